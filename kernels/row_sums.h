@@ -1,0 +1,55 @@
+// Reductions along a run of numbers: sums and maxima with 64 running partial results, which keep
+// every vector unit busy and make rounding errors grow with n / 64 only. The order of additions
+// depends on n alone, never on the CPU variant or the number of threads.
+#pragma once
+
+#include "kernels/launch.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr int lanes = 64;
+
+// Folds 64 partial results in halves: 64 -> 32 -> ... -> 1.
+template <class C, class Combine>
+KERNEL_FN C fold_lanes(C* partial, Combine&& combine) {
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) partial[i] = combine(partial[i], partial[i + half]);
+  return partial[0];
+}
+
+// combine over term(0) ... term(n - 1); `identity` where n is 0. `term` must be free of branches
+// and calls so that the loop vectorises; it may write to memory (each i once).
+template <class C, class Term, class Combine>
+KERNEL_FN C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {
+  alignas(64) C partial[lanes];
+  for (int j = 0; j < lanes; ++j) partial[j] = identity;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+#pragma omp simd
+    for (int j = 0; j < lanes; ++j) partial[j] = combine(partial[j], term(i + j));
+  }
+  const int rest = static_cast<int>(n - i);
+#pragma omp simd
+  for (int j = 0; j < rest; ++j) partial[j] = combine(partial[j], term(i + j));
+  return fold_lanes(partial, combine);
+}
+
+template <class C, class Term>
+KERNEL_FN C sum_of(int64_t n, Term&& term) {
+  return reduce_run<C>(n, C(0), term, [](C a, C b) { return a + b; });
+}
+
+template <class C>
+C row_sum(const C* x, int64_t n) {
+  return sum_of<C>(n, [=](int64_t i) { return x[i]; });
+}
+
+// Largest element; nan elements are passed over, -inf where n is 0.
+template <class C>
+C row_max(const C* x, int64_t n) {
+  return reduce_run<C>(
+      n, C(-__builtin_inf()), [=](int64_t i) { return x[i]; },
+      [](C a, C b) { return b > a ? b : a; });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

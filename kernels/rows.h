@@ -1,0 +1,103 @@
+// What the row kernels share: memory of the thread, parameter rows in the compute type, and sums
+// over rows that are the same bits for any number of threads.
+#pragma once
+
+#include "kernels/convert.h"
+#include "kernels/memory.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// A buffer that grows to the largest size asked for and is kept, so that steady state allocates
+// nothing. Declare it thread_local; the contents last until the next get().
+class Scratch {
+ public:
+  constexpr Scratch() = default;
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // Room for n numbers, 64-byte aligned.
+  template <class C>
+  C* get(int64_t n) {
+    const int64_t bytes = n * static_cast<int64_t>(sizeof(C));
+    if (bytes > bytes_) grow(bytes);
+    return static_cast<C*>(data_);
+  }
+
+ private:
+  void release() {
+    if (data_) device_free({}, data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+  void grow(int64_t bytes) {
+    release();
+    data_ = device_allocate({}, static_cast<size_t>(bytes));
+    if (!data_) __builtin_trap();
+    bytes_ = bytes;
+  }
+
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Calls f with a typed null pointer that stands for the compute type of a floating dtype.
+template <class F>
+KERNEL_FN void visit_compute(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f(static_cast<double*>(nullptr));
+  f(static_cast<float*>(nullptr));
+}
+
+// A row of n parameters as compute type C, or `absent` n times where the argument is absent.
+template <class C>
+const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
+  C* buffer = row.data && row.dtype == DTypeOf<C>::value ? nullptr : scratch.get<C>(n);
+  if (row.data) return read_row(row, 0, n, buffer);
+  for (int64_t i = 0; i < n; ++i) buffer[i] = absent;
+  return buffer;
+}
+
+// Scalars of a contiguous tensor of f32 or f64, such as a row's mean.
+template <class C>
+KERNEL_FN C load_scalar(const View& x, int64_t i) {
+  return x.dtype == DType::f64 ? C(x.as<const double>()[i]) : C(x.as<const float>()[i]);
+}
+template <class C>
+KERNEL_FN void store_scalar(const View& y, int64_t i, C value) {
+  if (y.dtype == DType::f64) {
+    y.as<double>()[i] = double(value);
+  } else {
+    y.as<float>()[i] = float(value);
+  }
+}
+
+// Writes n values where the output is wanted.
+template <class C>
+void write_optional(const View& y, int64_t n, const C* values) {
+  if (y.data) store_run(y.data, y.dtype, 1, values, n);
+}
+
+// Adds up what body(begin, end, sums) adds to sums[0 .. width) for blocks of rows; returns the
+// totals, which lie in `scratch`. At least 64 rows make a block, more where rows are short.
+template <class C, class Body>
+const C* sum_over_rows(int64_t rows, int64_t width, Scratch& scratch, Body&& body) {
+  const int64_t grain = grain_for(width) > 64 ? grain_for(width) : 64;
+  const int64_t blocks = rows > 0 ? (rows + grain - 1) / grain : 1;
+  C* partial = scratch.get<C>(blocks * width);
+  for_each_block(blocks, [&](int64_t block) {
+    C* sums = partial + block * width;
+    for (int64_t i = 0; i < width; ++i) sums[i] = C(0);
+    const int64_t begin = block * grain;
+    body(begin, begin + grain < rows ? begin + grain : rows, sums);
+  });
+  for_each_range(width, grain_for(blocks), [&](int64_t begin, int64_t end) {
+    for (int64_t block = 1; block < blocks; ++block) {
+      const C* sums = partial + block * width;
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) partial[i] += sums[i];
+    }
+  });
+  return partial;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
