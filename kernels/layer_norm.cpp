@@ -1,30 +1,13 @@
 // Layer normalisation over the last dimension (Ba, Kiros and Hinton, 2016), its form with a residual
 // addition in front, and the backward pass of both. A row stays in the cache between its passes, so
 // memory is read once and written once.
-#include "kernels/math.h"
-#include "kernels/row_sums.h"
+#include "kernels/row_statistics.h"
 #include "kernels/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
 thread_local Scratch row_buffer, gradient_buffer, output_buffer, gamma_buffer, beta_buffer, totals;
-
-template <class C>
-struct Statistics {
-  C mean, rstd;
-};
-
-// Two passes over the row: a variance taken from deviations does not cancel.
-template <class C>
-Statistics<C> statistics_of(const C* x, int64_t n, double eps) {
-  const C mean = row_sum(x, n) / C(n);
-  const C squares = sum_of<C>(n, [=](int64_t i) {
-    const C deviation = x[i] - mean;
-    return deviation * deviation;
-  });
-  return {mean, C(1) / sqrt_(squares / C(n) + C(eps))};
-}
 
 template <class C>
 struct Affine {

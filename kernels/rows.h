@@ -57,18 +57,16 @@ const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
   return buffer;
 }
 
-// Scalars of a contiguous tensor of f32 or f64, such as a row's mean.
+// One number of a contiguous tensor, such as a row's mean; `absent` where the argument is absent.
 template <class C>
-KERNEL_FN C load_scalar(const View& x, int64_t i) {
-  return x.dtype == DType::f64 ? C(x.as<const double>()[i]) : C(x.as<const float>()[i]);
+C load_scalar(const View& x, int64_t i, C absent = C(0)) {
+  C value = absent;
+  if (x.data) load_run(&value, x.as<const char>() + i * size_of(x.dtype), x.dtype, 1, 1);
+  return value;
 }
 template <class C>
-KERNEL_FN void store_scalar(const View& y, int64_t i, C value) {
-  if (y.dtype == DType::f64) {
-    y.as<double>()[i] = double(value);
-  } else {
-    y.as<float>()[i] = float(value);
-  }
+void store_scalar(const View& y, int64_t i, C value) {
+  if (y.data) store_run(y.as<char>() + i * size_of(y.dtype), y.dtype, 1, &value, 1);
 }
 
 // Writes n values where the output is wanted.

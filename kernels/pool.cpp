@@ -1,0 +1,175 @@
+// Pooling over planes of (n, c, h, w): largest and mean of windows. Each plane is one block of work
+// and is converted to the compute type once.
+#include "kernels/row_sums.h"
+#include "kernels/rows.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+thread_local Scratch input_buffer, output_buffer;
+
+struct Plane {
+  int64_t height, width;
+  int64_t size() const { return height * width; }
+};
+Plane plane_of(const View& x) { return {x.shape[2], x.shape[3]}; }
+int64_t planes_of(const View& x) { return x.shape[0] * x.shape[1]; }
+
+// Places of one dimension under one window: begin, begin + step, ... below end. `count` is what the
+// mean divides by.
+struct Range {
+  int64_t begin, end, count;
+};
+
+int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The i-th window along `axis` of a dimension of n places; count includes padding on both sides
+// where count_padding, but not what lies beyond it.
+Range window_range(int64_t i, const Window2d& window, int axis, int64_t n, bool count_padding) {
+  const int64_t start = i * window.stride[axis] - window.padding[axis];
+  const int64_t stop = start + window.kernel[axis];
+  const int64_t begin = start > 0 ? start : 0, end = smaller(stop, n);
+  return {begin, end, count_padding ? smaller(stop, n + window.padding[axis]) - start : end - begin};
+}
+
+// The i-th of `out` windows that cover n places.
+Range adaptive_range(int64_t i, int64_t out, int64_t n) {
+  const int64_t begin = i * n / out, end = ((i + 1) * n + out - 1) / out;
+  return {begin, end, end - begin};
+}
+
+// y = mean of x over the windows range(axis, i).
+template <class C, class Ranges>
+void average_plane(C* y, const C* x, Plane out, Plane in, Ranges&& range) {
+  for (int64_t i = 0; i < out.height; ++i)
+    for (int64_t j = 0; j < out.width; ++j) {
+      const Range rows = range(0, i), columns = range(1, j);
+      C sum = 0;
+      if (columns.end - columns.begin == in.width) {
+        sum = row_sum(x + rows.begin * in.width, (rows.end - rows.begin) * in.width);
+      } else {
+        for (int64_t h = rows.begin; h < rows.end; ++h)
+          for (int64_t w = columns.begin; w < columns.end; ++w) sum += x[h * in.width + w];
+      }
+      y[i * out.width + j] = sum / C(rows.count * columns.count);
+    }
+}
+
+// Spreads each element of g evenly over its window of dx, which is zero before.
+template <class C, class Ranges>
+void spread_plane(C* dx, const C* g, Plane out, Plane in, Ranges&& range) {
+  for (int64_t i = 0; i < in.size(); ++i) dx[i] = C(0);
+  for (int64_t i = 0; i < out.height; ++i)
+    for (int64_t j = 0; j < out.width; ++j) {
+      const Range rows = range(0, i), columns = range(1, j);
+      const C share = g[i * out.width + j] / C(rows.count * columns.count);
+      for (int64_t h = rows.begin; h < rows.end; ++h)
+        for (int64_t w = columns.begin; w < columns.end; ++w) dx[h * in.width + w] += share;
+    }
+}
+
+// Calls plane_kernel(to, from) for each plane, in the compute type.
+template <class PlaneKernel>
+void for_each_plane(const View& out, const View& in, PlaneKernel&& plane_kernel) {
+  const int64_t out_size = plane_of(out).size(), in_size = plane_of(in).size();
+  visit_compute(in.dtype, [&](auto* compute) {
+    using C = __typeof__(*compute + 0);
+    for_each_range(planes_of(in), grain_for(out_size + in_size), [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) {
+        const C* from = read_row(in, plane * in_size, in_size, input_buffer.get<C>(in_size));
+        C* to = row_target(out, plane * out_size, output_buffer.get<C>(out_size));
+        plane_kernel(plane, to, from);
+        write_row(out, plane * out_size, out_size, to);
+      }
+    });
+  });
+}
+
+// The smallest i >= 0 for which start + i * step >= 0.
+int64_t steps_to_zero(int64_t start, int64_t step) {
+  return start < 0 ? (-start + step - 1) / step : 0;
+}
+
+// Offset in the plane of the largest element under the window at (i, j): the first of equals; a nan
+// counts as largest, as in PyTorch.
+template <class C>
+int64_t largest_in_window(const C* x, Plane in, const Window2d& window, int64_t i, int64_t j) {
+  const int64_t dh = window.dilation[0], dw = window.dilation[1];
+  const int64_t h0 = i * window.stride[0] - window.padding[0];
+  const int64_t w0 = j * window.stride[1] - window.padding[1];
+  const int64_t h_end = smaller(h0 + window.kernel[0] * dh, in.height);
+  const int64_t w_end = smaller(w0 + window.kernel[1] * dw, in.width);
+  const int64_t h_begin = h0 + steps_to_zero(h0, dh) * dh;
+  const int64_t w_begin = w0 + steps_to_zero(w0, dw) * dw;
+  int64_t best = h_begin * in.width + w_begin;
+  for (int64_t h = h_begin; h < h_end; h += dh)
+    for (int64_t w = w_begin; w < w_end; w += dw) {
+      const C value = x[h * in.width + w];
+      if (value > x[best] || value != value) best = h * in.width + w;
+    }
+  return best;
+}
+
+}  // namespace
+
+void max_pool2d(View y, View index, View x, Window2d window) {
+  const Plane out = plane_of(y), in = plane_of(x);
+  for_each_plane(y, x, [&](int64_t plane, auto* to, const auto* from) {
+    int64_t* places = index.as<int64_t>() + plane * out.size();
+    for (int64_t i = 0; i < out.height; ++i)
+      for (int64_t j = 0; j < out.width; ++j) {
+        const int64_t best = largest_in_window(from, in, window, i, j);
+        places[i * out.width + j] = best;
+        to[i * out.width + j] = from[best];
+      }
+  });
+}
+
+void max_pool2d_backward(View dx, View g, View index) {
+  const int64_t in_size = plane_of(dx).size(), out_size = plane_of(g).size();
+  for_each_plane(dx, g, [&](int64_t plane, auto* to, const auto* from) {
+    const int64_t* places = index.as<const int64_t>() + plane * out_size;
+    for (int64_t i = 0; i < in_size; ++i) to[i] = 0;
+    for (int64_t i = 0; i < out_size; ++i) to[places[i]] += from[i];
+  });
+}
+
+void avg_pool2d(View y, View x, Window2d window, bool count_padding) {
+  const Plane out = plane_of(y), in = plane_of(x);
+  for_each_plane(y, x, [&](int64_t, auto* to, const auto* from) {
+    average_plane(to, from, out, in, [&](int axis, int64_t i) {
+      return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
+    });
+  });
+}
+
+void avg_pool2d_backward(View dx, View g, Window2d window, bool count_padding) {
+  const Plane out = plane_of(g), in = plane_of(dx);
+  for_each_plane(dx, g, [&](int64_t, auto* to, const auto* from) {
+    spread_plane(to, from, out, in, [&](int axis, int64_t i) {
+      return window_range(i, window, axis, axis ? in.width : in.height, count_padding);
+    });
+  });
+}
+
+void adaptive_avg_pool2d(View y, View x) {
+  const Plane out = plane_of(y), in = plane_of(x);
+  for_each_plane(y, x, [&](int64_t, auto* to, const auto* from) {
+    average_plane(to, from, out, in, [&](int axis, int64_t i) {
+      return axis ? adaptive_range(i, out.width, in.width)
+                  : adaptive_range(i, out.height, in.height);
+    });
+  });
+}
+
+void adaptive_avg_pool2d_backward(View dx, View g) {
+  const Plane out = plane_of(g), in = plane_of(dx);
+  for_each_plane(dx, g, [&](int64_t, auto* to, const auto* from) {
+    spread_plane(to, from, out, in, [&](int axis, int64_t i) {
+      return axis ? adaptive_range(i, out.width, in.width)
+                  : adaptive_range(i, out.height, in.height);
+    });
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
