@@ -1,0 +1,156 @@
+// The reverse walk. Nodes run in the reverse of the order in which they were recorded, each once
+// all gradients of its outputs have arrived.
+#include "core/autograd/tracking.h"
+
+#include "kernels/catalogue.h"
+
+#include <queue>
+#include <unordered_map>
+
+namespace booster {
+
+// One backward pass.
+class Backward {
+ public:
+  Backward(const Tensor& root, Tensor grad, bool retain_graph) : retain_graph_(retain_graph) {
+    const Edge start = edge_of(root);
+    count_uses(start.node);
+    Progress& progress = progress_[start.node.get()];
+    progress.received[start.output] = std::move(grad);
+    ready_.push(start.node);
+  }
+
+  void run() {
+    while (!ready_.empty()) {
+      Reference<Node> node = ready_.top();
+      ready_.pop();
+      visit(*node);
+    }
+  }
+
+ private:
+  struct Progress {
+    int missing = 0;  // uses of this node's outputs that have not sent a gradient yet
+    std::vector<Tensor> received;
+    std::vector<bool> owned;  // received[i] is a sum made here, so it may be added to in place
+  };
+  struct Later {
+    bool operator()(const Reference<Node>& a, const Reference<Node>& b) const {
+      return a->sequence() < b->sequence();
+    }
+  };
+
+  // Iterative, since graphs of deep models would overflow the stack.
+  void count_uses(const Reference<Node>& start) {
+    std::vector<Node*> open = {start.get()};
+    add_progress(*start);
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (const Edge& edge : node->inputs()) {
+        if (!edge.node) continue;
+        const bool seen = progress_.count(edge.node.get()) > 0;
+        if (!seen) {
+          add_progress(*edge.node);
+          open.push_back(edge.node.get());
+        }
+        ++progress_[edge.node.get()].missing;
+      }
+    }
+  }
+
+  void add_progress(Node& node) {
+    Progress& progress = progress_[&node];
+    progress.received.resize(node.outputs());
+    progress.owned.resize(node.outputs());
+  }
+
+  void visit(Node& node) {
+    std::vector<Tensor> g = std::move(progress_[&node].received);
+    node.run_output_hooks(g);
+    bool any = false;
+    for (const Tensor& one : g) any |= one.defined();
+    Gradients d(node);
+    if (any) node.backward(g, d);
+    g.clear();
+    if (!retain_graph_) node.release();
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      const Edge& edge = node.inputs()[i];
+      if (edge.node) deliver(edge, std::move(d.values_[i]));
+    }
+  }
+
+  void deliver(const Edge& edge, Tensor grad) {
+    Progress& progress = progress_[edge.node.get()];
+    if (grad.defined()) add(progress, edge.output, std::move(grad));
+    if (--progress.missing == 0) ready_.push(edge.node);
+  }
+
+  static void add(Progress& progress, int output, Tensor grad) {
+    Tensor& sum = progress.received[output];
+    if (!sum.defined()) {
+      sum = std::move(grad);
+      return;
+    }
+    const auto& table = kernels::on(sum.device());
+    if (progress.owned[output]) {
+      table.accumulate(sum.view(), grad.view());
+      return;
+    }
+    Tensor fresh = empty_like(sum);
+    table.binary(kernels::BinaryOp::add, fresh.view(), sum.view(), grad.view());
+    sum = std::move(fresh);
+    progress.owned[output] = true;
+  }
+
+  bool retain_graph_;
+  std::unordered_map<Node*, Progress> progress_;
+  std::priority_queue<Reference<Node>, std::vector<Reference<Node>>, Later> ready_;
+};
+
+namespace {
+
+thread_local int depth = 0;  // > 1 inside the recomputation of a checkpoint
+thread_local std::vector<std::function<void()>> end_hooks;
+
+struct Depth {
+  Depth() { ++depth; }
+  ~Depth() {
+    if (--depth == 0) end_hooks.clear();
+  }
+};
+
+Tensor initial_gradient(const Tensor& root, Tensor grad) {
+  if (!grad.defined()) {
+    check(root.numel() == 1,
+          "backward: the root must have one element unless a gradient is given; got shape {}",
+          root.shape().to_string());
+    return ones(root.shape(), {root.dtype(), root.device()});
+  }
+  check(grad.shape() == root.shape() && grad.dtype() == root.dtype(),
+        "backward: gradient does not fit the root; got {} {}, want {} {}", name_of(grad.dtype()),
+        grad.shape().to_string(), name_of(root.dtype()), root.shape().to_string());
+  return grad;
+}
+
+}  // namespace
+
+void on_backward_end(std::function<void()> hook) {
+  check(depth > 0, "on_backward_end: want a call from a hook that runs during backward");
+  end_hooks.push_back(std::move(hook));
+}
+
+void backward(const Tensor& root, BackwardOptions options) {
+  check(root.defined(), "backward: tensor is undefined");
+  check(root.requires_grad(),
+        "backward: the tensor is not on the tape; got a result that no tensor with requires_grad "
+        "took part in (or one made under NoGradGuard)");
+  Tensor grad = initial_gradient(root, std::move(options.grad));
+  const NoGradGuard no_grad;
+  const Depth inside;
+  Backward(root, std::move(grad), options.retain_graph).run();
+  if (depth > 1) return;
+  for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
+}
+
+}  // namespace booster

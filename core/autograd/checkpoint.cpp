@@ -1,0 +1,79 @@
+// Activation recomputation: the inside of fn is not recorded, and runs again in the backward pass.
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/tensor/random.h"
+
+namespace booster {
+namespace {
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// Sets the default generator back for one scope, so that dropout draws the same numbers again.
+class ReplayRandom {
+ public:
+  explicit ReplayRandom(RandomState state) : now_(default_generator().state()) {
+    default_generator().set_state(state);
+  }
+  ~ReplayRandom() { default_generator().set_state(now_); }
+
+ private:
+  RandomState now_;
+};
+
+class CheckpointNode : public Node {
+ public:
+  CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs, RandomState random)
+      : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
+    for (const Tensor& input : inputs) inputs_.emplace_back(input);
+    if (const OpPolicy* policy = current_policy()) policy_ = *policy, has_policy_ = true;
+  }
+
+  void backward(std::span<const Tensor> g, Gradients& d) override {
+    if (!fn_) graph_was_freed(name());
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Tensor leaf = inputs_[i].get();
+      if (leaf.defined()) leaf = leaf.detach();
+      if (d.wanted(static_cast<int>(i))) leaf.requires_grad_();
+      leaves.push_back(leaf);
+    }
+    booster::backward(run_again(leaves), {.grad = g[0]});
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();
+  }
+
+  void release() override {
+    fn_ = nullptr;
+    inputs_.clear();
+  }
+
+ private:
+  Tensor run_again(const std::vector<Tensor>& leaves) {
+    const GradMode record(true);
+    const ReplayRandom replay(random_);
+    const PolicyScope policy(has_policy_ ? &policy_ : nullptr);
+    return fn_(leaves);
+  }
+
+  Function fn_;
+  std::vector<Saved> inputs_;
+  RandomState random_;
+  OpPolicy policy_;
+  bool has_policy_ = false;
+};
+
+}  // namespace
+
+Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
+  const RandomState random = default_generator().state();
+  Tensor y;
+  {
+    const NoGradGuard no_grad;
+    y = fn(inputs).detach();
+  }
+  // Recorded even if no input requires a gradient: parameters inside fn may.
+  if (grad_enabled()) attach(Reference<Node>(new CheckpointNode(fn, inputs, random)), {&y});
+  return y;
+}
+
+}  // namespace booster

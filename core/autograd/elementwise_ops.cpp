@@ -1,0 +1,239 @@
+// Elementwise functions: the rows of kernels/elementwise.def with their tape records.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+#include <string_view>
+
+namespace booster {
+
+using kernels::BinaryOp;
+using kernels::CompareOp;
+using kernels::UnaryOp;
+
+namespace {
+
+// True if the text of a derivative speaks of the one-letter variable: then it must be saved.
+constexpr bool mentions(std::string_view formula, char variable) {
+  auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t i = 0; i < formula.size(); ++i) {
+    const bool starts = i == 0 || !is_word(formula[i - 1]);
+    const bool ends = i + 1 == formula.size() || !is_word(formula[i + 1]);
+    if (formula[i] == variable && starts && ends) return true;
+  }
+  return false;
+}
+
+struct Row {
+  const char* name;
+  Op op;
+  bool needs_x, needs_y;        // unary
+  bool needs_a, needs_b;        // binary
+};
+
+constexpr Row unary_rows[] = {
+#define UNARY(name, value, derivative) \
+  {#name, Op::name, mentions(#derivative, 'x'), mentions(#derivative, 'y'), false, false},
+#include "kernels/elementwise.def"
+};
+constexpr Row binary_rows[] = {
+#define BINARY(name, value, da, db)                              \
+  {#name, Op::name, false, mentions(#da " " #db, 'y'),           \
+   mentions(#da " " #db, 'a'), mentions(#da " " #db, 'b')},
+#include "kernels/elementwise.def"
+};
+
+// Functions with whole results for whole arguments; all others turn integers into f32 first.
+bool keeps_integers(UnaryOp op) {
+  return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square ||
+         op == UnaryOp::relu || op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
+}
+
+void check_device(const char* name, const Tensor& a, const Tensor& b) {
+  check(a.defined() && b.defined(), "{}: argument is undefined", name);
+  check(a.device() == b.device(), "{}: arguments are on different devices", name);
+}
+
+Tensor unary(UnaryOp kind, Tensor x) {
+  const Row& row = unary_rows[static_cast<int>(kind)];
+  check(x.defined(), "{}: argument is undefined", row.name);
+  apply_policy(row.op, {&x});
+  if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
+  Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  kernels::on(x.device()).unary(kind, y.view(), x.view());
+  if (!must_record({x})) return y;
+  const Saved saved_x = row.needs_x ? Saved(x) : Saved(), saved_y = row.needs_y ? Saved(y) : Saved();
+  return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
+    const Tensor sx = saved_x, sy = saved_y;
+    d[0] = empty(g.shape(), {g.dtype(), g.device()});
+    const auto g_view = g.view();  // stands for operands that the formula does not read
+    kernels::on(g.device()).unary_backward(kind, d[0].view(), g_view,
+                                           sx.defined() ? sx.view() : g_view,
+                                           sy.defined() ? sy.view() : g_view);
+  });
+}
+
+// Expanded to a shape, or the stand-in where the tensor was not saved.
+kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View& stand_in) {
+  return x.defined() ? untracked::expand(x, shape).view() : stand_in;
+}
+
+// The gradient of one operand: in its own dtype at once where no broadcast has to be summed.
+Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View a, kernels::View b,
+                        kernels::View y, const Shape& shape, DType dtype) {
+  const bool whole = shape == g.shape();
+  if (whole && dtype == g.dtype() && (kind == BinaryOp::add || (kind == BinaryOp::sub && !which)))
+    return g;
+  Tensor d = empty(g.shape(), {whole ? dtype : g.dtype(), g.device()});
+  kernels::on(g.device()).binary_backward(kind, which, d.view(), g.view(), a, b, y);
+  return untracked::cast(untracked::sum_to(d, shape), dtype);
+}
+
+DType result_dtype(BinaryOp kind, DType promoted) {
+  return kind == BinaryOp::div && !is_floating(promoted) ? DType::f32 : promoted;
+}
+
+Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
+  const Row& row = binary_rows[static_cast<int>(kind)];
+  check_device(row.name, a, b);
+  apply_policy(row.op, {&a, &b});
+  const Shape shape = broadcast_shapes(row.name, a.shape(), b.shape());
+  Tensor y = empty(shape, {result_dtype(kind, promoted(a, b)), a.device()});
+  kernels::on(y.device()).binary(kind, y.view(), untracked::expand(a, shape).view(),
+                                 untracked::expand(b, shape).view());
+  if (!must_record({a, b})) return y;
+  const Saved saved_a = row.needs_a ? Saved(a) : Saved(), saved_b = row.needs_b ? Saved(b) : Saved(),
+              saved_y = row.needs_y ? Saved(y) : Saved();
+  return record(y, row.name, {a, b},
+                [=, shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
+                 dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
+    const auto g_view = g.view();
+    const auto va = expanded(saved_a, g.shape(), g_view), vb = expanded(saved_b, g.shape(), g_view),
+               vy = expanded(saved_y, g.shape(), g_view);
+    if (d.wanted(0)) d[0] = operand_gradient(kind, 0, g, va, vb, vy, shape_a, dtype_a);
+    if (d.wanted(1)) d[1] = operand_gradient(kind, 1, g, va, vb, vy, shape_b, dtype_b);
+  });
+}
+
+bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
+
+// A number as an operand of the backward kernel: one double seen everywhere.
+kernels::View constant_view(const double& value, const kernels::View& like) {
+  kernels::View view = like;
+  view.data = const_cast<double*>(&value);
+  view.dtype = DType::f64;
+  for (int i = 0; i < view.ndim; ++i) view.strides[i] = 0;
+  return view;
+}
+
+Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
+  const Row& row = binary_rows[static_cast<int>(kind)];
+  check(x.defined(), "{}: argument is undefined", row.name);
+  apply_policy(row.op, {&x});
+  DType dtype = x.dtype();
+  if (!is_floating(dtype))
+    dtype = is_whole(value) ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
+                            : DType::f32;
+  Tensor y = empty(x.shape(), {dtype, x.device()});
+  kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
+  if (!must_record({x})) return y;
+  const Saved saved_x = row.needs_a || row.needs_b ? Saved(x) : Saved(),
+              saved_y = row.needs_y ? Saved(y) : Saved();
+  return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
+    const auto g_view = g.view();
+    const auto vx = expanded(saved_x, g.shape(), g_view), vy = expanded(saved_y, g.shape(), g_view),
+               number = constant_view(value, g_view);
+    d[0] = operand_gradient(kind, scalar_first ? 1 : 0, g, scalar_first ? number : vx,
+                            scalar_first ? vx : number, vy, g.shape(), g.dtype());
+  });
+}
+
+Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& b) {
+  check_device(name, a, b);
+  const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
+  Tensor truth = empty(shape, {DType::boolean, a.device()});
+  kernels::on(a.device()).compare(kind, truth.view(), untracked::expand(a, shape).view(),
+                                  untracked::expand(b, shape).view());
+  return truth;
+}
+
+bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
+
+int category(DType dtype) { return dtype == DType::boolean ? 0 : (is_floating(dtype) ? 2 : 1); }
+
+}  // namespace
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+  if (category(a) == 2) {
+    if (a == DType::f64 || b == DType::f64) return DType::f64;
+    return DType::f32;  // f32 with 16 bits, or f16 with bf16
+  }
+  return size_of(a) > size_of(b) ? a : b;
+}
+
+// As torch: a tensor without dimensions only decides where it is of a higher category.
+DType promoted(const Tensor& a, const Tensor& b) {
+  if (is_dimensioned(a) != is_dimensioned(b)) {
+    const DType array = is_dimensioned(a) ? a.dtype() : b.dtype();
+    const DType zero_dim = is_dimensioned(a) ? b.dtype() : a.dtype();
+    if (category(array) >= category(zero_dim)) return array;
+  }
+  return promote(a.dtype(), b.dtype());
+}
+
+#define UNARY(name, ...) \
+  Tensor name(const Tensor& x) { return unary(UnaryOp::name, x); }
+#define BINARY(name, ...)                                                                         \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(BinaryOp::name, a, b); }          \
+  Tensor name(const Tensor& a, double b) { return binary_scalar(BinaryOp::name, a, b, false); }   \
+  Tensor name(double a, const Tensor& b) { return binary_scalar(BinaryOp::name, b, a, true); }
+#define COMPARE(name, ...)                                                                        \
+  Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, CompareOp::name, a, b); } \
+  Tensor name(const Tensor& a, double b) {                                                        \
+    return compare(#name, CompareOp::name, a, scalar(b, {DType::f64, a.device()}));               \
+  }
+#include "kernels/elementwise.def"
+
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  check(low || high, "clamp: want at least one bound");
+  Tensor y = low ? maximum(x, *low) : x;
+  return high ? minimum(y, *high) : y;
+}
+
+Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
+  Tensor a = a_, b = b_;
+  check_device("where", a, b);
+  check_device("where", condition, a);
+  check(condition.dtype() == DType::boolean, "where: condition must be bool; got {}",
+        name_of(condition.dtype()));
+  apply_policy(Op::where, {&a, &b});
+  const Shape shape = broadcast_shapes("where", condition.shape(),
+                                       broadcast_shapes("where", a.shape(), b.shape()));
+  Tensor y = empty(shape, {promoted(a, b), a.device()});
+  const Tensor mask = untracked::expand(condition, shape);
+  kernels::on(y.device()).where(y.view(), mask.view(), untracked::expand(a, shape).view(),
+                                untracked::expand(b, shape).view());
+  return record(y, "where", {a, b},
+                [mask = Saved(mask), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
+                 dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
+    const Tensor zero = untracked::expand(zeros({}, {g.dtype(), g.device()}), g.shape());
+    Tensor part = empty_like(g);
+    const auto& table = kernels::on(g.device());
+    if (d.wanted(0)) {
+      table.where(part.view(), mask.get().view(), g.view(), zero.view());
+      d[0] = untracked::cast(untracked::sum_to(part, shape_a), dtype_a);
+    }
+    if (d.wanted(1)) {
+      Tensor other = empty_like(g);
+      table.where(other.view(), mask.get().view(), zero.view(), g.view());
+      d[1] = untracked::cast(untracked::sum_to(other, shape_b), dtype_b);
+    }
+  });
+}
+
+}  // namespace booster

@@ -1,0 +1,86 @@
+// Differentiable functions on tensors: arithmetic, shapes, reductions, matrix products. Names and
+// meaning follow PyTorch's functions of the same name; dtypes of mixed arguments promote as there
+// (bool < u8 < i32 < i64 < floating; f16 with bf16 gives f32; a C++ number never changes the dtype
+// of a floating tensor). Errors name the op, what it got and what it wants.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace booster {
+
+// --- elementwise, from the table: neg(x), exp(x), ..., add(a, b), mul(a, b), ...
+#define UNARY(name, ...) Tensor name(const Tensor& x);
+#define BINARY(name, ...)                          \
+  Tensor name(const Tensor& a, const Tensor& b);   \
+  Tensor name(const Tensor& a, double b);          \
+  Tensor name(double a, const Tensor& b);
+#define COMPARE(name, ...)                         \
+  Tensor name(const Tensor& a, const Tensor& b);   \
+  Tensor name(const Tensor& a, double b);
+#include "kernels/elementwise.def"
+
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator+(const Tensor& a, double b) { return add(a, b); }
+inline Tensor operator+(double a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator-(const Tensor& a, double b) { return sub(a, b); }
+inline Tensor operator-(double a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator*(const Tensor& a, double b) { return mul(a, b); }
+inline Tensor operator*(double a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator/(const Tensor& a, double b) { return div(a, b); }
+inline Tensor operator/(double a, const Tensor& b) { return div(a, b); }
+
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// The dtype of a result of a and b.
+DType promoted(const Tensor& a, const Tensor& b);
+DType promote(DType a, DType b);
+
+// --- shapes: views where strides allow
+Tensor reshape(const Tensor& x, const Shape& shape);  // one size may be -1
+Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+Tensor permute(const Tensor& x, const std::vector<int>& order);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+Tensor contiguous(const Tensor& x);
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+
+// --- reductions; without dimensions over all
+Tensor sum(const Tensor& x);
+Tensor sum(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Tensor mean(const Tensor& x);
+Tensor mean(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
+           bool keep_dims = false);
+// Ties share the gradient.
+Tensor amax(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
+Tensor amin(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
+// Values and i64 indices; the gradient goes to the one index.
+std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);
+// Euclidean norm of all elements.
+Tensor norm(const Tensor& x);
+
+// --- matrix products
+// As torch.matmul: vectors, matrices, batches with broadcasting.
+Tensor matmul(const Tensor& a, const Tensor& b);
+// x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+}  // namespace booster

@@ -1,0 +1,117 @@
+// Matrix products.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+void check_operands(const char* op, const Tensor& a, const Tensor& b) {
+  check(a.defined() && b.defined(), "{}: argument is undefined", op);
+  check(a.dtype() == b.dtype(), "{}: dtypes differ; got {} and {}", op, name_of(a.dtype()),
+        name_of(b.dtype()));
+  check(a.device() == b.device(), "{}: arguments are on different devices", op);
+}
+
+// a b for matrices (m, k) x (k, n) or batches of them, without a tape.
+Tensor product(const Tensor& a, const Tensor& b) {
+  Shape shape = a.shape();
+  shape[a.ndim() - 1] = b.shape().back();
+  if (a.ndim() == 3) shape[0] = std::max(a.shape()[0], b.shape()[0]);
+  Tensor y = empty(shape, {a.dtype(), a.device()});
+  kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
+  return y;
+}
+
+Tensor transposed(const Tensor& x) { return untracked::transpose(x, -2, -1); }
+
+// Two matrices, or two batches of equal length (a broadcast one has stride 0).
+Tensor batched_matmul(const Tensor& a, const Tensor& b) {
+  check(a.shape().back() == b.shape()[b.ndim() - 2],
+        "matmul: inner sizes differ; got {} and {}", a.shape().to_string(), b.shape().to_string());
+  return record(product(a, b), "matmul", {a, b},
+                [a = Saved(a), b = Saved(b)](const Tensor& g, Gradients& d) {
+    if (d.wanted(0)) d[0] = product(g, transposed(b));
+    if (d.wanted(1)) d[1] = product(transposed(a), g);
+  });
+}
+
+// All leading dimensions as one, so that a kernel sees a batch of matrices.
+Tensor as_batch(const Tensor& x, const Shape& batch) {
+  Shape wide = batch;
+  wide.push_back(x.shape()[x.ndim() - 2]);
+  wide.push_back(x.shape().back());
+  const Tensor expanded = expand(x, wide);
+  return reshape(expanded, {batch.numel(), wide[wide.ndim() - 2], wide.back()});
+}
+
+Shape leading(const Shape& shape) { return Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 2)); }
+
+Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
+  if (a.ndim() == 2 && b.ndim() == 2) return batched_matmul(a, b);
+  if (b.ndim() == 2) {  // one product of all rows at once
+    const Tensor y = batched_matmul(reshape(a, {-1, a.shape().back()}), b);
+    Shape shape = a.shape();
+    shape[a.ndim() - 1] = b.shape().back();
+    return reshape(y, shape);
+  }
+  const Shape batch = broadcast_shapes("matmul", leading(a.shape()), leading(b.shape()));
+  const Tensor y = batched_matmul(as_batch(a, batch), as_batch(b, batch));
+  Shape shape = batch;
+  shape.push_back(a.shape()[a.ndim() - 2]);
+  shape.push_back(b.shape().back());
+  return reshape(y, shape);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
+  Tensor a = given_a, b = given_b;
+  check(a.defined() && b.defined(), "matmul: argument is undefined");
+  check(a.ndim() > 0 && b.ndim() > 0, "matmul: want at least one dimension; got {} and {}",
+        a.shape().to_string(), b.shape().to_string());
+  apply_policy(Op::matmul, {&a, &b});
+  check_operands("matmul", a, b);
+  const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;
+  check(a.shape().back() == b.shape()[vector_b ? 0 : b.ndim() - 2],
+        "matmul: inner sizes differ; got {} and {}", a.shape().to_string(), b.shape().to_string());
+  Tensor y = matmul_matrices(vector_a ? unsqueeze(a, 0) : a, vector_b ? unsqueeze(b, 1) : b);
+  if (vector_b) y = squeeze(y, -1);
+  if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
+  return y;
+}
+
+Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
+  Tensor x = given_x, weight = given_weight, bias = given_bias;
+  check(x.defined() && weight.defined(), "linear: argument is undefined");
+  apply_policy(Op::linear, {&x, &weight, &bias});
+  check_operands("linear", x, weight);
+  check(weight.ndim() == 2 && x.ndim() >= 1 && x.shape().back() == weight.shape()[1],
+        "linear: sizes do not fit; got input {} and weight {}, want (..., in) and (out, in)",
+        x.shape().to_string(), weight.shape().to_string());
+  if (bias.defined()) {
+    check_operands("linear", x, bias);
+    check(bias.shape() == Shape{weight.shape()[0]}, "linear: bias must be {}; got {}",
+          Shape{weight.shape()[0]}.to_string(), bias.shape().to_string());
+  }
+  Shape shape = x.shape();
+  shape[x.ndim() - 1] = weight.shape()[0];
+  const Tensor rows = untracked::reshape(x, {x.ndim() == 1 ? 1 : -1, x.shape().back()});
+  Tensor y = empty({rows.shape()[0], weight.shape()[0]}, {x.dtype(), x.device()});
+  kernels::on(x.device()).linear(y.view(), rows.view(), weight.view(), bias.view());
+  return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
+                [rows = Saved(rows), weight = Saved(weight), shape = x.shape()](const Tensor& g,
+                                                                              Gradients& d) {
+    const Tensor w = weight.get();
+    const Tensor g_rows = untracked::contiguous(untracked::reshape(g, {rows.get().shape()[0], w.shape()[0]}));
+    if (d.wanted(0)) d[0] = untracked::reshape(product(g_rows, w), shape);
+    if (d.wanted(1)) d[1] = product(transposed(g_rows), rows);
+    if (d.wanted(2)) {
+      d[2] = empty({w.shape()[0]}, {w.dtype(), w.device()});
+      kernels::on(w.device()).column_sums(d[2].view(), g_rows.view());
+    }
+  });
+}
+
+}  // namespace booster

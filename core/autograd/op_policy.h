@@ -1,0 +1,90 @@
+// In which dtype an op runs. Every differentiable op calls `apply_policy` with its name on entry:
+// the one place where the thread's policy is asked and arguments are cast. torch autocast, Apex O1,
+// Paddle's levels and user lists are data for it.
+//
+// A policy belongs to one device type; tensors of another device, doubles, integers and undefined
+// tensors pass untouched. Without a policy the cost is one thread-local read.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <array>
+#include <initializer_list>
+#include <string>
+
+namespace booster {
+
+enum class Op : uint8_t {
+#define OP(name) name,
+#include "core/autograd/op_names.def"
+#define UNARY(name, ...) name,
+#define BINARY(name, ...) name,
+#include "kernels/elementwise.def"
+  count
+};
+inline constexpr int op_count = static_cast<int>(Op::count);
+const char* name_of(Op op);
+// Error with the nearest name if there is no such op.
+Op op_named(const std::string& name);
+
+// torch's five policies by their effect (amp-semantics 1.3).
+enum class OpClass : uint8_t {
+  untouched,        // runs in what its inputs' own type promotion gives
+  lower_precision,  // cast to the policy's 16-bit dtype
+  fp32,             // cast to f32
+  fp32_result,      // inputs stay, accumulates into and returns f32
+  widest,           // cast to the widest floating dtype among the arguments
+  banned,           // an error that says what to use instead
+};
+
+struct OpPolicy {
+  DeviceType device = DeviceType::cpu;
+  DType lower = DType::bf16;
+  std::array<OpClass, op_count> classes = {};
+  bool cache_casts = true;  // one cast per leaf and region; see amp-semantics 1.6
+  const char* name = "";    // for messages
+
+  OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
+  void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }
+};
+
+// Makes `policy` (null: none) the calling thread's until the scope ends. The outermost scope's end
+// forgets the casts that it cached.
+class PolicyScope {
+ public:
+  explicit PolicyScope(const OpPolicy* policy);
+  ~PolicyScope();
+  PolicyScope(const PolicyScope&) = delete;
+  PolicyScope& operator=(const PolicyScope&) = delete;
+
+ private:
+  const OpPolicy* before_;
+};
+const OpPolicy* current_policy();
+
+// Casts the arguments (in place of the handles given) as the policy says for the op; undefined
+// tensors are skipped. Returns the dtype that the result must have if it is not what the arguments
+// give (fp32_result), else the arguments' own.
+void apply_policy_slow(const OpPolicy& policy, Op op, std::initializer_list<Tensor*> arguments);
+inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
+  if (const OpPolicy* policy = current_policy()) [[unlikely]]
+    apply_policy_slow(*policy, op, arguments);
+}
+
+// The dtype in which `op` would run on an f32 tensor of this device now: lets a fused op write its
+// result in the dtype that its only consumer wants.
+DType dtype_under_policy(Op op, Device device);
+// True if the policy asks for an f32 result of this op from 16-bit arguments.
+bool wants_f32_result(Op op, const Tensor& argument);
+
+// A differentiable cast (the gradient is cast back). Itself if already of that dtype. Casts of
+// leaves made under a policy with cache_casts are shared within the region, and the converted
+// numbers are kept across regions for as long as the leaf's version does not change.
+Tensor cast(const Tensor& x, DType dtype);
+
+// The 16-bit copy kept for a leaf, current or not, to be rewritten in place by an optimizer that
+// then calls mark_cast_copy_current; undefined if none was ever made.
+Tensor cast_copy(const Tensor& leaf, DType dtype);
+void mark_cast_copy_current(const Tensor& leaf, DType dtype);
+
+}  // namespace booster

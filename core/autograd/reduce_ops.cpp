@@ -1,0 +1,159 @@
+// Reductions over any dimensions.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+#include <cmath>
+
+namespace booster {
+
+using kernels::ReduceOp;
+
+namespace {
+
+// The shape with size 1 in the reduced dimensions (all, if none are named), and without them.
+struct Reduced {
+  Shape kept;
+  Shape squeezed;
+  int64_t count = 1;
+};
+
+Reduced reduced_shapes(const char* op, const Tensor& x, const std::vector<int64_t>& dims) {
+  check(x.defined(), "{}: argument is undefined", op);
+  unsigned mask = dims.empty() ? ~0u : 0u;
+  for (int64_t dim : dims) {
+    const unsigned bit = 1u << normal_dim(op, dim, x.ndim());
+    check(!(mask & bit), "{}: dimension {} is named twice", op, dim);
+    mask |= bit;
+  }
+  Reduced reduced{x.shape(), {}, 1};
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (mask >> i & 1) {
+      reduced.count *= x.shape()[i];
+      reduced.kept[i] = 1;
+    } else {
+      reduced.squeezed.push_back(x.shape()[i]);
+    }
+  }
+  return reduced;
+}
+
+Tensor reduce_to(ReduceOp op, const Tensor& x, const Shape& kept, DType dtype) {
+  Tensor y = empty(kept, {dtype, x.device()});
+  kernels::on(x.device()).reduce(op, y.view(), x.view());
+  return y;
+}
+
+DType sum_dtype(Op op, const Tensor& x) {
+  if (!is_floating(x.dtype())) return DType::i64;
+  return wants_f32_result(op, x) ? DType::f32 : x.dtype();
+}
+
+// g back to x's shape and dtype, as a broadcast view where no factor changes it.
+Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtype) {
+  return untracked::expand(untracked::cast(untracked::reshape(g, kept), dtype), shape);
+}
+
+Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int64_t>& dims,
+               bool keep_dims) {
+  Tensor x = given;
+  const char* name = name_of(op);
+  const Reduced to = reduced_shapes(name, x, dims);
+  check(to.count > 0, "{}: nothing to reduce; got shape {}", name, x.shape().to_string());
+  apply_policy(op, {&x});
+  const Tensor y = reduce_to(kind, x, to.kept, x.dtype());
+  const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
+  return record(shaped, name, {x},
+                [x = Saved(x), y = Saved(y), kept = to.kept](const Tensor& g, Gradients& d) {
+    // Every place that holds the extreme gets an equal share.
+    const Tensor hit = untracked::cast(equal(x.get(), y.get()), g.dtype());
+    const Tensor ties = untracked::sum_to(hit, kept);
+    d[0] = hit * div(untracked::reshape(g, kept), ties);
+  });
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
+  Tensor x = given;
+  const Reduced to = reduced_shapes("sum", x, dims);
+  apply_policy(Op::sum, {&x});
+  const Tensor y = reduce_to(ReduceOp::sum, x, to.kept, sum_dtype(Op::sum, x));
+  return record(untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "sum", {x},
+                [kept = to.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g, Gradients& d) {
+    d[0] = spread(g, kept, shape, dtype);
+  });
+}
+
+Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
+  Tensor x = given;
+  const Reduced to = reduced_shapes("mean", x, dims);
+  check(is_floating(x.dtype()), "mean: want a floating tensor; got {}", name_of(x.dtype()));
+  apply_policy(Op::mean, {&x});
+  const Tensor y = reduce_to(ReduceOp::mean, x, to.kept, x.dtype());
+  return record(untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "mean", {x},
+                [kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
+    d[0] = spread(div(g, static_cast<double>(count)), kept, shape, g.dtype());
+  });
+}
+
+Tensor var(const Tensor& given, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
+  Tensor x = given;
+  const Reduced to = reduced_shapes("var", x, dims);
+  apply_policy(Op::var, {&x});
+  const Tensor deviation = x - mean(x, dims, true);
+  const double divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
+  const Tensor y = sum(square(deviation), dims, true) / divisor;
+  return reshape(y, keep_dims ? to.kept : to.squeezed);
+}
+
+Tensor sum(const Tensor& x) { return sum(x, {}); }
+Tensor mean(const Tensor& x) { return mean(x, {}); }
+
+Tensor amax(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
+  return extreme(ReduceOp::amax, Op::amax, x, dims, keep_dims);
+}
+Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
+  return extreme(ReduceOp::amin, Op::amin, x, dims, keep_dims);
+}
+
+Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
+  check(x.defined(), "argmax: argument is undefined");
+  const int d = normal_dim("argmax", dim, x.ndim());
+  check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape().to_string());
+  const Reduced to = reduced_shapes("argmax", x, {dim});
+  Tensor index = empty(to.kept, {DType::i64, x.device()});
+  kernels::on(x.device()).argmax(index.view(), x.view(), d);
+  return untracked::reshape(index, keep_dim ? to.kept : to.squeezed);
+}
+
+std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
+  const Tensor index = argmax(x, dim, true);
+  const Tensor values = gather(x, dim, index);
+  if (keep_dim) return {values, index};
+  return {squeeze(values, dim), untracked::squeeze(index, dim)};
+}
+
+Tensor logsumexp(const Tensor& given, int64_t dim, bool keep_dim) {
+  Tensor x = given;
+  check(x.defined(), "logsumexp: argument is undefined");
+  apply_policy(Op::logsumexp, {&x});
+  const PolicyScope inside(nullptr);
+  const Tensor top = amax(x.detach(), {dim}, true);
+  const Tensor finite = where(less(abs(top), INFINITY), top, zeros_like(top));
+  const Tensor y = log(sum(exp(x - finite), {dim}, true)) + finite;
+  return keep_dim ? y : squeeze(y, dim);
+}
+
+Tensor norm(const Tensor& given) {
+  Tensor x = given;
+  check(x.defined(), "norm: argument is undefined");
+  const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
+  apply_policy(Op::norm, {&x});
+  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const PolicyScope inside(nullptr);
+  return cast(sqrt(sum(square(cast(x, wide)))), result);
+}
+
+}  // namespace booster

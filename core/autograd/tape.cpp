@@ -1,0 +1,108 @@
+#include "core/autograd/tape.h"
+
+#include "core/autograd/tracking.h"
+
+#include <atomic>
+#include <limits>
+
+namespace booster {
+namespace {
+
+thread_local bool grad_mode = true;
+std::atomic<uint64_t> next_sequence = 1;
+
+}  // namespace
+
+bool grad_enabled() { return grad_mode; }
+GradMode::GradMode(bool enabled) : before_(grad_mode) { grad_mode = enabled; }
+GradMode::~GradMode() { grad_mode = before_; }
+
+Node::Node(const char* name, std::initializer_list<Tensor> inputs, int outputs)
+    : name_(name), sequence_(next_sequence++), outputs_(outputs) {
+  inputs_.reserve(inputs.size());
+  for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
+}
+
+Node::Node(const char* name, const std::vector<Tensor>& inputs, int outputs)
+    : name_(name), sequence_(next_sequence++), outputs_(outputs) {
+  inputs_.reserve(inputs.size());
+  for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
+}
+
+// Leaves come first among all that is ready, so that their hooks fire as early as they can.
+Node::Node(const char* name, int outputs)
+    : name_(name), sequence_(std::numeric_limits<uint64_t>::max()), outputs_(outputs) {}
+
+// Takes the graph below apart in a loop: a chain of a hundred thousand calls must not overflow the
+// stack when its last tensor goes.
+Node::~Node() {
+  std::vector<Reference<Node>> pending;
+  auto take = [&pending](std::vector<Edge>& edges) {
+    for (Edge& edge : edges)
+      if (edge.node && edge.node->references() == 1) pending.push_back(std::move(edge.node));
+  };
+  take(inputs_);
+  while (!pending.empty()) {
+    const Reference<Node> node = std::move(pending.back());
+    pending.pop_back();
+    take(node->inputs_);
+  }
+}
+
+void Node::add_output_hook(int output, std::function<Tensor(const Tensor&)> hook) {
+  output_hooks_.emplace_back(output, std::move(hook));
+}
+
+void Node::run_output_hooks(std::span<Tensor> g) const {
+  for (const auto& [output, hook] : output_hooks_) {
+    if (!g[output].defined()) continue;
+    Tensor changed = hook(g[output]);
+    if (changed.defined()) g[output] = std::move(changed);
+  }
+}
+
+Gradients::Gradients(const Node& node) : node_(node), values_(node.inputs().size()) {}
+
+bool Gradients::wanted(int i) const { return static_cast<bool>(node_.inputs()[i].node); }
+
+Saved::Saved(const Tensor& x) {
+  if (!x.defined()) return;
+  x_ = x.detach();
+  version_ = x.version();
+}
+
+Tensor Saved::get() const {
+  if (x_.defined())
+    check(x_.version() == version_,
+          "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
+          "saved; got version {}, want {}: change a clone() instead, or step after backward",
+          x_.shape().to_string(), x_.version(), version_);
+  return x_;
+}
+
+bool must_record(std::initializer_list<Tensor> inputs) {
+  if (!grad_mode) return false;
+  for (const Tensor& input : inputs)
+    if (input.defined() && input.requires_grad()) return true;
+  return false;
+}
+
+void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs) {
+  int index = 0;
+  for (Tensor* output : outputs) {
+    const int i = index++;
+    if (!output->defined() || !is_floating(output->dtype())) continue;
+    TapeState& state = ensure_tape_state(*output);
+    state.requires_grad = true;
+    state.node = node;
+    state.output = i;
+  }
+}
+
+void graph_was_freed(const char* name) {
+  fail("backward: the graph was already freed (at {}); got a second backward, want "
+       "{{.retain_graph = true}} in the first",
+       name);
+}
+
+}  // namespace booster

@@ -1,0 +1,197 @@
+// The tape: what makes a tensor function differentiable, and the reverse walk.
+//
+// A differentiable function computes its result with kernels, then calls `record` with its inputs
+// and a closure that turns the gradient of the result into gradients of the inputs. Forward and
+// formula stand on one screen. To write one of your own (docs/add-an-op.md):
+//
+//   Tensor cube(const Tensor& x) {
+//     Tensor y = ...;                                  // with NoGradGuard or untracked functions
+//     return record(y, "cube", {x}, [x = Saved(x)](const Tensor& g, Gradients& d) {
+//       d[0] = ...;                                    // 3 x^2 g
+//     });
+//   }
+//
+// A thread records onto its own graph; backward runs on the thread that calls it.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace booster {
+
+class Node;
+
+// Where a gradient goes: the `output`-th result of `node`.
+struct Edge {
+  Reference<Node> node;
+  int output = 0;
+};
+
+// What a closure fills: gradients of the inputs, by position.
+class Gradients {
+ public:
+  explicit Gradients(const Node& node);
+  // False where nobody needs the gradient of input i: then do not compute it.
+  bool wanted(int i) const;
+  Tensor& operator[](int i) { return values_[i]; }
+
+ private:
+  friend class Node;
+  friend class Backward;
+  const Node& node_;
+  std::vector<Tensor> values_;
+};
+
+// One recorded call.
+class Node : public Counted {
+ public:
+  Node(const char* name, std::initializer_list<Tensor> inputs, int outputs);
+  ~Node() override;
+  const char* name() const { return name_; }
+  uint64_t sequence() const { return sequence_; }
+  const std::vector<Edge>& inputs() const { return inputs_; }
+  int outputs() const { return outputs_; }
+
+  // Gradients of the outputs (undefined where none arrived) to gradients of the inputs.
+  virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
+  // Lets go of saved tensors; a later backward raises the freed-graph error.
+  virtual void release() = 0;
+
+  // Hooks on the gradients of the outputs (see register_grad_hook).
+  void add_output_hook(int output, std::function<Tensor(const Tensor&)> hook);
+  void run_output_hooks(std::span<Tensor> g) const;
+
+ protected:
+  // Without inputs, and visited before all others that are ready: for leaves.
+  Node(const char* name, int outputs);
+  // With inputs given as a list of run-time length.
+  Node(const char* name, const std::vector<Tensor>& inputs, int outputs);
+
+ private:
+  const char* name_;
+  uint64_t sequence_;
+  int outputs_;
+  std::vector<Edge> inputs_;
+  std::vector<std::pair<int, std::function<Tensor(const Tensor&)>>> output_hooks_;
+};
+
+// A tensor kept for the backward pass: without its tape (so that no cycle forms), with the version
+// it had. `get` raises an error if the numbers were changed in place since.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(const Tensor& x);
+  Tensor get() const;
+  operator Tensor() const { return get(); }
+
+ private:
+  Tensor x_;
+  uint32_t version_ = 0;
+};
+
+// True if this call must be recorded: gradients are enabled and one input requires them.
+bool must_record(std::initializer_list<Tensor> inputs);
+
+// Marks outputs as results of the node.
+void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs);
+
+[[noreturn]] void graph_was_freed(const char* name);
+
+template <class F, bool many_outputs>
+class ClosureNode : public Node {
+ public:
+  template <class Inputs>
+  ClosureNode(const char* name, const Inputs& inputs, int outputs, F&& formula)
+      : Node(name, inputs, outputs), formula_(new F(std::forward<F>(formula))) {}
+  void backward(std::span<const Tensor> g, Gradients& d) override {
+    if (!formula_) graph_was_freed(name());
+    if constexpr (many_outputs) (*formula_)(g, d);
+    else (*formula_)(g[0], d);
+  }
+  void release() override { formula_.reset(); }
+
+ private:
+  std::unique_ptr<F> formula_;
+};
+
+// Records y = op(inputs). The formula is `void(const Tensor& g, Gradients& d)`; undefined inputs
+// (absent optional arguments) are allowed and never wanted. Returns y.
+template <class F>
+Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, F formula) {
+  if (!must_record(inputs)) return y;
+  attach(Reference<Node>(new ClosureNode<F, false>(name, inputs, 1, std::move(formula))), {&y});
+  return y;
+}
+
+// The same for a list of inputs whose length is known at run time only.
+template <class F>
+Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
+  bool wanted = false;
+  for (const Tensor& input : inputs) wanted |= must_record({input});
+  if (!wanted) return y;
+  attach(Reference<Node>(new ClosureNode<F, false>(name, inputs, 1, std::move(formula))), {&y});
+  return y;
+}
+
+// The same for several results: `void(std::span<const Tensor> g, Gradients& d)`; g[i] is undefined
+// where the i-th result was not used.
+template <class F>
+void record_many(std::initializer_list<Tensor*> outputs, const char* name,
+                 std::initializer_list<Tensor> inputs, F formula) {
+  if (!must_record(inputs)) return;
+  const int n = static_cast<int>(outputs.size());
+  attach(Reference<Node>(new ClosureNode<F, true>(name, inputs, n, std::move(formula))), outputs);
+}
+
+struct BackwardOptions {
+  Tensor grad = {};            // gradient of the root; needed unless the root has one element
+  bool retain_graph = false;   // keep saved tensors for another backward
+};
+// Adds the gradient of `root` to `grad()` of every leaf that requires it. Errors: root not on the
+// tape, not one element (without a given gradient), graph already freed, saved tensor changed.
+void backward(const Tensor& root, BackwardOptions options = {});
+
+// --- modes of the calling thread
+bool grad_enabled();
+class GradMode {
+ public:
+  explicit GradMode(bool enabled);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+struct NoGradGuard : GradMode {
+  NoGradGuard() : GradMode(false) {}
+};
+
+// --- hooks
+// Called with the gradient of x as it flows (before it is accumulated, for a leaf); may return
+// another gradient, or an undefined tensor to leave it.
+using GradHook = std::function<Tensor(const Tensor& grad)>;
+void register_grad_hook(const Tensor& x, GradHook hook);
+// Called when the gradient of a leaf is complete for this backward pass (data parallelism sends it
+// then). Returns a number for remove_grad_ready_hook.
+int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
+void remove_grad_ready_hook(const Tensor& leaf, int hook);
+// Gives the leaf's gradient a fixed place (a slice of a communication bucket): the first gradient
+// of a step is written there, later ones are added.
+void set_grad_buffer(const Tensor& leaf, Tensor buffer);
+// Called once when the backward pass that is running now has visited every node.
+void on_backward_end(std::function<void()> hook);
+
+// Forgets a leaf's gradient; the next one is written rather than added.
+void clear_grad(const Tensor& leaf);
+
+// Runs fn without recording its inside and keeps only `inputs`; backward runs fn again (with the
+// same random numbers and op policy) and differentiates that. Saves activation memory for time.
+Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
+                  const std::vector<Tensor>& inputs);
+
+}  // namespace booster

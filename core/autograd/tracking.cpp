@@ -1,0 +1,144 @@
+#include "core/autograd/tracking.h"
+
+#include "kernels/catalogue.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace booster {
+
+TapeState* tape_state(const Tensor& x) { return static_cast<TapeState*>(x.body()->tracking.get()); }
+
+TapeState& ensure_tape_state(const Tensor& x) {
+  if (!x.body()->tracking) x.body()->tracking = std::make_unique<TapeState>();
+  return *tape_state(x);
+}
+
+Edge edge_of(const Tensor& x) {
+  TapeState* state = x.defined() ? tape_state(x) : nullptr;
+  if (!state || !state->requires_grad) return {};
+  if (state->node) return {state->node, state->output};
+  if (state->accumulator) return {Reference<Node>(state->accumulator), 0};
+  Reference<Node> node(new AccumulateGrad(x));
+  state->accumulator = node.get();
+  return {node, 0};
+}
+
+Tensor& Tensor::requires_grad_(bool requires_grad) {
+  check(defined(), "requires_grad_: tensor is undefined");
+  check(!requires_grad || is_floating(dtype()),
+        "requires_grad_: only floating tensors have gradients; got {}", name_of(dtype()));
+  check(is_leaf(), "requires_grad_: only leaves can be changed; use detach()");
+  if (requires_grad || body_->tracking) ensure_tape_state(*this).requires_grad = requires_grad;
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  const TapeState* state = tape_state(*this);
+  return !state || !state->node;
+}
+
+Tensor Tensor::grad() const {
+  const TapeState* state = tape_state(*this);
+  return state ? state->grad : Tensor();
+}
+
+void Tensor::set_grad(Tensor grad) const {
+  if (grad.defined())
+    check(grad.shape() == shape() && grad.dtype() == dtype() && grad.device() == device(),
+          "set_grad: does not fit the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
+          grad.shape().to_string(), name_of(dtype()), shape().to_string());
+  ensure_tape_state(*this).grad = std::move(grad);
+}
+
+void Tensor::check_in_place(const char* op) const {
+  check(defined(), "{}: tensor is undefined", op);
+  check(!grad_enabled() || !requires_grad(),
+        "{}: in-place changes of a tensor that requires gradients are not recorded; got grad mode "
+        "on, want a NoGradGuard (or detach())",
+        op);
+}
+
+void Tensor::backward() const { booster::backward(*this); }
+
+Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad) {
+  for (const auto& hook : hooks) {
+    Tensor changed = hook(grad);
+    if (changed.defined()) grad = std::move(changed);
+  }
+  return grad;
+}
+
+void register_grad_hook(const Tensor& x, GradHook hook) {
+  check(x.defined() && x.requires_grad(), "register_grad_hook: tensor requires no gradient");
+  ensure_tape_state(x).grad_hooks.push_back(hook);
+  // A result may be gone by the time its gradient flows, so its hooks live with the call.
+  if (!x.is_leaf()) tape_state(x)->node->add_output_hook(tape_state(x)->output, std::move(hook));
+}
+
+int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor&)> hook) {
+  check(leaf.defined() && leaf.is_leaf(), "on_grad_ready: want a leaf");
+  auto& hooks = ensure_tape_state(leaf).ready_hooks;
+  const int id = hooks.empty() ? 0 : hooks.back().first + 1;
+  hooks.emplace_back(id, std::move(hook));
+  return id;
+}
+
+void remove_grad_ready_hook(const Tensor& leaf, int id) {
+  if (TapeState* state = tape_state(leaf))
+    std::erase_if(state->ready_hooks, [id](const auto& hook) { return hook.first == id; });
+}
+
+void set_grad_buffer(const Tensor& leaf, Tensor buffer) {
+  if (buffer.defined())
+    check(buffer.shape() == leaf.shape() && buffer.dtype() == leaf.dtype(),
+          "set_grad_buffer: does not fit the leaf; got {} {}, want {} {}", name_of(buffer.dtype()),
+          buffer.shape().to_string(), name_of(leaf.dtype()), leaf.shape().to_string());
+  ensure_tape_state(leaf).grad_buffer = std::move(buffer);
+}
+
+void clear_grad(const Tensor& leaf) {
+  if (TapeState* state = tape_state(leaf)) state->grad = Tensor();
+}
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : Node("accumulate_grad", 1), leaf_(leaf) {}
+
+AccumulateGrad::~AccumulateGrad() {
+  if (TapeState* state = tape_state(leaf_)) state->accumulator = nullptr;
+}
+
+namespace {
+
+// True if nobody else can see these numbers, so that they may be kept without a copy.
+bool is_exclusive(const Tensor& g) {
+  return g.body()->references() == 1 && g.body()->storage->references() == 1 && g.is_contiguous();
+}
+
+void add_to_leaf(TapeState& state, const Tensor& g) {
+  if (state.grad.defined()) {
+    kernels::on(g.device()).accumulate(state.grad.view(), g.view());
+    state.grad.bump_version();
+  } else if (state.grad_buffer.defined()) {
+    state.grad = state.grad_buffer;
+    kernels::on(g.device()).copy(state.grad.view(), g.view());
+    state.grad.bump_version();
+  } else {
+    state.grad = is_exclusive(g) ? g : g.clone();
+  }
+}
+
+}  // namespace
+
+void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
+  TapeState& state = *tape_state(leaf_);
+  const bool hooked = !state.grad_hooks.empty();
+  const Tensor changed = hooked ? apply_grad_hooks(state.grad_hooks, g[0]) : Tensor();
+  const Tensor& grad = hooked ? changed : g[0];
+  check(grad.shape() == leaf_.shape() && grad.dtype() == leaf_.dtype(),
+        "backward: gradient does not fit its leaf; got {} {}, want {} {}", name_of(grad.dtype()),
+        grad.shape().to_string(), name_of(leaf_.dtype()), leaf_.shape().to_string());
+  add_to_leaf(state, grad);
+  for (const auto& hook : state.ready_hooks) hook.second(leaf_);
+}
+
+}  // namespace booster

@@ -1,0 +1,62 @@
+#include "core/tensor/random.h"
+
+#include "kernels/catalogue.h"
+
+#include <utility>
+
+namespace booster {
+namespace {
+void check_fillable(const char* op, const Tensor& x) {
+  check(x.defined() && is_floating(x.dtype()) && x.is_contiguous(),
+        "{}: want a contiguous floating tensor; got {}", op,
+        x.defined() ? name_of(x.dtype()) : "an undefined one");
+}
+}  // namespace
+
+Generator& default_generator() {
+  static thread_local Generator generator;
+  return generator;
+}
+
+void manual_seed(uint64_t seed) { default_generator().set_state({seed, 0}); }
+
+void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
+  check_fillable("uniform", x);
+  kernels::on(x.device()).uniform(x.view(), low, high, generator.take(x.numel()));
+  x.bump_version();
+}
+
+void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
+  check_fillable("normal", x);
+  kernels::on(x.device()).normal(x.view(), mean, std, generator.take(x.numel()));
+  x.bump_version();
+}
+
+Tensor uniform(const Shape& shape, double low, double high, TensorOptions options,
+               Generator& generator) {
+  Tensor x = empty(shape, options);
+  fill_uniform(x, low, high, generator);
+  return x;
+}
+
+Tensor normal(const Shape& shape, double mean, double std, TensorOptions options,
+              Generator& generator) {
+  Tensor x = empty(shape, options);
+  fill_normal(x, mean, std, generator);
+  return x;
+}
+
+// Fisher and Yates, from the end; the numbers come from doubles with 24 random bits each, two of
+// them per draw so that every position of a large set can be reached.
+Tensor random_permutation(int64_t n, Generator& generator) {
+  Tensor order = arange(n);
+  const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();
+  int64_t* p = order.data<int64_t>();
+  for (int64_t i = n - 1; i > 0; --i) {
+    const double unit = draws[2 * i] + draws[2 * i + 1] * 0x1p-24;
+    std::swap(p[i], p[static_cast<int64_t>(unit * static_cast<double>(i + 1))]);
+  }
+  return order;
+}
+
+}  // namespace booster

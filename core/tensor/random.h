@@ -1,0 +1,47 @@
+// Random numbers by position: a Generator is a seed and a count, every draw takes a run of the
+// Philox4x32-10 stream, so values do not depend on threads and a saved state continues bit for bit.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+namespace booster {
+
+struct RandomState {
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+  friend bool operator==(const RandomState&, const RandomState&) = default;
+};
+
+class Generator {
+ public:
+  explicit Generator(uint64_t seed = 42) : state_{seed, 0} {}
+  // Reserves n numbers and returns where they start.
+  kernels::RandomPosition take(int64_t n) {
+    const kernels::RandomPosition position{state_.seed, state_.offset};
+    state_.offset += static_cast<uint64_t>(n + 3) / 4;
+    return position;
+  }
+  RandomState state() const { return state_; }
+  void set_state(RandomState state) { state_ = state; }
+
+ private:
+  RandomState state_;
+};
+
+// The generator of initialisers and dropout; one per thread of the program.
+Generator& default_generator();
+// Restarts the calling thread's default generator.
+void manual_seed(uint64_t seed);
+
+Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
+               Generator& generator = default_generator());
+Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},
+              Generator& generator = default_generator());
+// A permutation of 0 .. n-1 (i64).
+Tensor random_permutation(int64_t n, Generator& generator = default_generator());
+
+// In-place draws for initialisers; never recorded.
+void fill_uniform(Tensor& x, double low, double high, Generator& generator = default_generator());
+void fill_normal(Tensor& x, double mean, double std, Generator& generator = default_generator());
+
+}  // namespace booster

@@ -1,0 +1,56 @@
+#include "core/tensor/shape.h"
+
+#include <algorithm>
+
+namespace booster {
+
+void Shape::insert(int at, int64_t size) {
+  check(n_ < kernels::max_dims, "shape: too many dimensions; got {}, want at most {}", n_ + 1,
+        kernels::max_dims);
+  for (int i = n_; i > at; --i) sizes_[i] = sizes_[i - 1];
+  sizes_[at] = size;
+  ++n_;
+}
+
+void Shape::erase(int at) {
+  for (int i = at; i + 1 < n_; ++i) sizes_[i] = sizes_[i + 1];
+  sizes_[--n_] = 0;
+}
+
+Shape Shape::dense_strides() const {
+  Shape strides = *this;
+  int64_t stride = 1;
+  for (int i = n_ - 1; i >= 0; --i) {
+    strides.sizes_[i] = stride;
+    stride *= std::max<int64_t>(sizes_[i], 1);
+  }
+  return strides;
+}
+
+std::string Shape::to_string() const {
+  std::string text = "(";
+  for (int i = 0; i < n_; ++i) text += (i ? ", " : "") + std::to_string(sizes_[i]);
+  return text + (n_ == 1 ? ",)" : ")");
+}
+
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  const Shape& longer = a.ndim() >= b.ndim() ? a : b;
+  const Shape& shorter = a.ndim() >= b.ndim() ? b : a;
+  Shape out = longer;
+  const int skip = longer.ndim() - shorter.ndim();
+  for (int i = 0; i < shorter.ndim(); ++i) {
+    const int64_t x = longer[i + skip], y = shorter[i];
+    check(x == y || x == 1 || y == 1, "{}: shapes do not broadcast; got {} and {}", op,
+          a.to_string(), b.to_string());
+    out[i + skip] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+int normal_dim(const char* op, int64_t dim, int ndim) {
+  check(dim >= -ndim && dim < ndim, "{}: dimension out of range; got {}, want {} to {}", op, dim,
+        -ndim, ndim - 1);
+  return static_cast<int>(dim < 0 ? dim + ndim : dim);
+}
+
+}  // namespace booster

@@ -1,0 +1,65 @@
+// Sizes or strides of a tensor: up to eight numbers in place, so that shapes never touch the heap.
+#pragma once
+
+#include "kernels/error.h"
+#include "kernels/view.h"
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> sizes) : Shape(sizes.begin(), sizes.size()) {}
+  Shape(const std::vector<int64_t>& sizes) : Shape(sizes.data(), sizes.size()) {}
+  Shape(const int64_t* sizes, size_t n) {
+    check(n <= kernels::max_dims, "shape: too many dimensions; got {}, want at most {}", n,
+          kernels::max_dims);
+    for (size_t i = 0; i < n; ++i) sizes_[i] = sizes[i];
+    n_ = static_cast<int>(n);
+  }
+
+  int ndim() const { return n_; }
+  int64_t operator[](int i) const { return sizes_[i]; }
+  int64_t& operator[](int i) { return sizes_[i]; }
+  const int64_t* begin() const { return sizes_; }
+  const int64_t* end() const { return sizes_ + n_; }
+  int64_t back() const { return sizes_[n_ - 1]; }
+
+  void push_back(int64_t size) { insert(n_, size); }
+  void insert(int at, int64_t size);
+  void erase(int at);
+
+  // Product of all sizes; 1 for a scalar.
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < n_; ++i) n *= sizes_[i];
+    return n;
+  }
+  // Strides of a dense row-major tensor of this shape.
+  Shape dense_strides() const;
+  std::vector<int64_t> to_vector() const { return {begin(), end()}; }
+  std::string to_string() const;  // "(2, 3)"
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.n_ != b.n_) return false;
+    for (int i = 0; i < a.n_; ++i)
+      if (a.sizes_[i] != b.sizes_[i]) return false;
+    return true;
+  }
+
+ private:
+  int64_t sizes_[kernels::max_dims] = {};
+  int n_ = 0;
+};
+
+// The shape of an elementwise result of a and b by NumPy's rules; an error names `op` otherwise.
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+// Dimension in [0, ndim) from one in [-ndim, ndim); an error names `op` otherwise.
+int normal_dim(const char* op, int64_t dim, int ndim);
+
+}  // namespace booster

@@ -1,0 +1,183 @@
+#include "core/tensor/tensor.h"
+
+#include "kernels/catalogue.h"
+#include "kernels/memory.h"
+
+#include <cstring>
+
+namespace booster {
+
+bool Tensor::is_contiguous() const {
+  int64_t expected = 1;
+  for (int i = ndim() - 1; i >= 0; --i) {
+    if (shape()[i] != 1 && strides()[i] != expected) return false;
+    expected *= shape()[i];
+  }
+  return true;
+}
+
+bool Tensor::shares_storage(const Tensor& other) const {
+  return defined() && other.defined() && body_->storage == other.body_->storage;
+}
+
+kernels::View Tensor::view() const {
+  kernels::View view;
+  if (!body_) return view;
+  view.data = data();
+  view.dtype = body_->dtype;
+  view.device = device();
+  view.ndim = ndim();
+  for (int i = 0; i < view.ndim; ++i) {
+    view.shape[i] = body_->shape[i];
+    view.strides[i] = body_->strides[i];
+  }
+  return view;
+}
+
+void Tensor::check_host_access(DType wanted) const {
+  check(defined(), "data: tensor is undefined");
+  check(dtype() == wanted, "data: wrong type; tensor is {}, asked for {}", name_of(dtype()),
+        name_of(wanted));
+  check(device().type == DeviceType::cpu, "data: tensor is not on the CPU; use to(Device{{}}) first");
+  check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
+        shape().to_string(), strides().to_string());
+}
+
+double Tensor::item() const {
+  check(defined(), "item: tensor is undefined");
+  check(numel() == 1, "item: want exactly one element; got shape {}", shape().to_string());
+  return to_vector<double>()[0];
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  check(defined(), "to_vector: tensor is undefined");
+  const Tensor host = to(Device{});
+  // std::vector<bool> has no data(), so values arrive through a plain tensor.
+  const Tensor values = untracked::contiguous(untracked::cast(host, dtype_of<T>()));
+  const T* first = static_cast<const T*>(values.data());
+  return std::vector<T>(first, first + values.numel());
+}
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<uint8_t> Tensor::to_vector() const;
+template std::vector<bool> Tensor::to_vector() const;
+
+Tensor& Tensor::fill_(double value) {
+  check_in_place("fill_");
+  kernels::on(device()).fill(view(), value);
+  bump_version();
+  return *this;
+}
+
+Tensor& Tensor::copy_(const Tensor& from) {
+  check_in_place("copy_");
+  check(from.defined(), "copy_: source is undefined");
+  const Tensor here = untracked::expand(from.detach().to(device()), shape());
+  kernels::on(device()).copy(view(), here.view());
+  bump_version();
+  return *this;
+}
+
+Tensor& Tensor::add_(const Tensor& other, double factor) {
+  check_in_place("add_");
+  const Tensor wide = untracked::expand(other.detach(), shape());
+  const auto& table = kernels::on(device());
+  if (factor == 1) {
+    table.accumulate(view(), wide.view());
+  } else {
+    const Tensor scaled = empty(shape(), {dtype(), device()});
+    table.binary_scalar(kernels::BinaryOp::mul, scaled.view(), wide.view(), factor, false);
+    table.accumulate(view(), scaled.view());
+  }
+  bump_version();
+  return *this;
+}
+
+Tensor& Tensor::mul_(double factor) {
+  check_in_place("mul_");
+  kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
+  bump_version();
+  return *this;
+}
+
+Tensor Tensor::detach() const {
+  check(defined(), "detach: tensor is undefined");
+  return untracked::strided(*this, shape(), strides(), body_->offset);
+}
+
+Tensor Tensor::clone() const {
+  check(defined(), "clone: tensor is undefined");
+  Tensor copy = empty(shape(), {dtype(), device()});
+  kernels::on(device()).copy(copy.view(), view());
+  return copy;
+}
+
+Tensor Tensor::to(Device target) const {
+  check(defined(), "to: tensor is undefined");
+  if (device() == target) return *this;
+  const Tensor dense = untracked::contiguous(*this);
+  Tensor there = empty(shape(), {dtype(), target});
+  kernels::device_copy(there.data(), target, dense.data(), device(), static_cast<size_t>(bytes()));
+  return there;
+}
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  for (int64_t size : shape)
+    check(size >= 0, "empty: negative size; got shape {}", shape.to_string());
+  Reference<TensorBody> body(new TensorBody);
+  const int64_t bytes = shape.numel() * size_of(options.dtype);
+  body->storage = Reference<Storage>(new Storage(options.device, bytes));
+  body->shape = shape;
+  body->strides = shape.dense_strides();
+  body->dtype = options.dtype;
+  return Tensor(std::move(body));
+}
+
+Tensor full(const Shape& shape, double value, TensorOptions options) {
+  return empty(shape, options).fill_(value);
+}
+Tensor zeros(const Shape& shape, TensorOptions options) { return full(shape, 0, options); }
+Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
+Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
+Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
+
+Tensor arange(int64_t n, TensorOptions options) {
+  check(n >= 0, "arange: negative length; got {}", n);
+  Tensor values = empty({n}, {.dtype = DType::i64});
+  for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
+  return untracked::cast(values, options.dtype).to(options.device);
+}
+
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape) {
+  check(static_cast<int64_t>(values.size()) == shape.numel(),
+        "from_vector: number of values does not fit the shape; got {}, want {} for {}",
+        values.size(), shape.numel(), shape.to_string());
+  Tensor x = empty(shape, {.dtype = dtype_of<T>()});
+  T* data = static_cast<T*>(x.data());
+  for (size_t i = 0; i < values.size(); ++i) data[i] = values[i];
+  return x;
+}
+template Tensor from_vector(const std::vector<float>&, const Shape&);
+template Tensor from_vector(const std::vector<double>&, const Shape&);
+template Tensor from_vector(const std::vector<int32_t>&, const Shape&);
+template Tensor from_vector(const std::vector<int64_t>&, const Shape&);
+template Tensor from_vector(const std::vector<uint8_t>&, const Shape&);
+template Tensor from_vector(const std::vector<bool>&, const Shape&);
+
+Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
+                   std::function<void()> owner) {
+  Reference<TensorBody> body(new TensorBody);
+  const int64_t bytes = shape.numel() * size_of(options.dtype);
+  body->storage = Reference<Storage>(new Storage(options.device, data, bytes, std::move(owner)));
+  body->shape = shape;
+  body->strides = shape.dense_strides();
+  body->dtype = options.dtype;
+  return Tensor(std::move(body));
+}
+
+}  // namespace booster

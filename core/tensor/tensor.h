@@ -1,0 +1,185 @@
+// Tensor: the one value type. A handle to a strided window on a shared storage, with a dtype and a
+// device, and (for autograd) an optional tracking record.
+//
+// Copying a Tensor copies the handle, not the numbers; views share storage. Distinct tensors may be
+// used from distinct threads; one tensor is for one thread at a time. Functions here never record
+// on the tape: differentiable functions live in core/autograd.
+#pragma once
+
+#include "core/tensor/reference.h"
+#include "core/tensor/shape.h"
+#include "kernels/view.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace booster {
+
+// Memory that tensors share. `version` counts in-place changes, so that a gradient formula can see
+// that a value which it saved is no longer the same.
+struct Storage : Counted {
+  Storage(Device device, int64_t bytes);
+  // Memory owned by somebody else; `owner` is called when the last tensor lets go.
+  Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
+  ~Storage() override;
+
+  void* data = nullptr;
+  int64_t bytes = 0;
+  Device device;
+  uint32_t version = 0;
+  std::function<void()> on_release;  // empty for memory of the allocator
+};
+
+class Tensor;
+
+// What autograd keeps beside a tensor; core/autograd derives from it.
+struct Tracking {
+  virtual ~Tracking() = default;
+  bool requires_grad = false;
+};
+
+struct TensorBody : Counted {
+  static void* operator new(size_t bytes);
+  static void operator delete(void* body);
+
+  Reference<Storage> storage;
+  int64_t offset = 0;  // in elements
+  Shape shape;
+  Shape strides;
+  DType dtype = DType::f32;
+  std::unique_ptr<Tracking> tracking;
+};
+
+struct TensorOptions {
+  DType dtype = DType::f32;
+  Device device = {};
+};
+
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  else if constexpr (std::is_same_v<T, double>) return DType::f64;
+  else if constexpr (std::is_same_v<T, int32_t>) return DType::i32;
+  else if constexpr (std::is_same_v<T, int64_t>) return DType::i64;
+  else if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
+  else {
+    static_assert(std::is_same_v<T, bool>, "want float, double, int32_t, int64_t, uint8_t or bool");
+    return DType::boolean;
+  }
+}
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: no body
+  explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
+
+  bool defined() const { return static_cast<bool>(body_); }
+  const Shape& shape() const { return body_->shape; }
+  const Shape& strides() const { return body_->strides; }
+  int ndim() const { return body_->shape.ndim(); }
+  int64_t size(int64_t dim) const { return body_->shape[normal_dim("size", dim, ndim())]; }
+  int64_t numel() const { return body_->shape.numel(); }
+  DType dtype() const { return body_->dtype; }
+  Device device() const { return body_->storage->device; }
+  int64_t bytes() const { return numel() * size_of(dtype()); }
+  bool is_contiguous() const;
+  // True if both are windows on the same storage.
+  bool shares_storage(const Tensor& other) const;
+
+  // Pointer to the first element, on the tensor's device.
+  void* data() const {
+    return static_cast<char*>(body_->storage->data) + body_->offset * size_of(dtype());
+  }
+  // The same on the CPU and typed; error if the dtype is not T's, the device is not the CPU or the
+  // tensor is not contiguous.
+  template <class T>
+  T* data() const {
+    check_host_access(dtype_of<T>());
+    return static_cast<T*>(data());
+  }
+  kernels::View view() const;
+
+  // The one element as a double; error if there is not exactly one. Waits for the device.
+  double item() const;
+  // All elements in row-major order, converted to T from any dtype and device.
+  template <class T>
+  std::vector<T> to_vector() const;
+  // Values as text, long tensors shortened: "[[1, 2], [3, 4]] f32 (2, 2)".
+  std::string to_string() const;
+
+  // In-place changes, never recorded; error on a tensor that the tape tracks (use no_grad).
+  Tensor& fill_(double value);
+  Tensor& zero_() { return fill_(0); }
+  Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
+  Tensor& add_(const Tensor& other, double factor = 1);
+  Tensor& mul_(double factor);
+  uint32_t version() const { return body_->storage->version; }
+  void bump_version() const { ++body_->storage->version; }
+
+  // The same numbers without a tape.
+  Tensor detach() const;
+  // A dense copy in fresh memory, without a tape.
+  Tensor clone() const;
+  // On another device, or itself if already there; without a tape.
+  Tensor to(Device device) const;
+
+  // --- autograd's part, implemented in core/autograd/tracking.cpp
+  bool requires_grad() const { return body_->tracking && body_->tracking->requires_grad; }
+  Tensor& requires_grad_(bool requires_grad = true);
+  // The accumulated gradient of a leaf, or an undefined tensor.
+  Tensor grad() const;
+  void set_grad(Tensor grad) const;
+  bool is_leaf() const;
+  // Runs the tape from this scalar: see core/autograd/tape.h.
+  void backward() const;
+
+  TensorBody* body() const { return body_.get(); }
+  bool same_body(const Tensor& other) const { return body_ == other.body_; }
+
+ private:
+  void check_host_access(DType dtype) const;
+  void check_in_place(const char* op) const;
+  Reference<TensorBody> body_;
+};
+
+// --- making tensors
+Tensor empty(const Shape& shape, TensorOptions options = {});
+Tensor zeros(const Shape& shape, TensorOptions options = {});
+Tensor ones(const Shape& shape, TensorOptions options = {});
+Tensor full(const Shape& shape, double value, TensorOptions options = {});
+// 0, 1, ..., n - 1
+Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
+// Fresh dense memory with x's shape, dtype and device.
+Tensor empty_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);
+// Copies values; error if their number is not the shape's. The dtype is T's unless given.
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const Shape& shape);
+Tensor scalar(double value, TensorOptions options = {});
+// A tensor on memory of somebody else: `owner` is called when the last tensor lets go.
+Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
+                   std::function<void()> owner = {});
+
+// --- views and copies that are never recorded (core/autograd has the recorded ones)
+namespace untracked {
+// Window with any shape, strides and offset (in elements, from the start of the storage).
+Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
+// One size may be -1. A view where strides allow, else a copy.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor permute(const Tensor& x, const std::vector<int>& order);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor expand(const Tensor& x, const Shape& shape);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor contiguous(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+// Sum of x down to a shape that broadcasts to x's.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+}  // namespace untracked
+
+}  // namespace booster

@@ -1,0 +1,172 @@
+// Windows on the same storage, and the copies that are made where no window fits.
+#include "core/tensor/tensor.h"
+#include "kernels/catalogue.h"
+
+namespace booster::untracked {
+namespace {
+
+// Replaces a size of -1 by what the others leave.
+Shape resolve(const Tensor& x, Shape shape) {
+  int unknown = -1;
+  int64_t known = 1;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    check(shape[i] >= -1, "reshape: negative size; got {}", shape.to_string());
+    if (shape[i] == -1) {
+      check(unknown < 0, "reshape: more than one size is -1; got {}", shape.to_string());
+      unknown = i;
+    } else {
+      known *= shape[i];
+    }
+  }
+  if (unknown >= 0 && known > 0) shape[unknown] = x.numel() / known;
+  check(shape.numel() == x.numel() && (unknown < 0 || known > 0),
+        "reshape: number of elements differs; got {} to {}", x.shape().to_string(),
+        shape.to_string());
+  return shape;
+}
+
+// Strides that show x's elements in the new shape without a copy; false where there are none.
+// Each run of x's dimensions that is dense in itself is cut anew.
+bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
+  strides = shape.dense_strides();
+  if (x.numel() == 0 || x.is_contiguous()) return true;
+  int view_dim = shape.ndim() - 1;
+  int64_t run_elements = 1, view_elements = 1;
+  int64_t run_stride = x.strides()[x.ndim() - 1];
+  for (int i = x.ndim() - 1; i >= 0; --i) {
+    run_elements *= x.shape()[i];
+    const bool run_ends =
+        i == 0 || (x.shape()[i - 1] != 1 && x.strides()[i - 1] != run_elements * run_stride);
+    if (!run_ends) continue;
+    while (view_dim >= 0 && (view_elements < run_elements || shape[view_dim] == 1)) {
+      strides[view_dim] = view_elements * run_stride;
+      view_elements *= shape[view_dim];
+      --view_dim;
+    }
+    if (view_elements != run_elements) return false;
+    if (i > 0) {
+      run_stride = x.strides()[i - 1];
+      run_elements = view_elements = 1;
+    }
+  }
+  return view_dim < 0;
+}
+
+}  // namespace
+
+Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  Reference<TensorBody> body(new TensorBody);
+  body->storage = x.body()->storage;
+  body->offset = offset;
+  body->shape = shape;
+  body->strides = strides;
+  body->dtype = x.dtype();
+  return Tensor(std::move(body));
+}
+
+Tensor reshape(const Tensor& x, const Shape& wanted) {
+  const Shape shape = resolve(x, wanted);
+  Shape strides;
+  if (window_strides(x, shape, strides)) return strided(x, shape, strides, x.body()->offset);
+  return strided(x.clone(), shape, shape.dense_strides(), 0);
+}
+
+Tensor permute(const Tensor& x, const std::vector<int>& order) {
+  check(static_cast<int>(order.size()) == x.ndim(),
+        "permute: wrong number of dimensions; got {}, want {}", order.size(), x.ndim());
+  Shape shape = x.shape(), strides = x.strides();
+  unsigned seen = 0;
+  for (int i = 0; i < x.ndim(); ++i) {
+    const int from = normal_dim("permute", order[i], x.ndim());
+    check(!(seen >> from & 1), "permute: dimension {} is named twice", from);
+    seen |= 1u << from;
+    shape[i] = x.shape()[from];
+    strides[i] = x.strides()[from];
+  }
+  return strided(x, shape, strides, x.body()->offset);
+}
+
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
+  const int a = normal_dim("transpose", dim0, x.ndim()), b = normal_dim("transpose", dim1, x.ndim());
+  Shape shape = x.shape(), strides = x.strides();
+  std::swap(shape[a], shape[b]);
+  std::swap(strides[a], strides[b]);
+  return strided(x, shape, strides, x.body()->offset);
+}
+
+Tensor expand(const Tensor& x, const Shape& wanted) {
+  if (x.shape() == wanted) return x;
+  Shape strides = wanted;
+  const int skip = wanted.ndim() - x.ndim();
+  bool fits = skip >= 0;
+  for (int i = 0; fits && i < wanted.ndim(); ++i) {
+    const int64_t size = i < skip ? 1 : x.shape()[i - skip];
+    fits = size == wanted[i] || size == 1;
+    strides[i] = size == 1 && wanted[i] != 1 ? 0 : (i < skip ? 0 : x.strides()[i - skip]);
+  }
+  check(fits, "expand: shape does not broadcast; got {} to {}", x.shape().to_string(),
+        wanted.to_string());
+  return strided(x, wanted, strides, x.body()->offset);
+}
+
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  const int d = normal_dim("narrow", dim, x.ndim());
+  check(start >= 0 && length >= 0 && start + length <= x.shape()[d],
+        "narrow: range out of bounds; got [{}, {}) of dimension {} of {}", start, start + length, d,
+        x.shape().to_string());
+  Shape shape = x.shape();
+  shape[d] = length;
+  return strided(x, shape, x.strides(), x.body()->offset + start * x.strides()[d]);
+}
+
+Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+  const int d = normal_dim("select", dim, x.ndim());
+  const int64_t n = x.shape()[d];
+  check(index >= -n && index < n, "select: index out of bounds; got {} of {} in dimension {}", index,
+        n, d);
+  const int64_t at = index < 0 ? index + n : index;
+  Shape shape = x.shape(), strides = x.strides();
+  shape.erase(d);
+  strides.erase(d);
+  return strided(x, shape, strides, x.body()->offset + at * x.strides()[d]);
+}
+
+Tensor unsqueeze(const Tensor& x, int64_t dim) {
+  const int d = normal_dim("unsqueeze", dim, x.ndim() + 1);
+  Shape shape = x.shape(), strides = x.strides();
+  strides.insert(d, d < x.ndim() ? shape[d] * strides[d] : 1);
+  shape.insert(d, 1);
+  return strided(x, shape, strides, x.body()->offset);
+}
+
+Tensor squeeze(const Tensor& x, int64_t dim) {
+  const int d = normal_dim("squeeze", dim, x.ndim());
+  Shape shape = x.shape(), strides = x.strides();
+  if (shape[d] == 1) {
+    shape.erase(d);
+    strides.erase(d);
+  }
+  return strided(x, shape, strides, x.body()->offset);
+}
+
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : x.clone(); }
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor y = empty(x.shape(), {dtype, x.device()});
+  kernels::on(x.device()).copy(y.view(), x.view());
+  return y;
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Shape kept = x.shape();
+  const int skip = x.ndim() - shape.ndim();
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i < skip || shape[i - skip] == 1) kept[i] = 1;
+  Tensor y = empty(kept, {x.dtype(), x.device()});
+  kernels::on(x.device()).reduce(kernels::ReduceOp::sum, y.view(), x.view());
+  return strided(y, shape, shape.dense_strides(), 0);
+}
+
+}  // namespace booster::untracked

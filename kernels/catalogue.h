@@ -1,0 +1,59 @@
+// The way to every kernel: `kernels::on(device).softmax(y, x, false)`.
+//
+// `on` returns the table of the device; for the CPU that is the best variant that this processor
+// runs (chosen once, at first use), or a lower one named in the environment variable
+// BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
+#pragma once
+
+#include "kernels/multi_tensor.h"
+#include "kernels/view.h"
+
+#include <string>
+#include <vector>
+
+namespace booster::kernels {
+
+enum class UnaryOp : uint8_t {
+#define UNARY(name, ...) name,
+#include "kernels/elementwise.def"
+};
+enum class BinaryOp : uint8_t {
+#define BINARY(name, ...) name,
+#include "kernels/elementwise.def"
+};
+enum class CompareOp : uint8_t {
+#define COMPARE(name, ...) name,
+#include "kernels/elementwise.def"
+};
+enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all };
+
+[[noreturn]] void missing_kernel(const char* name);
+
+template <class Signature>
+struct Kernel;
+template <class... Args>
+struct Kernel<void(Args...)> {
+  void (*function)(Args...) = nullptr;
+  const char* name = nullptr;
+  void operator()(Args... args) const {
+    if (!function) [[unlikely]]
+      missing_kernel(name);
+    function(args...);
+  }
+};
+
+struct Table {
+#define KERNEL(name, ...) Kernel<void(__VA_ARGS__)> name{nullptr, #name};
+#include "kernels/catalogue.def"
+};
+
+const Table& on(Device device);
+
+// Names of the CPU variants that this processor runs, lowest first.
+std::vector<std::string> cpu_variants();
+// The one in use.
+const std::string& cpu_variant();
+// Tests only: switches the variant of `on({cpu})`; throws Error for a name not in cpu_variants().
+void force_cpu_variant(const std::string& name);
+
+}  // namespace booster::kernels

@@ -1,0 +1,90 @@
+#include "kernels/memory.h"
+
+#include "kernels/error.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace booster::kernels {
+
+#ifdef BOOSTER_CUDA
+namespace cuda {
+void* allocate(int device, size_t bytes);
+void free(int device, void* data);
+void copy(void* to, const void* from, size_t bytes);
+void synchronize(int device);
+int device_count();
+}  // namespace cuda
+#endif
+
+namespace {
+constexpr size_t alignment = 64;
+constexpr size_t huge_page = size_t{2} << 20;
+
+bool is_cpu(Device device) { return device.type == DeviceType::cpu; }
+[[noreturn]] void no_cuda(Device device) {
+  fail("device: this build has no CUDA; got cuda:{}, want cpu", static_cast<int>(device.index));
+}
+}  // namespace
+
+void* device_allocate(Device device, size_t bytes) {
+  if (!is_cpu(device)) {
+#ifdef BOOSTER_CUDA
+    return cuda::allocate(device.index, bytes);
+#else
+    no_cuda(device);
+#endif
+  }
+  const size_t aligned_to = bytes >= huge_page ? huge_page : alignment;
+  const size_t rounded = (bytes + aligned_to - 1) / aligned_to * aligned_to;
+  void* data = std::aligned_alloc(aligned_to, rounded ? rounded : aligned_to);
+  // Large blocks are kept for the whole run, so pay the page faults in 2 MB steps.
+  if (data && aligned_to == huge_page) madvise(data, rounded, MADV_HUGEPAGE);
+  return data;
+}
+
+void device_free(Device device, void* data) {
+  if (is_cpu(device)) return std::free(data);
+#ifdef BOOSTER_CUDA
+  cuda::free(device.index, data);
+#endif
+}
+
+void device_copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {
+  if (bytes == 0) return;
+  if (is_cpu(to_device) && is_cpu(from_device)) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+#ifdef BOOSTER_CUDA
+  cuda::copy(to, from, bytes);
+#else
+  no_cuda(is_cpu(to_device) ? from_device : to_device);
+#endif
+}
+
+void device_synchronize(Device device) {
+  if (is_cpu(device)) return;
+#ifdef BOOSTER_CUDA
+  cuda::synchronize(device.index);
+#endif
+}
+
+int cuda_device_count() {
+#ifdef BOOSTER_CUDA
+  return cuda::device_count();
+#else
+  return 0;
+#endif
+}
+
+int thread_count() { return omp_get_max_threads(); }
+void set_thread_count(int threads) {
+  check(threads >= 1 && threads <= 4096, "threads: out of range; got {}, want 1 to 4096", threads);
+  omp_set_num_threads(threads);
+}
+
+}  // namespace booster::kernels

@@ -1,0 +1,25 @@
+// Raw memory of a device: what the caching allocator (core/tensor/allocator.h) is built on, and the
+// only calls that reach the system allocator. Thread-safe.
+#pragma once
+
+#include "kernels/view.h"
+
+#include <cstddef>
+
+namespace booster::kernels {
+
+// 64-byte aligned (CPU); nullptr when the system has no more.
+void* device_allocate(Device device, size_t bytes);
+void device_free(Device device, void* data);
+// Copies between any two devices; returns when the bytes have arrived.
+void device_copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
+// Waits for all work queued on the device.
+void device_synchronize(Device device);
+// Number of CUDA devices that this process can use; 0 without a driver.
+int cuda_device_count();
+
+// Threads of the kernels' parallel loops (and of oneDNN).
+int thread_count();
+void set_thread_count(int threads);
+
+}  // namespace booster::kernels

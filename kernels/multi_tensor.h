@@ -1,0 +1,72 @@
+// Arguments of the kernels that walk many tensors in one call. Plain data.
+#pragma once
+
+#include "kernels/view.h"
+
+namespace booster::kernels {
+
+// A list of contiguous tensors, each given by pointer, dtype and element count.
+struct TensorSpan {
+  void* data;
+  int64_t size;
+  DType dtype;
+};
+struct MultiTensor {
+  const TensorSpan* spans;
+  int64_t count;
+};
+
+// One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
+// one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
+// State that has not been used yet is all zero; `first` says that the momentum buffer is to be set
+// rather than blended (SGD). All contiguous.
+struct OptimizerSlot {
+  void* value;
+  DType value_dtype;
+  const void* grad;
+  DType grad_dtype;
+  void* state1;  // momentum, or first moment; dtype of value (f32 for 16-bit values)
+  void* state2;  // second moment
+  void* copy;
+  DType copy_dtype;
+  int64_t size;
+  int64_t step;  // this parameter's own count of steps, from 1
+  bool first;
+};
+struct OptimizerSlots {
+  const OptimizerSlot* slots;
+  int64_t count;
+};
+
+// Values that live on the device and are read there, so that the host never waits. Null: absent.
+// found_inf != 0: the step does nothing at all. Gradients are multiplied by *inverse_scale, then
+// by *clip_factor, before use; the gradient buffers are not changed.
+struct StepControl {
+  const float* found_inf = nullptr;
+  const float* inverse_scale = nullptr;
+  const float* clip_factor = nullptr;
+};
+
+// Formulas: torch.optim.SGD. Momentum buffer set to the first gradient, undampened.
+struct SgdStep {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov, maximize;
+};
+
+// torch.optim.Adam (decay joins the gradient) and AdamW (decoupled: value *= 1 - lr * decay first).
+struct AdamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled, maximize;
+};
+
+// timm's Lamb: see core/optim/lamb.h. Every gradient is divided by max(1, norm / max_grad_norm).
+struct LambStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool grad_averaging, always_adapt, trust_clip, bias_correction, decoupled;
+  // The global norm of the gradients as they lie in memory (before StepControl's factors, which the
+  // kernel applies to it), on the device; null: no clipping.
+  const double* grad_norm;
+  double max_grad_norm;
+};
+
+}  // namespace booster::kernels
