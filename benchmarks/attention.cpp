@@ -1,0 +1,80 @@
+// Milliseconds of attention, forward and backward, on the shapes of ViT-B/16 (batch 8) and ViT-Ti/16
+// (batch 16): one layer, least of several runs. peers/attention.py prints the same for PyTorch.
+#include "kernels/catalogue.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+using namespace booster;
+using kernels::View;
+
+namespace {
+
+struct Shape {
+  const char* name;
+  int64_t batch, heads;
+};
+constexpr int64_t tokens = 197, head_size = 64;
+
+// One of the `parts` tensors of a Linear's packed output, as (batch, heads, tokens, head_size).
+View part_of(std::vector<char>& storage, DType dtype, const Shape& shape, int part, int parts) {
+  const int64_t width = shape.heads * head_size;
+  View view{storage.data() + part * width * size_of(dtype), dtype, {}, 4, {}, {}};
+  const int64_t sizes[] = {shape.batch, shape.heads, tokens, head_size};
+  const int64_t strides[] = {tokens * parts * width, head_size, parts * width, 1};
+  std::memcpy(view.shape, sizes, sizeof sizes);
+  std::memcpy(view.strides, strides, sizeof strides);
+  return view;
+}
+
+template <class F>
+double least_milliseconds(int runs, F&& f) {
+  double least = 1e9;
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    least = took.count() < least ? took.count() : least;
+  }
+  return least;
+}
+
+void measure(const Shape& shape, DType dtype, int runs) {
+  const int64_t bytes = shape.batch * tokens * shape.heads * head_size * size_of(dtype);
+  std::vector<char> qkv(3 * bytes), out(bytes), dqkv(3 * bytes), g(bytes);
+  std::vector<float> log_sum(shape.batch * shape.heads * tokens);
+  const auto& table = kernels::on({});
+  const auto flat = [&](std::vector<char>& x) {
+    return View{x.data(), dtype, {}, 1, {int64_t(x.size()) / size_of(dtype)}, {1}};
+  };
+  table.normal(flat(qkv), 0, 1, {1, 0});
+  table.normal(flat(g), 0, 1, {2, 0});
+  const View sums{log_sum.data(), DType::f32, {}, 3, {shape.batch, shape.heads, tokens},
+                  {shape.heads * tokens, tokens, 1}};
+  View x[3], d[3];
+  for (int i = 0; i < 3; ++i) {
+    x[i] = part_of(qkv, dtype, shape, i, 3);
+    d[i] = part_of(dqkv, dtype, shape, i, 3);
+  }
+  const View y = part_of(out, dtype, shape, 0, 1), dy = part_of(g, dtype, shape, 0, 1);
+  const double forward = least_milliseconds(
+      runs, [&] { table.attention(y, sums, x[0], x[1], x[2], {}, 0.125, false, 0, {}); });
+  const double backward = least_milliseconds(runs, [&] {
+    table.attention_backward(d[0], d[1], d[2], dy, x[0], x[1], x[2], y, sums, {}, 0.125, false, 0,
+                             {});
+  });
+  const double product = 2e-6 * double(shape.batch * shape.heads * tokens * tokens * head_size);
+  std::printf("%-18s %-4s forward %7.2f ms (%5.0f GFLOP/s)  backward %7.2f ms (%5.0f GFLOP/s)\n",
+              shape.name, name_of(dtype), forward, 2 * product / forward, backward,
+              5 * product / backward);
+}
+
+}  // namespace
+
+int main() {
+  std::printf("CPU variant %s\n", kernels::cpu_variant().c_str());
+  for (const Shape& shape : {Shape{"ViT-B/16 batch 8", 8, 12}, Shape{"ViT-Ti/16 batch 16", 16, 3}})
+    for (const DType dtype : {DType::f32, DType::bf16}) measure(shape, dtype, 30);
+}

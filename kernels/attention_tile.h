@@ -1,0 +1,238 @@
+// Register tiles for attention: small matrix products whose operands lie packed in cache.
+//
+// A matrix is stored in units along the dimension that is summed over. In format `Plain<T>` a unit
+// is one number; in format `Bf16Pairs` it is two bf16 neighbours, which the processor multiplies and
+// adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every vector width.
+#pragma once
+
+#include "kernels/launch.h"
+
+#include <math.h>
+#include <stdint.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+namespace booster::kernels::BOOSTER_VARIANT::tile {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+constexpr bool many_registers = true;  // 32, else 16
+#else
+#if defined(__AVX2__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;
+#endif
+constexpr bool many_registers = false;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(vector_bytes), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::Type;
+template <class T>
+constexpr int lanes = vector_bytes / int(sizeof(T));
+
+template <class T>
+KERNEL_FN Vector<T>& vector_at(T* p) {
+  return *reinterpret_cast<Vector<T>*>(p);
+}
+template <class T>
+KERNEL_FN const Vector<T>& vector_at(const T* p) {
+  return *reinterpret_cast<const Vector<T>*>(p);
+}
+
+// 2^y, and 0 below the smallest normal number; nan stays nan. One place worse than exp_ of math.h
+// and less than half its instructions, because y <= 0 here needs no guard against overflow.
+KERNEL_FN Vector<float> exp2_of(Vector<float> y) {
+  const Vector<float> shifted = y + 12582912.0f;  // its low bits hold the nearest integer
+  const Vector<float> f = y - (shifted - 12582912.0f);
+  Vector<float> p = 1.53458124e-4f * f + 1.33999309e-3f;
+  p = p * f + 9.61848907e-3f;
+  p = p * f + 5.55032864e-2f;
+  p = p * f + 2.40226462e-1f;
+  p = p * f + 6.93147182e-1f;
+  p = p * f + 1.0f;
+  const Vector<int32_t> bits = (Vector<int32_t>)p + ((Vector<int32_t>)shifted << 23);
+  return y < -126.0f ? Vector<float>{} : (Vector<float>)bits;
+}
+KERNEL_FN Vector<double> exp2_of(Vector<double> y) {
+  for (int i = 0; i < lanes<double>; ++i) y[i] = ::exp2(y[i]);
+  return y;
+}
+
+template <int bytes> struct IndexOf;
+template <> struct IndexOf<4> { using Type = int32_t; };
+template <> struct IndexOf<8> { using Type = int64_t; };
+
+// Lane orders for __builtin_shuffle.
+template <class T>
+struct Lanes {
+  using Index = Vector<typename IndexOf<sizeof(T)>::Type>;
+  KERNEL_FN static Index interleaved(int first) {  // first, n + first, first + 1, n + first + 1 ...
+    Index index{};
+    for (int i = 0; i < lanes<T>; ++i) index[i] = first + i / 2 + i % 2 * lanes<T>;
+    return index;
+  }
+  KERNEL_FN static Index rotated(int by) {
+    Index index{};
+    for (int i = 0; i < lanes<T>; ++i) index[i] = (i + by) % lanes<T>;
+    return index;
+  }
+};
+
+// Transposes a square of lanes x lanes numbers. Interleaving row i with row i + n/2 moves every
+// number's (row, column), read as one binary number, round by one bit; log2(n) times swaps them.
+template <class T>
+KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
+  constexpr int n = lanes<T>;
+  for (int stage = 1; stage < n; stage *= 2) {
+    Vector<T> next[n];
+    for (int i = 0; i < n / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + n / 2], Lanes<T>::interleaved(0));
+      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + n / 2], Lanes<T>::interleaved(n / 2));
+    }
+    for (int i = 0; i < n; ++i) rows[i] = next[i];
+  }
+}
+
+template <class T>
+KERNEL_FN Vector<T> larger(Vector<T> a, Vector<T> b) {
+  return a > b ? a : b;
+}
+template <class T>
+KERNEL_FN T largest_lane(Vector<T> x) {
+  for (int by = lanes<T> / 2; by > 0; by /= 2)
+    x = larger<T>(x, __builtin_shuffle(x, Lanes<T>::rotated(by)));
+  return x[0];
+}
+template <class T>
+KERNEL_FN T sum_of_lanes(Vector<T> x) {
+  for (int by = lanes<T> / 2; by > 0; by /= 2)
+    x += __builtin_shuffle(x, Lanes<T>::rotated(by));
+  return x[0];
+}
+
+// How numbers of a product's operands are stored; `Number` is what sums and softmax compute in.
+template <class T>
+struct Plain {
+  using Number = T;
+  using Unit = T;
+  static constexpr int per_unit = 1;
+  KERNEL_FN static Vector<T> multiply_add(Vector<T> sum, T left, Vector<T> right) {
+    return sum + left * right;
+  }
+  // Numbers that are neighbours in the summed dimension share a unit ...
+  KERNEL_FN static void store_along(T* units, Vector<T> x) { vector_at(units) = x; }
+  // ... here `per_unit` vectors, one per place in the summed dimension.
+  KERNEL_FN static void store_across(T* units, const Vector<T>* x) { vector_at(units) = x[0]; }
+  static void interleave(T* units, const T* rows, int64_t, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) units[i] = rows[i];
+  }
+};
+
+#ifdef __AVX512BF16__
+struct Bf16Pairs {
+  using Number = float;
+  using Unit = uint32_t;
+  static constexpr int per_unit = 2;
+  KERNEL_FN static Vector<float> multiply_add(Vector<float> sum, uint32_t left,
+                                              Vector<uint32_t> right) {
+    return (Vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(int(left)),
+                                           (__m512bh)right);
+  }
+  KERNEL_FN static void store_along(uint32_t* units, Vector<float> x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(units), (__m256i)_mm512_cvtneps_pbh((__m512)x));
+  }
+  KERNEL_FN static void store_across(uint32_t* units, const Vector<float>* x) {
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
+    vector_at(units) = (Vector<uint32_t>)_mm512_permutexvar_epi16(pair_order(), both);
+  }
+  // Two rows of pairs along a row become one row of pairs across the two; n numbers in each row.
+  static void interleave(uint32_t* units, const uint32_t* rows, int64_t stride, int64_t n) {
+    const uint32_t* next = rows + stride;
+    for (int64_t i = 0; i < n / 2; ++i) {
+      units[2 * i] = (rows[i] & 0xFFFF) | next[i] << 16;
+      units[2 * i + 1] = rows[i] >> 16 | (next[i] & 0xFFFF0000);
+    }
+  }
+
+ private:
+  KERNEL_FN static __m512i pair_order() {  // 0, 16, 1, 17 ...
+    Vector<uint32_t> order{};
+    for (uint32_t i = 0; i < 16; ++i) order[i] = i | (i + 16) << 16;
+    return (__m512i)order;
+  }
+};
+#endif
+
+// Keys are packed in panels of this many vectors.
+constexpr int panel_vectors = 3;
+template <class F>
+constexpr int panel_width = panel_vectors * lanes<typename F::Number>;
+
+// Left operand of a product: unit (row, step) lies at data[row * row_stride + step * step_stride].
+template <class F>
+struct Left {
+  const typename F::Unit* data;
+  int64_t row_stride;
+  int64_t step_stride;
+};
+
+// sum += left x right for a tile that stays in registers; right has `columns` vectors per step.
+template <class F, int rows, int columns>
+KERNEL_FN void multiply_add(Vector<typename F::Number> (&sum)[rows][columns], Left<F> left,
+                            const typename F::Unit* right, int64_t right_stride, int64_t steps) {
+  for (int64_t step = 0; step < steps; ++step) {
+    Vector<typename F::Unit> b[columns];
+    for (int c = 0; c < columns; ++c) b[c] = vector_at(right + c * lanes<typename F::Unit>);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c)
+        sum[r][c] = F::multiply_add(sum[r][c], left.data[r * left.row_stride], b[c]);
+    left.data += left.step_stride;
+    right += right_stride;
+  }
+}
+
+template <int n>
+struct Count {
+  static constexpr int value = n;
+};
+
+// Calls body with the number of vectors that are left, at most `most`, as a constant.
+template <int most, class Body>
+KERNEL_FN void with_vectors(int64_t left, Body&& body) {
+  if constexpr (most > 1)
+    if (left < most) return with_vectors<most - 1>(left, body);
+  body(Count<most>{});
+}
+
+// sums (rows, width) += left x right (steps, width), width a multiple of the vector. Rows are done
+// in whole tiles: left must be readable and sums have room for up to `product_rows` - 1 more rows,
+// whose values mean nothing.
+constexpr int product_rows = 6;
+template <class F>
+void add_product(typename F::Number* sums, Left<F> left, const typename F::Unit* right,
+                 int64_t rows, int64_t width, int64_t steps) {
+  using Number = typename F::Number;
+  constexpr int n = lanes<Number>;
+  constexpr int most = many_registers ? 4 : 2;
+  for (int64_t column = 0; column < width; column += most * n)
+    with_vectors<most>((width - column) / n, [&](auto columns) {
+      for (int64_t row = 0; row < rows; row += product_rows) {
+        Vector<Number> sum[product_rows][columns.value];
+        Number* corner = sums + row * width + column;
+        for (int r = 0; r < product_rows; ++r)
+          for (int c = 0; c < columns.value; ++c) sum[r][c] = vector_at(corner + r * width + c * n);
+        const Left<F> part{left.data + row * left.row_stride, left.row_stride, left.step_stride};
+        multiply_add<F>(sum, part, right + column, width, steps);
+        for (int r = 0; r < product_rows; ++r)
+          for (int c = 0; c < columns.value; ++c) vector_at(corner + r * width + c * n) = sum[r][c];
+      }
+    });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT::tile

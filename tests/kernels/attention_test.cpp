@@ -1,0 +1,352 @@
+// Attention and its gradients against a plain loop in double precision, on every CPU variant.
+#include "kernels/catalogue.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace booster;
+using kernels::View;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+using Numbers = std::vector<double>;
+
+double read(const char* p, DType dtype) {
+  float f;
+  double d;
+  uint16_t u;
+  _Float16 h;
+  switch (dtype) {
+    case DType::f32: return std::memcpy(&f, p, 4), f;
+    case DType::f64: return std::memcpy(&d, p, 8), d;
+    case DType::f16: return std::memcpy(&h, p, 2), double(h);
+    case DType::bf16: return std::memcpy(&u, p, 2), std::bit_cast<float>(uint32_t(u) << 16);
+    default: return *p != 0;
+  }
+}
+
+void write(char* p, DType dtype, double x) {
+  const float f = float(x);
+  const _Float16 h = _Float16(x);
+  const uint32_t bits = std::bit_cast<uint32_t>(f);
+  const uint16_t u = uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+  switch (dtype) {
+    case DType::f32: std::memcpy(p, &f, 4); break;
+    case DType::f64: std::memcpy(p, &x, 8); break;
+    case DType::f16: std::memcpy(p, &h, 2); break;
+    case DType::bf16: std::memcpy(p, &u, 2); break;
+    default: *p = x != 0;
+  }
+}
+
+// A (batch, heads, tokens, width) view of storage laid out as (batch, tokens, heads, gap + width),
+// as the packed output of a Linear is; between the rows lie canaries.
+struct Tensor {
+  Tensor(DType dtype, int64_t batch, int64_t heads, int64_t tokens, int64_t width, int64_t gap = 3)
+      : storage(batch * tokens * heads * (width + gap) * size_of(dtype) + 64, char(0x7F)) {
+    const int64_t row = width + gap;
+    view = {storage.data(), dtype, {}, 4, {batch, heads, tokens, width},
+            {tokens * heads * row, row, heads * row, 1}};
+  }
+  char* at(int64_t b, int64_t h, int64_t t, int64_t i) {
+    const int64_t* s = view.strides;
+    return storage.data() + (b * s[0] + h * s[1] + t * s[2] + i * s[3]) * size_of(view.dtype);
+  }
+  template <class F>
+  void for_each(F f) {
+    for (int64_t b = 0; b < view.shape[0]; ++b)
+      for (int64_t h = 0; h < view.shape[1]; ++h)
+        for (int64_t t = 0; t < view.shape[2]; ++t)
+          for (int64_t i = 0; i < view.shape[3]; ++i) f(at(b, h, t, i));
+  }
+  void set(const Numbers& values) {
+    size_t i = 0;
+    for_each([&](char* p) { write(p, view.dtype, values[i++]); });
+  }
+  Numbers get() {
+    Numbers values;
+    for_each([&](char* p) { values.push_back(read(p, view.dtype)); });
+    return values;
+  }
+  std::vector<char> storage;
+  View view;
+};
+
+struct Case {
+  DType dtype = DType::f32;
+  int64_t batch = 2, heads = 2, queries = 5, keys = 7, size = 8;
+  bool causal = false;
+  double dropout = 0;
+  Numbers mask = {};   // (queries, keys), -infinity where hidden
+  DType mask_dtype = DType::f32;
+  double spread = 1;  // standard deviation of q and k
+
+  int64_t rows() const { return batch * heads * queries; }
+  double scale() const { return 1 / std::sqrt(double(std::max<int64_t>(size, 1))); }
+};
+
+Numbers normal_numbers(int64_t n, double spread, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> normal(0, spread);
+  Numbers x(n);
+  for (double& value : x) value = normal(engine);
+  return x;
+}
+
+struct Result {
+  Numbers out, log_sum, dq, dk, dv;
+};
+
+// The oracle. All arguments (batch, heads, tokens, size); keep (batch, heads, queries, keys).
+Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const Numbers& v,
+                       const Numbers& g, const Numbers& keep) {
+  Result r{Numbers(q.size()), Numbers(c.rows()), Numbers(q.size()), Numbers(k.size()),
+           Numbers(k.size())};
+  const int64_t d = c.size;
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    const int64_t query = row % c.queries, first = row / c.queries * c.keys;
+    Numbers p(c.keys), dp(c.keys);
+    double best = -infinity, total = 0, delta = 0;
+    for (int64_t j = 0; j < c.keys; ++j) {
+      double s = 0;
+      for (int64_t i = 0; i < d; ++i) s += q[row * d + i] * k[(first + j) * d + i];
+      p[j] = s * c.scale() + (c.mask.empty() ? 0 : c.mask[query * c.keys + j]);
+      if (c.causal && j > query) p[j] = -infinity;
+      best = std::max(best, p[j]);
+    }
+    for (double& x : p) total += x = best == -infinity ? 0 : std::exp(x - best);
+    r.log_sum[row] = best + std::log(total);
+    for (int64_t j = 0; j < c.keys; ++j) {
+      p[j] = total == 0 ? 0 : p[j] / total;
+      const double kept = keep.empty() ? 1 : keep[row * c.keys + j];
+      for (int64_t i = 0; i < d; ++i) {
+        r.out[row * d + i] += p[j] * kept * v[(first + j) * d + i];
+        r.dv[(first + j) * d + i] += p[j] * kept * g[row * d + i];
+        dp[j] += kept * g[row * d + i] * v[(first + j) * d + i];
+      }
+      delta += p[j] * dp[j];
+    }
+    for (int64_t j = 0; j < c.keys; ++j)
+      for (int64_t i = 0; i < d; ++i) {
+        const double ds = p[j] * (dp[j] - delta) * c.scale();
+        r.dq[row * d + i] += ds * k[(first + j) * d + i];
+        r.dk[(first + j) * d + i] += ds * q[row * d + i];
+      }
+  }
+  return r;
+}
+
+// Largest difference relative to the largest wanted value (at least `largest`).
+double difference(const Numbers& got, const Numbers& want, double largest = 1e-30) {
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (want[i] == got[i]) continue;
+    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return infinity;
+    largest = std::max(largest, std::abs(want[i]));
+    worst = std::max(worst, std::abs(got[i] - want[i]));
+  }
+  return got.size() == want.size() ? worst / largest : infinity;
+}
+
+constexpr kernels::RandomPosition position{7, 3};
+
+// The mask that the dropout kernel draws for a tensor of all probabilities.
+Numbers dropout_mask(const Case& c) {
+  if (c.dropout == 0) return {};
+  std::vector<float> ones(c.rows() * c.keys, 1.0f), kept(ones.size());
+  const int64_t n = int64_t(ones.size());
+  kernels::on({}).dropout({kept.data(), DType::f32, {}, 1, {n}, {1}},
+                          {ones.data(), DType::f32, {}, 1, {n}, {1}}, c.dropout, position);
+  Numbers keep(kept.begin(), kept.end());
+  for (double& x : keep) x = x == 0 ? 0 : 1 / (1 - c.dropout);
+  return keep;
+}
+
+struct Inputs {
+  explicit Inputs(const Case& c)
+      : q(c.dtype, c.batch, c.heads, c.queries, c.size), k(c.dtype, c.batch, c.heads, c.keys, c.size),
+        v(k), g(c.dtype, c.batch, c.heads, c.queries, c.size, 0),
+        mask(c.mask_dtype, 1, 1, c.queries, c.keys) {
+    v.view.data = v.storage.data();
+    q.set(normal_numbers(c.rows() * c.size, c.spread, 1));
+    k.set(normal_numbers(c.batch * c.heads * c.keys * c.size, c.spread, 2));
+    v.set(normal_numbers(c.batch * c.heads * c.keys * c.size, 1, 3));
+    g.set(normal_numbers(c.rows() * c.size, 1, 4));
+    Numbers values = c.mask;
+    if (c.mask_dtype == DType::boolean)
+      for (double& x : values) x = x == 0;
+    if (!values.empty()) mask.set(values);
+  }
+  Tensor q, k, v, g, mask;
+};
+
+Result run_kernels(const Case& c, Inputs& in) {
+  Tensor out(c.dtype, c.batch, c.heads, c.queries, c.size);
+  Tensor dq(out), dk(c.dtype, c.batch, c.heads, c.keys, c.size), dv(dk);
+  for (Tensor* x : {&dq, &dv}) x->view.data = x->storage.data();
+  const DType sums = c.dtype == DType::f64 ? DType::f64 : DType::f32;
+  Tensor log_sum(sums, c.batch, c.heads, c.queries, 1);
+  View sum_view = log_sum.view;
+  sum_view.ndim = 3;
+  const View mask = c.mask.empty() ? View{} : in.mask.view;
+  const auto& table = kernels::on({});
+  table.attention(out.view, sum_view, in.q.view, in.k.view, in.v.view, mask, c.scale(), c.causal,
+                  c.dropout, position);
+  table.attention_backward(dq.view, dk.view, dv.view, in.g.view, in.q.view, in.k.view, in.v.view,
+                           out.view, sum_view, mask, c.scale(), c.causal, c.dropout, position);
+  return {out.get(), log_sum.get(), dq.get(), dk.get(), dv.get()};
+}
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 1e-12;
+    case DType::f32: return 2e-6;
+    case DType::f16: return 2e-3;
+    default: return 1.2e-2;
+  }
+}
+
+void check_case(const Case& c) {
+  for (const std::string& variant : kernels::cpu_variants()) {
+    kernels::force_cpu_variant(variant);
+    CAPTURE(variant);
+    const std::string dtype = name_of(c.dtype);
+    CAPTURE(dtype);
+    CAPTURE(c.queries);
+    CAPTURE(c.keys);
+    CAPTURE(c.size);
+    Inputs in(c);
+    const Result want = plain_attention(c, in.q.get(), in.k.get(), in.v.get(), in.g.get(),
+                                        dropout_mask(c));
+    const Result got = run_kernels(c, in);
+    const double most = tolerance(c.dtype);
+    CHECK(difference(got.out, want.out) < most);
+    CHECK(difference(got.log_sum, want.log_sum) < std::min(most, 1e-5));
+    const double terms = c.keys == 1 ? 1 : 1e-30;  // of the same size, which cancel to 0
+    CHECK(difference(got.dq, want.dq, terms) < most);
+    CHECK(difference(got.dk, want.dk, terms) < most);
+    CHECK(difference(got.dv, want.dv) < most);
+  }
+  kernels::force_cpu_variant(kernels::cpu_variants().back());
+}
+
+Numbers hidden_where(int64_t queries, int64_t keys, bool (*hidden)(int64_t, int64_t)) {
+  Numbers mask(queries * keys);
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j) mask[i * keys + j] = hidden(i, j) ? -infinity : 0;
+  return mask;
+}
+
+constexpr DType floating[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+
+}  // namespace
+
+TEST_CASE("attention equals the plain loop for every dtype and the tokens of an image model") {
+  for (DType dtype : floating)
+    check_case({.dtype = dtype, .batch = 1, .heads = 3, .queries = 197, .keys = 197, .size = 64});
+}
+
+TEST_CASE("attention takes odd, single and unequal sizes") {
+  const int64_t sizes[][3] = {{1, 1, 1},   {1, 50, 64}, {33, 1, 16}, {7, 49, 20}, {40, 17, 33},
+                              {65, 48, 80}, {3, 97, 72}, {9, 5, 128}, {2, 3, 7}};
+  for (DType dtype : floating)
+    for (const auto& [queries, keys, size] : sizes)
+      check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
+}
+
+TEST_CASE("attention joins many blocks of keys and queries") {
+  for (DType dtype : {DType::f32, DType::bf16})
+    for (bool causal : {false, true})
+      check_case({.dtype = dtype, .batch = 1, .heads = 1, .queries = 450, .keys = 1000, .size = 16,
+                  .causal = causal});
+}
+
+TEST_CASE("a causal query sees no later key") {
+  for (DType dtype : floating)
+    check_case({.dtype = dtype, .queries = 40, .keys = 40, .size = 16, .causal = true});
+}
+
+TEST_CASE("a mask hides keys, added or boolean") {
+  const Numbers mask = hidden_where(19, 35, [](int64_t i, int64_t j) { return (i * 7 + j) % 3 == 0; });
+  for (DType mask_dtype : {DType::f32, DType::bf16, DType::boolean})
+    for (DType dtype : floating)
+      check_case({.dtype = dtype, .queries = 19, .keys = 35, .mask = mask, .mask_dtype = mask_dtype});
+}
+
+TEST_CASE("a finite mask is added to the scores after scaling") {
+  check_case({.queries = 19, .keys = 35, .mask = normal_numbers(19 * 35, 3, 9)});
+}
+
+TEST_CASE("a query that may attend to nothing gives zeros and no gradient") {
+  const Numbers mask = hidden_where(9, 20, [](int64_t i, int64_t) { return i % 2 == 0; });
+  for (DType dtype : floating) check_case({.dtype = dtype, .queries = 9, .keys = 20, .mask = mask});
+}
+
+TEST_CASE("large scores neither overflow nor lose the largest") {
+  check_case({.dtype = DType::f64, .queries = 30, .keys = 60, .size = 64, .spread = 8});
+  Case c{.queries = 30, .keys = 60, .size = 64, .spread = 30};
+  Inputs in(c);
+  const Result got = run_kernels(c, in);
+  const Result want = plain_attention(c, in.q.get(), in.k.get(), in.v.get(), in.g.get(), {});
+  CHECK(difference(got.out, want.out) < 1e-3);  // scores near 5000 have an error near 1e-4
+}
+
+TEST_CASE("attention drops the probabilities that the dropout kernel drops") {
+  for (DType dtype : floating)
+    for (int64_t keys : {7, 450})
+      check_case({.dtype = dtype, .queries = 21, .keys = keys, .size = 16, .dropout = 0.4});
+}
+
+TEST_CASE("dropout of everything gives zeros") {
+  Case c{.dropout = 1};
+  Inputs in(c);
+  const Result got = run_kernels(c, in);
+  CHECK(difference(got.out, Numbers(got.out.size())) == 0);
+  CHECK(difference(got.dq, Numbers(got.dq.size())) == 0);
+}
+
+TEST_CASE("attention without queries, keys or features is empty or zero") {
+  for (DType dtype : floating) {
+    check_case({.dtype = dtype, .queries = 0});
+    check_case({.dtype = dtype, .keys = 0});
+    check_case({.dtype = dtype, .size = 0});
+    check_case({.dtype = dtype, .batch = 0});
+  }
+}
+
+TEST_CASE("attention passes nan and infinity on, so that a loss scaler sees them") {
+  for (DType dtype : floating)
+    for (double bad : {std::nan(""), infinity}) {
+      Case c{.dtype = dtype, .batch = 1, .heads = 1, .queries = 20, .keys = 20, .size = 16};
+      Inputs in(c);
+      write(in.q.at(0, 0, 3, 2), dtype, bad);
+      const Result got = run_kernels(c, in);
+      CHECK(std::isnan(got.out[3 * 16]));
+      CHECK(std::isnan(got.dk[0]));
+      CHECK(!std::isnan(got.out[2 * 16]));
+      Inputs clean(c);
+      write(clean.g.at(0, 0, 3, 2), dtype, bad);
+      CHECK(!std::isfinite(run_kernels(c, clean).dv[2]));
+    }
+}
+
+TEST_CASE("attention writes its rows and nothing between them") {
+  Case c{.queries = 13, .keys = 13, .size = 9};
+  Inputs in(c);
+  Tensor out(c.dtype, c.batch, c.heads, c.queries, c.size), before = out;
+  std::vector<float> sums(c.rows());
+  kernels::on({}).attention(out.view, {sums.data(), DType::f32, {}, 3, {2, 2, 13}, {26, 13, 1}},
+                            in.q.view, in.k.view, in.v.view, {}, 1, false, 0, {});
+  before.view.data = before.storage.data();
+  before.set(out.get());
+  CHECK(before.storage == out.storage);
+}
