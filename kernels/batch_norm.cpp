@@ -1,5 +1,5 @@
-// Batch normalisation of (n, channels, ...) over n and space (Ioffe and Szegedy, 2015). A channel of
-// one sample is a contiguous plane; each channel is one block of work.
+// Batch normalisation of (n, channels, ...) over n and space (Ioffe and Szegedy, 2015). A channel
+// of one sample is a contiguous plane; each channel is one block of work.
 #include "kernels/row_statistics.h"
 #include "kernels/rows.h"
 
@@ -15,7 +15,8 @@ struct Channel {
   // Calls body(element) with the first element of each of its planes.
   template <class Body>
   void for_each_plane(Body&& body) const {
-    for (int64_t sample = 0; sample < samples; ++sample) body((sample * channels + channel) * plane);
+    for (int64_t sample = 0; sample < samples; ++sample)
+      body((sample * channels + channel) * plane);
   }
 };
 
@@ -23,8 +24,9 @@ template <class Body>
 void for_each_channel(const View& x, Body&& body) {
   const int64_t channels = x.shape[1], planes = x.shape[0] * channels;
   const int64_t plane = planes ? x.size() / planes : 0;
-  for_each_block(channels,
-                 [&](int64_t channel) { body(Channel{x.shape[0], channels, plane, channel}); });
+  for_each_block(channels, [&](int64_t channel) {
+    body(Channel{x.shape[0], channels, plane, channel});
+  });
 }
 
 template <class C>
@@ -117,8 +119,7 @@ void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, Vie
     using C = __typeof__(*compute + 0);
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
-      Moments<C> moments = {load_scalar(running_mean, c, C(0)),
-                            load_scalar(running_var, c, C(1))};
+      Moments<C> moments = {load_scalar(running_mean, c, C(0)), load_scalar(running_var, c, C(1))};
       if (training) {
         moments = moments_of<C>(x, channel);
         const double n = double(channel.count());

@@ -11,8 +11,12 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-struct bf16 { uint16_t bits; };
-struct f16 { uint16_t bits; };
+struct bf16 {
+  uint16_t bits;
+};
+struct f16 {
+  uint16_t bits;
+};
 using boolean = bool;
 
 KERNEL_FN float bits_to_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
@@ -27,16 +31,17 @@ KERNEL_FN bf16 to_bf16(float x) {
 }
 
 // f16 fields moved into f32 place: multiplying by 2^112 corrects the exponent bias and makes
-// subnormals normal; exponent 31 becomes 255.
+// subnormals normal; exponent 31 becomes 255, and a nan quiet.
 KERNEL_FN float to_float(f16 x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7FFF) << 13;
   const uint32_t finite = float_to_bits(bits_to_float(magnitude) * 0x1p112f);
-  const uint32_t special = magnitude | 0x7F800000;
+  const uint32_t special = magnitude | (magnitude > 0x0F800000 ? 0x7FC00000 : 0x7F800000);
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
   return bits_to_float(((x.bits & 0x7C00) == 0x7C00 ? special : finite) | sign);
 }
 // Normal results round by integer arithmetic on the bits; subnormal ones by adding 0.5, whose last
-// place is the last place of a subnormal f16 times 2^0 (2^-24), which leaves the result in the low bits.
+// place is the last place of a subnormal f16 times 2^0 (2^-24), which leaves the result in the low
+// bits.
 KERNEL_FN f16 to_f16(float x) {
   const uint32_t bits = float_to_bits(x);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -44,26 +49,75 @@ KERNEL_FN f16 to_f16(float x) {
   const uint32_t subnormal = float_to_bits(bits_to_float(magnitude) + 0.5f) - 0x3F000000;
   const uint32_t overflow = magnitude > 0x7F800000 ? 0x7E00 | ((magnitude >> 13) & 0x3FF) : 0x7C00;
   const uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
-  return {static_cast<uint16_t>((magnitude >= 0x477FF000 ? overflow : finite) | ((bits >> 16) & 0x8000))};
+  return {static_cast<uint16_t>((magnitude >= 0x477FF000 ? overflow : finite) |
+                                ((bits >> 16) & 0x8000))};
 }
 
 // One element in any dtype as compute type C and back.
-template <class C> KERNEL_FN C load(const float* p) { return C(*p); }
-template <class C> KERNEL_FN C load(const double* p) { return C(*p); }
-template <class C> KERNEL_FN C load(const f16* p) { return C(to_float(*p)); }
-template <class C> KERNEL_FN C load(const bf16* p) { return C(to_float(*p)); }
-template <class C> KERNEL_FN C load(const int32_t* p) { return C(*p); }
-template <class C> KERNEL_FN C load(const int64_t* p) { return C(*p); }
-template <class C> KERNEL_FN C load(const uint8_t* p) { return C(*p); }
-template <class C> KERNEL_FN C load(const bool* p) { return C(*p); }
-template <class C> KERNEL_FN void store(float* p, C x) { *p = float(x); }
-template <class C> KERNEL_FN void store(double* p, C x) { *p = double(x); }
-template <class C> KERNEL_FN void store(f16* p, C x) { *p = to_f16(float(x)); }
-template <class C> KERNEL_FN void store(bf16* p, C x) { *p = to_bf16(float(x)); }
-template <class C> KERNEL_FN void store(int32_t* p, C x) { *p = int32_t(int64_t(x)); }
-template <class C> KERNEL_FN void store(int64_t* p, C x) { *p = int64_t(x); }
-template <class C> KERNEL_FN void store(uint8_t* p, C x) { *p = uint8_t(int64_t(x)); }
-template <class C> KERNEL_FN void store(bool* p, C x) { *p = x != C(0); }
+template <class C>
+KERNEL_FN C load(const float* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN C load(const double* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN C load(const f16* p) {
+  return C(to_float(*p));
+}
+template <class C>
+KERNEL_FN C load(const bf16* p) {
+  return C(to_float(*p));
+}
+template <class C>
+KERNEL_FN C load(const int32_t* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN C load(const int64_t* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN C load(const uint8_t* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN C load(const bool* p) {
+  return C(*p);
+}
+template <class C>
+KERNEL_FN void store(float* p, C x) {
+  *p = float(x);
+}
+template <class C>
+KERNEL_FN void store(double* p, C x) {
+  *p = double(x);
+}
+template <class C>
+KERNEL_FN void store(f16* p, C x) {
+  *p = to_f16(float(x));
+}
+template <class C>
+KERNEL_FN void store(bf16* p, C x) {
+  *p = to_bf16(float(x));
+}
+template <class C>
+KERNEL_FN void store(int32_t* p, C x) {
+  *p = int32_t(int64_t(x));
+}
+template <class C>
+KERNEL_FN void store(int64_t* p, C x) {
+  *p = int64_t(x);
+}
+template <class C>
+KERNEL_FN void store(uint8_t* p, C x) {
+  *p = uint8_t(int64_t(x));
+}
+template <class C>
+KERNEL_FN void store(bool* p, C x) {
+  *p = x != C(0);
+}
 
 // Calls f with a typed null pointer that stands for the dtype.
 template <class F>
@@ -82,13 +136,93 @@ KERNEL_FN void visit(DType dtype, F&& f) {
 
 #ifndef __CUDACC__
 
+// dst[i] = src[i], n of them: loops that vectorise, and below the instructions for 16-bit types
+// where there are some. Both give the same bits.
+template <class C, class T>
+KERNEL_FN void load_dense(C* dst, const T* src, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = load<C>(src + i);
+}
+template <class C, class T>
+KERNEL_FN void store_dense(T* dst, const C* src, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) store<C>(dst + i, src[i]);
+}
+
+#if defined(__AVX512F__)
+
+// Calls body(i, mask) for the 16 elements from i on; the mask leaves out those from n on.
+template <class Body>
+KERNEL_FN void for_each_16(int64_t n, Body&& body) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body(i, __mmask16(0xFFFF));
+  if (i < n) body(i, __mmask16((1u << (n - i)) - 1));
+}
+
+KERNEL_FN void load_dense(float* dst, const f16* src, int64_t n) {
+  for_each_16(n, [=](int64_t i, __mmask16 mask) {
+    const __m256i bits = _mm256_maskz_loadu_epi16(mask, src + i);
+    _mm512_mask_storeu_ps(dst + i, mask, _mm512_maskz_cvtph_ps(mask, bits));
+  });
+}
+KERNEL_FN void store_dense(f16* dst, const float* src, int64_t n) {
+  for_each_16(n, [=](int64_t i, __mmask16 mask) {
+    const __m512 values = _mm512_maskz_loadu_ps(mask, src + i);
+    _mm256_mask_storeu_epi16(dst + i, mask,
+                             _mm512_maskz_cvtps_ph(mask, values, _MM_FROUND_TO_NEAREST_INT));
+  });
+}
+KERNEL_FN void load_dense(float* dst, const bf16* src, int64_t n) {
+  for_each_16(n, [=](int64_t i, __mmask16 mask) {
+    const __m512i bits = _mm512_maskz_cvtepu16_epi32(mask, _mm256_maskz_loadu_epi16(mask, src + i));
+    _mm512_mask_storeu_epi32(dst + i, mask, _mm512_maskz_slli_epi32(mask, bits, 16));
+  });
+}
+
+#elif defined(__F16C__)
+
+KERNEL_FN void load_dense(float* dst, const f16* src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i));
+    _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(bits));
+  }
+  for (; i < n; ++i) dst[i] = to_float(src[i]);
+}
+KERNEL_FN void store_dense(f16* dst, const float* src, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), bits);
+  }
+  for (; i < n; ++i) dst[i] = to_f16(src[i]);
+}
+
+#endif
+
+#if defined(__AVX512BF16__)
+
+// The instruction takes subnormal inputs for 0, so sixteens with one of them go the scalar way.
+KERNEL_FN void store_dense(bf16* dst, const float* src, int64_t n) {
+  constexpr int subnormal = 0x20;
+  for_each_16(n, [=](int64_t i, __mmask16 mask) {
+    const __m512 values = _mm512_maskz_loadu_ps(mask, src + i);
+    if (_mm512_fpclass_ps_mask(values, subnormal)) [[unlikely]] {
+      for (int k = 0; k < 16 && (mask >> k & 1); ++k) dst[i + k] = to_bf16(src[i + k]);
+    } else {
+      const __m256i bits = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(values));
+      _mm256_mask_storeu_epi16(dst + i, mask, bits);
+    }
+  });
+}
+
+#endif
+
 // dst[i] = src[i * stride], n of them.
 template <class C>
 void load_run(C* dst, const void* src, DType dtype, int64_t stride, int64_t n) {
   visit(dtype, [&](auto* type) {
     const auto* p = static_cast<decltype(type)>(const_cast<void*>(src));
     if (stride == 1) {
-      for (int64_t i = 0; i < n; ++i) dst[i] = load<C>(p + i);
+      load_dense(dst, p, n);
     } else if (stride == 0) {
       const C value = load<C>(p);
       for (int64_t i = 0; i < n; ++i) dst[i] = value;
@@ -104,17 +238,27 @@ void store_run(void* dst, DType dtype, int64_t stride, const C* src, int64_t n) 
   visit(dtype, [&](auto* type) {
     auto* p = static_cast<decltype(type)>(dst);
     if (stride == 1) {
-      for (int64_t i = 0; i < n; ++i) store<C>(p + i, src[i]);
+      store_dense(p, src, n);
     } else {
       for (int64_t i = 0; i < n; ++i) store<C>(p + i * stride, src[i]);
     }
   });
 }
 
-template <class C> struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
+template <class C>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
 
 // n elements of a row as compute type C: the row itself where it already has that type, else
 // converted into `buffer`.

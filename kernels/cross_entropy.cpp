@@ -35,10 +35,12 @@ C loss_of_row(const C* x, int64_t classes, int64_t target, C log_sum, const Blen
   const C* w = blend.weight;
   const C loss = blend.on_target * w[target] * (log_sum - x[target]);
   if (blend.on_each == C(0)) return loss;
-  return loss + blend.on_each * sum_of<C>(classes, [=](int64_t c) { return w[c] * (log_sum - x[c]); });
+  return loss +
+         blend.on_each * sum_of<C>(classes, [=](int64_t c) { return w[c] * (log_sum - x[c]); });
 }
 
-// d loss / d logits[c] = p[c] (on_target w[t] + on_each sum(w)) - on_each w[c] - [c = t] on_target w[t]
+// d loss / d logits[c] = p[c] (on_target w[t] + on_each sum(w)) - on_each w[c] - [c = t] on_target
+// w[t]
 template <class C>
 void slope_of_row(C* out, const C* x, int64_t classes, int64_t target, C log_sum, C scale,
                   const Blend<C>& blend) {
@@ -72,8 +74,7 @@ void cross_entropy(View loss, View log_sum, View bad_target, View logits, View t
         const C sum = log_sum_exp(x, classes);
         const bool counts = wanted[row] != ignore_index;
         store_scalar(log_sum, row, sum);
-        store_scalar(loss, row,
-                     counts ? loss_of_row(x, classes, wanted[row], sum, blend) : C(0));
+        store_scalar(loss, row, counts ? loss_of_row(x, classes, wanted[row], sum, blend) : C(0));
       }
     });
   });

@@ -39,8 +39,8 @@ template <class C, class Slope>
 void map_rows_backward(const View& dx, const View& dbias, const View& g, const View& x,
                        const View& bias, Slope&& slope) {
   const int64_t columns = x.columns();
-  const C* sums = sum_over_rows<C>(
-      x.rows(), columns, totals, [&](int64_t begin, int64_t end, C* partial) {
+  const C* sums =
+      sum_over_rows<C>(x.rows(), columns, totals, [&](int64_t begin, int64_t end, C* partial) {
         const C* shift = parameter_row(bias, columns, C(0), bias_buffer);
         alignas(64) C in[chunk], gradient[chunk], out[chunk];
         for (int64_t row = begin; row < end; ++row)
@@ -87,8 +87,8 @@ void column_sums(View out, View x) {
   const int64_t columns = x.columns();
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    const C* sums = sum_over_rows<C>(
-        x.rows(), columns, totals, [&](int64_t begin, int64_t end, C* partial) {
+    const C* sums =
+        sum_over_rows<C>(x.rows(), columns, totals, [&](int64_t begin, int64_t end, C* partial) {
           alignas(64) C in[chunk];
           for (int64_t row = begin; row < end; ++row)
             for_each_chunk(columns, [&](int64_t column, int64_t n) {

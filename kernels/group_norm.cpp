@@ -45,8 +45,8 @@ void channel_sums(C* dgamma, C* dbeta, const C* g, const C* x, const Sizes& size
     const C* values = x + c * sizes.plane;
     dbeta[c] = row_sum(upper, sizes.plane);
     dgamma[c] = of_x.rstd * sum_of<C>(sizes.plane, [=](int64_t i) {
-      return upper[i] * (values[i] - of_x.mean);
-    });
+                  return upper[i] * (values[i] - of_x.mean);
+                });
   }
 }
 
@@ -110,15 +110,15 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
       C* dgamma_part = sums + block / groups * 2 * channels + first;
       channel_sums(dgamma_part, dgamma_part + channels, upper, values, sizes, of_x);
       C* out = row_target(dx, block * n, output_buffer.get<C>(n));
-      backward_group(out, upper, values, sizes, of_x, factors, dgamma_part,
-                     dgamma_part + channels);
+      backward_group(out, upper, values, sizes, of_x, factors, dgamma_part, dgamma_part + channels);
       write_row(dx, block * n, n, out);
     });
-    const C* total = sum_over_rows<C>(
-        sizes.samples, 2 * channels, totals, [&](int64_t begin, int64_t end, C* partial) {
-          for (int64_t sample = begin; sample < end; ++sample)
-            for (int64_t i = 0; i < 2 * channels; ++i) partial[i] += sums[sample * 2 * channels + i];
-        });
+    const C* total = sum_over_rows<C>(sizes.samples, 2 * channels, totals,
+                                      [&](int64_t begin, int64_t end, C* partial) {
+                                        for (int64_t sample = begin; sample < end; ++sample)
+                                          for (int64_t i = 0; i < 2 * channels; ++i)
+                                            partial[i] += sums[sample * 2 * channels + i];
+                                      });
     write_optional(dgamma, channels, total);
     write_optional(dbeta, channels, total + channels);
   });

@@ -42,8 +42,7 @@ void select_slices(const View& out, const View& x, const View& index, Slices sli
   char* to = out.as<char>();
   for_each_range(slices.outer * n, grain_for(slices.inner), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      __builtin_memcpy(to + i * bytes,
-                       from + (i / n * slices.extent + position[i % n]) * bytes,
+      __builtin_memcpy(to + i * bytes, from + (i / n * slices.extent + position[i % n]) * bytes,
                        static_cast<size_t>(bytes));
   });
 }
@@ -66,8 +65,7 @@ Groups group_by_index(const int64_t* index, int64_t n, int64_t extent) {
 }
 
 // out[o][index[i]] += g[o][i] for slices of `inner` elements; index `skipped` gets nothing.
-void add_slices(const View& out, const View& g, const View& index, Slices slices,
-                int64_t skipped) {
+void add_slices(const View& out, const View& g, const View& index, Slices slices, int64_t skipped) {
   const int64_t n = index.size(), inner = slices.inner;
   const Groups groups = group_by_index(index.as<const int64_t>(), n, slices.extent);
   const auto add_group = [&](auto* compute, int64_t o, int64_t r) {
@@ -76,8 +74,8 @@ void add_slices(const View& out, const View& g, const View& index, Slices slices
     C* sum = row_target(out, element, sum_buffer.get<C>(inner));
     load_run(sum, out.as<char>() + element * size_of(out.dtype), out.dtype, 1, inner);
     for (int64_t k = groups.start[r]; k < groups.start[r + 1]; ++k) {
-      const C* term = read_row(g, (o * n + groups.order[k]) * inner, inner,
-                               term_buffer.get<C>(inner));
+      const C* term =
+          read_row(g, (o * n + groups.order[k]) * inner, inner, term_buffer.get<C>(inner));
 #pragma omp simd
       for (int64_t i = 0; i < inner; ++i) sum[i] += term[i];
     }
@@ -154,7 +152,8 @@ void gather(View out, View bad_index, View x, View index, int dim) {
   });
 }
 
-// What differs in a dimension before `dim` lands in different slices of out: one block of work each.
+// What differs in a dimension before `dim` lands in different slices of out: one block of work
+// each.
 void scatter_add(View out, View g, View index, int dim) {
   const Slices slices = slices_of(out, dim);
   const int64_t size = slices.extent * slices.inner;
@@ -168,10 +167,9 @@ void scatter_add(View out, View g, View index, int dim) {
       C* sums = row_target(out, base, sum_buffer.get<C>(size));
       load_run(sums, out.as<char>() + base * size_of(out.dtype), out.dtype, 1, size);
       const C* terms = read_row(g, first, n, term_buffer.get<C>(n));
-      for_each_indexed(out, index, dim, block * rows, (block + 1) * rows,
-                       [=](int64_t element, int64_t offset) {
-                         sums[offset - base] += terms[element - first];
-                       });
+      for_each_indexed(
+          out, index, dim, block * rows, (block + 1) * rows,
+          [=](int64_t element, int64_t offset) { sums[offset - base] += terms[element - first]; });
       write_row(out, base, size, sums);
     });
   });

@@ -1,6 +1,6 @@
-// Layer normalisation over the last dimension (Ba, Kiros and Hinton, 2016), its form with a residual
-// addition in front, and the backward pass of both. A row stays in the cache between its passes, so
-// memory is read once and written once.
+// Layer normalisation over the last dimension (Ba, Kiros and Hinton, 2016), its form with a
+// residual addition in front, and the backward pass of both. A row stays in the cache between its
+// passes, so memory is read once and written once.
 #include "kernels/row_statistics.h"
 #include "kernels/rows.h"
 
@@ -112,8 +112,8 @@ void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried,
   const int64_t n = x.columns();
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    const C* sums = sum_over_rows<C>(
-        x.rows(), 2 * n, totals, [&](int64_t begin, int64_t end, C* partial) {
+    const C* sums =
+        sum_over_rows<C>(x.rows(), 2 * n, totals, [&](int64_t begin, int64_t end, C* partial) {
           const C* factors = parameter_row(gamma, n, C(1), gamma_buffer);
           for (int64_t row = begin; row < end; ++row) {
             C* out = output_buffer.get<C>(n);

@@ -29,7 +29,8 @@ Range window_range(int64_t i, const Window2d& window, int axis, int64_t n, bool 
   const int64_t start = i * window.stride[axis] - window.padding[axis];
   const int64_t stop = start + window.kernel[axis];
   const int64_t begin = start > 0 ? start : 0, end = smaller(stop, n);
-  return {begin, end, count_padding ? smaller(stop, n + window.padding[axis]) - start : end - begin};
+  return {begin, end,
+          count_padding ? smaller(stop, n + window.padding[axis]) - start : end - begin};
 }
 
 // The i-th of `out` windows that cover n places.
