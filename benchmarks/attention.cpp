@@ -1,11 +1,11 @@
 // Milliseconds of attention, forward and backward, on the shapes of ViT-B/16 (batch 8) and ViT-Ti/16
 // (batch 16): one layer, least of several runs. peers/attention.py prints the same for PyTorch.
 #include "kernels/catalogue.h"
+#include "kernels/memory.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <vector>
 
 using namespace booster;
 using kernels::View;
@@ -18,10 +18,22 @@ struct Shape {
 };
 constexpr int64_t tokens = 197, head_size = 64;
 
+// Memory as tensors have it.
+struct Storage {
+  explicit Storage(int64_t bytes) : bytes(bytes), data(kernels::device_allocate({}, bytes)) {}
+  ~Storage() { kernels::device_free({}, data); }
+  Storage(const Storage&) = delete;
+  View flat(DType dtype) const {
+    return {data, dtype, {}, 1, {bytes / size_of(dtype)}, {1}};
+  }
+  int64_t bytes;
+  void* data;
+};
+
 // One of the `parts` tensors of a Linear's packed output, as (batch, heads, tokens, head_size).
-View part_of(std::vector<char>& storage, DType dtype, const Shape& shape, int part, int parts) {
+View part_of(const Storage& storage, DType dtype, const Shape& shape, int part, int parts) {
   const int64_t width = shape.heads * head_size;
-  View view{storage.data() + part * width * size_of(dtype), dtype, {}, 4, {}, {}};
+  View view{static_cast<char*>(storage.data) + part * width * size_of(dtype), dtype, {}, 4, {}, {}};
   const int64_t sizes[] = {shape.batch, shape.heads, tokens, head_size};
   const int64_t strides[] = {tokens * parts * width, head_size, parts * width, 1};
   std::memcpy(view.shape, sizes, sizeof sizes);
@@ -43,15 +55,12 @@ double least_milliseconds(int runs, F&& f) {
 
 void measure(const Shape& shape, DType dtype, int runs) {
   const int64_t bytes = shape.batch * tokens * shape.heads * head_size * size_of(dtype);
-  std::vector<char> qkv(3 * bytes), out(bytes), dqkv(3 * bytes), g(bytes);
-  std::vector<float> log_sum(shape.batch * shape.heads * tokens);
+  const Storage qkv(3 * bytes), out(bytes), dqkv(3 * bytes), g(bytes);
+  const Storage log_sum(shape.batch * shape.heads * tokens * size_of(DType::f32));
   const auto& table = kernels::on({});
-  const auto flat = [&](std::vector<char>& x) {
-    return View{x.data(), dtype, {}, 1, {int64_t(x.size()) / size_of(dtype)}, {1}};
-  };
-  table.normal(flat(qkv), 0, 1, {1, 0});
-  table.normal(flat(g), 0, 1, {2, 0});
-  const View sums{log_sum.data(), DType::f32, {}, 3, {shape.batch, shape.heads, tokens},
+  table.normal(qkv.flat(dtype), 0, 1, {1, 0});
+  table.normal(g.flat(dtype), 0, 1, {2, 0});
+  const View sums{log_sum.data, DType::f32, {}, 3, {shape.batch, shape.heads, tokens},
                   {shape.heads * tokens, tokens, 1}};
   View x[3], d[3];
   for (int i = 0; i < 3; ++i) {
@@ -76,5 +85,5 @@ void measure(const Shape& shape, DType dtype, int runs) {
 int main() {
   std::printf("CPU variant %s\n", kernels::cpu_variant().c_str());
   for (const Shape& shape : {Shape{"ViT-B/16 batch 8", 8, 12}, Shape{"ViT-Ti/16 batch 16", 16, 3}})
-    for (const DType dtype : {DType::f32, DType::bf16}) measure(shape, dtype, 30);
+    for (const DType dtype : {DType::f32, DType::bf16}) measure(shape, dtype, 100);
 }

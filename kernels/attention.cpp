@@ -41,6 +41,7 @@ struct Forward {
   Packed<F> query, key, value;
   Unit *spare, *weights;
   Number *scores, *bias, *keep, *sums, *best, *total;
+  Prefetch prefetch;
 
   Forward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
       : problem(problem), sizes(q, k, most_queries) {
@@ -84,10 +85,11 @@ struct Forward {
     best[row] = now > before || now != now ? now : before;
     const Number base = best[row] == -Number(__builtin_inf()) ? Number(0) : best[row];
     Vector<Number> sum = {};
+    const bool drops = problem.dropout > 0;
     for (int64_t j = 0; j < width; j += n) {
       Vector<Number> p = exp2_of(vector_at(score + j) - base);
       sum += p;
-      if (problem.dropout > 0) p *= vector_at(keep + row * width + j);
+      if (drops) p *= vector_at(keep + row * width + j);
       F::store_along(weight + j / F::per_unit, p);
     }
     const Number shrink = exp2_of(Vector<Number>{} + (before - base))[0];
@@ -107,17 +109,27 @@ struct Forward {
 
   void finish_queries(const HeadRows& out, void* log_sum, DType dtype, int64_t stride,
                       const Block& block) {
-    const int64_t width = sizes.row.features;
-    for (int64_t i = 0; i < block.queries; ++i) {
-      unpack(out, block.query + i, 1, sums + i * width, width,
-             total[i] == 0 ? Number(0) : 1 / total[i]);
+    unpack(out, block.query, block.queries, sums, sizes.row.features,
+           [&](int64_t i) { return total[i] == 0 ? Number(0) : 1 / total[i]; });
+    for (int64_t i = 0; i < block.queries; ++i)
       best[i] = best[i] * Number(ln_2) + log_(total[i]);
-    }
     store_run(log_sum, dtype, stride, best, block.queries);
+  }
+
+  // While a head is computed, the next head's rows are brought near.
+  void prefetch_around(int64_t batch, int64_t head, const View& out, const View& q, const View& k,
+                       const View& v) {
+    prefetch = {};
+    prefetch.writes(head_rows(out, batch, head));
+    const int64_t next = batch * problem.heads + head + 1;
+    if (next == q.shape[0] * problem.heads) return;
+    for (const View* x : {&q, &k, &v})
+      prefetch.reads(head_rows(*x, next / problem.heads, next % problem.heads));
   }
 
   void run(int64_t batch, int64_t head, const View& out, const View& log_sum, const View& q,
            const View& k, const View& v, double scale) {
+    prefetch_around(batch, head, out, q, k, v);
     const int64_t padded_keys = round_up(sizes.keys, n);
     pack<F>(key, spare, head_rows(k, batch, head), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, head_rows(v, batch, head), sizes.row, 0, sizes.keys, padded_keys);
@@ -144,7 +156,10 @@ struct Forward {
     fill_bias(bias, width, problem, block, batch, head);
     if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head);
     multiply_scores(block, width, Number(scale * log2_e));
-    for (int64_t row = 0; row < block.queries; ++row) softmax_row(row, width);
+    for (int64_t row = 0; row < block.queries; ++row) {
+      prefetch.next_token();
+      softmax_row(row, width);
+    }
     add_product<F>(sums, {weights, width / F::per_unit, 1},
                    value.columns + block.key / F::per_unit * sizes.row.features, block.queries,
                    sizes.row.features, width / F::per_unit);

@@ -27,6 +27,7 @@ struct Backward {
   Packed<F> query, gradient, key, value;
   Unit *spare, *weights, *slopes_across, *slopes_along;
   Number *bias, *keep, *log_sums, *deltas, *query_sums, *key_sums, *value_sums, *row_pair;
+  Prefetch prefetch;
 
   Backward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
       : problem(problem), sizes(q, k, most_queries) {
@@ -68,6 +69,7 @@ struct Backward {
     multiply_add<F>(slope, {gradient.rows + units, sizes.row.units, 1}, value.panels + panel,
                     panel_width<F>, sizes.row.steps);
     const int64_t bias_stride = problem.bias_per_query() ? width : 0;
+    const bool drops = problem.dropout > 0;
     for (int c = 0; c < columns; ++c)
       for (int r = 0; r < gradient_rows; ++r) {
         const int64_t at = column + c * n;
@@ -75,7 +77,7 @@ struct Backward {
                           log_sums[row + r]);
         Vector<Number> dp = slope[r][c];
         Vector<Number> dropped = p[r][c];
-        if (problem.dropout > 0) {
+        if (drops) {
           const Vector<Number> kept = vector_at(keep + (row + r) * width + at);
           dp *= kept;
           dropped *= kept;
@@ -115,8 +117,10 @@ struct Backward {
     if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head);
     for (int64_t column = 0; column < width; column += panel_width<F>)
       with_vectors<panel_vectors>((width - column) / n, [&](auto columns) {
-        for (int64_t row = 0; row < padded; row += gradient_rows)
+        for (int64_t row = 0; row < padded; row += gradient_rows) {
+          prefetch.next_token();
           slope_tile<columns.value>(row, column, width, block, factor);
+        }
       });
     const int64_t steps = padded / F::per_unit;
     add_product<F>(value_sums + block.key * features, {weights, 1, width}, gradient.columns,
@@ -154,9 +158,21 @@ struct Backward {
     View dq, dk, dv, g, q, k, v, out, log_sum;
   };
 
+  // While a head is computed, its outputs' and the next head's rows are brought near.
+  void prefetch_around(int64_t batch, int64_t head, const Tensors& x) {
+    prefetch = {};
+    for (const View* y : {&x.dq, &x.dk, &x.dv}) prefetch.writes(head_rows(*y, batch, head));
+    const int64_t next = batch * problem.heads + head + 1;
+    if (next == x.q.shape[0] * problem.heads) return;
+    for (const View* y : {&x.q, &x.k, &x.v, &x.g, &x.out})
+      prefetch.reads(head_rows(*y, next / problem.heads, next % problem.heads));
+  }
+
   void run(int64_t batch, int64_t head, const Tensors& x, double scale) {
     const int64_t features = sizes.row.features;
     const int64_t padded_keys = round_up(sizes.keys, n);
+    prefetch_around(batch, head, x);
+    const auto by_scale = [&](int64_t) { return Number(scale); };
     const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
     pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
@@ -176,10 +192,10 @@ struct Backward {
       const int64_t visible = problem.visible_keys(first + block.queries);
       for (int64_t at = 0; at < visible; at += sizes.key_block)
         add_keys(sizes.block(first, at), batch, head, Number(scale * log2_e));
-      unpack(rows(x.dq), first, block.queries, query_sums, features, Number(scale));
+      unpack(rows(x.dq), first, block.queries, query_sums, features, by_scale);
     }
-    unpack(rows(x.dk), 0, sizes.keys, key_sums, features, Number(scale));
-    unpack(rows(x.dv), 0, sizes.keys, value_sums, features, Number(1));
+    unpack(rows(x.dk), 0, sizes.keys, key_sums, features, by_scale);
+    unpack(rows(x.dv), 0, sizes.keys, value_sums, features, [](int64_t) { return Number(1); });
   }
 };
 

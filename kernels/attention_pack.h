@@ -21,18 +21,45 @@ KERNEL_FN int64_t even_block(int64_t n, int64_t most, int64_t multiple) {
 
 // Rows of one head of a View (batch, heads, tokens, head_size).
 struct HeadRows {
-  char* data;
-  DType dtype;
-  int64_t stride;    // elements
-  int64_t features;  // head_size
+  char* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t stride = 0;  // elements
+  int64_t tokens = 0;
+  int64_t features = 0;  // head_size
 
   char* row(int64_t token) const { return data + token * stride * size_of(dtype); }
 };
 
 inline HeadRows head_rows(const View& x, int64_t batch, int64_t head) {
   const int64_t element = batch * x.strides[0] + head * x.strides[1];
-  return {x.as<char>() + element * size_of(x.dtype), x.dtype, x.strides[2], x.shape[3]};
+  return {x.as<char>() + element * size_of(x.dtype), x.dtype, x.strides[2], x.shape[2], x.shape[3]};
 }
+
+// Rows that are soon read or written. They lie pages apart, where the processor does not prefetch
+// by itself, so one token at a time is brought to the second-level cache between other work.
+class Prefetch {
+ public:
+  void reads(const HeadRows& rows) { reads_[read_count_++] = rows; }
+  void writes(const HeadRows& rows) { writes_[write_count_++] = rows; }
+  KERNEL_FN void next_token() {
+    for (int i = 0; i < read_count_; ++i) fetch<0>(reads_[i]);
+    for (int i = 0; i < write_count_; ++i) fetch<1>(writes_[i]);
+    ++token_;
+  }
+
+ private:
+  template <int to_write>
+  KERNEL_FN void fetch(const HeadRows& rows) const {
+    if (token_ >= rows.tokens) return;
+    const char* p = rows.row(token_);
+    for (int64_t byte = 0; byte < rows.features * size_of(rows.dtype); byte += 64)
+      __builtin_prefetch(p + byte, to_write, 2);
+  }
+
+  HeadRows reads_[5], writes_[3];
+  int read_count_ = 0, write_count_ = 0;
+  int64_t token_ = 0;
+};
 
 // Widths of packed rows.
 template <class F>
@@ -110,13 +137,14 @@ void pack(const Packed<F>& packed, typename F::Unit* spare, const HeadRows& sour
   }
 }
 
-// values (count, width) into rows of a head, scaled.
-template <class Number>
+// values (count, width) into rows of a head, row i times scale(i).
+template <class Number, class Scale>
 void unpack(const HeadRows& target, int64_t first, int64_t count, Number* values, int64_t width,
-            Number scale) {
+            Scale&& scale) {
   for (int64_t i = 0; i < count; ++i) {
     Number* row = values + i * width;
-    for (int64_t j = 0; j < width; ++j) row[j] *= scale;
+    const Number factor = scale(i);
+    for (int64_t j = 0; j < width; j += lanes<Number>) vector_at(row + j) *= factor;
     store_run(target.row(first + i), target.dtype, 1, row, target.features);
   }
 }
