@@ -1,0 +1,59 @@
+// Criterion: a loss that a training loop calls, `criterion(output, target)`. A value: copies share
+// nothing but the options' tensors. Made by one of the losses below or from any function.
+#pragma once
+
+#include "core/nn/losses.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace booster {
+
+class Criterion {
+ public:
+  using Function = std::function<Tensor(const Tensor& output, const Tensor& target)>;
+
+  Criterion(std::string name, Function function)
+      : name_(std::move(name)), function_(std::move(function)) {}
+  // From a function or lambda: `Criterion loss = [](const Tensor& y, const Tensor& t) {...};`
+  template <class F>
+    requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
+             !std::is_base_of_v<Criterion, std::remove_cvref_t<F>>)
+  Criterion(F function) : Criterion("criterion", Function(std::move(function))) {}
+
+  Tensor operator()(const Tensor& output, const Tensor& target) const {
+    return function_(output, target);
+  }
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  Function function_;
+};
+
+// The losses of core/nn/losses.h with their options; they have no members of their own, so a
+// Criterion can be copied from them.
+struct CrossEntropyLoss : Criterion {
+  explicit CrossEntropyLoss(CrossEntropyOptions options = {});
+};
+struct NLLLoss : Criterion {
+  explicit NLLLoss(NllOptions options = {});
+};
+struct MSELoss : Criterion {
+  explicit MSELoss(Reduction reduction = Reduction::mean);
+};
+struct L1Loss : Criterion {
+  explicit L1Loss(Reduction reduction = Reduction::mean);
+};
+struct SmoothL1Loss : Criterion {
+  explicit SmoothL1Loss(double beta = 1, Reduction reduction = Reduction::mean);
+};
+struct BCEWithLogitsLoss : Criterion {
+  explicit BCEWithLogitsLoss(BinaryCrossEntropyOptions options = {});
+};
+struct BCELoss : Criterion {
+  explicit BCELoss(BinaryCrossEntropyOptions options = {});
+};
+
+}  // namespace booster

@@ -1,0 +1,122 @@
+// Differentiable functions of neural networks: what modules are made of. Names, arguments and
+// formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, asks the
+// thread's op policy once (core/autograd/op_policy.h), and raises an error that names the function,
+// what it got and what it wants. relu, silu, tanh, sigmoid, softplus and linear are in
+// core/autograd/functions.h.
+//
+// 16-bit inputs compute in f32 and round once. Random functions draw from the calling thread's
+// generator unless given one; the same generator state gives the same numbers for any thread count.
+#pragma once
+
+#include "core/autograd/functions.h"
+#include "core/nn/losses.h"
+#include "core/tensor/random.h"
+
+#include <optional>
+#include <utility>
+
+namespace booster {
+
+// --- activations (activation.cpp)
+// Along `dim`. The result is f32 where the policy asks for it (amp: fp32_result).
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
+
+enum class GeluForm { erf, tanh };
+// x * P(X <= x) of a standard normal X, exact by erf or in the tanh form.
+Tensor gelu(const Tensor& x, GeluForm form);
+// gelu(linear(x, weight, bias)) with one pass less over memory in backward.
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                   GeluForm form = GeluForm::erf);
+
+// --- normalisation (normalization.cpp, channel_normalization.cpp)
+// Over the last dimensions, whose sizes are `normalized_shape`; weight and bias have that shape or
+// are undefined, and x's dtype (or f32 beside a 16-bit x). `result` is the dtype to write where the
+// only reader casts the result anyway (see dtype_for_linear): same numbers, no pass for the cast.
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5, std::optional<DType> result = {});
+
+struct ResidualNorm {
+  Tensor sum;         // x + branch
+  Tensor normalized;  // layer_norm(sum)
+};
+// The residual connection and the normalisation after it in one pass forward and one backward.
+ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
+                                 const Shape& normalized_shape, const Tensor& weight = {},
+                                 const Tensor& bias = {}, double eps = 1e-5,
+                                 std::optional<DType> result = {});
+
+// The dtype in which a linear layer would read a normalisation of x.
+DType dtype_for_linear(const Tensor& x);
+
+// (n, channels, ...) over each of `groups` groups of channels; weight and bias (channels) or undefined.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+
+struct BatchNormOptions {
+  bool training = false;  // statistics of this batch, and the running ones updated
+  double momentum = 0.1;  // running = (1 - momentum) * running + momentum * batch
+  double eps = 1e-5;
+};
+// (n, channels, ...) over n and space. Running statistics (channels) may be undefined in training;
+// they change in place and get the unbiased variance.
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight = {}, const Tensor& bias = {},
+                  BatchNormOptions options = {});
+
+// --- images (n, channels, height, width) (convolution.cpp, pooling.cpp)
+struct Size2d {
+  int64_t height, width;
+  Size2d(int64_t both) : height(both), width(both) {}
+  Size2d(int64_t height, int64_t width) : height(height), width(width) {}
+};
+
+struct ConvOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+  int64_t groups = 1;
+};
+// weight (out, channels / groups, kh, kw), bias (out) or undefined.
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              ConvOptions options = {});
+
+struct PoolOptions {
+  std::optional<Size2d> stride = {};  // the kernel's size unless given
+  Size2d padding = 0;
+  bool count_padding = true;  // averages only: padded places count in the divisor
+};
+Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
+Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
+// To a given height and width: windows from floor(i in / out) to ceil((i + 1) in / out).
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
+
+// --- attention (attention.cpp)
+struct AttentionOptions {
+  Tensor mask = {};              // added to the scores; broadcasts to (batch, heads, queries, keys)
+  double dropout = 0;            // of the probabilities; for training only
+  bool causal = false;           // query i sees keys 0 ... i
+  std::optional<double> scale = {};  // 1 / sqrt(head size) unless given
+};
+// softmax(q k^T scale + mask) v without storing the scores. q, k, v (batch, heads, tokens, head
+// size) with any strides; the result's memory is (batch, tokens, heads, head size), so that joining
+// the heads is a view. A query that may see no key gives zeros.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
+// Self-attention of qkv (batch, tokens, 3, heads, head size), as one linear layer writes it; gives
+// (batch, tokens, heads * head size). No copies in either direction.
+Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
+
+// --- tables and noise (embedding.cpp, dropout.cpp)
+// Rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index shape..., features).
+// The row padding_index gets no gradient. Error for an index outside the table.
+Tensor embedding(const Tensor& index, const Tensor& table,
+                 std::optional<int64_t> padding_index = {});
+// Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p); x itself when not
+// training.
+Tensor dropout(const Tensor& x, double p, bool training = true,
+               Generator& generator = default_generator());
+// The same for whole samples (first dimension) of a residual branch: stochastic depth.
+Tensor drop_path(const Tensor& x, double p, bool training = true,
+                 Generator& generator = default_generator());
+
+}  // namespace booster

@@ -1,0 +1,154 @@
+#include "core/nn/layers.h"
+
+#include "core/nn/init.h"
+
+namespace booster {
+namespace {
+
+std::string text_of(Size2d size) { return fmt::format("({}, {})", size.height, size.width); }
+
+// Tensors of parameters; undefined where the layer has none.
+Tensor ones_if(bool wanted, const Shape& shape) { return wanted ? ones(shape) : Tensor(); }
+Tensor zeros_if(bool wanted, const Shape& shape) { return wanted ? zeros(shape) : Tensor(); }
+
+void check_sizes(const char* kind, int64_t in, int64_t out) {
+  check(in > 0 && out > 0, "{}: sizes must be positive; got {} in, {} out", kind, in, out);
+}
+
+}  // namespace
+
+Linear::Linear(int64_t in, int64_t out, LinearOptions options)
+    : Module("Linear"),
+      weight(add_parameter("weight", empty({out, in}, options.tensor))),
+      bias(add_parameter("bias", options.bias ? empty({out}, options.tensor) : Tensor())) {
+  check_sizes("Linear", in, out);
+  init::layer_default(weight, bias);
+}
+std::string Linear::options() const {
+  return fmt::format("{}, {}, bias={}", weight.size(1), weight.size(0), bias.defined());
+}
+
+Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options)
+    : Module("Conv2d"),
+      weight(add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1),
+                                            kernel.height, kernel.width}))),
+      bias(add_parameter("bias", options.bias ? empty({out}) : Tensor())),
+      options_(options) {
+  check_sizes("Conv2d", in, out);
+  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
+        "Conv2d: groups do not divide the channels; got {} groups for {} in, {} out",
+        options.groups, in, out);
+  init::layer_default(weight, bias);
+}
+Tensor Conv2d::forward(const Tensor& x) {
+  return conv2d(x, weight, bias,
+                {.stride = options_.stride,
+                 .padding = options_.padding,
+                 .dilation = options_.dilation,
+                 .groups = options_.groups});
+}
+std::string Conv2d::options() const {
+  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}",
+                     weight.size(1) * options_.groups, weight.size(0),
+                     text_of({weight.size(2), weight.size(3)}), text_of(options_.stride),
+                     text_of(options_.padding), bias.defined());
+}
+
+LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
+    : Module("LayerNorm"),
+      normalized_shape(normalized_shape),
+      eps(options.eps),
+      weight(add_parameter("weight", ones_if(options.affine, normalized_shape))),
+      bias(add_parameter("bias", zeros_if(options.affine, normalized_shape))) {}
+std::string LayerNorm::options() const {
+  return fmt::format("{}, eps={}", normalized_shape.to_string(), eps);
+}
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
+    : Module("GroupNorm"),
+      groups(groups),
+      eps(options.eps),
+      weight(add_parameter("weight", ones_if(options.affine, {channels}))),
+      bias(add_parameter("bias", zeros_if(options.affine, {channels}))) {
+  check(groups > 0 && channels % groups == 0,
+        "GroupNorm: groups do not divide the channels; got {} groups of {}", groups, channels);
+}
+std::string GroupNorm::options() const { return fmt::format("{}, eps={}", groups, eps); }
+
+BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
+    : Module("BatchNorm2d"),
+      weight(add_parameter("weight", ones_if(options.affine, {channels}))),
+      bias(add_parameter("bias", zeros_if(options.affine, {channels}))),
+      running_mean(add_buffer("running_mean", zeros_if(options.track_running_stats, {channels}))),
+      running_var(add_buffer("running_var", ones_if(options.track_running_stats, {channels}))),
+      num_batches_tracked(add_buffer(
+          "num_batches_tracked",
+          options.track_running_stats ? zeros({}, {.dtype = DType::i64}) : Tensor())),
+      options_(options) {}
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  check(x.ndim() == 4, "BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)",
+        x.shape().to_string());
+  const bool of_batch = training() || !options_.track_running_stats;
+  if (training() && num_batches_tracked.defined())
+    Tensor(num_batches_tracked).add_(ones({}, {.dtype = DType::i64}));
+  return batch_norm(x, running_mean, running_var, weight, bias,
+                    {.training = of_batch, .momentum = options_.momentum, .eps = options_.eps});
+}
+std::string BatchNorm2d::options() const {
+  return fmt::format("eps={}, momentum={}", options_.eps, options_.momentum);
+}
+
+Embedding::Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index)
+    : Module("Embedding"),
+      weight(add_parameter("weight", normal({entries, features}))),
+      padding_index_(padding_index) {
+  if (!padding_index) return;
+  check(*padding_index >= 0 && *padding_index < entries,
+        "Embedding: padding_index is outside the table; got {}, want 0 to {}", *padding_index,
+        entries - 1);
+  init::zeros(untracked::select(weight, 0, *padding_index));
+}
+std::string Embedding::options() const {
+  return fmt::format("{}, {}", weight.size(0), weight.size(1));
+}
+
+Dropout::Dropout(double p) : Module("Dropout"), p(p) {
+  check(p >= 0 && p <= 1, "Dropout: p is not a probability; got {}, want 0 to 1", p);
+}
+std::string Dropout::options() const { return fmt::format("p={}", p); }
+
+DropPath::DropPath(double p) : Module("DropPath"), p(p) {
+  check(p >= 0 && p <= 1, "DropPath: p is not a probability; got {}, want 0 to 1", p);
+}
+std::string DropPath::options() const { return fmt::format("p={}", p); }
+
+std::string GELU::options() const { return form == GeluForm::tanh ? "form=tanh" : ""; }
+std::string Softmax::options() const { return fmt::format("dim={}", dim); }
+std::string Flatten::options() const { return fmt::format("{}, {}", start_dim_, end_dim_); }
+std::string MaxPool2d::options() const {
+  return fmt::format("kernel={}, stride={}, padding={}", text_of(kernel_),
+                     text_of(options_.stride.value_or(kernel_)), text_of(options_.padding));
+}
+std::string AvgPool2d::options() const {
+  return fmt::format("kernel={}, stride={}, padding={}", text_of(kernel_),
+                     text_of(options_.stride.value_or(kernel_)), text_of(options_.padding));
+}
+std::string AdaptiveAvgPool2d::options() const { return text_of(size_); }
+
+Sequential::Sequential(const std::vector<Model>& modules) : Module("Sequential") {
+  for (const Model& module : modules) append(module);
+}
+void Sequential::append(const Model& module) {
+  add_existing(std::to_string(size()), module.shared());
+}
+Module& Sequential::operator[](int64_t i) const {
+  check(i >= 0 && i < size(), "Sequential: no such module; got {} of {}", i, size());
+  return *children()[static_cast<size_t>(i)].second;
+}
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, module] : children()) y = (*module)(y);
+  return y;
+}
+
+}  // namespace booster

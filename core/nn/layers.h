@@ -1,0 +1,242 @@
+// Layers: modules of one function each. Parameter names, options and initial values are PyTorch's,
+// so that its state loads unchanged. Members hold the parameters; an absent bias is undefined.
+#pragma once
+
+#include "core/nn/functional.h"
+#include "core/nn/module.h"
+
+#include <initializer_list>
+
+namespace booster {
+
+struct LinearOptions {
+  bool bias = true;
+  TensorOptions tensor = {};
+};
+// (..., in) to (..., out)
+class Linear : public Module {
+ public:
+  Linear(int64_t in, int64_t out, LinearOptions options = {});
+  std::string options() const override;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
+};
+
+struct Conv2dOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+// (n, in, h, w) to (n, out, h', w')
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options = {});
+  std::string options() const override;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  Conv2dOptions options_;
+};
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool affine = true;  // with weight and bias
+};
+class LayerNorm : public Module {
+ public:
+  LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
+  LayerNorm(int64_t features, LayerNormOptions options = {}) : LayerNorm(Shape{features}, options) {}
+  std::string options() const override;
+  const Shape normalized_shape;
+  const double eps;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override {
+    return layer_norm(x, normalized_shape, weight, bias, eps);
+  }
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+class GroupNorm : public Module {
+ public:
+  GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options = {});
+  std::string options() const override;
+  const int64_t groups;
+  const double eps;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override { return group_norm(x, groups, weight, bias, eps); }
+};
+
+struct BatchNorm2dOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = true;
+  bool track_running_stats = true;
+};
+// (n, channels, h, w); buffers running_mean, running_var and num_batches_tracked
+class BatchNorm2d : public Module {
+ public:
+  explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {});
+  std::string options() const override;
+  const Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  BatchNorm2dOptions options_;
+};
+
+// Indices of any shape to (..., features); initial values are normal, the padding row 0.
+class Embedding : public Module {
+ public:
+  Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index = {});
+  std::string options() const override;
+  const Tensor weight;
+
+ private:
+  Tensor forward(const Tensor& index) override { return embedding(index, weight, padding_index_); }
+  std::optional<int64_t> padding_index_;
+};
+
+// Elements (Dropout) or samples (DropPath) are dropped with probability p in training.
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p = 0.5);
+  std::string options() const override;
+  const double p;
+
+ private:
+  Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
+};
+class DropPath : public Module {
+ public:
+  explicit DropPath(double p = 0);
+  std::string options() const override;
+  const double p;
+
+ private:
+  Tensor forward(const Tensor& x) override { return drop_path(x, p, training()); }
+};
+
+// --- activations
+class ReLU : public Module {
+ public:
+  ReLU() : Module("ReLU") {}
+
+ private:
+  Tensor forward(const Tensor& x) override { return relu(x); }
+};
+class SiLU : public Module {
+ public:
+  SiLU() : Module("SiLU") {}
+
+ private:
+  Tensor forward(const Tensor& x) override { return silu(x); }
+};
+class Tanh : public Module {
+ public:
+  Tanh() : Module("Tanh") {}
+
+ private:
+  Tensor forward(const Tensor& x) override { return tanh(x); }
+};
+class Sigmoid : public Module {
+ public:
+  Sigmoid() : Module("Sigmoid") {}
+
+ private:
+  Tensor forward(const Tensor& x) override { return sigmoid(x); }
+};
+class GELU : public Module {
+ public:
+  explicit GELU(GeluForm form = GeluForm::erf) : Module("GELU"), form(form) {}
+  std::string options() const override;
+  const GeluForm form;
+
+ private:
+  Tensor forward(const Tensor& x) override { return gelu(x, form); }
+};
+class Softmax : public Module {
+ public:
+  explicit Softmax(int64_t dim = -1) : Module("Softmax"), dim(dim) {}
+  std::string options() const override;
+  const int64_t dim;
+
+ private:
+  Tensor forward(const Tensor& x) override { return softmax(x, dim); }
+};
+
+// --- shapes and pooling
+class Identity : public Module {
+ public:
+  Identity() : Module("Identity") {}
+
+ private:
+  Tensor forward(const Tensor& x) override { return x; }
+};
+class Flatten : public Module {
+ public:
+  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1)
+      : Module("Flatten"), start_dim_(start_dim), end_dim_(end_dim) {}
+  std::string options() const override;
+
+ private:
+  Tensor forward(const Tensor& x) override { return flatten(x, start_dim_, end_dim_); }
+  int64_t start_dim_, end_dim_;
+};
+class MaxPool2d : public Module {
+ public:
+  explicit MaxPool2d(Size2d kernel, PoolOptions options = {})
+      : Module("MaxPool2d"), kernel_(kernel), options_(options) {}
+  std::string options() const override;
+
+ private:
+  Tensor forward(const Tensor& x) override { return max_pool2d(x, kernel_, options_); }
+  Size2d kernel_;
+  PoolOptions options_;
+};
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(Size2d kernel, PoolOptions options = {})
+      : Module("AvgPool2d"), kernel_(kernel), options_(options) {}
+  std::string options() const override;
+
+ private:
+  Tensor forward(const Tensor& x) override { return avg_pool2d(x, kernel_, options_); }
+  Size2d kernel_;
+  PoolOptions options_;
+};
+class AdaptiveAvgPool2d : public Module {
+ public:
+  explicit AdaptiveAvgPool2d(Size2d size) : Module("AdaptiveAvgPool2d"), size_(size) {}
+  std::string options() const override;
+
+ private:
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_); }
+  Size2d size_;
+};
+
+// Modules one after another, named 0, 1, ...
+class Sequential : public Module {
+ public:
+  Sequential(std::initializer_list<Model> modules = {}) : Sequential(std::vector<Model>(modules)) {}
+  explicit Sequential(const std::vector<Model>& modules);
+  void append(const Model& module);
+  int64_t size() const { return static_cast<int64_t>(children().size()); }
+  Module& operator[](int64_t i) const;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+};
+
+}  // namespace booster

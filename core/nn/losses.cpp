@@ -1,0 +1,131 @@
+// Elementwise losses, written in differentiable functions.
+#include "core/nn/losses.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
+
+namespace booster {
+namespace {
+
+// The arguments as the policy wants them, checked, and in f32 where they have 16 bits.
+struct Pair {
+  Tensor output, target;
+};
+
+Tensor wide(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
+
+Pair entered(Op op, const Tensor& output, const Tensor& target) {
+  Pair pair{output, target};
+  arguments::floating(name_of(op), "output", output);
+  check(target.defined(), "{}: target is undefined", name_of(op));
+  check(output.shape() == target.shape(), "{}: shapes differ; got output {} and target {}",
+        name_of(op), output.shape().to_string(), target.shape().to_string());
+  apply_policy(op, {&pair.output, &pair.target});
+  const DType dtype = arguments::statistics_dtype(pair.output);
+  return {wide(pair.output, dtype), wide(pair.target, dtype)};
+}
+
+Tensor reduced(const Tensor& loss, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::mean: return mean(loss);
+    case Reduction::sum: return sum(loss);
+    case Reduction::none: return loss;
+  }
+  return loss;
+}
+
+Tensor weighted(const Tensor& loss, const Tensor& weight) {
+  if (!weight.defined()) return loss;
+  return mul(loss, wide(weight, loss.dtype()));
+}
+
+}  // namespace
+
+Reduction reduction_named(const std::string& name) {
+  if (name == "mean") return Reduction::mean;
+  if (name == "sum") return Reduction::sum;
+  if (name == "none") return Reduction::none;
+  fail("reduction: unknown name; got {}{}", name, legal_names(name, {"mean", "sum", "none"}));
+}
+
+Tensor mse_loss(const Tensor& output, const Tensor& target, Reduction reduction) {
+  const Pair pair = entered(Op::mse_loss, output, target);
+  const PolicyScope inside(nullptr);
+  return reduced(square(pair.output - pair.target), reduction);
+}
+
+Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) {
+  const Pair pair = entered(Op::l1_loss, output, target);
+  const PolicyScope inside(nullptr);
+  return reduced(abs(pair.output - pair.target), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
+                      Reduction reduction) {
+  check(beta >= 0, "smooth_l1_loss: beta is negative; got {}, want 0 or more", beta);
+  const Pair pair = entered(Op::smooth_l1_loss, output, target);
+  const PolicyScope inside(nullptr);
+  const Tensor distance = abs(pair.output - pair.target);
+  if (beta == 0) return reduced(distance, reduction);
+  return reduced(where(less(distance, beta), square(distance) * (0.5 / beta), distance - 0.5 * beta),
+                 reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        BinaryCrossEntropyOptions options) {
+  const Pair pair = entered(Op::binary_cross_entropy_with_logits, logits, target);
+  const PolicyScope inside(nullptr);
+  const Tensor &x = pair.output, &t = pair.target;
+  // log sigmoid(x) = -softplus(-x) and log(1 - sigmoid(x)) = -x - softplus(-x) overflow nowhere.
+  const Tensor cost = softplus(neg(x));
+  if (!options.pos_weight.defined())
+    return reduced(weighted((1.0 - t) * x + cost, options.weight), options.reduction);
+  const Tensor factor = (wide(options.pos_weight, x.dtype()) - 1.0) * t + 1.0;
+  return reduced(weighted((1.0 - t) * x + factor * cost, options.weight), options.reduction);
+}
+
+namespace {
+
+// -(t log p + (1 - t) log(1 - p)), logarithms not below -100.
+Tensor binary_entropy(const Tensor& p, const Tensor& t) {
+  Tensor loss, log_p, log_q;
+  {
+    const NoGradGuard no_grad;
+    log_p = clamp(log(p), -100, {});
+    log_q = clamp(log(1.0 - p), -100, {});
+    loss = neg(t * log_p + (1.0 - t) * log_q);
+  }
+  // dp = g (p - t) / (p (1 - p)), the divisor not below 1e-12; dt = g (log(1 - p) - log p)
+  return record(loss, "binary_cross_entropy", {p, t},
+                [p = Saved(p), t = Saved(t), log_p = Saved(log_p), log_q = Saved(log_q)](
+                    const Tensor& g, Gradients& d) {
+                  const PolicyScope inside(nullptr);
+                  const Tensor x = p;
+                  if (d.wanted(0)) d[0] = g * (x - t) / clamp(x * (1.0 - x), 1e-12, {});
+                  if (d.wanted(1)) d[1] = g * (log_q.get() - log_p.get());
+                });
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
+                            BinaryCrossEntropyOptions options) {
+  check(!options.pos_weight.defined(),
+        "binary_cross_entropy: pos_weight is for logits; use binary_cross_entropy_with_logits");
+  const Pair pair = entered(Op::binary_cross_entropy, probability, target);
+  const PolicyScope inside(nullptr);
+  if (pair.output.numel() > 0) {
+    const NoGradGuard no_grad;
+    const double low = amin(pair.output).item(), high = amax(pair.output).item();
+    check(low >= 0 && high <= 1,
+          "binary_cross_entropy: output is not a probability; got {} to {}, want 0 to 1 (logits go "
+          "to binary_cross_entropy_with_logits)",
+          low, high);
+  }
+  return reduced(weighted(binary_entropy(pair.output, pair.target), options.weight),
+                 options.reduction);
+}
+
+}  // namespace booster

@@ -1,0 +1,58 @@
+// Losses: how far an output is from its target. Names, options and formulae follow PyTorch.
+//
+// 16-bit outputs are computed in f32 and the loss is f32 (f64 for f64), whatever the policy. With a
+// reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a floating
+// target of the elementwise losses).
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+namespace booster {
+
+enum class Reduction { mean, sum, none };
+// From "mean", "sum" or "none"; error with the nearest name otherwise.
+Reduction reduction_named(const std::string& name);
+
+struct CrossEntropyOptions {
+  Tensor weight = {};            // of each class, f32 (classes)
+  double label_smoothing = 0;    // in [0, 1]: the target's share that is spread over all classes
+  int64_t ignore_index = -100;   // rows with this target count for nothing
+  Reduction reduction = Reduction::mean;
+};
+// -log softmax(logits)[target] for logits (n, classes), (n, classes, d1, ...) or (classes).
+// `target` holds class numbers (i64, i32 or u8: the logits' shape without classes) or
+// probabilities (floating, the logits' shape). `mean` divides class-number losses by the sum of the
+// targets' weights (ignored rows left out; nan if nothing is left), probability losses by the rows.
+// Error, with row and value, for a class number outside the classes that is not ignore_index.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
+
+struct NllOptions {
+  Tensor weight = {};
+  int64_t ignore_index = -100;
+  Reduction reduction = Reduction::mean;
+};
+// The same from log-probabilities (n, classes): -weight[target] log_probability[target].
+Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options = {});
+
+// The losses below are elementwise; target has output's shape.
+// (output - target)^2
+Tensor mse_loss(const Tensor& output, const Tensor& target, Reduction reduction = Reduction::mean);
+// |output - target|
+Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction = Reduction::mean);
+// d^2 / (2 beta) where d = |output - target| < beta, else d - beta / 2
+Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta = 1,
+                      Reduction reduction = Reduction::mean);
+
+struct BinaryCrossEntropyOptions {
+  Tensor weight = {};      // of each element, broadcasts
+  Tensor pos_weight = {};  // of positive targets, broadcasts; with logits only
+  Reduction reduction = Reduction::mean;
+};
+// -(pos_weight target log sigmoid(logits) + (1 - target) log(1 - sigmoid(logits)))
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        BinaryCrossEntropyOptions options = {});
+// The same from probabilities in [0, 1], logarithms not below -100. Error for values outside.
+Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
+                            BinaryCrossEntropyOptions options = {});
+
+}  // namespace booster

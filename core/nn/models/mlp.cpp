@@ -1,0 +1,16 @@
+#include "core/nn/models/mlp.h"
+
+namespace booster::models {
+
+Model mlp(const std::vector<int64_t>& sizes, LinearOptions options) {
+  check(sizes.size() >= 2, "mlp: want at least an input and an output size; got {} sizes",
+        sizes.size());
+  auto layers = std::make_shared<Sequential>();
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    if (i > 0) layers->append(ReLU());
+    layers->append(Linear(sizes[i], sizes[i + 1], options));
+  }
+  return layers;
+}
+
+}  // namespace booster::models

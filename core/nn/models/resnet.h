@@ -1,0 +1,40 @@
+// ResNet-20 for 32 x 32 images (He et al., 2016, section 4.2): three stages of three blocks with
+// 16, 32 and 64 channels and shortcuts without parameters.
+#pragma once
+
+#include "core/nn/layers.h"
+
+namespace booster::models {
+
+class ResidualBlock : public Module {
+ public:
+  ResidualBlock(int64_t in, int64_t out, int64_t stride);
+  Conv2d& conv1;
+  BatchNorm2d& bn1;
+  Conv2d& conv2;
+  BatchNorm2d& bn2;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  // Every stride-th place, and channels of zeros for those that x lacks.
+  Tensor shortcut(const Tensor& x) const;
+  int64_t stride_, added_channels_;
+};
+
+class ResNet20 : public Module {
+ public:
+  explicit ResNet20(int64_t num_classes = 10, int64_t in_chans = 3);
+  Conv2d& conv1;
+  BatchNorm2d& bn1;
+  Sequential& layer1;
+  Sequential& layer2;
+  Sequential& layer3;
+  Linear& fc;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+};
+
+Model resnet20(int64_t num_classes = 10, int64_t in_chans = 3);
+
+}  // namespace booster::models

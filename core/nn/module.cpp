@@ -1,0 +1,178 @@
+#include "core/nn/module.h"
+
+#include "core/autograd/tape.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace booster {
+namespace {
+
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+// Keeps the first of tensors that are one and the same.
+class Distinct {
+ public:
+  bool insert(const Tensor& x) { return seen_.insert(x.body()).second; }
+
+ private:
+  std::unordered_set<const TensorBody*> seen_;
+};
+
+// The body takes over the memory of `from`.
+void adopt(const Tensor& x, const Tensor& from) {
+  TensorBody& body = *x.body();
+  body.storage = from.body()->storage;
+  body.offset = from.body()->offset;
+  body.strides = from.strides();
+  body.dtype = from.dtype();
+}
+
+}  // namespace
+
+void convert_(const Tensor& x, DType dtype) {
+  if (!is_floating(x.dtype()) || x.dtype() == dtype) return;
+  clear_grad(x);
+  adopt(x, untracked::cast(x, dtype));
+}
+
+void convert_(const Tensor& x, Device device) {
+  if (x.device() == device) return;
+  clear_grad(x);
+  adopt(x, x.to(device));
+}
+
+void Module::visit(const std::string& prefix, const Visitor& visitor) const {
+  visitor(prefix, *this);
+  for (const auto& [name, child] : children_) child->visit(joined(prefix, name), visitor);
+}
+
+Tensor Module::operator()(const Tensor& given) {
+  if (pre_hooks_.empty() && hooks_.empty()) return forward(given);
+  Tensor x = given;
+  for (const auto& [number, hook] : pre_hooks_)
+    if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
+  Tensor y = forward(x);
+  for (const auto& [number, hook] : hooks_)
+    if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
+  return y;
+}
+
+Parameters Module::parameters() const {
+  Parameters all;
+  Distinct distinct;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const auto& [name, x] : module.parameters_)
+      if (distinct.insert(x)) all.push_back({joined(prefix, name), x});
+  });
+  return all;
+}
+
+std::vector<NamedTensor> Module::buffers() const {
+  std::vector<NamedTensor> all;
+  Distinct distinct;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const auto& [name, x] : module.buffers_)
+      if (distinct.insert(x)) all.push_back({joined(prefix, name), x});
+  });
+  return all;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const auto& [name, x] : parameters()) count += x.numel();
+  return count;
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> all;
+  visit("", [&](const std::string& name, const Module& module) {
+    all.emplace_back(name, const_cast<Module*>(&module));
+  });
+  return all;
+}
+
+void Module::train(bool training) {
+  for (auto& [name, module] : named_modules()) module->training_ = training;
+}
+
+void Module::requires_grad_(bool requires_grad) {
+  for (auto& [name, x] : parameters()) x.requires_grad_(requires_grad);
+}
+
+void Module::zero_grad() {
+  for (const auto& [name, x] : parameters()) clear_grad(x);
+}
+
+void Module::apply(const std::function<void(Module&)>& fn) {
+  for (auto& [name, child] : children_) child->apply(fn);
+  fn(*this);
+}
+
+void Module::to(DType dtype) {
+  for (auto& [name, module] : named_modules()) module->convert_own(dtype);
+}
+
+void Module::convert_own(DType dtype) {
+  check(is_floating(dtype), "to: parameters must be floating; got {}, want f32, f64, f16 or bf16",
+        name_of(dtype));
+  for (const auto& [name, x] : parameters_) convert_(x, dtype);
+  for (const auto& [name, x] : buffers_) convert_(x, dtype);
+}
+
+void Module::to(Device device) {
+  for (auto& [name, x] : state_dict()) convert_(x, device);
+}
+
+int Module::register_forward_pre_hook(ForwardPreHook hook) {
+  pre_hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
+}
+
+int Module::register_forward_hook(ForwardHook hook) {
+  hooks_.emplace_back(next_hook_, std::move(hook));
+  return next_hook_++;
+}
+
+void Module::remove_hook(int number) {
+  const auto is_it = [number](const auto& hook) { return hook.first == number; };
+  check(std::erase_if(pre_hooks_, is_it) + std::erase_if(hooks_, is_it) > 0,
+        "remove_hook: no such hook on this {}; got {}", kind_, number);
+}
+
+void Module::check_name(const std::string& name) const {
+  check(!name.empty() && name.find('.') == std::string::npos,
+        "{}: bad name of a part; got \"{}\", want letters without dots", kind_, name);
+  const auto is_it = [&](const auto& entry) {
+    const auto& [taken, part] = entry;
+    return taken == name;
+  };
+  check(std::none_of(parameters_.begin(), parameters_.end(), is_it) &&
+            std::none_of(buffers_.begin(), buffers_.end(), is_it) &&
+            std::none_of(children_.begin(), children_.end(), is_it),
+        "{}: two parts have the same name; got {} again", kind_, name);
+}
+
+Tensor Module::add_parameter(const std::string& name, Tensor value) {
+  check_name(name);
+  if (!value.defined()) return value;
+  value.requires_grad_();
+  parameters_.push_back({name, value});
+  return value;
+}
+
+Tensor Module::add_buffer(const std::string& name, Tensor value) {
+  check_name(name);
+  if (value.defined()) buffers_.push_back({name, value});
+  return value;
+}
+
+void Module::add_child(const std::string& name, std::shared_ptr<Module> child) {
+  check(child != nullptr, "{}: part {} is empty", kind_, name);
+  check_name(name);
+  children_.emplace_back(name, std::move(child));
+}
+
+}  // namespace booster

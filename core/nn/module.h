@@ -1,0 +1,176 @@
+// Module: a function with parameters, made of smaller ones. Model: the handle that programs hold.
+//
+//   class Classifier : public Module {
+//    public:
+//     Classifier() : Module("Classifier") {}
+//     Linear& hidden = add<Linear>("hidden", 784, 256);
+//     Linear& head = add<Linear>("head", 256, 10);
+//
+//    private:
+//     Tensor forward(const Tensor& x) override { return head(relu(hidden(x))); }
+//   };
+//   Model model = Classifier();
+//
+// A module owns its parts, so references to them stay good for its life, also when it moves into a
+// Model. Copying a Model copies the handle: both see the same parameters. A module is for one
+// thread at a time.
+#pragma once
+
+#include "core/tensor/named_tensor.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace booster {
+
+class Module;
+
+// What a model saves: parameters and buffers.
+using StateDict = std::vector<NamedTensor>;
+
+// Called before forward; may return another input, or an undefined tensor to leave it.
+using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& x)>;
+// Called after forward; may return another output, or an undefined tensor to leave it.
+using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const Tensor& y)>;
+
+class Module {
+ public:
+  // `kind` is the name that messages and descriptions print.
+  explicit Module(std::string kind) : kind_(std::move(kind)) {}
+  virtual ~Module() = default;
+  Module(Module&&) = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Runs the module with its hooks.
+  Tensor operator()(const Tensor& x);
+
+  const std::string& kind() const { return kind_; }
+  // What a description prints between brackets: "192, 576, bias=true".
+  virtual std::string options() const { return ""; }
+  // A tree of kinds and options, as PyTorch prints it.
+  std::string to_string() const;
+
+  // --- what it is made of; a tensor that is used in two places appears once, under its first name
+  Parameters parameters() const;
+  std::vector<NamedTensor> buffers() const;
+  // This module (name "") and all below it, each after its parent.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+  int64_t parameter_count() const;
+
+  // Parameters and buffers under every name that they have, module by module, sharing memory with
+  // the model.
+  StateDict state_dict() const;
+  // Copies values in, converting dtypes. All or nothing: an error that lists missing and unexpected
+  // names and wrong shapes leaves the module as it was. Without `strict` names may differ.
+  void load_state_dict(const StateDict& state, bool strict = true);
+
+  // --- modes
+  void train(bool training = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+  // Freezes (false) or thaws all parameters.
+  void requires_grad_(bool requires_grad = true);
+  void freeze() { requires_grad_(false); }
+  void zero_grad();
+  // Calls fn for every module, parts before wholes (initialisers rely on it).
+  void apply(const std::function<void(Module&)>& fn);
+  // Converts floating parameters and buffers in place: tensors held elsewhere (by an optimizer) see
+  // the new dtype or device. Gradients are dropped.
+  void to(DType dtype);
+  void to(Device device);
+  // The same for this module's own parameters and buffers, not those of its parts.
+  void convert_own(DType dtype);
+
+  // --- hooks; the number returned removes them
+  int register_forward_pre_hook(ForwardPreHook hook);
+  int register_forward_hook(ForwardHook hook);
+  void remove_hook(int number);
+  // True if somebody watches this module: then a caller must not go round it by a fused function.
+  bool has_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
+
+ protected:
+  virtual Tensor forward(const Tensor& x) = 0;
+
+  // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left out.
+  Tensor add_parameter(const std::string& name, Tensor value);
+  // Registers a tensor that is saved but not trained.
+  Tensor add_buffer(const std::string& name, Tensor value);
+  template <class M, class... Args>
+  M& add(const std::string& name, Args&&... args) {
+    return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
+  }
+  template <class M>
+  M& add_existing(const std::string& name, std::shared_ptr<M> module) {
+    M& added = *module;
+    add_child(name, std::move(module));
+    return added;
+  }
+
+  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const {
+    return children_;
+  }
+
+ private:
+  using Visitor = std::function<void(const std::string& name, const Module& module)>;
+  // Calls visitor for this module and all below it, each after its parent.
+  void visit(const std::string& prefix, const Visitor& visitor) const;
+  void check_name(const std::string& name) const;
+  void add_child(const std::string& name, std::shared_ptr<Module> child);
+
+  std::string kind_;
+  Parameters parameters_;
+  std::vector<NamedTensor> buffers_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  std::vector<std::pair<int, ForwardPreHook>> pre_hooks_;
+  std::vector<std::pair<int, ForwardHook>> hooks_;
+  int next_hook_ = 0;
+  bool training_ = true;
+};
+
+// The floating tensor gets another dtype (device) in place: every handle sees it, and its gradient
+// is dropped.
+void convert_(const Tensor& x, DType dtype);
+void convert_(const Tensor& x, Device device);
+
+// A shared handle to a module of any kind.
+class Model {
+ public:
+  Model() = default;
+  template <class M>
+    requires(std::is_base_of_v<Module, M>)
+  Model(std::shared_ptr<M> module) : module_(std::move(module)) {}
+  // Takes over a module made on the spot: `Model model = Classifier();`
+  template <class M>
+    requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>)
+  Model(M&& module) : module_(std::make_shared<M>(std::move(module))) {}
+
+  Tensor operator()(const Tensor& x) const { return module()(x); }
+  Module* operator->() const { return &module(); }
+  Module& module() const {
+    check(module_ != nullptr, "model: empty handle; want a model");
+    return *module_;
+  }
+  const std::shared_ptr<Module>& shared() const { return module_; }
+  explicit operator bool() const { return module_ != nullptr; }
+
+  Parameters parameters() const { return module().parameters(); }
+  std::vector<NamedTensor> buffers() const { return module().buffers(); }
+  StateDict state_dict() const { return module().state_dict(); }
+  void load_state_dict(const StateDict& state, bool strict = true) const {
+    module().load_state_dict(state, strict);
+  }
+  void train(bool training = true) const { module().train(training); }
+  void eval() const { module().eval(); }
+  void zero_grad() const { module().zero_grad(); }
+  std::string to_string() const { return module().to_string(); }
+
+ private:
+  std::shared_ptr<Module> module_;
+};
+
+}  // namespace booster

@@ -1,0 +1,107 @@
+// Saving, loading and describing modules.
+#include "core/autograd/tape.h"
+#include "core/nn/module.h"
+
+#include <unordered_map>
+
+namespace booster {
+namespace {
+
+constexpr size_t most_listed = 5;
+
+// "a, b and 3 more"
+std::string shortened(const std::vector<std::string>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size() && i < most_listed; ++i)
+    text += (i ? ", " : "") + items[i];
+  if (items.size() > most_listed)
+    text += fmt::format(" and {} more", items.size() - most_listed);
+  return text;
+}
+
+struct Differences {
+  std::vector<std::string> missing, unexpected, shapes;
+
+  std::string to_string() const {
+    std::string text;
+    const auto list = [&](const char* what, const std::vector<std::string>& items) {
+      if (!items.empty())
+        text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", items.size(), what,
+                            shortened(items));
+    };
+    list("missing", missing);
+    list("unexpected", unexpected);
+    list("of another shape", shapes);
+    return text;
+  }
+};
+
+using ByName = std::unordered_map<std::string, Tensor>;
+
+ByName by_name(const StateDict& tensors) {
+  ByName map;
+  for (const auto& [name, x] : tensors) {
+    check(x.defined(), "load_state_dict: {} is undefined", name);
+    check(map.emplace(name, x).second, "load_state_dict: two tensors have the name {}", name);
+  }
+  return map;
+}
+
+Differences compare(const StateDict& own, const StateDict& given, bool strict) {
+  Differences found;
+  const ByName have = by_name(own), got = by_name(given);
+  for (const auto& [name, x] : own) {
+    const auto entry = got.find(name);
+    if (entry == got.end()) {
+      if (strict) found.missing.push_back(name);
+    } else if (entry->second.shape() != x.shape()) {
+      found.shapes.push_back(fmt::format("{} (got {}, want {})", name,
+                                         entry->second.shape().to_string(), x.shape().to_string()));
+    }
+  }
+  for (const auto& [name, x] : given)
+    if (strict && !have.count(name)) found.unexpected.push_back(name);
+  return found;
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+}  // namespace
+
+StateDict Module::state_dict() const {
+  StateDict all;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    const std::string dot = prefix.empty() ? "" : ".";
+    for (const auto& [name, x] : module.parameters_) all.push_back({prefix + dot + name, x});
+    for (const auto& [name, x] : module.buffers_) all.push_back({prefix + dot + name, x});
+  });
+  return all;
+}
+
+void Module::load_state_dict(const StateDict& state, bool strict) {
+  const StateDict own = state_dict();
+  const Differences found = compare(own, state, strict);
+  const std::string text = found.to_string();
+  check(text.empty(), "load_state_dict: state is not of this {}; {}", kind_, text);
+  const NoGradGuard no_grad;
+  const ByName got = by_name(state);
+  for (auto& [name, x] : own)
+    if (const auto entry = got.find(name); entry != got.end()) Tensor(x).copy_(entry->second);
+}
+
+std::string Module::to_string() const {
+  std::string text = kind_ + "(" + options();
+  if (children_.empty()) return text + ")";
+  for (const auto& [name, child] : children_)
+    text += fmt::format("\n  ({}): {}", name, indented(child->to_string()));
+  return text + "\n)";
+}
+
+}  // namespace booster

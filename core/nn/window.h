@@ -1,0 +1,35 @@
+// Arithmetic of sliding windows, shared by convolution and pooling.
+#pragma once
+
+#include "core/nn/functional.h"
+
+namespace booster {
+
+inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding, Size2d dilation,
+                                   int64_t groups) {
+  return {{kernel.height, kernel.width},
+          {stride.height, stride.width},
+          {padding.height, padding.width},
+          {dilation.height, dilation.width},
+          groups};
+}
+
+// floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 along each side of x
+// (n, c, h, w); error if the window has no place.
+inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window) {
+  int64_t size[2];
+  for (int i = 0; i < 2; ++i) {
+    check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0 &&
+              window.padding[i] >= 0,
+          "{}: bad window; got kernel {}, stride {}, dilation {}, padding {}, want positive numbers",
+          op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
+    const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
+    const int64_t room = x.size(2 + i) + 2 * window.padding[i];
+    check(room >= reach, "{}: window is larger than the image; got {} of {} with padding {}", op,
+          reach, x.size(2 + i), window.padding[i]);
+    size[i] = (room - reach) / window.stride[i] + 1;
+  }
+  return {size[0], size[1]};
+}
+
+}  // namespace booster
