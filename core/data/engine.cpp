@@ -1,0 +1,259 @@
+#include "core/data/engine.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace booster {
+namespace {
+
+std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
+  if (options.world_size > 1)
+    return std::make_shared<DistributedSampler>(
+        size, DistributedSamplerOptions{.rank = options.rank,
+                                        .world_size = options.world_size,
+                                        .shuffle = options.shuffle,
+                                        .seed = options.seed});
+  if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
+  return std::make_shared<SequentialSampler>(size);
+}
+
+void check_options(const DataLoaderOptions& options) {
+  check(options.batch_size >= 1, "DataLoader: batch_size out of range; got {}, want 1 or more",
+        options.batch_size);
+  check(options.workers >= 0 && options.workers <= 256,
+        "DataLoader: workers out of range; got {}, want 0 to 256", options.workers);
+  check(options.prefetch >= 1, "DataLoader: prefetch out of range; got {}, want 1 or more",
+        options.prefetch);
+}
+
+char* row(const Tensor& tensor, int64_t i) {
+  return static_cast<char*>(tensor.data()) + i * (tensor.bytes() / tensor.size(0));
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
+    : dataset_(std::move(dataset)), options_(std::move(options)) {
+  check_options(options_);
+  if (!options_.sampler) options_.sampler = sampler_for(dataset_->size(), options_);
+  check(batches() > 0,
+        "DataLoader: no full batch; got {} samples, want at least batch_size {} with drop_last",
+        options_.sampler->size(), options_.batch_size);
+}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_ready_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+int64_t Engine::batches() const {
+  const int64_t n = options_.sampler->size();
+  return (n + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
+}
+
+LoaderState Engine::state() const {
+  std::lock_guard lock(mutex_);
+  return next_.value_or(now_);
+}
+
+void Engine::load_state(LoaderState state) {
+  check(state.batch >= 0 && state.batch <= batches(),
+        "DataLoader: no such position; got batch {}, want 0 to {}", state.batch, batches());
+  std::lock_guard lock(mutex_);
+  next_ = state;
+}
+
+double Engine::wait_seconds() const {
+  std::lock_guard lock(mutex_);
+  return wait_seconds_;
+}
+
+std::vector<BadImage> Engine::bad_images() const {
+  std::lock_guard lock(mutex_);
+  std::vector<BadImage> list;
+  for (const auto& [index, reason] : bad_images_) list.push_back({index, reason});
+  return list;
+}
+
+void Engine::begin() {
+  std::unique_lock lock(mutex_);
+  now_ = next_.value_or(LoaderState{now_.epoch + 1, 0});
+  next_.reset();
+  order_ = options_.sampler->indices(now_.epoch);
+  scheduled_ = now_.batch;
+  jobs_.clear();
+  schedule();
+  if (threads_.empty()) start_workers();
+}
+
+void Engine::start_workers() {
+  for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+}
+
+// Keeps `prefetch` batches in the making.
+void Engine::schedule() {
+  const auto n = static_cast<int64_t>(order_.size());
+  while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
+    const int64_t begin = scheduled_ * options_.batch_size;
+    const int64_t end = std::min(begin + options_.batch_size, n);
+    auto job = std::make_shared<Job>();
+    job->epoch = now_.epoch;
+    job->indices.assign(order_.begin() + begin, order_.begin() + end);
+    jobs_.push_back(std::move(job));
+    ++scheduled_;
+  }
+  work_ready_.notify_all();
+}
+
+std::shared_ptr<Engine::Job> Engine::claimable() const {
+  for (const auto& job : jobs_)
+    if (job->claimed < job->size()) return job;
+  return nullptr;
+}
+
+void Engine::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    std::shared_ptr<Job> job;
+    work_ready_.wait(lock, [&] { return stopping_ || (job = claimable()); });
+    if (stopping_) return;
+    const int64_t position = job->claimed++;
+    lock.unlock();
+    fill(*job, position);
+    lock.lock();
+    if (++job->finished == job->size()) batch_ready_.notify_one();
+  }
+}
+
+// Loads one sample into its place. Never throws: errors are kept for the consumer.
+void Engine::fill(Job& job, int64_t position) {
+  try {
+    const int64_t index = job.indices[position];
+    RandomStream random(options_.seed, job.epoch, static_cast<uint64_t>(index));
+    const Sample sample = dataset_->load(index, random);
+    reserve(job, sample);
+    sample.write(row(job.batch.image, position));
+    const Tensor& label = sample.label();
+    std::memcpy(row(job.batch.label, position), label.data(), static_cast<size_t>(label.bytes()));
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    job.errors[position] = std::current_exception();
+  }
+}
+
+Shape batch_shape(int64_t n, const Shape& sample) {
+  Shape shape = sample;
+  shape.insert(0, n);
+  return shape;
+}
+
+// The first sample of a batch decides its shape.
+void Engine::reserve(Job& job, const Sample& sample) {
+  std::lock_guard lock(mutex_);
+  if (!job.batch.image.defined()) {
+    job.shape = sample.shape();
+    job.batch.image = empty(batch_shape(job.size(), job.shape), {.dtype = sample.dtype()});
+    job.batch.label = empty(batch_shape(job.size(), sample.label().shape()),
+                            {.dtype = sample.label().dtype()});
+    return;
+  }
+  const Batch& batch = job.batch;
+  check(sample.dtype() == batch.image.dtype() && sample.label().dtype() == batch.label.dtype() &&
+            batch_shape(job.size(), sample.label().shape()) == batch.label.shape(),
+        "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
+        "and {}, want the same for all",
+        sample.label().shape().to_string(), batch.label.shape().to_string());
+  check(sample.shape() == job.shape,
+        "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, want "
+        "a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
+        sample.shape().to_string(), sample.name(), job.shape.to_string());
+}
+
+void Engine::finish_inline(Job& job) {
+  while (job.claimed < job.size()) fill(job, job.claimed++);
+  job.finished = job.size();
+}
+
+// The finished first job, or null at the end of the epoch.
+std::shared_ptr<Engine::Job> Engine::wait_for_front() {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  if (jobs_.empty()) return nullptr;
+  auto job = jobs_.front();
+  if (options_.workers == 0) {
+    lock.unlock();
+    finish_inline(*job);
+    lock.lock();
+  }
+  batch_ready_.wait(lock, [&] { return job->finished == job->size(); });
+  jobs_.pop_front();
+  schedule();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  wait_seconds_ += waited.count();
+  return job;
+}
+
+std::optional<Batch> Engine::next() {
+  while (auto job = wait_for_front()) {
+    auto batch = without_bad(*job);
+    {
+      std::lock_guard lock(mutex_);
+      ++now_.batch;
+    }
+    if (batch) return batch;
+  }
+  return std::nullopt;
+}
+
+void Engine::abandon() {
+  std::lock_guard lock(mutex_);
+  jobs_.clear();
+  scheduled_ = batches();
+}
+
+// The batch with bad samples closed up, or nothing if none is left. Throws what the policy does not
+// cover, lowest position first, whichever worker met it.
+std::optional<Batch> Engine::without_bad(Job& job) {
+  for (const auto& [position, error] : job.errors) try {
+      std::rethrow_exception(error);
+    } catch (const Error& bad) {
+      if (options_.on_bad_image == BadImagePolicy::fail || bad.kind() != ErrorKind::data) {
+        abandon();
+        throw;
+      }
+      std::lock_guard lock(mutex_);
+      bad_images_[job.indices[position]] = bad.what();
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  if (job.errors.empty()) return job.batch;
+  int64_t good = 0;
+  for (int64_t i = 0; i < job.size(); ++i) {
+    if (job.errors.contains(i)) continue;
+    if (i != good) {
+      std::memcpy(row(job.batch.image, good), row(job.batch.image, i),
+                  row(job.batch.image, i + 1) - row(job.batch.image, i));
+      std::memcpy(row(job.batch.label, good), row(job.batch.label, i),
+                  row(job.batch.label, i + 1) - row(job.batch.label, i));
+    }
+    ++good;
+  }
+  if (good > 0)
+    return Batch{untracked::narrow(job.batch.image, 0, 0, good),
+                 untracked::narrow(job.batch.label, 0, 0, good)};
+  // Other ranks have a batch now; going on without one would leave them waiting.
+  if (options_.world_size > 1)
+    fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
+              options_.rank, bad_images().front().reason);
+  return std::nullopt;
+}
+
+}  // namespace booster

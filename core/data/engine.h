@@ -1,0 +1,74 @@
+// The loader's engine: a queue of batches in the making, filled by worker threads sample by sample.
+//
+// All members are guarded by one mutex, which is not held while a sample is loaded.
+#pragma once
+
+#include "core/data/loader.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace booster {
+
+class Engine {
+ public:
+  Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
+  ~Engine();
+
+  void begin();
+  // The next batch, or nothing at the end of the epoch.
+  std::optional<Batch> next();
+
+  int64_t batches() const;
+  const Dataset& dataset() const { return *dataset_; }
+  const DataLoaderOptions& options() const { return options_; }
+  LoaderState state() const;
+  void load_state(LoaderState state);
+  double wait_seconds() const;
+  std::vector<BadImage> bad_images() const;
+
+ private:
+  // A batch in the making.
+  struct Job {
+    uint64_t epoch;
+    std::vector<int64_t> indices;
+    Batch batch;      // allocated when the shape of a first sample is known
+    Shape shape;      // of a sample
+    int64_t claimed = 0, finished = 0;
+    std::map<int64_t, std::exception_ptr> errors;  // by position
+    int64_t size() const { return static_cast<int64_t>(indices.size()); }
+  };
+
+  void start_workers();
+  void work();
+  std::shared_ptr<Job> claimable() const;
+  void schedule();
+  void fill(Job& job, int64_t position);
+  void reserve(Job& job, const Sample& sample);
+  void finish_inline(Job& job);
+  std::shared_ptr<Job> wait_for_front();
+  std::optional<Batch> without_bad(Job& job);
+  void abandon();
+
+  const std::shared_ptr<const Dataset> dataset_;
+  DataLoaderOptions options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_ready_, batch_ready_;
+  std::vector<std::thread> threads_;
+  bool stopping_ = false;
+  LoaderState now_;                   // of the epoch that runs, or ran last
+  std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, if not after now_
+  std::vector<int64_t> order_;
+  int64_t scheduled_ = 0;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  double wait_seconds_ = 0;
+  std::map<int64_t, std::string> bad_images_;
+};
+
+}  // namespace booster

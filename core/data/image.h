@@ -1,0 +1,81 @@
+// Image: 8-bit pixels in memory, and the way from a file to them.
+//
+// Decoding trusts nothing: the kind of file is told by its content, sizes are checked on the header
+// before pixels are allocated, and every sign of damage that the decoders report is an error that
+// names the file. Distinct images may be used from distinct threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace booster {
+
+// Rows of `width` pixels, each of 1 (grey) or 3 (RGB) interleaved bytes, without gaps between rows.
+class Image {
+ public:
+  Image() = default;
+  // Contents are undefined.
+  Image(int width, int height, int channels) { reshape(width, height, channels); }
+
+  int width() const { return width_; }
+  int height() const { return height_; }
+  int channels() const { return channels_; }
+  size_t row_bytes() const { return size_t(width_) * channels_; }
+  size_t bytes() const { return row_bytes() * height_; }
+  bool empty() const { return bytes() == 0; }
+
+  uint8_t* data() { return pixels_.get(); }
+  const uint8_t* data() const { return pixels_.get(); }
+  uint8_t* row(int y) { return data() + y * row_bytes(); }
+  const uint8_t* row(int y) const { return data() + y * row_bytes(); }
+
+  // Another size; contents become undefined, memory is kept where it suffices.
+  void reshape(int width, int height, int channels);
+
+  // Bytes behind the last pixel that may be read and written, so that a pixel of three bytes can be
+  // moved as four.
+  static constexpr size_t slack = 32;
+
+ private:
+  int width_ = 0, height_ = 0, channels_ = 0;
+  size_t capacity_ = 0;
+  std::unique_ptr<uint8_t[]> pixels_;
+};
+
+// What an image file may ask for. A file beyond any of these is a bad image.
+namespace image_limits {
+inline constexpr int side = 16384;
+inline constexpr int64_t pixels = int64_t{64} << 20;
+inline constexpr int scans = 500;                        // of a progressive JPEG
+inline constexpr int64_t scanned_pixels = 400'000'000;   // pixels x scans: about a second
+inline constexpr size_t memory = size_t{256} << 20;      // all that decoding one file may take
+inline constexpr size_t file_bytes = size_t{64} << 20;
+}  // namespace image_limits
+
+struct DecodeOptions {
+  // Turns the image as its EXIF orientation says. torchvision's loader does not, so neither do we.
+  bool apply_orientation = false;
+};
+
+// Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, told by content, as
+// Pillow does: grey stays one channel; CMYK becomes RGB; palettes are expanded; alpha is dropped;
+// 16 bits a sample are scaled to 8. `name` is for messages. Error of kind data, which begins with
+// "bad image 'NAME'", for anything else.
+Image decode_image(std::span<const uint8_t> file, const std::string& name,
+                   const DecodeOptions& options = {});
+
+// The same from a file, which must be a regular one.
+Image load_image(const std::string& path, const DecodeOptions& options = {});
+
+// The file as a JPEG of libjpeg's quality 1..100 (4:2:0 colour).
+std::string encode_jpeg(const Image& image, int quality = 90);
+
+[[noreturn]] void bad_image(const std::string& name, const std::string& reason);
+
+// Throws bad_image if a side or the number of pixels is beyond image_limits.
+void check_image_size(const std::string& name, int64_t width, int64_t height);
+
+}  // namespace booster

@@ -1,0 +1,189 @@
+#include "core/data/image_dataset.h"
+
+#include "core/data/image_cache.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+namespace booster {
+namespace fs = std::filesystem;
+
+struct ImageDataset::Files {
+  std::vector<std::string> classes;
+  std::vector<std::string> paths;
+  std::vector<int64_t> labels;
+  DecodeOptions decode;
+  std::unique_ptr<ImageCache> cache;  // null without a budget
+};
+
+namespace {
+
+bool is_hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') || name == "__MACOSX";
+}
+
+bool is_image_by_name(const fs::path& path) {
+  static const std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".bmp", ".gif",
+                                                      ".ppm", ".pgm",  ".tif",  ".tiff", ".webp"};
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return !is_hidden(path) &&
+         std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+std::vector<std::string> class_folders(const std::string& root,
+                                       const std::vector<std::string>& excluded) {
+  std::vector<std::string> classes;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || is_hidden(entry.path())) continue;
+    if (std::find(excluded.begin(), excluded.end(), name) == excluded.end())
+      classes.push_back(name);
+  }
+  std::sort(classes.begin(), classes.end());
+  return classes;
+}
+
+std::vector<std::string> image_paths(const fs::path& folder) {
+  std::vector<std::string> paths;
+  for (auto entry = fs::recursive_directory_iterator(folder);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    if (entry->is_directory() && is_hidden(entry->path()))
+      entry.disable_recursion_pending();
+    else if (!entry->is_directory() && is_image_by_name(entry->path()))
+      paths.push_back(entry->path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void list_images(const char* what, const std::string& root,
+                 const std::vector<std::string>& excluded, std::vector<std::string>& classes,
+                 std::vector<std::string>& paths, std::vector<int64_t>& labels) {
+  classes = class_folders(root, excluded);
+  if (classes.size() < 2)
+    fail_data("{}: too few classes in '{}'; got {}, want a folder of images for each of at least 2",
+              what, root, classes.empty() ? "none" : "only '" + classes[0] + "'");
+  for (size_t label = 0; label < classes.size(); ++label) {
+    const auto found = image_paths(fs::path(root) / classes[label]);
+    if (found.empty())
+      fail_data("{}: class '{}' in '{}' is empty; want files named *.jpg, *.jpeg or *.png", what,
+                classes[label], root);
+    paths.insert(paths.end(), found.begin(), found.end());
+    labels.insert(labels.end(), found.size(), static_cast<int64_t>(label));
+  }
+}
+
+}  // namespace
+
+ImageDataset::ImageDataset(const char* what, const std::string& root,
+                           const std::vector<std::string>& excluded, ImageDatasetOptions options)
+    : transform_(std::move(options.transform)) {
+  if (!fs::is_directory(root)) fail_data("{}: no such folder; got '{}'", what, root);
+  auto files = std::make_shared<Files>();
+  try {
+    list_images(what, root, excluded, files->classes, files->paths, files->labels);
+  } catch (const fs::filesystem_error& error) {
+    fail_data("{}: cannot read '{}': {}", what, error.path1().string(), error.code().message());
+  }
+  files->decode.apply_orientation = options.apply_orientation;
+  if (options.cache_bytes > 0)
+    files->cache = std::make_unique<ImageCache>(options.cache_bytes, files->paths.size());
+  items_.resize(files->paths.size());
+  std::iota(items_.begin(), items_.end(), 0);
+  files_ = std::move(files);
+}
+
+Sample ImageDataset::load(int64_t index, RandomStream& random) const {
+  const auto file = static_cast<size_t>(items_.at(index));
+  ImageCache* cache = files_->cache.get();
+  std::shared_ptr<const Image> image = cache ? cache->find(file) : nullptr;
+  if (!image) {
+    image = std::make_shared<Image>(load_image(files_->paths[file], files_->decode));
+    if (cache) cache->offer(file, image);
+  }
+  LazyImage lazy(std::move(image), files_->paths[file]);
+  transform_.apply(lazy, random);
+  return {std::move(lazy), files_->labels[file]};
+}
+
+const std::vector<std::string>& ImageDataset::classes() const { return files_->classes; }
+const std::string& ImageDataset::path(int64_t index) const {
+  return files_->paths[items_.at(index)];
+}
+int64_t ImageDataset::label(int64_t index) const { return files_->labels[items_.at(index)]; }
+
+ImageDataset ImageDataset::with_transform(Compose transform) const {
+  ImageDataset copy = *this;
+  copy.transform_ = std::move(transform);
+  return copy;
+}
+
+ImageDataset ImageDataset::subset(const std::vector<int64_t>& indices) const {
+  ImageDataset copy = *this;
+  copy.items_.clear();
+  for (int64_t index : indices) {
+    check(index >= 0 && index < size(), "subset: index out of range; got {}, want 0 to {}", index,
+          size() - 1);
+    copy.items_.push_back(items_[index]);
+  }
+  return copy;
+}
+
+namespace {
+
+// Moves `chosen` elements, picked at random, to the front.
+void choose(std::vector<int64_t>& indices, size_t chosen, RandomStream random) {
+  for (size_t i = 0; i < chosen; ++i)
+    std::swap(indices[i], indices[i + random.below(static_cast<int64_t>(indices.size() - i))]);
+}
+
+}  // namespace
+
+ImageDataset::Split ImageDataset::split(double fraction, uint64_t seed) const {
+  check(fraction > 0 && fraction < 1,
+        "split: validation fraction out of range; got {}, want more than 0 and less than 1",
+        fraction);
+  std::vector<std::vector<int64_t>> by_class(classes().size());
+  for (int64_t i = 0; i < size(); ++i) by_class[label(i)].push_back(i);
+  std::vector<int64_t> train, validation;
+  for (size_t c = 0; c < by_class.size(); ++c) {
+    auto& indices = by_class[c];
+    if (indices.empty()) continue;
+    const auto wanted = static_cast<size_t>(std::lround(fraction * indices.size()));
+    const size_t n = std::min(std::max<size_t>(wanted, 1), indices.size() - 1);
+    choose(indices, n, RandomStream(seed, 0, c));
+    validation.insert(validation.end(), indices.begin(), indices.begin() + n);
+    train.insert(train.end(), indices.begin() + n, indices.end());
+  }
+  std::sort(train.begin(), train.end());
+  std::sort(validation.begin(), validation.end());
+  return {subset(train), subset(validation)};
+}
+
+ImageFolder::ImageFolder(const std::string& root, ImageDatasetOptions options)
+    : ImageDataset("ImageFolder", root, {}, std::move(options)) {}
+
+namespace {
+
+std::string find_caltech101(const std::string& root) {
+  const fs::path folders[] = {"101_ObjectCategories", "caltech101/101_ObjectCategories"};
+  for (const auto& folder : folders)
+    if (fs::is_directory(fs::path(root) / folder)) return (fs::path(root) / folder).string();
+  fail_data("Caltech101: no images in '{}'; want a folder {} or {} in it", root,
+            folders[0].string(), folders[1].string());
+}
+
+}  // namespace
+
+Caltech101::Caltech101(const std::string& root, Caltech101Options options)
+    : ImageDataset("Caltech101", find_caltech101(root),
+                   options.background ? std::vector<std::string>{}
+                                      : std::vector<std::string>{"BACKGROUND_Google"},
+                   options) {}
+
+}  // namespace booster

@@ -1,0 +1,76 @@
+// Datasets of image files in a folder per class, and their splits.
+//
+// Objects are small values that share their list of files and their cache; copies are cheap.
+#pragma once
+
+#include "core/data/dataset.h"
+#include "core/data/transforms.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct ImageDatasetOptions {
+  Compose transform;  // must end in a tensor
+  // Decoded images are kept in memory up to this many bytes, so that later epochs need not decode.
+  size_t cache_bytes = 0;
+  bool apply_orientation = false;  // turn images as EXIF says
+};
+
+class ImageDataset : public Dataset {
+ public:
+  int64_t size() const override { return static_cast<int64_t>(items_.size()); }
+  Sample load(int64_t index, RandomStream& random) const override;
+
+  // Names of the classes, sorted; a label is an index into them.
+  const std::vector<std::string>& classes() const;
+  const std::string& path(int64_t index) const;
+  int64_t label(int64_t index) const;
+
+  // The same files seen through another transform.
+  ImageDataset with_transform(Compose transform) const;
+  // The samples at these indices, in this order.
+  ImageDataset subset(const std::vector<int64_t>& indices) const;
+
+  struct Split;
+  // Of each class, round(fraction * images), at least one and not all, go to validation. The choice
+  // depends on the seed and the class only. Error if fraction is not between 0 and 1.
+  Split split(double validation_fraction, uint64_t seed = 0) const;
+
+ protected:
+  // Folders of `root` are the classes, but for those in `excluded`; `what` is for messages. Errors
+  // of kind data: no such folder, fewer than two classes, a class without images.
+  ImageDataset(const char* what, const std::string& root, const std::vector<std::string>& excluded,
+               ImageDatasetOptions options);
+
+ private:
+  struct Files;
+  std::shared_ptr<const Files> files_;
+  std::vector<int64_t> items_;  // indices of files_
+  Compose transform_;
+};
+
+struct ImageDataset::Split {
+  ImageDataset train, validation;
+};
+
+// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files and other files that are no images by name
+// are skipped; a file with an image's name that is none is a bad image.
+class ImageFolder : public ImageDataset {
+ public:
+  explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});
+};
+
+struct Caltech101Options : ImageDatasetOptions {
+  bool background = false;  // with the class BACKGROUND_Google
+};
+
+// ROOT/101_ObjectCategories/CLASS/image_0001.jpg, or the same in ROOT/caltech101.
+class Caltech101 : public ImageDataset {
+ public:
+  explicit Caltech101(const std::string& root, Caltech101Options options = {});
+};
+
+}  // namespace booster

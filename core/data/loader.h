@@ -1,0 +1,110 @@
+// DataLoader: batches of a dataset, prepared ahead by worker threads.
+//
+//   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .drop_last = true});
+//   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next epoch
+//
+// Batches are the same bits whatever the number of workers: order and augmentation depend on the
+// seed, the epoch and the sample only. A DataLoader is a handle, copies share their state; it is for
+// one consumer thread.
+#pragma once
+
+#include "core/data/dataset.h"
+#include "core/data/sampler.h"
+#include "core/tensor/tensor.h"
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct Batch {
+  Tensor image;  // (n, ...) of the samples' dtype; images are f32 (n, channels, height, width)
+  Tensor label;  // (n) i64, or (n, ...) of the dataset's targets
+};
+
+enum class BadImagePolicy {
+  fail,  // the first bad image ends the epoch with its error
+  skip,  // bad images are left out of their batch, which gets smaller, and listed
+};
+// "fail" or "skip"; error with the legal names otherwise.
+BadImagePolicy bad_image_policy(const std::string& name);
+
+struct BadImage {
+  int64_t index;       // in the dataset
+  std::string reason;  // names the file
+};
+
+struct DataLoaderOptions {
+  int64_t batch_size = 1;
+  bool shuffle = false;
+  bool drop_last = false;  // leave out a last batch that is not full
+  int workers = 2;         // threads; with 0 the consumer does the work
+  int prefetch = 2;        // batches made ahead
+  uint64_t seed = 42;      // of order and augmentation
+  BadImagePolicy on_bad_image = BadImagePolicy::fail;
+  int rank = 0;  // with world_size > 1 each rank gets its share: see DistributedSampler
+  int world_size = 1;
+  std::shared_ptr<const Sampler> sampler;  // instead of shuffle, rank and world_size
+};
+
+// Where a loader stands: `batch` batches of `epoch` have been given out.
+struct LoaderState {
+  uint64_t epoch = 0;
+  int64_t batch = 0;
+  friend bool operator==(const LoaderState&, const LoaderState&) = default;
+};
+
+class DataLoader {
+ public:
+  DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
+  template <std::derived_from<Dataset> D>
+  DataLoader(D dataset, DataLoaderOptions options)
+      : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<D>(std::move(dataset))),
+                   std::move(options)) {}
+
+  struct End {};
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = ptrdiff_t;
+    // Waits for a batch. Rethrows what went wrong in a worker.
+    Iterator& operator++();
+    void operator++(int) { ++*this; }
+    Batch& operator*() const { return *batch_; }
+    Batch* operator->() const { return batch_.get(); }
+    friend bool operator==(const Iterator& a, End) { return !a.batch_; }
+
+   private:
+    friend class DataLoader;
+    class Engine* engine_ = nullptr;
+    std::shared_ptr<Batch> batch_;  // null at the end
+  };
+
+  // Begins the next epoch, or goes on where load_state said. An epoch that was left early is over.
+  Iterator begin();
+  End end() const { return {}; }
+
+  // Batches in an epoch.
+  int64_t size() const;
+  const Dataset& dataset() const;
+  const DataLoaderOptions& options() const;
+
+  // The next begin() is that of this epoch.
+  void set_epoch(uint64_t epoch);
+  // After load_state(state()) the next begin() gives the batch that would have come next; samples
+  // before it are not read.
+  LoaderState state() const;
+  void load_state(LoaderState state);
+
+  // Seconds that the consumer has waited for data, since the loader was made.
+  double wait_seconds() const;
+  // Skipped images so far, each once, by index.
+  std::vector<BadImage> bad_images() const;
+
+ private:
+  std::shared_ptr<class Engine> engine_;
+};
+
+}  // namespace booster

@@ -1,0 +1,27 @@
+// The random numbers of one sample in one epoch: a Philox stream whose key is made of seed, epoch and
+// sample index, so that augmentation does not depend on workers or order. One stream is for one
+// thread.
+#pragma once
+
+#include <cstdint>
+
+namespace booster {
+
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, uint64_t epoch, uint64_t index);
+
+  uint32_t bits();
+  // [low, high)
+  double uniform(double low = 0, double high = 1);
+  // An integer of 0 .. n - 1; n from 1 to 2^32.
+  int64_t below(int64_t n);
+
+ private:
+  uint64_t key_;
+  uint64_t block_ = 0;
+  int used_ = 4;
+  uint32_t words_[4] = {};
+};
+
+}  // namespace booster

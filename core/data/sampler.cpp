@@ -1,0 +1,68 @@
+#include "core/data/sampler.h"
+
+#include "core/data/random_stream.h"
+#include "kernels/error.h"
+
+#include <numeric>
+#include <utility>
+
+namespace booster {
+namespace {
+
+constexpr uint64_t order_stream = ~uint64_t{0};  // no sample has this index
+
+std::vector<int64_t> in_order(int64_t size) {
+  std::vector<int64_t> indices(size);
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+std::vector<int64_t> permutation(int64_t size, uint64_t seed, uint64_t epoch) {
+  auto indices = in_order(size);
+  RandomStream random(seed, epoch, order_stream);
+  for (int64_t i = size - 1; i > 0; --i) std::swap(indices[i], indices[random.below(i + 1)]);
+  return indices;
+}
+
+void check_not_empty(const char* what, int64_t size) {
+  check(size > 0, "{}: the dataset is empty; want at least 1 sample", what);
+}
+
+}  // namespace
+
+SequentialSampler::SequentialSampler(int64_t size) : size_(size) {
+  check_not_empty("SequentialSampler", size);
+}
+
+std::vector<int64_t> SequentialSampler::indices(uint64_t) const { return in_order(size_); }
+
+RandomSampler::RandomSampler(int64_t size, uint64_t seed) : size_(size), seed_(seed) {
+  check_not_empty("RandomSampler", size);
+}
+
+std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
+  return permutation(size_, seed_, epoch);
+}
+
+DistributedSampler::DistributedSampler(int64_t size, DistributedSamplerOptions options)
+    : size_(size), options_(options) {
+  check_not_empty("DistributedSampler", size);
+  check(options.world_size >= 1, "DistributedSampler: world_size out of range; got {}, want 1 or more",
+        options.world_size);
+  check(options.rank >= 0 && options.rank < options.world_size,
+        "DistributedSampler: rank out of range; got {}, want 0 to {}", options.rank,
+        options.world_size - 1);
+  per_rank_ = (size + (options.drop_last ? 0 : options.world_size - 1)) / options.world_size;
+  check(per_rank_ > 0, "DistributedSampler: too few samples; got {} for {} ranks with drop_last",
+        size, options.world_size);
+}
+
+std::vector<int64_t> DistributedSampler::indices(uint64_t epoch) const {
+  const auto all = options_.shuffle ? permutation(size_, options_.seed, epoch) : in_order(size_);
+  std::vector<int64_t> mine(per_rank_);
+  for (int64_t i = 0; i < per_rank_; ++i)
+    mine[i] = all[(options_.rank + i * options_.world_size) % size_];
+  return mine;
+}
+
+}  // namespace booster

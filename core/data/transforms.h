@@ -1,0 +1,132 @@
+// What is done to an image between its file and the model, with torchvision's names, arguments and
+// results. Transforms are immutable values: one may be used by many threads at once.
+//
+//   Compose transform(Resize(256), RandomResizedCrop(224), RandomHorizontalFlip(), ToTensor(),
+//                     Gray2RGB(), Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}));
+#pragma once
+
+#include "core/data/lazy_image.h"
+#include "core/data/random_stream.h"
+
+#include <concepts>
+#include <memory>
+#include <vector>
+
+namespace booster {
+
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  // `random` is the sample's own stream.
+  virtual void apply(LazyImage& image, RandomStream& random) const = 0;
+};
+
+// One after the other. Without any: nothing is done.
+class Compose : public Transform {
+ public:
+  Compose() = default;
+  template <std::derived_from<Transform>... T>
+    requires(sizeof...(T) > 1 || (!std::same_as<T, Compose> && ...))
+  explicit Compose(T... transforms) {
+    (add(std::make_shared<T>(std::move(transforms))), ...);
+  }
+  void add(std::shared_ptr<const Transform> transform) { steps_.push_back(std::move(transform)); }
+  void apply(LazyImage& image, RandomStream& random) const override;
+
+ private:
+  std::vector<std::shared_ptr<const Transform>> steps_;
+};
+
+// Height and width; one number is a square.
+struct ImageSize {
+  int height, width;
+  ImageSize(int side) : height(side), width(side) {}  // NOLINT: 224 is a size
+  ImageSize(int height, int width) : height(height), width(width) {}
+};
+
+struct ResizeOptions {
+  Interpolation interpolation = Interpolation::bilinear;
+  int max_size = 0;  // limit on the long side when one number is given; 0: none
+};
+
+// With one number: the short side becomes it, the long side int(size * long / short). With two: to
+// this height and width.
+class Resize : public Transform {
+ public:
+  explicit Resize(int size, ResizeOptions options = {});
+  explicit Resize(ImageSize size, ResizeOptions options = {});
+  void apply(LazyImage& image, RandomStream& random) const override;
+
+ private:
+  bool keeps_aspect_;
+  ImageSize size_;
+  ResizeOptions options_;
+};
+
+struct RandomResizedCropOptions {
+  struct Range {
+    double low, high;
+  };
+  Range scale = {0.08, 1.0};       // of the area
+  Range ratio = {3.0 / 4, 4.0 / 3};  // width / height
+  Interpolation interpolation = Interpolation::bilinear;
+};
+
+// A part of random area and shape, cut out and resized. After ten draws that do not fit, the
+// largest central part of a legal shape.
+class RandomResizedCrop : public Transform {
+ public:
+  explicit RandomResizedCrop(ImageSize size, RandomResizedCropOptions options = {});
+  void apply(LazyImage& image, RandomStream& random) const override;
+  // The part that would be cut out of an image of this size.
+  Box draw(int width, int height, RandomStream& random) const;
+
+ private:
+  Box central(int width, int height) const;
+  ImageSize size_;
+  RandomResizedCropOptions options_;
+};
+
+class RandomHorizontalFlip : public Transform {
+ public:
+  explicit RandomHorizontalFlip(double p = 0.5);
+  void apply(LazyImage& image, RandomStream& random) const override;
+
+ private:
+  double p_;
+};
+
+// The middle; an image that is too small gets a black border first. Offsets are rounded half to
+// even.
+class CenterCrop : public Transform {
+ public:
+  explicit CenterCrop(ImageSize size);
+  void apply(LazyImage& image, RandomStream& random) const override;
+
+ private:
+  ImageSize size_;
+};
+
+// Bytes become floats, byte / 255, channels first.
+class ToTensor : public Transform {
+ public:
+  void apply(LazyImage& image, RandomStream& random) const override;
+};
+
+// Grey images get three equal channels; others stay. Before or after ToTensor.
+class Gray2RGB : public Transform {
+ public:
+  void apply(LazyImage& image, RandomStream& random) const override;
+};
+
+// (x - mean) / std, per channel.
+class Normalize : public Transform {
+ public:
+  Normalize(std::vector<double> mean, std::vector<double> std);
+  void apply(LazyImage& image, RandomStream& random) const override;
+
+ private:
+  std::vector<double> mean_, std_;
+};
+
+}  // namespace booster
