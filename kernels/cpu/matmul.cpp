@@ -1,0 +1,214 @@
+// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 where the processor lacks it, by
+// exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
+// f64, integers and sizes too small to pay for a library call.
+//
+// oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major: a
+// column-major output falls to its reference code, 1000 times slower. Such an output is computed as
+// out^T = b^T a^T instead.
+#include "kernels/catalogue.h"
+#include "kernels/cpu/primitive.h"
+#include "kernels/memory.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace booster::kernels::cpu {
+
+namespace {
+
+using dnnl::memory;
+
+// Up to this many multiplications the loop is faster than a call of the library (about 1 us).
+constexpr int64_t small_product = 4096;
+
+const Table& kernels_here() { return on(Device{}); }
+
+// Every view below is (batch, rows, columns).
+View as_batch(const View& view) {
+  if (view.ndim == 3) return view;
+  View result = view;
+  result.ndim = 3;
+  for (int i = 0; i < 2; ++i) {
+    result.shape[i + 1] = view.shape[i];
+    result.strides[i + 1] = view.strides[i];
+  }
+  result.shape[0] = 1;
+  result.strides[0] = 0;
+  return result;
+}
+
+View transposed(View view) {
+  std::swap(view.shape[view.ndim - 2], view.shape[view.ndim - 1]);
+  std::swap(view.strides[view.ndim - 2], view.strides[view.ndim - 1]);
+  return view;
+}
+
+// Gives dimensions of size 1 the strides of a row-major matrix, or of a column-major one where only
+// that is possible, so that equal layouts have equal keys.
+void normalise(View& view) {
+  const int64_t rows = view.shape[1], columns = view.shape[2];
+  int64_t &row = view.strides[1], &column = view.strides[2];
+  if (columns == 1) column = 1;
+  if (rows == 1) row = column == 1 ? columns : 1;
+  if (view.shape[0] == 1) view.strides[0] = rows * columns;
+}
+
+bool row_major(const View& view) { return view.strides[2] == 1 && view.strides[1] >= view.shape[2]; }
+bool column_major(const View& view) {
+  return view.strides[1] == 1 && view.strides[2] >= view.shape[1];
+}
+
+struct Key {
+  int64_t batch, m, n, k;
+  int64_t strides[3][3];
+  DType out_dtype, dtype;
+  bool bias;
+  int8_t padding;
+  float beta;
+  int64_t threads;
+};
+
+Key key_of(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  Key key = {.batch = out.shape[0], .m = out.shape[1], .n = out.shape[2], .k = a.shape[2],
+             .strides = {}, .out_dtype = out.dtype, .dtype = a.dtype, .bias = bias.data != nullptr,
+             .padding = 0, .beta = static_cast<float>(beta), .threads = thread_count()};
+  const View* views[] = {&out, &a, &b};
+  for (int i = 0; i < 3; ++i) std::copy_n(views[i]->strides, 3, key.strides[i]);
+  return key;
+}
+
+// An f32 row, which oneDNN adds before it rounds.
+memory::desc describe_bias(const View& bias) {
+  return {{1, 1, bias.shape[0]}, memory::data_type::f32, memory::format_tag::abc};
+}
+
+// Empty where oneDNN refuses the layout or dtype, or would run its reference code.
+Primitive make_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  auto attributes = default_attributes();
+  if (beta != 0) {
+    dnnl::post_ops accumulate;
+    accumulate.append_sum(static_cast<float>(beta));
+    attributes.set_post_ops(accumulate);
+  }
+  const auto description =
+      bias.data
+          ? dnnl::matmul::desc(describe(a), describe(b), describe_bias(bias), describe(out))
+          : dnnl::matmul::desc(describe(a), describe(b), describe(out));
+  const dnnl::matmul::primitive_desc plan(description, attributes, engine(), true);
+  if (!plan || std::string_view(plan.impl_info_str()).starts_with("ref")) return {};
+  const Argument left = {DNNL_ARG_SRC, plan.src_desc()};
+  const Argument right = {DNNL_ARG_WEIGHTS, plan.weights_desc()};
+  const Argument result = {DNNL_ARG_DST, plan.dst_desc()};
+  const dnnl::matmul primitive(plan);
+  if (!bias.data) return {primitive, plan.scratchpad_desc(), {left, right, result}};
+  return {primitive, plan.scratchpad_desc(),
+          {left, right, result, {DNNL_ARG_BIAS, plan.bias_desc()}}};
+}
+
+// False where the library cannot.
+bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  thread_local CallCache<Key, Primitive> cache;
+  Primitive& product = cache.find(key_of(out, a, b, bias, beta),
+                                  [&] { return make_product(out, a, b, bias, beta); });
+  if (!product) return false;
+  if (bias.data)
+    product({a.data, b.data, out.data, bias.data});
+  else
+    product({a.data, b.data, out.data});
+  return true;
+}
+
+View copied(Scratch use, DType dtype, const View& from) {
+  const View to = scratch_view(use, dtype, from);
+  kernels_here().copy(to, from);
+  return to;
+}
+
+// The view itself where it has this dtype and can be passed on, else a copy.
+View readable(Scratch use, DType dtype, const View& view) {
+  if (view.dtype == dtype && (row_major(view) || column_major(view))) return view;
+  return copied(use, dtype, view);
+}
+
+void product(View out, View a, View b, const View& bias, double beta);
+
+// out in f32 and row-major beside the caller's, then one conversion (and rounding).
+void product_by_copy(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  const View result = beta != 0 ? copied(Scratch::result, DType::f32, out)
+                                : scratch_view(Scratch::result, DType::f32, out);
+  product(result, a, b, bias, beta);
+  kernels_here().copy(out, result);
+}
+
+// (batch, m, k) x one (k, n) whose rows follow each other without gaps is one large product.
+bool joins_into_one(const View& out, const View& a, const View& b, const View& bias) {
+  const auto dense = [](const View& view) {
+    return row_major(view) && view.strides[0] == view.shape[1] * view.strides[1];
+  };
+  return out.shape[0] > 1 && b.strides[0] == 0 && dense(out) && dense(a) && !bias.data;
+}
+
+View joined(View view) {
+  view.shape[1] *= view.shape[0];
+  view.shape[0] = 1;
+  normalise(view);
+  return view;
+}
+
+View matrix_at(View view, int64_t batch) {
+  view.data = view.as<char>() + batch * view.strides[0] * size_of(view.dtype);
+  view.shape[0] = 1;
+  normalise(view);
+  return view;
+}
+
+void product_one_by_one(const View& out, const View& a, const View& b, double beta) {
+  for (int64_t i = 0; i < out.shape[0]; ++i)
+    product(matrix_at(out, i), matrix_at(a, i), matrix_at(b, i), {}, beta);
+}
+
+// out row-major; bias f32.
+void product_of_plain(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  const auto by_library = [&](DType dtype) {
+    return library_product(out, readable(Scratch::left, dtype, a),
+                           readable(Scratch::right, dtype, b), bias, beta);
+  };
+  if (a.dtype == DType::bf16 && b.dtype == DType::bf16 && by_library(DType::bf16)) return;
+  if (out.dtype != DType::f32) return product_by_copy(out, a, b, bias, beta);
+  if (!by_library(DType::f32)) kernels_here().matmul_loop(out, a, b, bias, beta);
+}
+
+// f32, bf16 and f16 of any layout; bias f32.
+void product(View out, View a, View b, const View& bias, double beta) {
+  for (View* view : {&out, &a, &b}) normalise(*view);
+  if (joins_into_one(out, a, b, bias))
+    return product(joined(out), joined(a), matrix_at(b, 0), bias, beta);
+  if (out.shape[0] > 1 && (a.strides[0] == 0 || b.strides[0] == 0))
+    return product_one_by_one(out, a, b, beta);
+  if (row_major(out)) return product_of_plain(out, a, b, bias, beta);
+  if (column_major(out) && !bias.data)
+    return product_of_plain(transposed(out), transposed(b), transposed(a), bias, beta);
+  product_by_copy(out, a, b, bias, beta);
+}
+
+void product_of_any(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  if (out.size() == 0) return;
+  const int64_t m = out.shape[out.ndim - 2], n = out.columns(), k = a.columns();
+  if (a.dtype == DType::f64 || !is_floating(a.dtype) || m * n * k <= small_product)
+    return kernels_here().matmul_loop(out, a, b, bias, beta);
+  const bool convert_bias = bias.data && (bias.dtype != DType::f32 || bias.strides[0] != 1);
+  product(as_batch(out), as_batch(a), as_batch(b),
+          convert_bias ? copied(Scratch::bias, DType::f32, bias) : bias, beta);
+}
+
+}  // namespace
+
+void matmul(View out, View a, View b, double beta) {
+  product_of_any(out, a, b, {}, beta);
+}
+
+void linear(View y, View x, View w, View bias) {
+  product_of_any(y, x, transposed(w), bias, 0);
+}
+
+}  // namespace booster::kernels::cpu

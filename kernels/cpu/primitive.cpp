@@ -1,0 +1,112 @@
+#include "kernels/cpu/primitive.h"
+
+#include "kernels/catalogue.h"
+#include "kernels/error.h"
+#include "kernels/memory.h"
+
+namespace booster::kernels::cpu {
+
+namespace {
+
+// Grows in steps of a quarter so that slowly growing shapes do not allocate on every call.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { device_free({}, data_); }
+
+  void* reserve(size_t bytes) {
+    if (bytes > bytes_) grow(bytes + bytes / 4);
+    return data_;
+  }
+
+ private:
+  void grow(size_t bytes) {
+    device_free({}, data_);
+    bytes_ = 0;
+    data_ = device_allocate({}, bytes);
+    if (!data_) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
+    bytes_ = bytes;
+  }
+
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+dnnl_stream_t this_thread_stream() {
+  thread_local dnnl::stream stream(engine());
+  return stream.get();
+}
+
+}  // namespace
+
+const dnnl::engine& engine() {
+  // Never destroyed: primitives in thread_local caches may outlive static objects. The choice of the
+  // CPU variant comes first because it limits what oneDNN may use.
+  static const auto& engine = (cpu_variant(), *new dnnl::engine(dnnl::engine::kind::cpu, 0));
+  return engine;
+}
+
+dnnl::memory::data_type library_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::bf16: return dnnl::memory::data_type::bf16;
+    case DType::i32: return dnnl::memory::data_type::s32;
+    default: return dnnl::memory::data_type::undef;
+  }
+}
+
+dnnl::primitive_attr default_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::memory::desc describe(const View& view) {
+  return {dnnl::memory::dims(view.shape, view.shape + view.ndim), library_type(view.dtype),
+          dnnl::memory::dims(view.strides, view.strides + view.ndim)};
+}
+
+Primitive::Primitive(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+                     std::initializer_list<Argument> arguments)
+    : primitive_(primitive), scratch_bytes_(scratchpad.get_size()) {
+  const auto add = [&](const Argument& argument) {
+    memories_[count_] = dnnl::memory(argument.layout, engine(), nullptr);
+    arguments_[count_] = {argument.role, memories_[count_].get()};
+    ++count_;
+  };
+  add({DNNL_ARG_SCRATCHPAD, scratchpad});
+  for (const auto& argument : arguments) add(argument);
+}
+
+void Primitive::operator()(std::initializer_list<void*> data) {
+  const auto set = [&](int i, void* pointer) {
+    dnnl_memory_set_data_handle(arguments_[i].memory, pointer);
+  };
+  int i = 0;
+  set(i++, scratch_bytes_ ? scratch(Scratch::library, scratch_bytes_) : nullptr);
+  for (void* pointer : data) set(i++, pointer);
+  const auto status =
+      dnnl_primitive_execute(primitive_.get(), this_thread_stream(), count_, arguments_.data());
+  if (status != dnnl_success) fail_run("oneDNN: a primitive failed; got status {}", int(status));
+}
+
+void* scratch(Scratch use, size_t bytes) {
+  thread_local Buffer buffers[static_cast<int>(Scratch::count)];
+  return buffers[static_cast<int>(use)].reserve(bytes);
+}
+
+View scratch_view(Scratch use, DType dtype, const View& shape) {
+  View view = shape;
+  view.dtype = dtype;
+  view.data = scratch(use, shape.size() * size_of(dtype));
+  int64_t stride = 1;
+  for (int i = view.ndim - 1; i >= 0; --i) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return view;
+}
+
+}  // namespace booster::kernels::cpu

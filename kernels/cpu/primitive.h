@@ -1,0 +1,105 @@
+// A oneDNN primitive ready to be called again and again: its memory objects are made once and only
+// their pointers change, so a call allocates nothing. Also the per-thread memory that library calls
+// and conversions work in.
+//
+// All of it belongs to one thread: keep primitives and scratch in thread_local variables or on the
+// stack. (oneDNN shares the generated code of equal primitives between threads by itself.)
+#pragma once
+
+#include "kernels/view.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <unordered_map>
+
+namespace booster::kernels::cpu {
+
+const dnnl::engine& engine();
+
+// f32, bf16 and i32 have a oneDNN type; others are not passed to it.
+dnnl::memory::data_type library_type(DType dtype);
+
+// Attributes of every primitive: the scratchpad comes from the caller.
+dnnl::primitive_attr default_attributes();
+
+// The view's own sizes and strides.
+dnnl::memory::desc describe(const View& view);
+
+struct Argument {
+  int role;  // DNNL_ARG_...
+  dnnl::memory::desc layout;
+};
+
+class Primitive {
+ public:
+  // Stands for "the library cannot do this well".
+  Primitive() = default;
+  Primitive(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+            std::initializer_list<Argument> arguments);
+
+  explicit operator bool() const { return count_ > 0; }
+
+  // Runs on `data`, one pointer per argument in the constructor's order; returns when done.
+  void operator()(std::initializer_list<void*> data);
+
+ private:
+  static constexpr int max_arguments = 6;
+
+  dnnl::primitive primitive_;
+  std::array<dnnl::memory, max_arguments> memories_;
+  std::array<dnnl_exec_arg_t, max_arguments> arguments_ = {};
+  size_t scratch_bytes_ = 0;
+  int count_ = 0;
+};
+
+// What may be alive at the same time within one call of a kernel: operands in another dtype or
+// layout than the caller's, then the same in the library's own layout, and its working memory.
+enum class Scratch { left, right, result, bias, columns, library_left, library_right, library_result, library, count };
+
+// At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread asks
+// for the same use again. Grows to the largest need and is kept, so steady training allocates nothing.
+void* scratch(Scratch use, size_t bytes);
+
+// A contiguous tensor in scratch memory with the sizes of `shape`.
+View scratch_view(Scratch use, DType dtype, const View& shape);
+
+// Prepared calls (a Primitive, or several that belong together) by key. Key is plain data without
+// padding; equal bytes mean equal calls. A full cache starts again, which bounds it when shapes
+// never repeat.
+template <class Key, class Call>
+class CallCache {
+ public:
+  template <class Make>
+  Call& find(const Key& key, Make&& make) {
+    const auto found = calls_.find(key);
+    if (found != calls_.end()) [[likely]]
+      return found->second;
+    if (calls_.size() >= capacity) calls_.clear();
+    return calls_.emplace(key, make()).first->second;
+  }
+
+ private:
+  static constexpr size_t capacity = 1024;
+
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      static_assert(sizeof(Key) % sizeof(uint64_t) == 0);
+      uint64_t words[sizeof(Key) / sizeof(uint64_t)];
+      std::memcpy(words, &key, sizeof(Key));
+      uint64_t hash = 0;
+      for (const uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15 + (hash >> 29);
+      return hash ^ (hash >> 32);
+    }
+  };
+  struct Equal {
+    bool operator()(const Key& a, const Key& b) const {
+      return std::memcmp(&a, &b, sizeof(Key)) == 0;
+    }
+  };
+  std::unordered_map<Key, Call, Hash, Equal> calls_;
+};
+
+}  // namespace booster::kernels::cpu

@@ -1,0 +1,18 @@
+// Convolution as matrix product: the windows of an image laid out as the columns of a matrix.
+// Slower than oneDNN's own convolutions but for every floating dtype and geometry, and exact in
+// f64; it is also what they are tested against.
+#pragma once
+
+#include "kernels/view.h"
+
+namespace booster::kernels::cpu {
+
+// Sizes of the output plane: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1.
+int64_t output_size(int64_t in, const Window2d& window, int axis);
+
+// The three convolutions of the catalogue, without bias; f32 and f64.
+void unfold_conv2d(const View& y, const View& x, const View& weight, const Window2d& window);
+void unfold_conv2d_backward_input(const View& dx, const View& g, const View& weight, const Window2d& window);
+void unfold_conv2d_backward_weight(const View& dweight, const View& g, const View& x, const Window2d& window);
+
+}  // namespace booster::kernels::cpu
