@@ -8,14 +8,9 @@
 namespace booster {
 namespace {
 
-thread_local bool grad_mode = true;
 std::atomic<uint64_t> next_sequence = 1;
 
 }  // namespace
-
-bool grad_enabled() { return grad_mode; }
-GradMode::GradMode(bool enabled) : before_(grad_mode) { grad_mode = enabled; }
-GradMode::~GradMode() { grad_mode = before_; }
 
 Node::Node(const char* name, std::initializer_list<Tensor> inputs, int outputs)
     : name_(name), sequence_(next_sequence++), outputs_(outputs) {
@@ -81,7 +76,7 @@ Tensor Saved::get() const {
 }
 
 bool must_record(std::initializer_list<Tensor> inputs) {
-  if (!grad_mode) return false;
+  if (!grad_enabled()) return false;
   for (const Tensor& input : inputs)
     if (input.defined() && input.requires_grad()) return true;
   return false;

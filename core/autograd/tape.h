@@ -14,6 +14,7 @@
 // A thread records onto its own graph; backward runs on the thread that calls it.
 #pragma once
 
+#include "core/tensor/grad_mode.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>
@@ -154,22 +155,6 @@ struct BackwardOptions {
 // Adds the gradient of `root` to `grad()` of every leaf that requires it. Errors: root not on the
 // tape, not one element (without a given gradient), graph already freed, saved tensor changed.
 void backward(const Tensor& root, BackwardOptions options = {});
-
-// --- modes of the calling thread
-bool grad_enabled();
-class GradMode {
- public:
-  explicit GradMode(bool enabled);
-  ~GradMode();
-  GradMode(const GradMode&) = delete;
-  GradMode& operator=(const GradMode&) = delete;
-
- private:
-  bool before_;
-};
-struct NoGradGuard : GradMode {
-  NoGradGuard() : GradMode(false) {}
-};
 
 // --- hooks
 // Called with the gradient of x as it flows (before it is accumulated, for a leaf); may return

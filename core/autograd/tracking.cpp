@@ -51,14 +51,6 @@ void Tensor::set_grad(Tensor grad) const {
   ensure_tape_state(*this).grad = std::move(grad);
 }
 
-void Tensor::check_in_place(const char* op) const {
-  check(defined(), "{}: tensor is undefined", op);
-  check(!grad_enabled() || !requires_grad(),
-        "{}: in-place changes of a tensor that requires gradients are not recorded; got grad mode "
-        "on, want a NoGradGuard (or detach())",
-        op);
-}
-
 void Tensor::backward() const { booster::backward(*this); }
 
 Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad) {

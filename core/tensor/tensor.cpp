@@ -1,11 +1,19 @@
 #include "core/tensor/tensor.h"
 
+#include "core/tensor/grad_mode.h"
 #include "kernels/catalogue.h"
 #include "kernels/memory.h"
 
 #include <cstring>
 
 namespace booster {
+namespace {
+thread_local bool grad_mode = true;
+}
+
+bool grad_enabled() { return grad_mode; }
+GradMode::GradMode(bool enabled) : before_(grad_mode) { grad_mode = enabled; }
+GradMode::~GradMode() { grad_mode = before_; }
 
 bool Tensor::is_contiguous() const {
   int64_t expected = 1;
@@ -41,6 +49,14 @@ void Tensor::check_host_access(DType wanted) const {
   check(device().type == DeviceType::cpu, "data: tensor is not on the CPU; use to(Device{{}}) first");
   check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
         shape().to_string(), strides().to_string());
+}
+
+void Tensor::check_in_place(const char* op) const {
+  check(defined(), "{}: tensor is undefined", op);
+  check(!grad_enabled() || !requires_grad(),
+        "{}: in-place changes of a tensor that requires gradients are not recorded; got grad mode "
+        "on, want a NoGradGuard (or detach())",
+        op);
 }
 
 double Tensor::item() const {

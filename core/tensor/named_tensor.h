@@ -1,0 +1,19 @@
+// Tensors with names: what a model gives its optimizer and its checkpoints. Names have dots
+// ("blocks.0.norm1.weight"); order is that of registration.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+using Parameters = std::vector<NamedTensor>;
+
+}  // namespace booster

@@ -1,0 +1,103 @@
+#include "core/autograd/functions.h"
+
+#include "tests/autograd/gradient_check.h"
+
+using namespace booster;
+using namespace booster::testing;
+using Values = std::vector<float>;
+
+TEST_CASE("gradients of shape functions") {
+  const Tensor x = random_f64({2, 3, 4});
+  check_gradients([](const auto& in) { return reshape(in[0], {4, -1}) * 2; }, {x});
+  check_gradients([](const auto& in) { return permute(in[0], {2, 0, 1}) * 2; }, {x});
+  check_gradients([](const auto& in) { return transpose(in[0], 0, -1) * 2; }, {x});
+  check_gradients([](const auto& in) { return flatten(in[0], 1) * 2; }, {x});
+  check_gradients([](const auto& in) { return narrow(in[0], 1, 1, 2) * 2; }, {x});
+  check_gradients([](const auto& in) { return select(in[0], 2, -1) * 2; }, {x});
+  check_gradients([](const auto& in) { return expand(in[0], {5, 2, 3, 4}) * 2; }, {x});
+  check_gradients([](const auto& in) { return squeeze(unsqueeze(in[0], 1), 1) * 2; }, {x});
+  check_gradients([](const auto& in) { return contiguous(transpose(in[0], 0, 1)) * 2; }, {x});
+  check_gradients([](const auto& in) { return cat({in[0], in[1]}, 1) * 2; }, {x, random_f64({2, 1, 4})});
+  check_gradients([](const auto& in) { return stack({in[0], in[1]}, -1) * 2; }, {x, random_f64({2, 3, 4})});
+  check_gradients([](const auto& in) { return split(in[0], 2, 2)[1] * 2; }, {x});
+  const Tensor index = from_vector<int64_t>({2, 0, 2, 1}, {4});
+  check_gradients([&](const auto& in) { return index_select(in[0], 1, index) * 2; }, {x});
+  const Tensor places = from_vector<int64_t>({2, 0, 2, 1, 0, 1}, {2, 3, 1});
+  check_gradients([&](const auto& in) { return gather(in[0], 2, places) * 2; }, {x});
+}
+
+TEST_CASE("gradients of reductions") {
+  const Tensor x = random_f64({3, 4, 5});
+  check_gradients([](const auto& in) { return sum(in[0]); }, {x});
+  check_gradients([](const auto& in) { return sum(in[0], {1}) * 2; }, {x});
+  check_gradients([](const auto& in) { return sum(in[0], {0, -1}, true) * 2; }, {x});
+  check_gradients([](const auto& in) { return mean(in[0], {0}) * 2; }, {x});
+  check_gradients([](const auto& in) { return var(in[0], {1}); }, {x});
+  check_gradients([](const auto& in) { return amax(in[0], {1}); }, {x});
+  check_gradients([](const auto& in) { return amin(in[0]); }, {x});
+  check_gradients([](const auto& in) { return max(in[0], -1).first; }, {x});
+  check_gradients([](const auto& in) { return logsumexp(in[0], 1); }, {x});
+  check_gradients([](const auto& in) { return norm(in[0]); }, {x});
+  check_gradients([](const auto& in) { return sum(transpose(in[0], 0, 2), {1}); }, {x});
+}
+
+TEST_CASE("reductions of every kind equal plain loops") {
+  const Tensor x = from_vector<float>({3, -1, 2, 5, 5, -7}, {2, 3});
+  CHECK(sum(x, {0}).to_vector<float>() == Values{8, 4, -5});
+  CHECK(sum(x, {1}).to_vector<float>() == Values{4, 3});
+  CHECK(mean(x).item() == doctest::Approx(7.0 / 6));
+  CHECK(amax(x, {1}).to_vector<float>() == Values{3, 5});
+  CHECK(amin(x, {0}).to_vector<float>() == Values{3, -1, -7});
+  CHECK(argmax(x, 1).to_vector<int64_t>() == std::vector<int64_t>{0, 0});
+  CHECK(argmax(x, 0).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 0});
+  CHECK(sum(ones({3}, {.dtype = DType::boolean})).dtype() == DType::i64);
+  CHECK(sum(full({5000}, 1, {.dtype = DType::f16})).item() == 5000);
+  CHECK(sum(zeros({0, 3})).item() == 0);
+}
+
+TEST_CASE("a long f32 sum is right to two units in the last place, in any layout") {
+  const Tensor x = full({1000003}, 0.1);
+  CHECK(sum(x).item() == doctest::Approx(1000003 * double(0.1f)).epsilon(2.4e-7));
+  const Tensor y = full({1000, 1003}, 0.1);
+  for (double v : sum(y, {0}).to_vector<double>()) CHECK(v == doctest::Approx(1000 * double(0.1f)).epsilon(2.4e-7));
+}
+
+TEST_CASE("amax shares the gradient among ties") {
+  Tensor x = from_vector<float>({1, 3, 3}, {3}).requires_grad_();
+  backward(amax(x));
+  CHECK(x.grad().to_vector<float>() == Values{0, 0.5, 0.5});
+}
+
+TEST_CASE("matmul follows torch for vectors, matrices and broadcast batches") {
+  auto counting = [](const Shape& shape) { return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape); };
+  CHECK(matmul(counting({3}), counting({3})).item() == 5);
+  CHECK(matmul(counting({2, 3}), counting({3})).to_vector<float>() == Values{5, 14});
+  CHECK(matmul(counting({3}), counting({3, 2})).to_vector<float>() == Values{10, 13});
+  CHECK(matmul(counting({2, 2, 3}), counting({3, 2})).shape() == Shape{2, 2, 2});
+  CHECK(matmul(counting({4, 1, 2, 3}), counting({5, 3, 2})).shape() == Shape{4, 5, 2, 2});
+  CHECK(matmul(zeros({2, 0}), zeros({0, 3})).to_vector<float>() == Values(6, 0));
+}
+
+TEST_CASE("gradients of matrix products") {
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({3}), random_f64({3})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 3}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 2, 3}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 1, 2, 3}), random_f64({3, 3, 2})});
+  check_gradients([](const auto& in) { return matmul(transpose(in[0], 0, 1), in[1]); }, {random_f64({3, 2}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return linear(in[0], in[1], in[2]); },
+                  {random_f64({2, 2, 3}), random_f64({4, 3}), random_f64({4})});
+  check_gradients([](const auto& in) { return linear(in[0], in[1]); }, {random_f64({3}), random_f64({4, 3})});
+}
+
+TEST_CASE("wrong shapes and dtypes are errors that say what was wanted") {
+  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({4, 5})), "matmul: inner sizes differ; got (2, 3) and (4, 5)");
+  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({3, 5}, {.dtype = DType::bf16})), "matmul: dtypes differ; got f32 and bf16");
+  CHECK_THROWS_AS(linear(zeros({2, 3}), zeros({4, 5})), Error);
+  CHECK_THROWS_AS(linear(zeros({2, 3}), zeros({4, 3}), zeros({3})), Error);
+  CHECK_THROWS_AS(cat({zeros({2, 3}), zeros({3, 4})}, 0), Error);
+  CHECK_THROWS_WITH(index_select(zeros({3}), 0, from_vector<int64_t>({0, 3}, {2})),
+                    "index_select: index out of range; got 3 at position 1, want 0 to 2");
+  CHECK_THROWS_AS(sum(zeros({2}), {0, 0}), Error);
+  CHECK_THROWS_AS(mean(zeros({2}, {.dtype = DType::i64})), Error);
+  CHECK_THROWS_AS(add(Tensor(), zeros({1})), Error);
+}

@@ -1,0 +1,195 @@
+#include "core/autograd/tape.h"
+
+#include "core/autograd/functions.h"
+#include "core/tensor/random.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using Values = std::vector<float>;
+
+namespace {
+Tensor leaf(const Values& values) {
+  return from_vector(values, {static_cast<int64_t>(values.size())}).requires_grad_();
+}
+}  // namespace
+
+TEST_CASE("gradients of a value used twice add up") {
+  Tensor x = leaf({2, 3});
+  const Tensor y = x * x + x;
+  backward(sum(y));
+  CHECK(x.grad().to_vector<float>() == Values{5, 7});
+}
+
+TEST_CASE("gradients accumulate over backward passes until they are cleared") {
+  Tensor x = leaf({1, 2});
+  backward(sum(x * 3));
+  backward(sum(x * 3));
+  CHECK(x.grad().to_vector<float>() == Values{6, 6});
+  clear_grad(x);
+  CHECK_FALSE(x.grad().defined());
+  backward(sum(x));
+  CHECK(x.grad().to_vector<float>() == Values{1, 1});
+}
+
+TEST_CASE("nothing is recorded without gradients") {
+  Tensor x = leaf({1});
+  {
+    const NoGradGuard no_grad;
+    CHECK_FALSE((x * 2).requires_grad());
+  }
+  CHECK((x * 2).requires_grad());
+  CHECK_FALSE((x.detach() * 2).requires_grad());
+}
+
+TEST_CASE("a second backward through a freed graph is an error, and retain_graph allows it") {
+  Tensor x = leaf({3});
+  const Tensor y = sum(x * x);
+  backward(y, {.retain_graph = true});
+  backward(y);
+  CHECK(x.grad().to_vector<float>() == Values{12});
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("already freed"), Error);
+}
+
+TEST_CASE("a saved tensor that was changed in place is an error") {
+  Tensor x = leaf({3});
+  Tensor w = from_vector<float>({2}, {1});
+  const Tensor y = sum(x * w);
+  w.fill_(5);
+  CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("changed in place"), Error);
+}
+
+TEST_CASE("an in-place change of a tracked tensor is refused while gradients are on") {
+  Tensor x = leaf({3});
+  CHECK_THROWS_WITH_AS(x.fill_(0), doctest::Contains("NoGradGuard"), Error);
+  const NoGradGuard no_grad;
+  x.fill_(0);
+  CHECK(x.item() == 0);
+}
+
+TEST_CASE("backward from more than one element needs a gradient of that shape") {
+  Tensor x = leaf({1, 2});
+  CHECK_THROWS_WITH_AS(backward(x * 2), doctest::Contains("one element"), Error);
+  CHECK_THROWS_WITH_AS(backward(x * 2, {.grad = ones({3})}), doctest::Contains("does not fit"), Error);
+  backward(x * 2, {.grad = from_vector<float>({1, 10}, {2})});
+  CHECK(x.grad().to_vector<float>() == Values{2, 20});
+  CHECK_THROWS_WITH_AS(backward(zeros({})), doctest::Contains("not on the tape"), Error);
+}
+
+TEST_CASE("only floating leaves can require gradients") {
+  CHECK_THROWS_AS(zeros({1}, {.dtype = DType::i64}).requires_grad_(), Error);
+  Tensor x = leaf({1});
+  Tensor y = x * 2;
+  CHECK_FALSE(y.is_leaf());
+  CHECK_THROWS_AS(y.requires_grad_(false), Error);
+}
+
+TEST_CASE("a ready hook fires once per pass, after the whole gradient has arrived") {
+  Tensor x = leaf({1});
+  int fired = 0;
+  const int id = on_grad_ready(x, [&](const Tensor& done) {
+    ++fired;
+    CHECK(done.grad().item() == 7);
+  });
+  backward(sum(x * 3 + x * 4));
+  CHECK(fired == 1);
+  remove_grad_ready_hook(x, id);
+  clear_grad(x);
+  backward(sum(x));
+  CHECK(fired == 1);
+}
+
+TEST_CASE("ready hooks fire during the pass, deepest layer first") {
+  Tensor first = leaf({2}), second = leaf({3});
+  std::vector<int> order;
+  on_grad_ready(first, [&](const Tensor&) { order.push_back(1); });
+  on_grad_ready(second, [&](const Tensor&) { order.push_back(2); });
+  Tensor x = from_vector<float>({1}, {1});
+  backward(sum((x * first) * second));
+  CHECK(order == std::vector<int>{2, 1});
+}
+
+TEST_CASE("a gradient hook sees and may replace the gradient") {
+  Tensor x = leaf({1});
+  Tensor y = x * 2;
+  register_grad_hook(y, [](const Tensor& g) { return g * 10; });
+  register_grad_hook(x, [](const Tensor& g) { return g + 1; });
+  backward(sum(y));
+  CHECK(x.grad().item() == 21);
+}
+
+TEST_CASE("a gradient buffer receives the first gradient and adds later ones") {
+  Tensor x = leaf({1, 2});
+  Tensor bucket = full({4}, 9);
+  set_grad_buffer(x, untracked::narrow(bucket, 0, 1, 2));
+  backward(sum(x * 3));
+  CHECK(bucket.to_vector<float>() == Values{9, 3, 3, 9});
+  backward(sum(x));
+  CHECK(bucket.to_vector<float>() == Values{9, 4, 4, 9});
+  CHECK(x.grad().shares_storage(bucket));
+}
+
+TEST_CASE("end hooks run once, after the last node") {
+  Tensor x = leaf({1});
+  int ended = 0;
+  on_grad_ready(x, [&](const Tensor&) { on_backward_end([&] { ++ended; }); });
+  backward(sum(x * 2));
+  CHECK(ended == 1);
+  CHECK_THROWS_AS(on_backward_end([] {}), Error);
+}
+
+TEST_CASE("a graph of a hundred thousand calls neither overflows the stack in backward nor when dropped") {
+  Tensor x = leaf({1});
+  Tensor y = x;
+  for (int i = 0; i < 100000; ++i) y = y + 1;
+  {
+    Tensor unused = y * 2;
+  }
+  backward(sum(y));
+  CHECK(x.grad().item() == 1);
+  Tensor z = x;
+  for (int i = 0; i < 100000; ++i) z = z + 1;
+  z = Tensor();
+}
+
+TEST_CASE("a custom function takes part in the graph") {
+  auto cube = [](const Tensor& x) {
+    const Tensor y = [&] {
+      const NoGradGuard no_grad;
+      return x * x * x;
+    }();
+    return record(y, "cube", {x}, [x = Saved(x)](const Tensor& g, Gradients& d) {
+      d[0] = g * 3 * x.get() * x.get();
+    });
+  };
+  Tensor x = leaf({2});
+  backward(sum(cube(x) * 2));
+  CHECK(x.grad().item() == 24);
+}
+
+TEST_CASE("a checkpoint gives the same gradients, also with dropout-like random numbers inside") {
+  Tensor w = leaf({3});
+  auto block = [&](const std::vector<Tensor>& in) {
+    const Tensor noise = uniform(in[0].shape(), 0, 1);
+    return exp(in[0] * w * noise);
+  };
+  auto run = [&](bool recompute) {
+    manual_seed(4);
+    Tensor x = leaf({0.1f, 0.2f, 0.3f});
+    clear_grad(w);
+    Tensor y = recompute ? checkpoint(block, {x}) : block({x});
+    const Tensor more = uniform({3}, 0, 1);
+    backward(sum(y * more));
+    Values values = x.grad().to_vector<float>();
+    values.push_back(static_cast<float>(w.grad().item()));
+    return values;
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE("a checkpoint reaches parameters even if no input requires a gradient") {
+  Tensor w = leaf({3});
+  const Tensor x = from_vector<float>({2}, {1});
+  backward(sum(checkpoint([&](const auto& in) { return in[0] * w; }, {x})));
+  CHECK(w.grad().item() == 2);
+}

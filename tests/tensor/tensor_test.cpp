@@ -1,0 +1,120 @@
+#include "core/tensor/tensor.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include <vector>
+
+using namespace booster;
+
+namespace {
+Tensor counting(const Shape& shape) { return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape); }
+using Values = std::vector<float>;
+}  // namespace
+
+TEST_CASE("a view shares storage with its tensor") {
+  Tensor x = counting({2, 3});
+  Tensor row = untracked::select(x, 0, 1);
+  row.fill_(7);
+  CHECK(x.to_vector<float>() == Values{0, 1, 2, 7, 7, 7});
+  CHECK(row.shares_storage(x));
+  CHECK(x.version() == row.version());
+}
+
+TEST_CASE("transpose, narrow and permute read the right elements") {
+  const Tensor x = counting({2, 3, 4});
+  CHECK(untracked::transpose(x, 0, 2).to_vector<float>()[1] == 12);
+  CHECK(untracked::narrow(x, 1, 1, 1).to_vector<float>() == Values{4, 5, 6, 7, 16, 17, 18, 19});
+  CHECK(untracked::permute(x, {2, 0, 1}).to_vector<float>()[1] == 4);
+  CHECK(untracked::permute(x, {2, 0, 1}).shape() == Shape{4, 2, 3});
+}
+
+TEST_CASE("reshape makes a view of a dense tensor and of every window that allows one") {
+  const Tensor x = counting({4, 6});
+  CHECK(untracked::reshape(x, {2, 12}).shares_storage(x));
+  const Tensor window = untracked::narrow(x, 1, 0, 4);
+  CHECK(untracked::reshape(window, {2, 2, 4}).shares_storage(x));
+  CHECK(untracked::reshape(window, {4, 2, 2}).to_vector<float>() == window.to_vector<float>());
+  const Tensor turned = untracked::transpose(x, 0, 1);
+  CHECK_FALSE(untracked::reshape(turned, {24}).shares_storage(x));
+  CHECK(untracked::reshape(turned, {24}).to_vector<float>() == turned.to_vector<float>());
+  CHECK(untracked::reshape(x, {3, -1}).shape() == Shape{3, 8});
+}
+
+TEST_CASE("reshape of windows with sizes of one and broadcast dimensions keeps every element") {
+  const Tensor x = untracked::expand(counting({3, 1, 2}), {3, 4, 2});
+  for (const Shape& shape : {Shape{12, 2}, Shape{24}, Shape{3, 8}, Shape{3, 4, 1, 2}, Shape{1, 3, 4, 2}})
+    CHECK(untracked::reshape(x, shape).to_vector<float>() == x.to_vector<float>());
+}
+
+TEST_CASE("a scalar has no dimensions and one element") {
+  const Tensor x = scalar(2.5);
+  CHECK(x.ndim() == 0);
+  CHECK(x.numel() == 1);
+  CHECK(x.item() == 2.5);
+}
+
+TEST_CASE("empty tensors work in every function that takes them") {
+  const Tensor x = zeros({0, 3});
+  CHECK(x.numel() == 0);
+  CHECK(x.clone().shape() == Shape{0, 3});
+  CHECK(untracked::sum_to(x, {1, 3}).to_vector<float>() == Values{0, 0, 0});
+  CHECK(untracked::cast(x, DType::bf16).numel() == 0);
+}
+
+TEST_CASE("casts round to nearest even and keep special values") {
+  const Tensor x = from_vector<float>({65519.99f, 65520, 2049, 2051, 1e-8f, 6e-8f, 2.9806e-8f, 0x1p-25f}, {8});
+  CHECK(untracked::cast(x, DType::f16).to_vector<float>() ==
+        Values{65504, INFINITY, 2048, 2052, 0, 0x1p-24f, 0x1p-24f, 0});
+  const Tensor y = from_vector<float>({1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 257, 259, 3.4e38f, -0.0f}, {6});
+  CHECK(untracked::cast(y, DType::bf16).to_vector<float>() == Values{1, 1.015625f, 256, 260, INFINITY, 0});
+  const Tensor nan = untracked::cast(from_vector<float>({NAN}, {1}), DType::f16);
+  CHECK(std::isnan(nan.item()));
+}
+
+TEST_CASE("integers convert exactly, also beyond what f32 holds") {
+  const Tensor x = from_vector<int64_t>({(int64_t{1} << 53) + 1, -7, 255}, {3});
+  CHECK(untracked::cast(x, DType::i64).to_vector<int64_t>() == x.to_vector<int64_t>());
+  CHECK(untracked::cast(from_vector<float>({-1.9f, 300}, {2}), DType::i32).to_vector<int32_t>() == std::vector<int32_t>{-1, 300});
+  CHECK(untracked::cast(x, DType::boolean).to_vector<bool>() == std::vector<bool>{true, true, true});
+}
+
+TEST_CASE("copy_ broadcasts and converts") {
+  Tensor x = zeros({2, 3}, {.dtype = DType::f64});
+  x.copy_(from_vector<int32_t>({1, 2, 3}, {3}));
+  CHECK(x.to_vector<float>() == Values{1, 2, 3, 1, 2, 3});
+  x.add_(ones({2, 1}), -0.5);
+  CHECK(x.to_vector<float>() == Values{0.5, 1.5, 2.5, 0.5, 1.5, 2.5});
+}
+
+TEST_CASE("misuse is an error that says what was wanted") {
+  const Tensor x = counting({2, 3});
+  CHECK_THROWS_WITH(untracked::reshape(x, {4, 2}), "reshape: number of elements differs; got (2, 3) to (4, 2)");
+  CHECK_THROWS_WITH(x.data<double>(), "data: wrong type; tensor is f32, asked for f64");
+  CHECK_THROWS_WITH(x.item(), "item: want exactly one element; got shape (2, 3)");
+  CHECK_THROWS_AS(untracked::select(x, 2, 0), Error);
+  CHECK_THROWS_AS(untracked::narrow(x, 0, 1, 2), Error);
+  CHECK_THROWS_AS(empty({-1}), Error);
+  CHECK_THROWS_AS(Tensor().item(), Error);
+  CHECK_THROWS_AS(from_vector<float>({1, 2}, {3}), Error);
+}
+
+TEST_CASE("a tensor prints its values, dtype and shape") {
+  CHECK(counting({2, 2}).to_string() == "[[0, 1], [2, 3]] f32 (2, 2)");
+  CHECK(from_vector<bool>({true, false}, {2}).to_string() == "[1, 0] bool (2,)");
+  CHECK(zeros({2000}).to_string() == "[0, 0, 0, ..., 0, 0, 0] f32 (2000,)");
+}
+
+TEST_CASE("memory of somebody else is used in place and given back once") {
+  float values[4] = {1, 2, 3, 4};
+  int released = 0;
+  {
+    Tensor x = from_memory(values, {4}, {}, [&] { ++released; });
+    const Tensor view = untracked::narrow(x, 0, 1, 2);
+    x = Tensor();
+    CHECK(view.to_vector<float>() == Values{2, 3});
+    CHECK(released == 0);
+  }
+  CHECK(released == 1);
+}
