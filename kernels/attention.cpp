@@ -100,7 +100,7 @@ struct Forward {
   }
 
   void start_queries(int64_t count) {
-    memset(sums, 0, sizeof(Number) * size_t((count + slack) * sizes.row.features));
+    if (sizes.keys == 0) memset(sums, 0, sizeof(Number) * size_t(count * sizes.row.features));
     for (int64_t i = 0; i < count; ++i) {
       best[i] = -Number(__builtin_inf());
       total[i] = 0;
@@ -160,7 +160,7 @@ struct Forward {
       prefetch.next_token();
       softmax_row(row, width);
     }
-    add_product<F>(sums, {weights, width / F::per_unit, 1},
+    add_product<F>(block.key == 0, sums, {weights, width / F::per_unit, 1},
                    value.columns + block.key / F::per_unit * sizes.row.features, block.queries,
                    sizes.row.features, width / F::per_unit);
   }

@@ -123,11 +123,12 @@ struct Backward {
         }
       });
     const int64_t steps = padded / F::per_unit;
-    add_product<F>(value_sums + block.key * features, {weights, 1, width}, gradient.columns,
+    const bool fresh = block.query == 0 && !problem.causal;
+    add_product<F>(fresh, value_sums + block.key * features, {weights, 1, width}, gradient.columns,
                    block.keys, features, steps);
-    add_product<F>(key_sums + block.key * features, {slopes_across, 1, width}, query.columns,
+    add_product<F>(fresh, key_sums + block.key * features, {slopes_across, 1, width}, query.columns,
                    block.keys, features, steps);
-    add_product<F>(query_sums, {slopes_along, width / F::per_unit, 1},
+    add_product<F>(block.key == 0, query_sums, {slopes_along, width / F::per_unit, 1},
                    key.columns + block.key / F::per_unit * features, block.queries, features,
                    width / F::per_unit);
   }
@@ -136,7 +137,7 @@ struct Backward {
   void start_queries(const HeadRows& g, const HeadRows& out, const char* log_sum, DType dtype,
                      int64_t stride, const Block& block) {
     const int64_t features = sizes.row.features;
-    memset(query_sums, 0, sizeof(Number) * size_t((block.queries + slack) * features));
+    if (sizes.keys == 0) memset(query_sums, 0, sizeof(Number) * size_t(block.queries * features));
     memset(row_pair, 0, sizeof(Number) * size_t(2 * features));
     load_run(log_sums, log_sum, dtype, stride, block.queries);
     constexpr Number infinity = Number(__builtin_inf());
@@ -176,8 +177,9 @@ struct Backward {
     const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
     pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
-    memset(key_sums, 0, sizeof(Number) * size_t((sizes.keys + slack) * features));
-    memset(value_sums, 0, sizeof(Number) * size_t((sizes.keys + slack) * features));
+    if (problem.causal || sizes.queries == 0)  // not every key meets the first block of queries
+      for (Number* sums : {key_sums, value_sums})
+        memset(sums, 0, sizeof(Number) * size_t(sizes.keys * features));
     for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {
       const Block block = sizes.block(first, 0);
       const int64_t padded = round_up(round_up(block.queries, block_rows), n);

@@ -52,8 +52,8 @@ class Prefetch {
   KERNEL_FN void fetch(const HeadRows& rows) const {
     if (token_ >= rows.tokens) return;
     const char* p = rows.row(token_);
-    for (int64_t byte = 0; byte < rows.features * size_of(rows.dtype); byte += 64)
-      __builtin_prefetch(p + byte, to_write, 2);
+    const char* end = p + rows.features * size_of(rows.dtype);
+    for (; p < end; p += 64) __builtin_prefetch(p, to_write, 2);
   }
 
   HeadRows reads_[5], writes_[3];

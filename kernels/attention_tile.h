@@ -64,23 +64,20 @@ KERNEL_FN Vector<double> exp2_of(Vector<double> y) {
   return y;
 }
 
-template <int bytes> struct IndexOf;
-template <> struct IndexOf<4> { using Type = int32_t; };
-template <> struct IndexOf<8> { using Type = int64_t; };
-
-// Lane orders for __builtin_shuffle.
-template <class T>
-struct Lanes {
-  using Index = Vector<typename IndexOf<sizeof(T)>::Type>;
-  KERNEL_FN static Index interleaved(int first) {  // first, n + first, first + 1, n + first + 1 ...
-    Index index{};
-    for (int i = 0; i < lanes<T>; ++i) index[i] = first + i / 2 + i % 2 * lanes<T>;
-    return index;
+// Shuffles whose lane numbers are constants: LaneOrders<n> is LaneOrders<0, 0, 1, ... n - 1>.
+template <int n, int... lane>
+struct LaneOrders : LaneOrders<n - 1, n - 1, lane...> {};
+template <int... lane>
+struct LaneOrders<0, lane...> {
+  static constexpr int n = sizeof...(lane);
+  // a[first], b[first], a[first + 1], b[first + 1] ...
+  template <class T, int first>
+  KERNEL_FN static Vector<T> interleave(Vector<T> a, Vector<T> b) {
+    return __builtin_shufflevector(a, b, (first + lane / 2 + lane % 2 * n)...);
   }
-  KERNEL_FN static Index rotated(int by) {
-    Index index{};
-    for (int i = 0; i < lanes<T>; ++i) index[i] = (i + by) % lanes<T>;
-    return index;
+  template <class T, int by>
+  KERNEL_FN static Vector<T> rotate(Vector<T> x) {
+    return __builtin_shufflevector(x, x, ((lane + by) % n)...);
   }
 };
 
@@ -92,8 +89,8 @@ KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
   for (int stage = 1; stage < n; stage *= 2) {
     Vector<T> next[n];
     for (int i = 0; i < n / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + n / 2], Lanes<T>::interleaved(0));
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + n / 2], Lanes<T>::interleaved(n / 2));
+      next[2 * i] = LaneOrders<n>::template interleave<T, 0>(rows[i], rows[i + n / 2]);
+      next[2 * i + 1] = LaneOrders<n>::template interleave<T, n / 2>(rows[i], rows[i + n / 2]);
     }
     for (int i = 0; i < n; ++i) rows[i] = next[i];
   }
@@ -103,17 +100,15 @@ template <class T>
 KERNEL_FN Vector<T> larger(Vector<T> a, Vector<T> b) {
   return a > b ? a : b;
 }
-template <class T>
+template <class T, int by = lanes<T> / 2>
 KERNEL_FN T largest_lane(Vector<T> x) {
-  for (int by = lanes<T> / 2; by > 0; by /= 2)
-    x = larger<T>(x, __builtin_shuffle(x, Lanes<T>::rotated(by)));
-  return x[0];
+  if constexpr (by == 0) return x[0];
+  else return largest_lane<T, by / 2>(larger<T>(x, LaneOrders<lanes<T>>::template rotate<T, by>(x)));
 }
-template <class T>
+template <class T, int by = lanes<T> / 2>
 KERNEL_FN T sum_of_lanes(Vector<T> x) {
-  for (int by = lanes<T> / 2; by > 0; by /= 2)
-    x += __builtin_shuffle(x, Lanes<T>::rotated(by));
-  return x[0];
+  if constexpr (by == 0) return x[0];
+  else return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
 }
 
 // How numbers of a product's operands are stored; `Number` is what sums and softmax compute in.
@@ -148,8 +143,12 @@ struct Bf16Pairs {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(units), (__m256i)_mm512_cvtneps_pbh((__m512)x));
   }
   KERNEL_FN static void store_across(uint32_t* units, const Vector<float>* x) {
+    alignas(64) static constexpr uint16_t pairs[] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
+                                                     21, 6, 22, 7, 23, 8,  24, 9,  25, 10, 26,
+                                                     11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
-    vector_at(units) = (Vector<uint32_t>)_mm512_permutexvar_epi16(pair_order(), both);
+    vector_at(units) =
+        (Vector<uint32_t>)_mm512_permutexvar_epi16(_mm512_load_si512(pairs), both);
   }
   // Two rows of pairs along a row become one row of pairs across the two; n numbers in each row.
   static void interleave(uint32_t* units, const uint32_t* rows, int64_t stride, int64_t n) {
@@ -158,13 +157,6 @@ struct Bf16Pairs {
       units[2 * i] = (rows[i] & 0xFFFF) | next[i] << 16;
       units[2 * i + 1] = rows[i] >> 16 | (next[i] & 0xFFFF0000);
     }
-  }
-
- private:
-  KERNEL_FN static __m512i pair_order() {  // 0, 16, 1, 17 ...
-    Vector<uint32_t> order{};
-    for (uint32_t i = 0; i < 16; ++i) order[i] = i | (i + 16) << 16;
-    return (__m512i)order;
   }
 };
 #endif
@@ -210,13 +202,13 @@ KERNEL_FN void with_vectors(int64_t left, Body&& body) {
   body(Count<most>{});
 }
 
-// sums (rows, width) += left x right (steps, width), width a multiple of the vector. Rows are done
-// in whole tiles: left must be readable and sums have room for up to `product_rows` - 1 more rows,
-// whose values mean nothing.
+// sums (rows, width) += left x right (steps, width), or = where the sums are fresh; width is a
+// multiple of the vector. Rows are done in whole tiles: left must be readable and sums have room for
+// up to `product_rows` - 1 more rows, whose values mean nothing.
 constexpr int product_rows = 6;
 template <class F>
-void add_product(typename F::Number* sums, Left<F> left, const typename F::Unit* right,
-                 int64_t rows, int64_t width, int64_t steps) {
+void add_product(bool fresh, typename F::Number* sums, Left<F> left,
+                 const typename F::Unit* right, int64_t rows, int64_t width, int64_t steps) {
   using Number = typename F::Number;
   constexpr int n = lanes<Number>;
   constexpr int most = many_registers ? 4 : 2;
@@ -226,7 +218,8 @@ void add_product(typename F::Number* sums, Left<F> left, const typename F::Unit*
         Vector<Number> sum[product_rows][columns.value];
         Number* corner = sums + row * width + column;
         for (int r = 0; r < product_rows; ++r)
-          for (int c = 0; c < columns.value; ++c) sum[r][c] = vector_at(corner + r * width + c * n);
+          for (int c = 0; c < columns.value; ++c)
+            sum[r][c] = fresh ? Vector<Number>{} : vector_at(corner + r * width + c * n);
         const Left<F> part{left.data + row * left.row_stride, left.row_stride, left.step_stride};
         multiply_add<F>(sum, part, right + column, width, steps);
         for (int r = 0; r < product_rows; ++r)
