@@ -1,0 +1,128 @@
+// Cross entropy with smoothing, class weights and ignored rows, against plain loops.
+#include "tests/kernels/everywhere.h"
+
+using namespace booster;
+using namespace booster::kernels::test;
+using kernels::Table;
+using kernels::View;
+
+namespace {
+
+constexpr int64_t ignored = -100;
+
+struct Problem {
+  Plain logits, target, weight;
+  int64_t rows, classes;
+  double smoothing;
+  bool weighted;
+
+  View weight_view() const { return weighted ? weight.view() : View{}; }
+  double weight_at(int64_t c) const { return weighted ? weight.at({c}) : 1; }
+};
+
+Problem problem(DType dtype, int64_t rows, int64_t classes, double smoothing, bool weighted) {
+  Problem p = {random(dtype, {rows, classes}, 1),
+               zeros(DType::i64, {rows}),
+               random(DType::f32, {classes}, 2),
+               rows,
+               classes,
+               smoothing,
+               weighted};
+  for (int64_t c = 0; c < classes; ++c) p.weight.set({c}, std::abs(p.weight.at({c})) + 0.1);
+  for (int64_t row = 0; row < rows; ++row)
+    p.target.set({row}, row % 5 == 4 ? double(ignored) : double(row * 7 % classes));
+  return p;
+}
+
+double log_sum(const Problem& p, int64_t row) {
+  double sum = 0;
+  for (int64_t c = 0; c < p.classes; ++c) sum += std::exp(p.logits.at({row, c}));
+  return std::log(sum);
+}
+
+double loss(const Problem& p, int64_t row) {
+  const auto target = static_cast<int64_t>(p.target.at({row}));
+  if (target == ignored) return 0;
+  const double sum = log_sum(p, row);
+  double smooth = 0;
+  for (int64_t c = 0; c < p.classes; ++c) smooth += p.weight_at(c) * (sum - p.logits.at({row, c}));
+  return (1 - p.smoothing) * p.weight_at(target) * (sum - p.logits.at({row, target})) +
+         p.smoothing / double(p.classes) * smooth;
+}
+
+double slope(const Problem& p, int64_t row, int64_t c) {
+  const auto target = static_cast<int64_t>(p.target.at({row}));
+  if (target == ignored) return 0;
+  const double probability = std::exp(p.logits.at({row, c}) - log_sum(p, row));
+  const double each = p.smoothing / double(p.classes);
+  double d = (1 - p.smoothing) * p.weight_at(target) * (probability - (c == target));
+  for (int64_t k = 0; k < p.classes; ++k) d += each * p.weight_at(k) * (probability - (c == k));
+  return d;
+}
+
+const std::pair<int64_t, int64_t> sizes[] = {{0, 3}, {1, 1}, {7, 3}, {6, 17}, {11, 101}, {5, 1000}};
+
+template <class Body>
+void for_each_problem(Body&& body) {
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [rows, classes] : sizes)
+      for (const double smoothing : {0.0, 0.1})
+        for (const bool weighted : {false, true}) {
+          CAPTURE(name_of(dtype));
+          CAPTURE(classes);
+          body(dtype, problem(dtype, rows, classes, smoothing, weighted));
+        }
+}
+
+}  // namespace
+
+TEST_CASE("cross_entropy equals a loop in double") {
+  for_each_problem([](DType dtype, const Problem& p) {
+    const Plain losses = zeros(wide(dtype), {p.rows}), sums = zeros(wide(dtype), {p.rows});
+    const Plain bad = zeros(DType::i64, {1});
+    Numbers want_losses, want_sums;
+    for (int64_t row = 0; row < p.rows; ++row) {
+      want_losses.push_back(loss(p, row));
+      want_sums.push_back(log_sum(p, row));
+    }
+    check_everywhere(
+        [&](const Table& on) {
+          on.cross_entropy(losses.view(), sums.view(), bad.view(), p.logits.view(), p.target.view(),
+                           p.weight_view(), p.smoothing, ignored);
+        },
+        {{losses, want_losses, 8}, {sums, want_sums, 8}, {bad, {-1}}});
+  });
+}
+
+TEST_CASE(
+    "cross_entropy_backward equals a loop in double, with one scale for all rows or one each") {
+  for_each_problem([](DType dtype, const Problem& p) {
+    Plain sums = zeros(wide(dtype), {p.rows}), scale = random(wide(dtype), {p.rows}, 5);
+    const Plain dlogits = zeros(dtype, {p.rows, p.classes});
+    for (int64_t row = 0; row < p.rows; ++row) sums.set({row}, log_sum(p, row));
+    if (p.weighted) scale.strides[0] = 0;
+    Numbers want;
+    for (int64_t row = 0; row < p.rows; ++row)
+      for (int64_t c = 0; c < p.classes; ++c) want.push_back(scale.at({row}) * slope(p, row, c));
+    check_everywhere(
+        [&](const Table& on) {
+          on.cross_entropy_backward(dlogits.view(), scale.view(), p.logits.view(), sums.view(),
+                                    p.target.view(), p.weight_view(), p.smoothing, ignored);
+        },
+        {{dlogits, want, 2}});
+  });
+}
+
+TEST_CASE("cross_entropy names the first row whose target is no class") {
+  Problem p = problem(DType::f32, 6, 3, 0, false);
+  p.target.set({5}, -1);
+  p.target.set({3}, 3);
+  const Plain losses = zeros(DType::f32, {6}), sums = zeros(DType::f32, {6}),
+              bad = zeros(DType::i64, {1});
+  check_everywhere(
+      [&](const Table& on) {
+        on.cross_entropy(losses.view(), sums.view(), bad.view(), p.logits.view(), p.target.view(),
+                         {}, 0, ignored);
+      },
+      {{bad, {3}}});
+}

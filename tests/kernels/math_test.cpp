@@ -1,0 +1,117 @@
+// The vectorised functions of kernels/math.h against the C library in double, over floats of all
+// magnitudes and signs (every 2003rd bit pattern: subnormals, infinities and nans among them).
+#include "kernels/catalogue.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace booster;
+using kernels::UnaryOp;
+using kernels::View;
+
+namespace {
+
+const std::vector<float>& all_floats() {
+  static const std::vector<float> floats = [] {
+    std::vector<float> values;
+    for (uint64_t bits = 0; bits < (uint64_t(1) << 32); bits += 2003)
+      values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    for (const float edge : {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 88.7228f, 88.7229f,
+                             -87.3366f, -103.98f, 1e-45f, 1.1754942e-38f, 3.4028235e38f})
+      values.push_back(edge);
+    return values;
+  }();
+  return floats;
+}
+
+View row(const std::vector<float>& values) {
+  const auto n = static_cast<int64_t>(values.size());
+  return {.data = const_cast<float*>(values.data()), .ndim = 1, .shape = {n}, .strides = {1}};
+}
+
+// Distance in units in the last place of `want`.
+double ulps(float got, double want) {
+  const auto nearest = static_cast<float>(want);
+  if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
+  if (std::isinf(nearest) || std::isinf(got)) return got == nearest ? 0 : INFINITY;
+  const double size = std::abs(nearest);
+  const double unit = std::nextafter(float(size), INFINITY) - size;
+  return std::abs(got - want) / (std::isfinite(unit) ? unit : 0x1p104);
+}
+double distance(float got, double want) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
+  return got == want ? 0 : std::abs(got - want);
+}
+
+struct Worst {
+  double error = 0;
+  float at = 0;
+};
+
+// The largest `error(got, want)` of an elementwise op in f32 on every CPU variant.
+void check_op(UnaryOp op, double (*function)(double), double (*error)(float, double),
+              double allowed, double from = -INFINITY) {
+  const std::vector<float>& x = all_floats();
+  std::vector<float> y(x.size());
+  std::vector<double> want(x.size());
+  for (size_t i = 0; i < x.size(); ++i) want[i] = function(x[i]);
+  const std::string chosen = kernels::cpu_variant();
+  for (const std::string& variant : kernels::cpu_variants()) {
+    CAPTURE(variant);
+    kernels::force_cpu_variant(variant);
+    kernels::on({}).unary(op, row(y), row(x));
+    Worst worst;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (x[i] < from) continue;
+      const double e = error(y[i], want[i]);
+      if (!(e <= worst.error)) worst = {e, x[i]};
+    }
+    CAPTURE(worst.at);
+    CHECK(worst.error <= allowed);
+  }
+  kernels::force_cpu_variant(chosen);
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
+double gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double gelu_tanh(double x) {
+  return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+// Relative to results above 1. -inf gives nan, where the limit is 0.
+double gelu_error(float got, double want) {
+  return std::isnan(want) ? 0 : distance(got, want) / std::max(1.0, std::abs(want));
+}
+
+}  // namespace
+
+TEST_CASE("exp is within 1.1 units in the last place, subnormal results and overflow included") {
+  check_op(UnaryOp::exp, std::exp, ulps, 1.1);
+}
+TEST_CASE("log is within 0.9 units in the last place; nan below 0, -inf at 0") {
+  check_op(UnaryOp::log, std::log, ulps, 0.9);
+}
+TEST_CASE("tanh is within 1.4 units in the last place") {
+  check_op(UnaryOp::tanh, std::tanh, ulps, 1.4);
+}
+TEST_CASE("erf is within 1.5 units in the last place") {
+  check_op(UnaryOp::erf, std::erf, ulps, 1.5);
+}
+TEST_CASE("sigmoid is within 2.5 units in the last place where the result is normal") {
+  check_op(UnaryOp::sigmoid, sigmoid, ulps, 2.5, -87.3);
+}
+TEST_CASE("sqrt is correctly rounded") { check_op(UnaryOp::sqrt, std::sqrt, ulps, 0.5); }
+TEST_CASE("softplus is within 1.5e-7 of max(1, result)") {
+  check_op(UnaryOp::softplus, softplus, gelu_error, 1.5e-7);
+}
+TEST_CASE("gelu is within 2e-7 of max(1, result) in both forms") {
+  check_op(UnaryOp::gelu, gelu, gelu_error, 2e-7);
+  check_op(UnaryOp::gelu_tanh, gelu_tanh, gelu_error, 2e-7);
+}

@@ -1,0 +1,220 @@
+// Batch norm and group norm against plain loops.
+#include "tests/kernels/everywhere.h"
+
+using namespace booster;
+using namespace booster::kernels::test;
+using kernels::Table;
+using kernels::View;
+
+namespace {
+
+constexpr double eps = 1e-3;
+
+// x (n, channels, plane) cut into sets of elements that share statistics: a channel for batch norm,
+// a group of channels of one sample for group norm.
+struct Sets {
+  int64_t channels, plane, count;
+  std::function<int64_t(int64_t sample, int64_t channel)> set_of;
+};
+
+Sets by_channel(const std::vector<int64_t>& shape, int64_t plane) {
+  return {shape[1], plane, shape[1], [](int64_t, int64_t channel) { return channel; }};
+}
+Sets by_group(const std::vector<int64_t>& shape, int64_t plane, int64_t groups) {
+  const int64_t size = shape[1] / groups;
+  return {shape[1], plane, shape[0] * groups,
+          [=](int64_t sample, int64_t channel) { return sample * groups + channel / size; }};
+}
+
+template <class Body>
+void for_each_element(const Numbers& x, const Sets& sets, Body&& body) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto plane = static_cast<int64_t>(i) / sets.plane;
+    const int64_t sample = plane / sets.channels, channel = plane % sets.channels;
+    body(i, channel, sets.set_of(sample, channel));
+  }
+}
+
+struct Statistics {
+  Numbers mean, variance, rstd, count;
+};
+
+Statistics statistics(const Numbers& x, const Sets& sets) {
+  const auto n = static_cast<size_t>(sets.count);
+  Statistics s = {Numbers(n), Numbers(n), Numbers(n), Numbers(n)};
+  for_each_element(x, sets, [&](size_t i, int64_t, int64_t set) {
+    s.mean[set] += x[i];
+    ++s.count[set];
+  });
+  for (size_t set = 0; set < n; ++set) s.mean[set] /= s.count[set];
+  for_each_element(x, sets, [&](size_t i, int64_t, int64_t set) {
+    s.variance[set] += std::pow(x[i] - s.mean[set], 2) / s.count[set];
+  });
+  for (size_t set = 0; set < n; ++set) s.rstd[set] = 1 / std::sqrt(s.variance[set] + eps);
+  return s;
+}
+
+Numbers normalized(const Numbers& x, const Sets& sets, const Statistics& s, const Numbers& gamma,
+                   const Numbers& beta) {
+  Numbers y(x.size());
+  for_each_element(x, sets, [&](size_t i, int64_t channel, int64_t set) {
+    y[i] = (x[i] - s.mean[set]) * s.rstd[set] * gamma[channel] + beta[channel];
+  });
+  return y;
+}
+
+struct Gradients {
+  Numbers dx, dgamma, dbeta;
+};
+
+// `constant`: the statistics do not depend on x.
+Gradients gradients(const Numbers& g, const Numbers& x, const Sets& sets, const Statistics& s,
+                    const Numbers& gamma, bool constant) {
+  Gradients out = {Numbers(x.size()), Numbers(gamma.size()), Numbers(gamma.size())};
+  Numbers sum(s.mean.size()), product(s.mean.size());
+  const auto h = [&](size_t i, int64_t set) { return (x[i] - s.mean[set]) * s.rstd[set]; };
+  for_each_element(x, sets, [&](size_t i, int64_t channel, int64_t set) {
+    sum[set] += g[i] * gamma[channel] / s.count[set];
+    product[set] += g[i] * gamma[channel] * h(i, set) / s.count[set];
+    out.dgamma[channel] += g[i] * h(i, set);
+    out.dbeta[channel] += g[i];
+  });
+  for_each_element(x, sets, [&](size_t i, int64_t channel, int64_t set) {
+    const double through = constant ? 0 : sum[set] + h(i, set) * product[set];
+    out.dx[i] = s.rstd[set] * (g[i] * gamma[channel] - through);
+  });
+  return out;
+}
+
+struct Shape {
+  std::vector<int64_t> sizes;
+  int64_t plane, groups;
+};
+const Shape shapes[] = {{{4, 6, 3, 5}, 15, 3},
+                        {{2, 3, 1, 1}, 1, 1},
+                        {{9, 4}, 1, 2},
+                        {{3, 8, 17, 16}, 272, 8},
+                        {{1, 2, 40}, 40, 1}};
+
+}  // namespace
+
+TEST_CASE(
+    "batch_norm in training uses the batch and updates running statistics, variance unbiased") {
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [shape, plane, groups] : shapes) {
+      CAPTURE(name_of(dtype));
+      const int64_t c = shape[1];
+      const Sets sets = by_channel(shape, plane);
+      const Plain x = random(dtype, shape, 1), y = zeros(dtype, shape);
+      const Plain gamma = random(DType::f32, {c}, 2), beta = random(DType::f32, {c}, 3);
+      const Plain mean = zeros(wide(dtype), {c}), rstd = zeros(wide(dtype), {c});
+      const Plain running_mean = zeros(DType::f32, {c}), running_var = zeros(DType::f32, {c});
+      const Statistics s = statistics(numbers(x), sets);
+      Numbers want_mean, want_var;
+      for (int64_t i = 0; i < c; ++i) {
+        want_mean.push_back(0.75 + 0.25 * s.mean[i]);
+        want_var.push_back(0.75 + 0.25 * s.variance[i] * s.count[i] / (s.count[i] - 1));
+      }
+      check_everywhere(
+          [&](const Table& on) {
+            on.batch_norm(y.view(), mean.view(), rstd.view(), x.view(), gamma.view(), beta.view(),
+                          running_mean.view(), running_var.view(), true, 0.25, eps);
+          },
+          {{y, normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)), 4},
+           {mean, s.mean},
+           {rstd, s.rstd, 8},
+           {running_mean, want_mean, 1, 1},
+           {running_var, want_var, 1, 1}});
+    }
+}
+
+TEST_CASE("batch_norm in evaluation uses the running statistics and leaves them") {
+  const std::vector<int64_t> shape = {2, 3, 4, 4};
+  const Plain x = random(DType::f32, shape, 1), y = zeros(DType::f32, shape);
+  const Plain running_mean = random(DType::f32, {3}, 2),
+              running_var = from_numbers(DType::f32, {3}, {1, 4, 0.25});
+  const Plain mean = zeros(DType::f32, {3}), rstd = zeros(DType::f32, {3});
+  Statistics s = {numbers(running_mean), {}, {}, {}};
+  for (const double variance : numbers(running_var))
+    s.rstd.push_back(1 / std::sqrt(variance + eps));
+  const Numbers kept = numbers(running_mean);
+  check_everywhere(
+      [&](const Table& on) {
+        on.batch_norm(y.view(), mean.view(), rstd.view(), x.view(), {}, {}, running_mean.view(),
+                      running_var.view(), false, 0.25, eps);
+      },
+      {{y, normalized(numbers(x), by_channel(shape, 16), s, Numbers(3, 1), Numbers(3, 0)), 4}});
+  CHECK(numbers(running_mean) == kept);
+}
+
+TEST_CASE("batch_norm_backward equals a loop in double, through batch and constant statistics") {
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [shape, plane, groups] : shapes)
+      for (const bool training : {true, false}) {
+        CAPTURE(name_of(dtype));
+        const int64_t c = shape[1];
+        const Sets sets = by_channel(shape, plane);
+        const Plain x = random(dtype, shape, 1), g = random(dtype, shape, 2),
+                    dx = zeros(dtype, shape);
+        const Plain gamma = random(DType::f32, {c}, 3);
+        const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
+        Statistics s = statistics(numbers(x), sets);
+        const Plain mean = from_numbers(wide(dtype), {c}, s.mean),
+                    rstd = from_numbers(wide(dtype), {c}, s.rstd);
+        s.mean = numbers(mean), s.rstd = numbers(rstd);
+        const Gradients want =
+            gradients(numbers(g), numbers(x), sets, s, numbers(gamma), !training);
+        check_everywhere(
+            [&](const Table& on) {
+              on.batch_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(), x.view(),
+                                     mean.view(), rstd.view(), gamma.view(), training);
+            },
+            {{dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}});
+      }
+}
+
+TEST_CASE("group_norm equals a loop in double") {
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [shape, plane, groups] : shapes) {
+      CAPTURE(name_of(dtype));
+      const int64_t c = shape[1], n = shape[0] * groups;
+      const Sets sets = by_group(shape, plane, groups);
+      const Plain x = random(dtype, shape, 1), y = zeros(dtype, shape);
+      const Plain gamma = random(dtype, {c}, 2), beta = random(DType::f32, {c}, 3);
+      const Plain mean = zeros(wide(dtype), {n}), rstd = zeros(wide(dtype), {n});
+      const Statistics s = statistics(numbers(x), sets);
+      const int64_t group_count = groups;
+      check_everywhere(
+          [&](const Table& on) {
+            on.group_norm(y.view(), mean.view(), rstd.view(), x.view(), gamma.view(), beta.view(),
+                          group_count, eps);
+          },
+          {{y, normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)), 4},
+           {mean, s.mean},
+           {rstd, s.rstd, 30}});
+    }
+}
+
+TEST_CASE("group_norm_backward equals a loop in double") {
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [shape, plane, groups] : shapes) {
+      CAPTURE(name_of(dtype));
+      const int64_t c = shape[1], n = shape[0] * groups, group_count = groups;
+      const Sets sets = by_group(shape, plane, groups);
+      const Plain x = random(dtype, shape, 1), g = random(dtype, shape, 2),
+                  dx = zeros(dtype, shape);
+      const Plain gamma = random(DType::f32, {c}, 3);
+      const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
+      Statistics s = statistics(numbers(x), sets);
+      const Plain mean = from_numbers(wide(dtype), {n}, s.mean),
+                  rstd = from_numbers(wide(dtype), {n}, s.rstd);
+      s.mean = numbers(mean), s.rstd = numbers(rstd);
+      const Gradients want = gradients(numbers(g), numbers(x), sets, s, numbers(gamma), false);
+      check_everywhere(
+          [&](const Table& on) {
+            on.group_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(), x.view(),
+                                   mean.view(), rstd.view(), gamma.view(), group_count);
+          },
+          {{dx, want.dx, 60}, {dgamma, want.dgamma, 60}, {dbeta, want.dbeta, 30}});
+    }
+}
