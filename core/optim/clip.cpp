@@ -1,0 +1,94 @@
+#include "core/optim/clip.h"
+
+#include "kernels/catalogue.h"
+#include "kernels/error.h"
+
+#include <cmath>
+
+namespace booster {
+namespace {
+
+using kernels::BinaryOp;
+
+constexpr double norm_floor = 1e-6;  // PyTorch's; keeps a norm of 0 from dividing
+
+std::vector<kernels::TensorSpan> spans_of(const std::vector<Tensor>& tensors) {
+  std::vector<kernels::TensorSpan> spans;
+  for (const Tensor& tensor : tensors)
+    spans.push_back({tensor.data(), tensor.numel(), tensor.dtype()});
+  return spans;
+}
+
+kernels::MultiTensor multi(const std::vector<kernels::TensorSpan>& spans) {
+  return {spans.data(), static_cast<int64_t>(spans.size())};
+}
+
+std::vector<Tensor> gradients_of(const Parameters& parameters) {
+  std::vector<Tensor> gradients;
+  for (const auto& [name, tensor] : parameters)
+    if (Tensor grad = dense_grad(tensor); grad.defined()) gradients.push_back(std::move(grad));
+  return gradients;
+}
+
+void mark_changed(const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) tensor.bump_version();
+}
+
+}  // namespace
+
+Tensor dense_grad(const Tensor& parameter) {
+  Tensor grad = parameter.grad();
+  if (!grad.defined() || grad.is_contiguous()) return grad;
+  grad = grad.clone();
+  parameter.set_grad(grad);
+  return grad;
+}
+
+Tensor gradient_norm(const std::vector<Tensor>& gradients, double power) {
+  check(power > 0, "gradient_norm: p is out of range; got {}, want a number above 0", power);
+  const Device device = gradients.empty() ? Device{} : gradients[0].device();
+  Tensor norm = zeros({}, {DType::f64, device});
+  const auto spans = spans_of(gradients);
+  kernels::on(device).multi_norm(multi(spans), power, static_cast<double*>(norm.data()));
+  return norm;
+}
+
+Tensor clip_factor(const Tensor& norm, double max_norm) {
+  check(max_norm >= 0, "clip_grad_norm: max_norm is out of range; got {}, want at least 0",
+        max_norm);
+  const auto& table = kernels::on(norm.device());
+  const Tensor factor = norm.clone();
+  table.binary_scalar(BinaryOp::add, factor.view(), factor.view(), norm_floor, false);
+  table.binary_scalar(BinaryOp::div, factor.view(), factor.view(), max_norm, true);
+  table.binary_scalar(BinaryOp::minimum, factor.view(), factor.view(), 1, false);
+  return untracked::cast(factor, DType::f32);
+}
+
+void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor) {
+  const auto spans = spans_of(gradients);
+  kernels::on(factor.device()).multi_scale(multi(spans), static_cast<const float*>(factor.data()));
+  mark_changed(gradients);
+}
+
+double clip_grad_norm_(const Parameters& parameters, double max_norm, double power,
+                       bool error_if_nonfinite) {
+  const auto gradients = gradients_of(parameters);
+  const Tensor norm = gradient_norm(gradients, power);
+  const Tensor factor = clip_factor(norm, max_norm);
+  const double value = norm.item();
+  check(!error_if_nonfinite || std::isfinite(value),
+        "clip_grad_norm_: the norm of the gradients is not finite; got {}", value);
+  if (factor.item() != 1) scale_gradients(gradients, factor);
+  return value;
+}
+
+void clip_grad_value_(const Parameters& parameters, double limit) {
+  check(limit >= 0, "clip_grad_value_: limit is out of range; got {}, want at least 0", limit);
+  const auto gradients = gradients_of(parameters);
+  if (gradients.empty()) return;
+  const auto spans = spans_of(gradients);
+  kernels::on(gradients[0].device()).multi_clamp(multi(spans), limit);
+  mark_changed(gradients);
+}
+
+}  // namespace booster

@@ -1,0 +1,59 @@
+#include "core/optim/lamb.h"
+
+namespace booster {
+namespace {
+
+class LambRule : public UpdateRule {
+ public:
+  const char* name() const override { return "lamb"; }
+  std::vector<OptionRange> options() const override {
+    return {{"lr"}, {"beta1", 0, 1, true}, {"beta2", 0, 1, true}, {"eps"}, {"weight_decay"},
+            {"max_grad_norm"}, {"bias_correction", 0, 1}, {"grad_averaging", 0, 1},
+            {"trust_clip", 0, 1}, {"always_adapt", 0, 1}, {"decoupled_decay", 0, 1}};
+  }
+  std::vector<std::string> state_names(const Options&) const override {
+    return {"exp_avg", "exp_avg_sq"};
+  }
+  bool counts_by_group() const override { return true; }
+  double max_grad_norm(const Options& o) const override { return o.at("max_grad_norm"); }
+  void step(Device device, kernels::OptimizerSlots slots, const Options& o,
+            const kernels::StepControl& control, const double* grad_norm) const override {
+    kernels::LambStep step = {};
+    step.lr = o.at("lr");
+    step.beta1 = o.at("beta1");
+    step.beta2 = o.at("beta2");
+    step.eps = o.at("eps");
+    step.weight_decay = o.at("weight_decay");
+    step.grad_averaging = o.at("grad_averaging") != 0;
+    step.always_adapt = o.at("always_adapt") != 0;
+    step.trust_clip = o.at("trust_clip") != 0;
+    step.bias_correction = o.at("bias_correction") != 0;
+    step.decoupled = o.at("decoupled_decay") != 0;
+    step.max_grad_norm = o.at("max_grad_norm");
+    step.grad_norm = step.max_grad_norm > 0 ? grad_norm : nullptr;
+    kernels::on(device).lamb_step(slots, step, control);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> lamb_rule() { return std::make_unique<LambRule>(); }
+
+Options options_of(const LAMBOptions& o) {
+  return {{"lr", o.lr},
+          {"beta1", o.betas.first},
+          {"beta2", o.betas.second},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"max_grad_norm", o.max_grad_norm},
+          {"bias_correction", o.bias_correction},
+          {"grad_averaging", o.grad_averaging},
+          {"trust_clip", o.trust_clip},
+          {"always_adapt", o.always_adapt},
+          {"decoupled_decay", o.decoupled_decay}};
+}
+
+LAMB::LAMB(ParameterGroups groups, const LAMBOptions& options)
+    : Optimizer(lamb_rule(), std::move(groups), options_of(options)) {}
+
+}  // namespace booster

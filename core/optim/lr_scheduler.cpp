@@ -1,0 +1,61 @@
+#include "core/optim/lr_scheduler.h"
+
+#include "kernels/error.h"
+
+#include <cmath>
+
+namespace booster {
+
+struct LRScheduler::Body {
+  Optimizer optimizer;
+  std::unique_ptr<Schedule> schedule;
+  std::vector<double> base_lrs = {};
+  int64_t step = 0;
+
+  void apply(int64_t t) {
+    std::vector<double> rates;
+    for (size_t group = 0; group < base_lrs.size(); ++group)
+      rates.push_back(schedule->lr(t, base_lrs[group], static_cast<int>(group)));
+    for (size_t group = 0; group < rates.size(); ++group)
+      optimizer.set_option(static_cast<int>(group), "lr", rates[group]);
+    schedule->apply_more(optimizer, t);
+    step = t;
+  }
+};
+
+LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
+    : body_(std::make_shared<Body>(std::move(optimizer), std::move(schedule))) {
+  for (int group = 0; group < body_->optimizer.group_count(); ++group)
+    body_->base_lrs.push_back(body_->optimizer.lr(group));
+  body_->apply(0);
+}
+
+void LRScheduler::step() { body_->apply(body_->step + 1); }
+double LRScheduler::lr(int group) const { return body_->optimizer.lr(group); }
+int64_t LRScheduler::step_count() const { return body_->step; }
+const char* LRScheduler::name() const { return body_->schedule->name(); }
+
+LRSchedulerState LRScheduler::state_dict() const {
+  return {name(), body_->step, body_->base_lrs};
+}
+
+void LRScheduler::load_state_dict(const LRSchedulerState& state) {
+  check(state.name == name(), "load_state_dict: saved by another scheduler; got {}, want {}",
+        state.name, name());
+  check(state.base_lrs.size() == body_->base_lrs.size(),
+        "load_state_dict: number of parameter groups differs; got {}, want {}",
+        state.base_lrs.size(), body_->base_lrs.size());
+  check(state.step >= 0, "load_state_dict: step is out of range; got {}, want >= 0", state.step);
+  for (double lr : state.base_lrs)
+    check(std::isfinite(lr) && lr >= 0, "load_state_dict: base lr is out of range; got {}, want >= 0",
+          lr);
+  const auto before = std::exchange(body_->base_lrs, state.base_lrs);
+  try {
+    body_->apply(state.step);
+  } catch (...) {
+    body_->base_lrs = before;
+    throw;
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,179 @@
+// Learning-rate schedulers. A schedule is a formula lr[t], the rate in force during optimizer step
+// t (from 0); constructing a scheduler sets lr[0], and each step(), called after the optimizer's,
+// moves to the next. `base` stands for a group's rate when the scheduler was made.
+//
+//   auto scheduler = LinearWarmupLR(optimizer, {.warmup_steps = 50, .total_steps = steps});
+//   optimizer.step();  scheduler.step();
+//
+// Schedulers are handles: copies share one count. Formulas are closed forms; where a name is
+// PyTorch's the rates are PyTorch's, within rounding.
+#pragma once
+
+#include "core/optim/optimizer.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  // "linear_warmup": begins messages, marks saved state.
+  virtual const char* name() const = 0;
+  virtual double lr(int64_t t, double base, int group) const = 0;
+  // What else follows the steps: one-cycle's momentum.
+  virtual void apply_more(Optimizer&, int64_t) const {}
+};
+
+struct LRSchedulerState {
+  std::string name;
+  int64_t step = 0;
+  std::vector<double> base_lrs;  // by parameter group
+};
+
+class LRScheduler {
+ public:
+  LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule);
+
+  // Moves on to the next step's rate.
+  void step();
+  // The same, unless the optimizer's step was skipped.
+  template <class Report>
+    requires requires(const Report& report) { report.skipped(); }
+  void step(const Report& report) {
+    if (!report.skipped()) step();
+  }
+
+  // The rate now in force.
+  double lr(int group = 0) const;
+  int64_t step_count() const;
+  const char* name() const;
+
+  LRSchedulerState state_dict() const;
+  // All or nothing; an error says what does not fit.
+  void load_state_dict(const LRSchedulerState& state);
+
+ private:
+  struct Body;
+  std::shared_ptr<Body> body_;
+};
+
+// Warm-up base (t + 1) / (warmup_steps + 1), then straight to 0 at total_steps and 0 after it:
+// base (total_steps - t) / (total_steps - warmup_steps). Colossal-AI's LinearWarmupLR.
+struct LinearWarmupOptions {
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 0;  // >= 1
+};
+class LinearWarmupLR : public LRScheduler {
+ public:
+  LinearWarmupLR(Optimizer optimizer, const LinearWarmupOptions& options);
+};
+
+// eta_min + (base - eta_min) (1 + cos(pi t / T_max)) / 2; past T_max it rises again. PyTorch's.
+struct CosineAnnealingOptions {
+  int64_t T_max = 0;  // >= 1
+  double eta_min = 0;
+};
+class CosineAnnealingLR : public LRScheduler {
+ public:
+  CosineAnnealingLR(Optimizer optimizer, const CosineAnnealingOptions& options);
+};
+
+// Warm-up base (t + 1) / warmup_steps, then the cosine from base to eta_min over the remaining
+// steps: eta_min + (base - eta_min) (1 + cos(pi (t - warmup_steps) / (total_steps - warmup_steps))) / 2,
+// and eta_min from total_steps on. Colossal-AI's CosineAnnealingWarmupLR.
+struct CosineAnnealingWarmupOptions {
+  int64_t warmup_steps = 0;
+  int64_t total_steps = 0;  // >= 1
+  double eta_min = 0;
+};
+class CosineAnnealingWarmupLR : public LRScheduler {
+ public:
+  CosineAnnealingWarmupLR(Optimizer optimizer, const CosineAnnealingWarmupOptions& options);
+};
+
+// end_lr + (base - end_lr) (1 - min(t, total_steps) / total_steps)^power. With end_lr 0 PyTorch's.
+struct PolynomialOptions {
+  int64_t total_steps = 0;  // >= 1
+  double power = 1;
+  double end_lr = 0;
+};
+class PolynomialLR : public LRScheduler {
+ public:
+  PolynomialLR(Optimizer optimizer, const PolynomialOptions& options);
+};
+
+// base gamma^floor(t / step_size). PyTorch's.
+struct StepOptions {
+  int64_t step_size = 0;  // >= 1
+  double gamma = 0.1;
+};
+class StepLR : public LRScheduler {
+ public:
+  StepLR(Optimizer optimizer, const StepOptions& options);
+};
+
+// base gamma^(number of milestones <= t); a repeated milestone counts as often as it stands there.
+// PyTorch's.
+struct MultiStepOptions {
+  std::vector<int64_t> milestones = {};  // >= 0, in any order
+  double gamma = 0.1;
+};
+class MultiStepLR : public LRScheduler {
+ public:
+  MultiStepLR(Optimizer optimizer, const MultiStepOptions& options);
+};
+
+// base gamma^t. PyTorch's.
+struct ExponentialOptions {
+  double gamma = 1;
+};
+class ExponentialLR : public LRScheduler {
+ public:
+  ExponentialLR(Optimizer optimizer, const ExponentialOptions& options);
+};
+
+// base factor while t < total_steps, then base. PyTorch's, but constant throughout by default.
+struct ConstantOptions {
+  double factor = 1;
+  int64_t total_steps = 0;
+};
+class ConstantLR : public LRScheduler {
+ public:
+  explicit ConstantLR(Optimizer optimizer, const ConstantOptions& options = {});
+};
+
+// PyTorch's OneCycleLR (Smith and Topin): from max_lr / div_factor up to max_lr during the first
+// pct_start of the steps, then down to max_lr / div_factor / final_div_factor (with three_phase:
+// first as long down as it went up, then on to the end). Momentum, or beta1, goes the opposite way
+// between base_momentum and max_momentum. An error past total_steps.
+struct OneCycleOptions {
+  double max_lr = 0;
+  int64_t total_steps = 0;  // >= 1
+  double pct_start = 0.3;   // [0, 1]
+  std::string anneal_strategy = "cos";  // or "linear"
+  bool cycle_momentum = true;
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+};
+class OneCycleLR : public LRScheduler {
+ public:
+  OneCycleLR(Optimizer optimizer, const OneCycleOptions& options);
+};
+
+// base f(t), with one f for all groups or one for each. PyTorch's.
+using LRFactor = std::function<double(int64_t t)>;
+class LambdaLR : public LRScheduler {
+ public:
+  LambdaLR(Optimizer optimizer, LRFactor factor);
+  LambdaLR(Optimizer optimizer, std::vector<LRFactor> factors);
+};
+
+}  // namespace booster

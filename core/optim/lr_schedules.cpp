@@ -1,0 +1,152 @@
+// The formulas of the schedulers; each is stated in lr_scheduler.h.
+#include "core/optim/lr_scheduler.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace booster {
+namespace {
+
+void check_count(const char* schedule, const char* option, int64_t value, int64_t least) {
+  check(value >= least, "{}: {} is out of range; got {}, want at least {}", schedule, option, value,
+        least);
+}
+void check_number(const char* schedule, const char* option, double value) {
+  check(std::isfinite(value) && value >= 0,
+        "{}: {} is out of range; got {}, want a finite number, at least 0", schedule, option, value);
+}
+
+// Half a cosine wave: 1 at progress 0, 0 at progress 1.
+double cosine(double progress) { return (1 + std::cos(std::numbers::pi * progress)) / 2; }
+
+double share(int64_t part, int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// A schedule that is a formula of t, base and group alone.
+template <class F>
+class FormulaSchedule : public Schedule {
+ public:
+  FormulaSchedule(const char* name, F formula) : name_(name), formula_(std::move(formula)) {}
+  const char* name() const override { return name_; }
+  double lr(int64_t t, double base, int group) const override { return formula_(t, base, group); }
+
+ private:
+  const char* name_;
+  F formula_;
+};
+template <class F>
+std::unique_ptr<Schedule> schedule(const char* name, F formula) {
+  return std::make_unique<FormulaSchedule<F>>(name, std::move(formula));
+}
+
+std::unique_ptr<Schedule> linear_warmup(const LinearWarmupOptions& o) {
+  check_count("linear_warmup", "warmup_steps", o.warmup_steps, 0);
+  check_count("linear_warmup", "total_steps", o.total_steps, 1);
+  return schedule("linear_warmup", [o](int64_t t, double base, int) {
+    if (t < o.warmup_steps) return share(t + 1, o.warmup_steps + 1) * base;
+    if (t >= o.total_steps) return 0.0;
+    return share(o.total_steps - t, o.total_steps - o.warmup_steps) * base;
+  });
+}
+
+std::unique_ptr<Schedule> cosine_annealing(const CosineAnnealingOptions& o) {
+  check_count("cosine", "T_max", o.T_max, 1);
+  check_number("cosine", "eta_min", o.eta_min);
+  return schedule("cosine", [o](int64_t t, double base, int) {
+    return o.eta_min + (base - o.eta_min) * cosine(share(t, o.T_max));
+  });
+}
+
+std::unique_ptr<Schedule> cosine_warmup(const CosineAnnealingWarmupOptions& o) {
+  check_count("cosine_warmup", "warmup_steps", o.warmup_steps, 0);
+  check_count("cosine_warmup", "total_steps", o.total_steps, 1);
+  check_number("cosine_warmup", "eta_min", o.eta_min);
+  return schedule("cosine_warmup", [o](int64_t t, double base, int) {
+    if (t < o.warmup_steps) return share(t + 1, o.warmup_steps) * base;
+    if (t >= o.total_steps) return o.eta_min;
+    const double progress = share(t - o.warmup_steps, o.total_steps - o.warmup_steps);
+    return o.eta_min + (base - o.eta_min) * cosine(progress);
+  });
+}
+
+std::unique_ptr<Schedule> polynomial(const PolynomialOptions& o) {
+  check_count("polynomial", "total_steps", o.total_steps, 1);
+  check_number("polynomial", "power", o.power);
+  check_number("polynomial", "end_lr", o.end_lr);
+  return schedule("polynomial", [o](int64_t t, double base, int) {
+    const double left = 1 - share(std::min(t, o.total_steps), o.total_steps);
+    return o.end_lr + (base - o.end_lr) * std::pow(left, o.power);
+  });
+}
+
+std::unique_ptr<Schedule> step_decay(const StepOptions& o) {
+  check_count("step", "step_size", o.step_size, 1);
+  check_number("step", "gamma", o.gamma);
+  return schedule("step", [o](int64_t t, double base, int) {
+    return base * std::pow(o.gamma, static_cast<double>(t / o.step_size));
+  });
+}
+
+std::unique_ptr<Schedule> multi_step(MultiStepOptions o) {
+  for (int64_t milestone : o.milestones) check_count("multi_step", "milestone", milestone, 0);
+  check_number("multi_step", "gamma", o.gamma);
+  std::sort(o.milestones.begin(), o.milestones.end());
+  return schedule("multi_step", [o](int64_t t, double base, int) {
+    const auto passed = std::upper_bound(o.milestones.begin(), o.milestones.end(), t);
+    return base * std::pow(o.gamma, static_cast<double>(passed - o.milestones.begin()));
+  });
+}
+
+std::unique_ptr<Schedule> exponential(const ExponentialOptions& o) {
+  check_number("exponential", "gamma", o.gamma);
+  return schedule("exponential", [o](int64_t t, double base, int) {
+    return base * std::pow(o.gamma, static_cast<double>(t));
+  });
+}
+
+std::unique_ptr<Schedule> constant(const ConstantOptions& o) {
+  check_number("constant", "factor", o.factor);
+  check_count("constant", "total_steps", o.total_steps, 0);
+  return schedule("constant", [o](int64_t t, double base, int) {
+    return o.total_steps == 0 || t < o.total_steps ? base * o.factor : base;
+  });
+}
+
+std::unique_ptr<Schedule> lambda(const Optimizer& optimizer, std::vector<LRFactor> factors) {
+  const int groups = optimizer.group_count();
+  check(factors.size() == 1 || static_cast<int>(factors.size()) == groups,
+        "lambda: number of functions; got {}, want 1 or one for each of {} parameter groups",
+        factors.size(), groups);
+  return schedule("lambda", [factors](int64_t t, double base, int group) {
+    return base * factors[factors.size() == 1 ? 0 : group](t);
+  });
+}
+
+}  // namespace
+
+LinearWarmupLR::LinearWarmupLR(Optimizer optimizer, const LinearWarmupOptions& options)
+    : LRScheduler(std::move(optimizer), linear_warmup(options)) {}
+CosineAnnealingLR::CosineAnnealingLR(Optimizer optimizer, const CosineAnnealingOptions& options)
+    : LRScheduler(std::move(optimizer), cosine_annealing(options)) {}
+CosineAnnealingWarmupLR::CosineAnnealingWarmupLR(Optimizer optimizer,
+                                                 const CosineAnnealingWarmupOptions& options)
+    : LRScheduler(std::move(optimizer), cosine_warmup(options)) {}
+PolynomialLR::PolynomialLR(Optimizer optimizer, const PolynomialOptions& options)
+    : LRScheduler(std::move(optimizer), polynomial(options)) {}
+StepLR::StepLR(Optimizer optimizer, const StepOptions& options)
+    : LRScheduler(std::move(optimizer), step_decay(options)) {}
+MultiStepLR::MultiStepLR(Optimizer optimizer, const MultiStepOptions& options)
+    : LRScheduler(std::move(optimizer), multi_step(options)) {}
+ExponentialLR::ExponentialLR(Optimizer optimizer, const ExponentialOptions& options)
+    : LRScheduler(std::move(optimizer), exponential(options)) {}
+ConstantLR::ConstantLR(Optimizer optimizer, const ConstantOptions& options)
+    : LRScheduler(std::move(optimizer), constant(options)) {}
+LambdaLR::LambdaLR(Optimizer optimizer, LRFactor factor)
+    : LambdaLR(std::move(optimizer), std::vector<LRFactor>{std::move(factor)}) {}
+LambdaLR::LambdaLR(Optimizer optimizer, std::vector<LRFactor> factors)
+    : LRScheduler(optimizer, lambda(optimizer, std::move(factors))) {}
+
+}  // namespace booster

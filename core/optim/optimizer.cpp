@@ -1,0 +1,164 @@
+#include "core/optim/optimizer.h"
+
+#include "core/autograd/tape.h"
+#include "core/optim/clip.h"
+#include "core/optim/optimizer_body.h"
+#include "kernels/error.h"
+
+namespace booster {
+namespace {
+
+Parameters numbered(const std::vector<Tensor>& tensors) {
+  Parameters parameters;
+  for (const Tensor& tensor : tensors)
+    parameters.push_back({std::to_string(parameters.size()), tensor});
+  return parameters;
+}
+
+void check_parameter(const char* rule, const NamedTensor& parameter) {
+  const auto& [name, tensor] = parameter;
+  check(tensor.defined(), "{}: parameter {} is undefined", rule, name);
+  check(is_floating(tensor.dtype()), "{}: parameter {} is not floating; got {}", rule, name,
+        name_of(tensor.dtype()));
+  check(tensor.is_leaf(), "{}: parameter {} is the result of an operation; want a leaf", rule,
+        name);
+  check(tensor.is_contiguous(), "{}: parameter {} is not contiguous; got shape {} and strides {}",
+        rule, name, tensor.shape().to_string(), tensor.strides().to_string());
+}
+
+void check_distinct(const char* rule, const OptimizedParameter& known, const NamedTensor& added) {
+  check(!known.tensor.same_body(added.tensor),
+        "{}: a parameter is given twice; got {} and {}, want each in one group", rule, known.name,
+        added.name);
+  check(known.name != added.name, "{}: two parameters are called {}; want a name for each", rule,
+        added.name);
+  check(known.tensor.device() == added.tensor.device(),
+        "{}: parameters {} and {} are on different devices; want an optimizer for each", rule,
+        known.name, added.name);
+}
+
+}  // namespace
+
+ParameterGroups::ParameterGroups(Parameters parameters) : groups_{{std::move(parameters), {}}} {}
+ParameterGroups::ParameterGroups(const std::vector<Tensor>& tensors)
+    : groups_{{numbered(tensors), {}}} {}
+
+Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, Options defaults)
+    : body_(std::make_shared<Body>()) {
+  check_options(*rule, defaults);
+  body_->rule = std::move(rule);
+  body_->defaults = std::move(defaults);
+  check(!groups.list().empty(), "{}: no parameters; got an empty list", name());
+  for (const auto& group : groups.list()) body_->add(group);
+}
+
+void Optimizer::Body::add(const ParameterGroup& added) {
+  check(!added.parameters.empty(), "{}: no parameters; got an empty list as group {}", rule->name(),
+        groups.size());
+  Group group;
+  group.options = merged(*rule, defaults, added.options);
+  for (const auto& parameter : added.parameters) {
+    check_parameter(rule->name(), parameter);
+    for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
+    for (const auto& known : group.parameters) check_distinct(rule->name(), known, parameter);
+    group.parameters.push_back({parameter.name, parameter.tensor, {}, {}, 0});
+  }
+  groups.push_back(std::move(group));
+}
+
+OptimizedParameter& Optimizer::Body::find(const char* what, const std::string& name) {
+  OptimizedParameter* found = nullptr;
+  std::vector<std::string> names;
+  for_each([&](auto& parameter) {
+    if (parameter.name == name) found = &parameter;
+    names.push_back(parameter.name);
+  });
+  check(found, "{}: {} has no such parameter; got {}{}", what, rule->name(), name,
+        found ? "" : legal_names(name, names));
+  return *found;
+}
+
+std::vector<Tensor> Optimizer::Body::gradients() const {
+  std::vector<Tensor> gradients;
+  for (const auto& group : groups)
+    for (const auto& parameter : group.parameters)
+      if (parameter.tensor.grad().defined()) gradients.push_back(dense_grad(parameter.tensor));
+  return gradients;
+}
+
+void Optimizer::Body::apply_clip() {
+  if (clip_factor.defined()) scale_gradients(gradients(), clip_factor);
+  clip_factor = Tensor();
+}
+
+void Optimizer::step(const kernels::StepControl& control) { body_->step(control); }
+
+void Optimizer::zero_grad() {
+  body_->clip_factor = Tensor();
+  body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
+}
+
+double Optimizer::clip_grad_by_norm(double max_norm, double power) {
+  body_->apply_clip();
+  const Tensor norm = gradient_norm(body_->gradients(), power);
+  body_->clip_factor = clip_factor(norm, max_norm);
+  return norm.item();
+}
+
+void Optimizer::clip_grad_by_value(double limit) {
+  body_->apply_clip();
+  clip_grad_value_(parameters(), limit);
+}
+
+const char* Optimizer::name() const { return body_->rule->name(); }
+Device Optimizer::device() const { return body_->groups[0].parameters[0].tensor.device(); }
+
+Parameters Optimizer::parameters() const {
+  Parameters all;
+  body_->for_each([&](const auto& p) { all.push_back({p.name, p.tensor}); });
+  return all;
+}
+
+Parameters Optimizer::parameters_with_grad() const {
+  Parameters all;
+  body_->for_each([&](const auto& p) {
+    if (p.tensor.grad().defined()) all.push_back({p.name, p.tensor});
+  });
+  return all;
+}
+
+void Optimizer::add_group(const ParameterGroup& group) { body_->add(group); }
+
+int Optimizer::group_count() const { return static_cast<int>(body_->groups.size()); }
+
+const Options& Optimizer::options(int group) const {
+  check(group >= 0 && group < group_count(), "{}: no such parameter group; got {}, want 0 to {}",
+        name(), group, group_count() - 1);
+  return body_->groups[group].options;
+}
+
+void Optimizer::set_option(int group, const std::string& option, double value) {
+  Options changed = merged(*body_->rule, options(group), {{option, value}});
+  body_->groups[group].options = std::move(changed);
+}
+
+void Optimizer::set_lr(double lr) {
+  for (int group = 0; group < group_count(); ++group) set_option(group, "lr", lr);
+}
+
+void Optimizer::set_master(const std::string& name, Tensor master) {
+  OptimizedParameter& parameter = body_->find("set_master", name);
+  const Tensor& tensor = parameter.tensor;
+  check(is_16_bit(tensor.dtype()), "set_master: parameter {} needs none; got {}, want f16 or bf16",
+        name, name_of(tensor.dtype()));
+  check(master.defined() && master.dtype() == DType::f32 && master.shape() == tensor.shape() &&
+            master.device() == tensor.device() && master.is_contiguous(),
+        "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
+        name, master.defined() ? name_of(master.dtype()) : "undefined",
+        master.defined() ? master.shape().to_string() : "", tensor.shape().to_string());
+  parameter.master = std::move(master);
+}
+
+Tensor Optimizer::master(const std::string& name) const { return body_->find("master", name).master; }
+
+}  // namespace booster

@@ -1,0 +1,47 @@
+// What lies behind an Optimizer's handle; for the files of this room only.
+#pragma once
+
+#include "core/optim/optimizer.h"
+
+#include <array>
+
+namespace booster {
+
+// A parameter with what the optimizer keeps for it.
+struct OptimizedParameter {
+  std::string name;
+  Tensor tensor;
+  Tensor master;                // f32, where the parameter is 16-bit and has one
+  std::array<Tensor, 2> state;  // undefined until the first step
+  int64_t step = 0;
+
+  const Tensor& value() const { return master.defined() ? master : tensor; }
+  DType state_dtype() const { return value().dtype() == DType::f64 ? DType::f64 : DType::f32; }
+};
+
+struct Optimizer::Body {
+  struct Group {
+    std::vector<OptimizedParameter> parameters;
+    Options options;
+    int64_t step = 0;
+  };
+  std::unique_ptr<UpdateRule> rule;
+  Options defaults;
+  std::vector<Group> groups;
+  Tensor clip_factor;  // of the next step; undefined: none
+
+  void add(const ParameterGroup& group);
+  OptimizedParameter& find(const char* what, const std::string& name);
+  std::vector<Tensor> gradients() const;
+  // Multiplies the pending clip factor into the gradients.
+  void apply_clip();
+  void step(kernels::StepControl control);
+
+  template <class F>
+  void for_each(F&& f) {
+    for (auto& group : groups)
+      for (auto& parameter : group.parameters) f(parameter);
+  }
+};
+
+}  // namespace booster

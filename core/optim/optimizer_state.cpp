@@ -1,0 +1,125 @@
+// Saving and loading an optimizer by the names of its parameters.
+#include "core/optim/optimizer_body.h"
+#include "kernels/error.h"
+
+#include <set>
+
+namespace booster {
+namespace {
+
+constexpr const char* master_name = "master";
+
+void check_tensor(const std::string& name, const Tensor& got, const OptimizedParameter& want) {
+  check(got.defined() && got.shape() == want.tensor.shape() && got.dtype() == want.state_dtype(),
+        "load_state_dict: {} does not fit; got {} {}, want {} {}", name,
+        got.defined() ? name_of(got.dtype()) : "undefined",
+        got.defined() ? got.shape().to_string() : "", name_of(want.state_dtype()),
+        want.tensor.shape().to_string());
+}
+
+// Takes values out of a saved state, checks them, and at the end knows what was not asked for.
+class Reader {
+ public:
+  explicit Reader(const OptimizerState& state) : state_(state) {}
+
+  // Undefined if absent.
+  Tensor tensor(const OptimizedParameter& parameter, const std::string& kind) {
+    const auto found = state_.tensors.find(parameter.name + "." + kind);
+    if (found == state_.tensors.end()) return {};
+    used_.insert(found->first);
+    check_tensor(found->first, found->second, parameter);
+    return found->second;
+  }
+  int64_t step(const OptimizedParameter& parameter) const {
+    const auto found = state_.steps.find(parameter.name);
+    check(found != state_.steps.end(), "load_state_dict: nothing is saved for parameter {}",
+          parameter.name);
+    check(found->second >= 0, "load_state_dict: step count of {} is out of range; got {}, want >= 0",
+          parameter.name, found->second);
+    return found->second;
+  }
+  void check_all_used(size_t parameters) const {
+    for (const auto& [name, tensor] : state_.tensors)
+      check(used_.count(name), "load_state_dict: {} belongs to no parameter of the optimizer", name);
+    check(state_.steps.size() == parameters,
+          "load_state_dict: saved for other parameters; got {}, want {}", state_.steps.size(),
+          parameters);
+  }
+
+ private:
+  const OptimizerState& state_;
+  std::set<std::string> used_;
+};
+
+// The parameter as it will be, with fresh copies of its state.
+OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
+                          const std::vector<std::string>& kinds) {
+  OptimizedParameter next = {now.name, now.tensor, {}, {}, reader.step(now)};
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const Tensor saved = reader.tensor(now, kinds[i]);
+    check(saved.defined() == (next.step > 0),
+          "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
+          next.step, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
+    if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
+  }
+  next.master = reader.tensor(now, master_name);
+  check(next.master.defined() == now.master.defined(),
+        "load_state_dict: master weight of parameter {}; got {}, want {} (saved under another "
+        "precision)",
+        now.name, next.master.defined() ? "one" : "none", now.master.defined() ? "one" : "none");
+  return next;
+}
+
+// Loaded numbers go where the master lies now, for others may hold it, and into the working copy.
+void keep_master(const Tensor& master, OptimizedParameter& loaded) {
+  if (!master.defined()) return;
+  master.detach().copy_(loaded.master);
+  loaded.tensor.detach().copy_(loaded.master);
+  loaded.master = master;
+}
+
+}  // namespace
+
+OptimizerState Optimizer::state_dict() const {
+  OptimizerState state;
+  state.rule = name();
+  for (const auto& group : body_->groups) {
+    state.groups.push_back({group.options, body_->rule->counts_by_group() ? group.step : 0});
+    const auto kinds = body_->rule->state_names(group.options);
+    for (const auto& p : group.parameters) {
+      state.steps[p.name] = p.step;
+      for (size_t i = 0; i < kinds.size(); ++i)
+        if (p.state[i].defined()) state.tensors[p.name + "." + kinds[i]] = p.state[i];
+      if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
+    }
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const OptimizerState& state) {
+  check(state.rule == name(), "load_state_dict: saved by another optimizer; got {}, want {}",
+        state.rule, name());
+  check(state.groups.size() == body_->groups.size(),
+        "load_state_dict: number of parameter groups differs; got {}, want {}", state.groups.size(),
+        body_->groups.size());
+  Reader reader(state);
+  std::vector<Body::Group> next;
+  size_t parameters = 0;
+  for (size_t i = 0; i < state.groups.size(); ++i) {
+    const auto& [options, step] = state.groups[i];
+    check_options(*body_->rule, options);
+    next.push_back({{}, options, step});
+    for (const auto& now : body_->groups[i].parameters)
+      next.back().parameters.push_back(loaded(now, reader, body_->rule->state_names(options)));
+    parameters += next.back().parameters.size();
+  }
+  reader.check_all_used(parameters);
+  // Nothing can fail from here on.
+  for (size_t i = 0; i < next.size(); ++i)
+    for (size_t j = 0; j < next[i].parameters.size(); ++j)
+      keep_master(body_->groups[i].parameters[j].master, next[i].parameters[j]);
+  body_->groups = std::move(next);
+  body_->clip_factor = Tensor();
+}
+
+}  // namespace booster

@@ -1,0 +1,107 @@
+// One optimizer step: what is needed is gathered first, and only then is anything changed.
+#include "core/autograd/op_policy.h"
+#include "core/optim/clip.h"
+#include "core/optim/optimizer_body.h"
+#include "kernels/memory.h"
+
+namespace booster {
+namespace {
+
+// A parameter that takes part in this step, and the tensors that must outlive the kernel.
+struct Participant {
+  OptimizedParameter* parameter;
+  Tensor grad;
+  std::array<Tensor, 2> state;
+  Tensor copy;  // the 16-bit numbers rewritten from the new value
+};
+
+// Waits for the device; free on the CPU.
+bool is_set(const float* flag, Device device) {
+  if (!flag) return false;
+  float value = 0;
+  kernels::device_copy(&value, Device{}, flag, device, sizeof value);
+  return value != 0;
+}
+
+// Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
+// copy that autocast keeps of a leaf.
+Tensor working_copy(const OptimizedParameter& parameter) {
+  if (parameter.master.defined()) return parameter.tensor;
+  if (parameter.tensor.dtype() != DType::f32) return {};
+  const Tensor copy = cast_copy(parameter.tensor, DType::bf16);
+  return copy.defined() ? copy : cast_copy(parameter.tensor, DType::f16);
+}
+
+Participant participant(OptimizedParameter& parameter, size_t states) {
+  Participant p = {&parameter, dense_grad(parameter.tensor), parameter.state,
+                   working_copy(parameter)};
+  for (size_t i = 0; i < states; ++i)
+    if (!p.state[i].defined())
+      p.state[i] = zeros(parameter.tensor.shape(),
+                         {parameter.state_dtype(), parameter.tensor.device()});
+  return p;
+}
+
+std::vector<Participant> participants(Optimizer::Body::Group& group, const UpdateRule& rule) {
+  std::vector<Participant> result;
+  const size_t states = rule.state_names(group.options).size();
+  for (auto& parameter : group.parameters)
+    if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states));
+  return result;
+}
+
+kernels::OptimizerSlot slot_of(const Participant& p, int64_t step) {
+  const Tensor& value = p.parameter->value();
+  kernels::OptimizerSlot slot = {};
+  slot.value = value.data();
+  slot.value_dtype = value.dtype();
+  slot.grad = p.grad.data();
+  slot.grad_dtype = p.grad.dtype();
+  slot.state1 = p.state[0].defined() ? p.state[0].data() : nullptr;
+  slot.state2 = p.state[1].defined() ? p.state[1].data() : nullptr;
+  slot.copy = p.copy.defined() ? p.copy.data() : nullptr;
+  slot.copy_dtype = p.copy.defined() ? p.copy.dtype() : DType::f32;
+  slot.size = value.numel();
+  slot.step = step;
+  slot.first = !p.parameter->state[0].defined();
+  return slot;
+}
+
+// Takes over the state and tells autograd which numbers are new.
+void commit(Participant& p) {
+  OptimizedParameter& parameter = *p.parameter;
+  parameter.state = std::move(p.state);
+  ++parameter.step;
+  parameter.tensor.bump_version();
+  if (parameter.master.defined()) parameter.master.bump_version();
+  else if (p.copy.defined()) mark_cast_copy_current(parameter.tensor, p.copy.dtype());
+}
+
+}  // namespace
+
+void Optimizer::Body::step(kernels::StepControl control) {
+  const Device device = groups[0].parameters[0].tensor.device();
+  if (control.clip_factor) apply_clip();
+  const Tensor clip = std::exchange(clip_factor, Tensor());
+  if (is_set(control.found_inf, device)) return;
+  if (clip.defined()) control.clip_factor = static_cast<const float*>(clip.data());
+
+  std::vector<std::vector<Participant>> gathered;
+  for (auto& group : groups) gathered.push_back(participants(group, *rule));
+  Tensor norm;
+  if (rule->max_grad_norm(defaults) > 0) norm = gradient_norm(gradients(), 2);
+
+  std::vector<kernels::OptimizerSlot> slots;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Group& group = groups[i];
+    ++group.step;
+    slots.clear();
+    for (const auto& p : gathered[i])
+      slots.push_back(slot_of(p, rule->counts_by_group() ? group.step : p.parameter->step + 1));
+    rule->step(device, {slots.data(), static_cast<int64_t>(slots.size())}, group.options, control,
+               norm.defined() ? static_cast<const double*>(norm.data()) : nullptr);
+    for (auto& p : gathered[i]) commit(p);
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,52 @@
+// What differs from one optimizer to the next: which options it has, which state it keeps beside a
+// parameter, and the kernel that applies its formula. Stateless; Optimizer (optimizer.h) owns the
+// parameters, their state and the order of a step.
+#pragma once
+
+#include "kernels/catalogue.h"
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+// Options of a parameter group by name ("lr", "beta1", ...); flags are 0 or 1.
+using Options = std::map<std::string, double>;
+
+// An option's name and legal range, both ends included unless `below_high`.
+struct OptionRange {
+  const char* name;
+  double low = 0;
+  double high = std::numeric_limits<double>::max();
+  bool below_high = false;
+};
+
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  // "sgd", "adamw": begins every message and marks saved state.
+  virtual const char* name() const = 0;
+  virtual std::vector<OptionRange> options() const = 0;
+  // Rules between options; errors name both.
+  virtual void check_together(const Options&) const {}
+  // Names of the state tensors that a parameter needs under these options; at most two.
+  virtual std::vector<std::string> state_names(const Options& options) const = 0;
+  // True if all parameters of a group share the group's count of steps.
+  virtual bool counts_by_group() const { return false; }
+  // The global gradient norm that the rule clips to by itself; 0: it does not.
+  virtual double max_grad_norm(const Options&) const { return 0; }
+  // Runs the kernel. `grad_norm` is the global norm of the gradients (one f64 on the device), given
+  // where max_grad_norm is not 0.
+  virtual void step(Device device, kernels::OptimizerSlots slots, const Options& options,
+                    const kernels::StepControl& control, const double* grad_norm) const = 0;
+};
+
+// Checks every option's name and range and what must hold between them.
+void check_options(const UpdateRule& rule, const Options& options);
+
+// `defaults` with the values of `changes`; an error lists the legal names if one is unknown.
+Options merged(const UpdateRule& rule, Options defaults, const Options& changes);
+
+}  // namespace booster

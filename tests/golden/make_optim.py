@@ -1,0 +1,224 @@
+"""Golden numbers of tests/optim from PyTorch and timm. Writes tests/golden/optim/*.json.
+
+    python tests/golden/make_optim.py
+
+Versions that made the committed files: PyTorch 2.15.0, timm 1.0.31 (CPU).
+"""
+import json
+import math
+import pathlib
+
+import timm.optim
+import torch
+
+OUT = pathlib.Path(__file__).parent / "optim"
+STEPS = 6
+SHAPES = {"body.weight": (3, 4), "body.bias": (4,), "head.weight": (2, 3), "zero": (3,)}
+# Parameters without a gradient in some steps.
+ABSENT = {("body.bias", 0), ("head.weight", 2), ("head.weight", 3)}
+
+
+def starting_point():
+    generator = torch.Generator().manual_seed(7)
+    values = {n: torch.randn(s, generator=generator) for n, s in SHAPES.items()}
+    values["zero"].zero_()
+    grads = [{n: torch.randn(s, generator=generator) * 3 ** (step % 3)
+              for n, s in SHAPES.items() if (n, step) not in ABSENT} for step in range(STEPS)]
+    return values, grads
+
+
+VALUES, GRADS = starting_point()
+
+
+def numbers(tensors):
+    return {name: tensor.flatten().tolist() for name, tensor in tensors.items()}
+
+
+def train(make, dtype, head_options):
+    parameters = {n: v.to(dtype).clone().requires_grad_() for n, v in VALUES.items()}
+    head = [parameters["head.weight"]]
+    body = [p for n, p in parameters.items() if n != "head.weight"]
+    groups = [{"params": body}, {"params": head, **head_options}]
+    optimizer = make(groups if head_options else list(parameters.values()))
+    for grads in GRADS:
+        for name, p in parameters.items():
+            p.grad = grads[name].to(dtype).clone() if name in grads else None
+        optimizer.step()
+    return numbers({n: p.detach() for n, p in parameters.items()})
+
+
+def case(name, rule, options, make, head_options=None, head_torch=None):
+    return {"case": name, "rule": rule, "options": options, "head_options": head_options or {},
+            "f64": train(make, torch.float64, head_torch or head_options or {}),
+            "f32": train(make, torch.float32, head_torch or head_options or {})}
+
+
+def sgd(name, head=None, **options):
+    return case(name, "sgd", options,
+                lambda p: torch.optim.SGD(p, foreach=False, fused=False, **options), head)
+
+
+def adam(rule, name, head=None, **options):
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[rule]
+    torch_options = dict(options)
+    ours = dict(options)
+    if "betas" in ours:
+        ours["beta1"], ours["beta2"] = ours.pop("betas")
+    return case(name, rule, ours,
+                lambda p: kind(p, foreach=False, fused=False, **torch_options), head)
+
+
+def lamb(name, head=None, **options):
+    ours = {k: float(v if v is not None else 0) for k, v in options.items()}
+    return case(name, "lamb", ours, lambda p: timm.optim.Lamb(p, foreach=False, **options), head)
+
+
+def optimizers():
+    cases = [
+        sgd("sgd", lr=0.1),
+        sgd("sgd, decay", lr=0.1, weight_decay=0.3),
+        sgd("sgd, momentum", lr=0.1, momentum=0.9),
+        sgd("sgd, momentum, dampening, decay", lr=0.1, momentum=0.8, dampening=0.25,
+            weight_decay=0.1),
+        sgd("sgd, nesterov, decay", lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1),
+        sgd("sgd, maximize, momentum, decay", lr=0.1, momentum=0.9, weight_decay=0.2,
+            maximize=True),
+        sgd("sgd, groups", lr=0.1, momentum=0.9, weight_decay=0.1,
+            head={"lr": 0.02, "weight_decay": 0.0}),
+        adam("adam", "adam", lr=0.01),
+        adam("adam", "adam, decay", lr=0.01, weight_decay=0.5),
+        adam("adam", "adam, betas, eps, maximize", lr=0.1, betas=(0.5, 0.7), eps=0.1,
+             maximize=True, weight_decay=0.1),
+        adam("adamw", "adamw", lr=0.01),
+        adam("adamw", "adamw, decay, betas", lr=0.1, weight_decay=0.5, betas=(0.95, 0.98)),
+        adam("adamw", "adamw, maximize, groups", lr=0.1, maximize=True,
+             head={"lr": 0.3, "weight_decay": 0.2}),
+        lamb("lamb", lr=0.1),
+        lamb("lamb, no clipping", lr=0.1, max_grad_norm=None),
+        lamb("lamb, rare clipping", lr=0.1, max_grad_norm=10.0),
+        lamb("lamb, no decay", lr=0.1, weight_decay=0.0),
+        lamb("lamb, always_adapt", lr=0.1, weight_decay=0.0, always_adapt=True),
+        lamb("lamb, trust_clip", lr=0.1, weight_decay=0.1, trust_clip=True),
+        lamb("lamb, no averaging", lr=0.01, grad_averaging=False),
+        lamb("lamb, no bias correction", lr=0.1, bias_correction=False),
+        lamb("lamb, decoupled", lr=0.1, weight_decay=0.2, decoupled_decay=True),
+        lamb("lamb, groups", lr=0.1, head={"lr": 0.01, "weight_decay": 0.0}),
+    ]
+    return {"steps": STEPS, "shapes": SHAPES, "values": numbers(VALUES),
+            "grads": [numbers(g) for g in GRADS], "cases": cases}
+
+
+def lr_sequence(make, steps, base=0.1, kind="sgd"):
+    p = torch.zeros(1, requires_grad=True)
+    optimizer = (torch.optim.SGD([p], lr=base, momentum=0.9) if kind == "sgd"
+                 else torch.optim.AdamW([p], lr=base))
+    scheduler = make(optimizer)
+    rates, momenta = [], []
+    for t in range(steps):
+        if t > 0:
+            optimizer.step()
+            scheduler.step()
+        group = optimizer.param_groups[0]
+        rates.append(group["lr"])
+        momenta.append(group["momentum"] if kind == "sgd" else group["betas"][0])
+    return rates, momenta
+
+
+def torch_schedule(name, kind, options, make, steps, base=0.1, optimizer="sgd"):
+    rates, momenta = lr_sequence(make, steps, base, optimizer)
+    return {"case": name, "schedule": kind, "options": options, "base": base, "lrs": rates,
+            "momenta": momenta, "optimizer": optimizer}
+
+
+def formula(name, kind, options, f, steps, base=0.1):
+    return {"case": name, "schedule": kind, "options": options, "base": base,
+            "lrs": [f(t) * base for t in range(steps)]}
+
+
+def linear_warmup(warmup, total, steps):
+    def f(t):  # colossalai.nn.lr_scheduler.LinearWarmupLR
+        if t < warmup:
+            return (t + 1) / (warmup + 1)
+        return 0 if t >= total else (total - t) / (total - warmup)
+    return formula(f"linear_warmup {warmup} of {total}", "linear_warmup",
+                   {"warmup_steps": warmup, "total_steps": total}, f, steps)
+
+
+def cosine_warmup(warmup, total, steps):
+    def f(t):  # colossalai.nn.lr_scheduler.CosineAnnealingWarmupLR, eta_min 0
+        if t < warmup:
+            return (t + 1) / warmup
+        if t >= total:
+            return 0
+        return (1 + math.cos(math.pi * (t - warmup) / (total - warmup))) / 2
+    return formula(f"cosine_warmup {warmup} of {total}", "cosine_warmup",
+                   {"warmup_steps": warmup, "total_steps": total}, f, steps)
+
+
+def schedules():
+    s = torch.optim.lr_scheduler
+    cases = [linear_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (9, 5, 12), (1, 1, 3)]]
+    cases += [cosine_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (9, 5, 12)]]
+    for T_max, eta_min, steps in [(10, 0.0, 45), (7, 0.01, 30), (1, 0.0, 6), (2, 0.02, 9)]:
+        cases.append(torch_schedule(
+            f"cosine T_max {T_max}", "cosine", {"T_max": T_max, "eta_min": eta_min},
+            lambda o: s.CosineAnnealingLR(o, T_max, eta_min), steps))
+    for total, power in [(5, 1.0), (10, 2.0), (1, 1.0), (7, 0.5)]:
+        cases.append(torch_schedule(
+            f"polynomial {total} {power}", "polynomial", {"total_steps": total, "power": power},
+            lambda o: s.PolynomialLR(o, total, power), total + 4))
+    for size, gamma in [(3, 0.1), (1, 0.5), (100, 0.1)]:
+        cases.append(torch_schedule(
+            f"step {size}", "step", {"step_size": size, "gamma": gamma},
+            lambda o: s.StepLR(o, size, gamma), 12))
+    for milestones in [[2, 5], [0, 3], [3, 3, 6], [5, 2], [], [50]]:
+        cases.append(torch_schedule(
+            f"multi_step {milestones}", "multi_step", {"milestones": milestones, "gamma": 0.5},
+            lambda o: s.MultiStepLR(o, milestones, 0.5), 10))
+    for gamma in [0.9, 1.0]:
+        cases.append(torch_schedule(f"exponential {gamma}", "exponential", {"gamma": gamma},
+                                    lambda o: s.ExponentialLR(o, gamma), 20))
+    for factor, total in [(0.25, 4), (0.5, 1)]:
+        cases.append(torch_schedule(
+            f"constant {factor} for {total}", "constant", {"factor": factor, "total_steps": total},
+            lambda o: s.ConstantLR(o, factor, total), 8))
+    cases.append(torch_schedule("lambda 0.95^t", "lambda", {},
+                                lambda o: s.LambdaLR(o, lambda t: 0.95 ** t), 10))
+    for total, more in [(10, {}), (3, {}), (1, {}), (2, {}), (7, {"pct_start": 0.5}),
+                        (12, {"three_phase": True}), (10, {"anneal_strategy": "linear"}),
+                        (9, {"pct_start": 0.0}), (9, {"pct_start": 1.0}),
+                        (8, {"div_factor": 10.0, "final_div_factor": 100.0}),
+                        (8, {"base_momentum": 0.5, "max_momentum": 0.7})]:
+        for optimizer in ["sgd", "adamw"]:
+            options = {"max_lr": 0.3, "total_steps": total, **more}
+            cases.append(torch_schedule(f"one_cycle {total} {more} {optimizer}", "one_cycle",
+                                        options, lambda o: s.OneCycleLR(o, **options), total,
+                                        optimizer=optimizer))
+    return {"cases": cases}
+
+
+def clipping():
+    cases = []
+    for scale in [1.0, 1e-3, 1e4]:
+        for power in [2.0, 1.0, math.inf, 3.0, 0.5]:
+            for max_norm in [1.0, 0.0, 5.0]:
+                grads = {n: g * scale for n, g in GRADS[1].items()}
+                parameters = []
+                for g in grads.values():
+                    parameters.append(torch.zeros_like(g, dtype=torch.float64).requires_grad_())
+                    parameters[-1].grad = g.double()
+                norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm, power)
+                cases.append({"scale": scale, "power": "inf" if power == math.inf else power,
+                              "max_norm": max_norm, "norm": norm.item(),
+                              "grads": numbers(dict(zip(grads, [p.grad for p in parameters])))})
+    return {"grads": numbers(GRADS[1]), "shapes": SHAPES, "cases": cases}
+
+
+def write(name, value):
+    OUT.mkdir(exist_ok=True)
+    (OUT / f"{name}.json").write_text(json.dumps(value) + "\n")
+
+
+write("optimizers", optimizers())
+write("schedules", schedules())
+write("clipping", clipping())

@@ -1,0 +1,354 @@
+// Kernels over many tensors, on every CPU variant, against plain loops in double precision.
+#include "tests/kernels/everywhere.h"
+
+#include <limits>
+
+using namespace booster;
+using namespace booster::kernels;
+using namespace booster::kernels::test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Tensors of awkward sizes around the kernels' chunks (16384) and runs (1024), one of them empty.
+const std::vector<int64_t> sizes = {1, 0, 1023, 1025, 7, 16384, 16385, 40000};
+
+std::vector<Plain> random_tensors(DType dtype, uint32_t seed) {
+  std::vector<Plain> tensors;
+  for (int64_t size : sizes) tensors.push_back(random(dtype, {size}, seed++));
+  return tensors;
+}
+std::vector<Plain> zero_tensors(DType dtype) {
+  std::vector<Plain> tensors;
+  for (int64_t size : sizes) tensors.push_back(test::zeros(dtype, {size}));
+  return tensors;
+}
+
+std::vector<TensorSpan> spans_of(const std::vector<Plain>& tensors) {
+  std::vector<TensorSpan> spans;
+  for (const Plain& t : tensors) spans.push_back({t.bytes->data(), t.shape[0], t.dtype});
+  return spans;
+}
+MultiTensor multi(const std::vector<TensorSpan>& spans) {
+  return {spans.data(), static_cast<int64_t>(spans.size())};
+}
+Numbers joined(const std::vector<Plain>& tensors) {
+  Numbers all;
+  for (const Plain& t : tensors)
+    for (double x : numbers(t)) all.push_back(x);
+  return all;
+}
+
+// body(table) on every variant with 1 and 2 threads.
+template <class Body>
+void everywhere(Body&& body) {
+  const std::string chosen = cpu_variant();
+  const int threads = thread_count();
+  for (const std::string& variant : cpu_variants()) {
+    CAPTURE(variant);
+    force_cpu_variant(variant);
+    for (int count : {1, 2}) {
+      set_thread_count(count);
+      body(on({}));
+    }
+  }
+  set_thread_count(threads);
+  force_cpu_variant(chosen);
+}
+
+void check_close(const Numbers& got, const Numbers& want, double relative, double absolute = 0) {
+  REQUIRE(got.size() == want.size());
+  int wrong = 0;
+  for (size_t i = 0; i < got.size() && wrong < 3; ++i) {
+    if (close(got[i], want[i], std::abs(want[i]) * relative + absolute)) continue;
+    FAIL_CHECK("element " << i << ": got " << got[i] << ", want " << want[i]);
+    ++wrong;
+  }
+}
+
+double rounding(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-50;
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    default: return 0x1p-20;
+  }
+}
+
+// What a step reads and writes; slots point into it.
+struct Work {
+  Work(DType value_dtype, DType grad_dtype, DType copy_dtype)
+      : values(random_tensors(value_dtype, 1)), grads(random_tensors(grad_dtype, 50)),
+        state1(zero_tensors(wide(value_dtype))), state2(zero_tensors(wide(value_dtype))),
+        copies(zero_tensors(copy_dtype)) {}
+  std::vector<OptimizerSlot> slots(int64_t step, bool with_copy) {
+    std::vector<OptimizerSlot> slots;
+    for (size_t i = 0; i < values.size(); ++i)
+      slots.push_back({values[i].bytes->data(), values[i].dtype, grads[i].bytes->data(),
+                       grads[i].dtype, state1[i].bytes->data(), state2[i].bytes->data(),
+                       with_copy ? copies[i].bytes->data() : nullptr, copies[i].dtype,
+                       values[i].shape[0], step, step == 1});
+    return slots;
+  }
+  Numbers everything() const {
+    Numbers all = joined(values);
+    for (const auto* tensors : {&state1, &state2, &copies})
+      for (double x : joined(*tensors)) all.push_back(x);
+    return all;
+  }
+  std::vector<Plain> values, grads, state1, state2, copies;
+};
+
+struct DTypes {
+  DType value, grad, copy;
+};
+const DTypes dtype_cases[] = {{DType::f32, DType::f32, DType::bf16},
+                              {DType::f32, DType::bf16, DType::bf16},
+                              {DType::f32, DType::f16, DType::f16},
+                              {DType::f64, DType::f64, DType::bf16},
+                              {DType::bf16, DType::bf16, DType::bf16},
+                              {DType::f16, DType::f16, DType::f16}};
+
+const float inverse_scale = 0.5f, clip = 0.3f;
+const StepControl control = {nullptr, &inverse_scale, &clip};
+
+// Runs `steps` kernel steps and the same by `reference(value, grad, m, v, step)` in double, which
+// starts every step from the kernel's own rounded value, so that errors do not add up.
+template <class Kernel, class Reference>
+void check_steps(Kernel&& kernel, Reference&& reference) {
+  for (const DTypes& dtypes : dtype_cases) {
+    CAPTURE(name_of(dtypes.value));
+    CAPTURE(name_of(dtypes.grad));
+    everywhere([&](const Table& table) {
+      Work work(dtypes.value, dtypes.grad, dtypes.copy);
+      const Numbers grads = joined(work.grads);
+      Numbers m(grads.size()), v(grads.size());
+      for (int step = 1; step <= 3; ++step) {
+        Numbers want = joined(work.values);
+        for (size_t i = 0; i < want.size(); ++i)
+          want[i] = reference(want[i], grads[i] * double(inverse_scale) * double(clip), m[i], v[i], step);
+        auto slots = work.slots(step, true);
+        kernel(table, OptimizerSlots{slots.data(), static_cast<int64_t>(slots.size())});
+        check_close(joined(work.values), want, rounding(dtypes.value), 0x1p-20);
+        check_close(joined(work.copies), joined(work.values), rounding(dtypes.copy), 0x1p-24);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD's kernel follows the formula in every dtype and rewrites the 16-bit copy") {
+  const SgdStep step = {0.1, 0.9, 0.25, 0.3, true, true};
+  check_steps([&](const Table& t, OptimizerSlots s) { t.sgd_step(s, step, control); },
+              [&](double p, double g, double& m, double&, int t) {
+                const double d = -g + 0.3 * p;
+                m = t == 1 ? d : 0.9 * m + 0.75 * d;
+                return p - 0.1 * (d + 0.9 * m);
+              });
+}
+
+TEST_CASE("SGD without momentum touches no state") {
+  const SgdStep step = {0.1, 0, 0, 0.3, false, false};
+  Work work(DType::f32, DType::f32, DType::bf16);
+  auto slots = work.slots(1, false);
+  for (auto& slot : slots) slot.state1 = slot.state2 = nullptr;
+  Numbers want = joined(work.values);
+  const Numbers grads = joined(work.grads);
+  for (size_t i = 0; i < want.size(); ++i) want[i] -= 0.1 * (grads[i] + 0.3 * want[i]);
+  on({}).sgd_step({slots.data(), static_cast<int64_t>(slots.size())}, step, {});
+  check_close(joined(work.values), want, 0x1p-20, 0x1p-22);
+}
+
+TEST_CASE("AdamW's kernel follows the formula in every dtype and rewrites the 16-bit copy") {
+  const AdamStep step = {0.1, 0.8, 0.9, 1e-3, 0.2, true, false};
+  check_steps([&](const Table& t, OptimizerSlots s) { t.adam_step(s, step, control); },
+              [&](double p, double g, double& m, double& v, int t) {
+                m = 0.8 * m + (1 - 0.8) * g;
+                v = 0.9 * v + (1 - 0.9) * g * g;
+                const double denominator = std::sqrt(v) / std::sqrt(1 - std::pow(0.9, t)) + 1e-3;
+                return p * (1 - 0.1 * 0.2) - 0.1 / (1 - std::pow(0.8, t)) * m / denominator;
+              });
+}
+
+TEST_CASE("LAMB's kernel adapts the rate of each tensor to its norms") {
+  const Work start(DType::f32, DType::f32, DType::bf16);
+  LambStep step = {0.1, 0.9, 0.99, 1e-6, 0.1, true, false, false, true, false, nullptr, 0};
+  everywhere([&](const Table& table) {
+    Work work = start;
+    auto slots = work.slots(1, false);
+    table.lamb_step({slots.data(), static_cast<int64_t>(slots.size())}, step, {});
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Numbers p = numbers(start.values[i]), g = numbers(start.grads[i]);
+      Numbers update = p;
+      double p_norm = 0, update_norm = 0;
+      for (size_t j = 0; j < p.size(); ++j) {
+        update[j] = g[j] / (std::abs(g[j]) + 1e-6) + 0.1 * p[j];
+        p_norm += p[j] * p[j];
+        update_norm += update[j] * update[j];
+      }
+      Numbers want = p;
+      for (size_t j = 0; j < p.size(); ++j)
+        want[j] -= 0.1 * std::sqrt(p_norm / update_norm) * update[j];
+      check_close(numbers(work.values[i]), want, 0x1p-18, 0x1p-18);
+    }
+  });
+}
+
+TEST_CASE("a step with found_inf changes nothing") {
+  const AdamStep adam = {0.1, 0.8, 0.9, 1e-3, 0.2, true, false};
+  const SgdStep sgd = {0.1, 0.9, 0, 0.3, false, false};
+  const LambStep lamb = {0.1, 0.9, 0.99, 1e-6, 0.1, true, false, false, true, false, nullptr, 0};
+  for (float found : {1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    const StepControl skip = {&found, nullptr, nullptr};
+    Work work(DType::f32, DType::f32, DType::bf16);
+    const Numbers before = work.everything();
+    auto slots = work.slots(1, true);
+    const OptimizerSlots all = {slots.data(), static_cast<int64_t>(slots.size())};
+    on({}).sgd_step(all, sgd, skip);
+    on({}).adam_step(all, adam, skip);
+    on({}).lamb_step(all, lamb, skip);
+    CHECK(work.everything() == before);
+  }
+}
+
+TEST_CASE("steps give the same bits with one thread and with two") {
+  const AdamStep adam = {0.1, 0.8, 0.9, 1e-3, 0.2, true, false};
+  const SgdStep sgd = {0.1, 0.9, 0, 0.3, false, false};
+  const LambStep lamb = {0.1, 0.9, 0.99, 1e-6, 0.1, true, false, false, true, false, nullptr, 0};
+  const int threads = thread_count();
+  Numbers bits[2];
+  for (int count : {1, 2}) {
+    set_thread_count(count);
+    Work work(DType::f32, DType::bf16, DType::bf16);
+    auto slots = work.slots(1, true);
+    const OptimizerSlots all = {slots.data(), static_cast<int64_t>(slots.size())};
+    on({}).sgd_step(all, sgd, {});
+    on({}).adam_step(all, adam, {});
+    on({}).lamb_step(all, lamb, {});
+    bits[count - 1] = work.everything();
+  }
+  set_thread_count(threads);
+  CHECK(bits[0] == bits[1]);
+}
+
+TEST_CASE("the norm is that of all tensors together, for p = 1, 2, 3 and infinity") {
+  for (DType dtype : floating_dtypes) {
+    const auto tensors = random_tensors(dtype, 3);
+    const auto spans = spans_of(tensors);
+    const Numbers x = joined(tensors);
+    for (double power : {1.0, 2.0, 3.0, infinity}) {
+      CAPTURE(power);
+      double want = 0;
+      for (double value : x)
+        want = power == infinity ? std::max(want, std::abs(value)) : want + std::pow(std::abs(value), power);
+      if (power != infinity) want = std::pow(want, 1 / power);
+      everywhere([&](const Table& table) {
+        double norm = -1;
+        table.multi_norm(multi(spans), power, &norm);
+        CHECK(norm == doctest::Approx(want).epsilon(1e-12));
+      });
+    }
+  }
+}
+
+TEST_CASE("the norm of f32 numbers near 2e19 and 3e38 is finite, and nan and inf show") {
+  const auto norm_of = [](const Numbers& values, double power) {
+    const std::vector<Plain> tensors = {from_numbers(DType::f32, {3}, values)};
+    const auto spans = spans_of(tensors);
+    double norm = -1;
+    on({}).multi_norm(multi(spans), power, &norm);
+    return norm;
+  };
+  CHECK(norm_of({2e19, 2e19, 2e19}, 2) == doctest::Approx(2e19 * std::sqrt(3)).epsilon(1e-6));
+  CHECK(norm_of({3e38, 3e38, 3e38}, 2) == doctest::Approx(3e38 * std::sqrt(3)).epsilon(1e-6));
+  for (double power : {1.0, 2.0, infinity}) {
+    CHECK(norm_of({1, infinity, 2}, power) == infinity);
+    CHECK(std::isnan(norm_of({1, NAN, 2}, power)));
+  }
+  double norm = -1;
+  on({}).multi_norm({nullptr, 0}, 2, &norm);
+  CHECK(norm == 0);
+}
+
+TEST_CASE("unscale multiplies and flags any inf or nan, before or after") {
+  for (DType dtype : floating_dtypes) {
+    CAPTURE(name_of(dtype));
+    const auto start = random_tensors(dtype, 9);
+    everywhere([&](const Table& table) {
+      auto tensors = start;
+      const auto spans = spans_of(tensors);
+      float found = 0;
+      const float half = 0.5f;
+      table.multi_unscale(multi(spans), &half, &found);
+      CHECK(found == 0);
+      Numbers want = joined(start);
+      for (double& x : want) x *= 0.5;
+      check_close(joined(tensors), want, 0);
+
+      for (double bad : {infinity, -infinity, double(NAN)})
+        for (int64_t at : {int64_t(0), int64_t(16384), int64_t(39999)}) {
+          tensors = start;
+          const auto bad_spans = spans_of(tensors);
+          tensors.back().set({at}, bad);
+          found = 0;
+          table.multi_unscale(multi(bad_spans), &half, &found);
+          CHECK(found == 1.0f);
+          found = 0;
+          table.multi_unscale(multi(bad_spans), nullptr, &found);
+          CHECK(found == 1.0f);
+        }
+    });
+  }
+}
+
+TEST_CASE("unscale flags a product that overflows though its factors are finite") {
+  for (const auto& [dtype, largest] : {std::pair{DType::f32, 3e38}, {DType::f16, 65504.0},
+                                       {DType::bf16, 3e38}, {DType::f64, 1.7e308}}) {
+    CAPTURE(name_of(dtype));
+    const std::vector<Plain> tensors = {from_numbers(dtype, {3}, {1, largest, 2})};
+    const auto spans = spans_of(tensors);
+    float found = 0;
+    const float two = 2;
+    on({}).multi_unscale(multi(spans), &two, &found);
+    CHECK(found == 1.0f);
+  }
+}
+
+TEST_CASE("unscale by 1 leaves every bit, also of signalling nans") {
+  const std::vector<Plain> tensors = {test::zeros(DType::f32, {5})};
+  tensors[0].fill_bytes(0x7F);  // 0x7F7F7F7F
+  const uint32_t signalling = 0x7FA00001;
+  std::memcpy(tensors[0].bytes->data(), &signalling, 4);
+  const auto before = *tensors[0].bytes;
+  const auto spans = spans_of(tensors);
+  const float one = 1;
+  float found = 0;
+  on({}).multi_unscale(multi(spans), &one, &found);
+  CHECK(found == 1.0f);
+  CHECK(*tensors[0].bytes == before);
+}
+
+TEST_CASE("scale and clamp change every element; clamp keeps nan") {
+  for (DType dtype : floating_dtypes) {
+    CAPTURE(name_of(dtype));
+    const auto start = random_tensors(dtype, 5);
+    everywhere([&](const Table& table) {
+      auto tensors = start;
+      const auto spans = spans_of(tensors);
+      const float factor = 0.3f;
+      Numbers scaled = joined(start), clamped = scaled;
+      for (double& x : scaled) x *= double(factor);
+      for (double& x : clamped) x = std::clamp(x, -0.25, 0.25);
+      table.multi_scale(multi(spans), &factor);
+      check_close(joined(tensors), scaled, rounding(dtype), 0x1p-24);
+      auto others = start;
+      others.back().set({3}, NAN);
+      const auto other_spans = spans_of(others);
+      table.multi_clamp(multi(other_spans), 0.25);
+      clamped[clamped.size() - 40000 + 3] = NAN;
+      check_close(joined(others), clamped, 0);
+    });
+  }
+}
