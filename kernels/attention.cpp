@@ -22,10 +22,11 @@ KERNEL_FN void score_tile(typename F::Number* scores, int64_t width, Left<F> lef
                           const typename F::Unit* panel, int64_t steps, typename F::Number factor,
                           const typename F::Number* bias, int64_t bias_stride) {
   using Number = typename F::Number;
-  Vector<Number> sum[score_rows][columns] = {};
+  Vector<Number> sum[score_rows][columns];
+  clear<Number>(sum);
   multiply_add<F>(sum, left, panel, panel_width<F>, steps);
-  for (int r = 0; r < score_rows; ++r)
-    for (int c = 0; c < columns; ++c)
+  UNROLL_TILE for (int r = 0; r < score_rows; ++r)
+    UNROLL_TILE for (int c = 0; c < columns; ++c)
       vector_at(scores + r * width + c * lanes<Number>) =
           sum[r][c] * factor + vector_at(bias + r * bias_stride + c * lanes<Number>);
 }

@@ -62,16 +62,17 @@ struct Backward {
                             Number factor) {
     const int64_t panel = (block.key + column) * sizes.row.steps;
     const int64_t units = row * sizes.row.units;
-    Vector<Number> p[gradient_rows][columns] = {};
-    Vector<Number> slope[gradient_rows][columns] = {};
+    Vector<Number> p[gradient_rows][columns], slope[gradient_rows][columns];
+    clear<Number>(p);
+    clear<Number>(slope);
     multiply_add<F>(p, {query.rows + units, sizes.row.units, 1}, key.panels + panel,
                     panel_width<F>, sizes.row.steps);
     multiply_add<F>(slope, {gradient.rows + units, sizes.row.units, 1}, value.panels + panel,
                     panel_width<F>, sizes.row.steps);
     const int64_t bias_stride = problem.bias_per_query() ? width : 0;
     const bool drops = problem.dropout > 0;
-    for (int c = 0; c < columns; ++c)
-      for (int r = 0; r < gradient_rows; ++r) {
+    UNROLL_TILE for (int c = 0; c < columns; ++c)
+      UNROLL_TILE for (int r = 0; r < gradient_rows; ++r) {
         const int64_t at = column + c * n;
         p[r][c] = exp2_of(p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at) -
                           log_sums[row + r]);
@@ -92,11 +93,11 @@ struct Backward {
   KERNEL_FN void store_tile(const Vector<Number> (&p)[gradient_rows][columns],
                             const Vector<Number> (&slope)[gradient_rows][columns], int64_t row,
                             int64_t column, int64_t width) {
-    for (int c = 0; c < columns; ++c)
-      for (int r = 0; r < gradient_rows; r += F::per_unit) {
+    UNROLL_TILE for (int c = 0; c < columns; ++c)
+      UNROLL_TILE for (int r = 0; r < gradient_rows; r += F::per_unit) {
         const int64_t at = (row + r) / F::per_unit * width + column + c * n;
         Vector<Number> p_unit[F::per_unit], slope_unit[F::per_unit];
-        for (int i = 0; i < F::per_unit; ++i) {
+        UNROLL_TILE for (int i = 0; i < F::per_unit; ++i) {
           p_unit[i] = p[r + i][c];
           slope_unit[i] = slope[r + i][c];
           if (F::per_unit > 1)

@@ -13,6 +13,9 @@
 #include <immintrin.h>
 #endif
 
+// Loops over a tile's registers unroll wholly; else the compiler keeps the tile in memory.
+#define UNROLL_TILE _Pragma("GCC unroll 8")
+
 namespace booster::kernels::BOOSTER_VARIANT::tile {
 
 #if defined(__AVX512F__)
@@ -166,6 +169,12 @@ constexpr int panel_vectors = 3;
 template <class F>
 constexpr int panel_width = panel_vectors * lanes<typename F::Number>;
 
+template <class T, int rows, int columns>
+KERNEL_FN void clear(Vector<T> (&sum)[rows][columns]) {
+  UNROLL_TILE for (int r = 0; r < rows; ++r)
+    UNROLL_TILE for (int c = 0; c < columns; ++c) sum[r][c] = Vector<T>{};
+}
+
 // Left operand of a product: unit (row, step) lies at data[row * row_stride + step * step_stride].
 template <class F>
 struct Left {
@@ -180,9 +189,10 @@ KERNEL_FN void multiply_add(Vector<typename F::Number> (&sum)[rows][columns], Le
                             const typename F::Unit* right, int64_t right_stride, int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) {
     Vector<typename F::Unit> b[columns];
-    for (int c = 0; c < columns; ++c) b[c] = vector_at(right + c * lanes<typename F::Unit>);
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < columns; ++c)
+    UNROLL_TILE for (int c = 0; c < columns; ++c)
+      b[c] = vector_at(right + c * lanes<typename F::Unit>);
+    UNROLL_TILE for (int r = 0; r < rows; ++r)
+      UNROLL_TILE for (int c = 0; c < columns; ++c)
         sum[r][c] = F::multiply_add(sum[r][c], left.data[r * left.row_stride], b[c]);
     left.data += left.step_stride;
     right += right_stride;
@@ -217,13 +227,16 @@ void add_product(bool fresh, typename F::Number* sums, Left<F> left,
       for (int64_t row = 0; row < rows; row += product_rows) {
         Vector<Number> sum[product_rows][columns.value];
         Number* corner = sums + row * width + column;
-        for (int r = 0; r < product_rows; ++r)
-          for (int c = 0; c < columns.value; ++c)
-            sum[r][c] = fresh ? Vector<Number>{} : vector_at(corner + r * width + c * n);
+        clear<Number>(sum);
+        if (!fresh)
+          UNROLL_TILE for (int r = 0; r < product_rows; ++r)
+            UNROLL_TILE for (int c = 0; c < columns.value; ++c)
+              sum[r][c] = vector_at(corner + r * width + c * n);
         const Left<F> part{left.data + row * left.row_stride, left.row_stride, left.step_stride};
         multiply_add<F>(sum, part, right + column, width, steps);
-        for (int r = 0; r < product_rows; ++r)
-          for (int c = 0; c < columns.value; ++c) vector_at(corner + r * width + c * n) = sum[r][c];
+        UNROLL_TILE for (int r = 0; r < product_rows; ++r)
+          UNROLL_TILE for (int c = 0; c < columns.value; ++c)
+            vector_at(corner + r * width + c * n) = sum[r][c];
       }
     });
 }
