@@ -7,7 +7,6 @@
 #include "kernels/memory.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 namespace booster::kernels::cpu {
@@ -33,34 +32,41 @@ View copied(Scratch use, DType dtype, const View& from) {
   return to;
 }
 
-// Elements follow each other without gaps in some order of the dimensions.
-bool dense(const View& view) {
-  int order[max_dims];
-  std::iota(order, order + view.ndim, 0);
-  std::sort(order, order + view.ndim, [&](int a, int b) { return view.strides[a] < view.strides[b]; });
-  int64_t expected = 1;
-  for (int i = 0; i < view.ndim; ++i) {
-    if (view.shape[order[i]] == 1) continue;
-    if (view.strides[order[i]] != expected) return false;
-    expected *= view.shape[order[i]];
-  }
-  return true;
-}
-
-// Dimensions of size 1 get a stride that the library accepts.
-View normalised(View view) {
-  int64_t expected = 1;
-  const bool contiguous = view.contiguous();
-  for (int i = view.ndim - 1; i >= 0; --i) {
-    if (contiguous) view.strides[i] = expected;
-    if (!contiguous && view.shape[i] == 1) view.strides[i] = view.size();
-    expected *= view.shape[i];
+// The view with the strides of its shape, rows innermost (n, c, h, w) or channels (n, h, w, c).
+View laid_out(View view, bool channels_last) {
+  const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
+  int64_t stride = 1;
+  for (const int i : channels_last ? channels_inside : rows_inside) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
   }
   return view;
 }
 
-View readable(Scratch use, DType dtype, const View& view) {
-  return view.dtype == dtype && dense(view) ? normalised(view) : copied(use, dtype, view);
+bool same_layout(const View& a, const View& b) {
+  for (int i = 0; i < a.ndim; ++i)
+    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
+// The library takes both layouts; the strides it sees are normalised so that equal layouts have
+// equal keys. False for any other layout.
+bool normalise(View& view) {
+  for (const bool channels_last : {false, true}) {
+    const View candidate = laid_out(view, channels_last);
+    if (!same_layout(view, candidate)) continue;
+    view = candidate;
+    return true;
+  }
+  return false;
+}
+
+View readable(Scratch use, DType dtype, View view) {
+  return view.dtype == dtype && normalise(view) ? view : copied(use, dtype, view);
+}
+
+View writable(Scratch use, DType dtype, View view) {
+  return view.dtype == dtype && normalise(view) ? view : scratch_view(use, dtype, view);
 }
 
 struct Key {
@@ -74,9 +80,15 @@ struct Key {
 };
 
 Key key_of(Pass pass, const Operands& operands, const Window2d& window) {
-  Key key = {.pass = pass, .shapes = {}, .strides = {}, .window = window,
-             .dtype = operands.left.dtype, .result_dtype = operands.result.dtype,
-             .bias = operands.bias.data != nullptr, .padding = {}, .threads = thread_count()};
+  Key key = {.pass = pass,
+             .shapes = {},
+             .strides = {},
+             .window = window,
+             .dtype = operands.left.dtype,
+             .result_dtype = operands.result.dtype,
+             .bias = operands.bias.data != nullptr,
+             .padding = {},
+             .threads = thread_count()};
   const View* views[] = {&operands.left, &operands.right, &operands.result};
   for (int i = 0; i < 3; ++i) {
     std::copy_n(views[i]->shape, 4, key.shapes[i]);
@@ -100,6 +112,11 @@ View grouped(const View& weight, int64_t groups) {
   return view;
 }
 
+memory::desc bias_layout(const Operands& operands) {
+  if (!operands.bias.data) return {};
+  return {{operands.result.shape[1]}, memory::data_type::f32, memory::format_tag::a};
+}
+
 memory::desc any_layout(const View& view) {
   return {memory::dims(view.shape, view.shape + view.ndim), library_type(view.dtype),
           memory::format_tag::any};
@@ -115,42 +132,63 @@ struct Geometry {
 };
 
 // One tensor on its way between the caller's layout and the library's; empty where they agree.
-struct Reorder {
-  Primitive primitive;
-  size_t bytes = 0;
-
+class Reorder {
+ public:
   Reorder() = default;
   Reorder(const memory::desc& from, const memory::desc& to, const memory::desc& library_side)
-      : bytes(library_side.get_size()) {
+      : bytes_(library_side.get_size()) {
     if (from == to) return;
     const dnnl::reorder::primitive_desc plan(engine(), from, engine(), to, default_attributes());
-    primitive = Primitive(dnnl::reorder(plan), plan.scratchpad_desc(),
-                          {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    primitive_ = Primitive(dnnl::reorder(plan), plan.scratchpad_desc(),
+                           {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
-  // Where the library finds this tensor: in place, or in scratch memory.
-  void* place(Scratch use, void* data) const { return primitive ? scratch(use, bytes) : data; }
-  void* read(Scratch use, void* data) {
-    void* target = place(use, data);
-    if (primitive) primitive({data, target});
-    return target;
+  // Where the library has this tensor: the caller's own memory, or scratch.
+  void* place(Scratch use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
+  void run(void* from, void* to) {
+    if (primitive_) primitive_({from, to});
   }
+
+ private:
+  Primitive primitive_;
+  size_t bytes_ = 0;
 };
 
-struct Convolution {
-  Primitive primitive;  // empty where the library would run its reference code
-  Reorder left, right, result;
-
-  void operator()(const Operands& operands) {
-    void* first = left.read(Scratch::library_left, operands.left.data);
-    void* second = right.read(Scratch::library_right, operands.right.data);
-    void* target = result.place(Scratch::library_result, operands.result.data);
-    if (operands.bias.data)
-      primitive({first, second, target, operands.bias.data});
-    else
-      primitive({first, second, target});
-    if (result.primitive) result.primitive({target, operands.result.data});
+// A convolution between the reorders of its operands and its result.
+class Convolution {
+ public:
+  // Stands for "the library has only reference code for it".
+  Convolution() = default;
+  // left, right and result in the library's layouts; `caller` has the caller's.
+  Convolution(const dnnl::primitive& primitive, const memory::desc& scratchpad,
+              const Argument& left, const Argument& right, const Argument& result,
+              const Operands& caller)
+      : left_(describe(caller.left), left.layout, left.layout),
+        right_(describe(caller.right), right.layout, right.layout),
+        result_(result.layout, describe(caller.result), result.layout) {
+    const Argument bias = {DNNL_ARG_BIAS, bias_layout(caller)};
+    primitive_ = caller.bias.data ? Primitive(primitive, scratchpad, {left, right, result, bias})
+                                  : Primitive(primitive, scratchpad, {left, right, result});
   }
+
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+
+  void operator()(const Operands& caller) {
+    void* left = left_.place(Scratch::library_left, caller.left.data);
+    void* right = right_.place(Scratch::library_right, caller.right.data);
+    void* result = result_.place(Scratch::library_result, caller.result.data);
+    left_.run(caller.left.data, left);
+    right_.run(caller.right.data, right);
+    if (caller.bias.data)
+      primitive_({left, right, result, caller.bias.data});
+    else
+      primitive_({left, right, result});
+    result_.run(result, caller.result.data);
+  }
+
+ private:
+  Primitive primitive_;
+  Reorder left_, right_, result_;
 };
 
 template <class Plan>
@@ -158,89 +196,69 @@ bool is_reference(const Plan& plan) {
   return !plan || std::string_view(plan.impl_info_str()).starts_with("ref");
 }
 
-dnnl::convolution_forward::primitive_desc forward_plan(const View& x, const View& weight,
-                                                       const View& y, const View& bias,
+dnnl::convolution_forward::primitive_desc forward_plan(const Operands& operands,
                                                        const Window2d& window) {
-  using Forward = dnnl::convolution_forward;
   const Geometry geometry(window);
-  const memory::desc bias_layout =
-      bias.data ? memory::desc({y.shape[1]}, memory::data_type::f32, memory::format_tag::a)
-                : memory::desc();
-  const Forward::desc description(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, any_layout(x),
-      any_layout(weight), bias_layout, any_layout(y), geometry.stride, geometry.dilation,
-      geometry.padding, geometry.padding);
+  const dnnl::convolution_forward::desc description(
+      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+      any_layout(operands.left), any_layout(operands.right), bias_layout(operands),
+      any_layout(operands.result), geometry.stride, geometry.dilation, geometry.padding,
+      geometry.padding);
   return {description, default_attributes(), engine(), true};
 }
 
 Convolution make_forward(const Operands& operands, const Window2d& window) {
-  const View weight = grouped(operands.right, window.groups);
-  const auto plan = forward_plan(operands.left, weight, operands.result, operands.bias, window);
+  const auto plan = forward_plan(operands, window);
   if (is_reference(plan)) return {};
-  const auto x = plan.src_desc(), w = plan.weights_desc(), y = plan.dst_desc();
-  const dnnl::convolution_forward primitive(plan);
-  const Argument src = {DNNL_ARG_SRC, x}, weights = {DNNL_ARG_WEIGHTS, w}, dst = {DNNL_ARG_DST, y};
-  Convolution made;
-  made.primitive =
-      operands.bias.data
-          ? Primitive(primitive, plan.scratchpad_desc(),
-                      {src, weights, dst, {DNNL_ARG_BIAS, plan.bias_desc()}})
-          : Primitive(primitive, plan.scratchpad_desc(), {src, weights, dst});
-  made.left = {describe(operands.left), x, x};
-  made.right = {describe(weight), w, w};
-  made.result = {y, describe(operands.result), y};
-  return made;
+  return {dnnl::convolution_forward(plan), plan.scratchpad_desc(),
+          {DNNL_ARG_SRC, plan.src_desc()}, {DNNL_ARG_WEIGHTS, plan.weights_desc()},
+          {DNNL_ARG_DST, plan.dst_desc()}, operands};
 }
 
+// The library asks the backward passes for the plan of the forward one.
 Convolution make_backward_input(const Operands& operands, const Window2d& window) {
   using Backward = dnnl::convolution_backward_data;
-  const Geometry geometry(window);
-  const View weight = grouped(operands.right, window.groups);
-  const Backward::desc description(
-      dnnl::algorithm::convolution_direct, any_layout(operands.result), any_layout(weight),
-      any_layout(operands.left), geometry.stride, geometry.dilation, geometry.padding,
-      geometry.padding);
-  const auto hint = forward_plan(operands.result, weight, operands.left, {}, window);
+  const auto hint = forward_plan({operands.result, operands.right, operands.left, {}}, window);
   if (!hint) return {};
+  const Geometry geometry(window);
+  const Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(operands.result),
+                                   any_layout(operands.right), any_layout(operands.left),
+                                   geometry.stride, geometry.dilation, geometry.padding,
+                                   geometry.padding);
   const Backward::primitive_desc plan(description, default_attributes(), engine(), hint, true);
   if (is_reference(plan)) return {};
-  const auto g = plan.diff_dst_desc(), w = plan.weights_desc(), dx = plan.diff_src_desc();
-  Convolution made;
-  made.primitive =
-      Primitive(Backward(plan), plan.scratchpad_desc(),
-                {{DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
-  made.left = {describe(operands.left), g, g};
-  made.right = {describe(weight), w, w};
-  made.result = {dx, describe(operands.result), dx};
-  return made;
+  return {Backward(plan),
+          plan.scratchpad_desc(),
+          {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()},
+          {DNNL_ARG_WEIGHTS, plan.weights_desc()},
+          {DNNL_ARG_DIFF_SRC, plan.diff_src_desc()},
+          operands};
 }
 
 Convolution make_backward_weight(const Operands& operands, const Window2d& window) {
   using Backward = dnnl::convolution_backward_weights;
-  const Geometry geometry(window);
-  const View dweight = grouped(operands.result, window.groups);
-  const Backward::desc description(
-      dnnl::algorithm::convolution_direct, any_layout(operands.left), any_layout(dweight),
-      any_layout(operands.right), geometry.stride, geometry.dilation, geometry.padding,
-      geometry.padding);
-  View hint_weight = dweight;
-  hint_weight.dtype = operands.left.dtype;
-  const auto hint = forward_plan(operands.left, hint_weight, operands.right, {}, window);
+  View weight = operands.result;
+  weight.dtype = operands.left.dtype;
+  const auto hint = forward_plan({operands.left, weight, operands.right, {}}, window);
   if (!hint) return {};
+  const Geometry geometry(window);
+  const Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(operands.left),
+                                   any_layout(operands.result), any_layout(operands.right),
+                                   geometry.stride, geometry.dilation, geometry.padding,
+                                   geometry.padding);
   const Backward::primitive_desc plan(description, default_attributes(), engine(), hint, true);
   if (is_reference(plan)) return {};
-  const auto x = plan.src_desc(), g = plan.diff_dst_desc(), dw = plan.diff_weights_desc();
-  Convolution made;
-  made.primitive =
-      Primitive(Backward(plan), plan.scratchpad_desc(),
-                {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
-  made.left = {describe(operands.left), x, x};
-  made.right = {describe(operands.right), g, g};
-  made.result = {dw, describe(dweight), dw};
-  return made;
+  return {Backward(plan),
+          plan.scratchpad_desc(),
+          {DNNL_ARG_SRC, plan.src_desc()},
+          {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()},
+          {DNNL_ARG_DIFF_WEIGHTS, plan.diff_weights_desc()},
+          operands};
 }
 
-Convolution make(Pass pass, const Operands& operands, const Window2d& window) {
+Convolution make(Pass pass, Operands operands, const Window2d& window) {
+  View& weight = pass == Pass::weight ? operands.result : operands.right;
+  weight = grouped(weight, window.groups);
   switch (pass) {
     case Pass::forward: return make_forward(operands, window);
     case Pass::input: return make_backward_input(operands, window);
@@ -252,9 +270,9 @@ Convolution make(Pass pass, const Operands& operands, const Window2d& window) {
 // False where the library cannot.
 bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   thread_local CallCache<Key, Convolution> cache;
-  Convolution& convolution = cache.find(key_of(pass, operands, window),
-                                        [&] { return make(pass, operands, window); });
-  if (!convolution.primitive) return false;
+  Convolution& convolution =
+      cache.find(key_of(pass, operands, window), [&] { return make(pass, operands, window); });
+  if (!convolution) return false;
   convolution(operands);
   return true;
 }
@@ -277,52 +295,50 @@ void by_unfold(Pass pass, const Operands& operands, const Window2d& window) {
       if (bias.data) kernels_here().binary(BinaryOp::add, result, result, bias_plane(bias, result));
       break;
     case Pass::input: unfold_conv2d_backward_input(result, left, right, window); break;
-    case Pass::weight: unfold_conv2d_backward_weight(result, left, right, window); break;
+    case Pass::weight: unfold_conv2d_backward_weight(result, right, left, window); break;
   }
 }
 
-// The pass with operands of `dtype`, a result of `result_dtype` and plain layouts everywhere.
+// The pass with operands of `dtype` and a result of `result_dtype` that the library can address.
 Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
-  const bool in_place = operands.result.dtype == result_dtype && dense(operands.result);
   return {readable(Scratch::left, dtype, operands.left),
           readable(Scratch::right, dtype, operands.right),
-          in_place ? normalised(operands.result)
-                   : scratch_view(Scratch::result, result_dtype, operands.result),
-          operands.bias};
+          writable(Scratch::result, result_dtype, operands.result), operands.bias};
+}
+
+// The same for the unfolding, which wants everything contiguous.
+Operands contiguous(const Operands& operands, DType dtype) {
+  const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
+  const auto& [left, right, result, bias] = operands;
+  return {plain(left) ? left : copied(Scratch::left, dtype, left),
+          plain(right) ? right : copied(Scratch::right, dtype, right),
+          plain(result) ? result : scratch_view(Scratch::result, dtype, result), bias};
 }
 
 void finish(const Operands& done, const Operands& asked) {
   if (done.result.data != asked.result.data) kernels_here().copy(asked.result, done.result);
 }
 
-Operands contiguous(const Operands& operands) {
-  const auto plain = [](Scratch use, const View& view) {
-    return view.contiguous() ? normalised(view) : copied(use, view.dtype, view);
-  };
-  return {plain(Scratch::left, operands.left), plain(Scratch::right, operands.right),
-          operands.result.contiguous()
-              ? normalised(operands.result)
-              : scratch_view(Scratch::result, operands.result.dtype, operands.result),
-          operands.bias};
+// No places to sum over: the bias alone, or zero.
+void convolve_nothing(const Operands& operands) {
+  const auto& [left, right, result, bias] = operands;
+  bias.data ? kernels_here().copy(result, bias_plane(bias, result))
+            : kernels_here().fill(result, 0);
 }
 
 void convolve(Pass pass, const Operands& operands, const Window2d& window) {
   if (operands.result.size() == 0) return;
-  if (operands.left.size() == 0 || operands.right.size() == 0) {
-    if (operands.bias.data) return kernels_here().copy(operands.result, bias_plane(operands.bias, operands.result));
-    return kernels_here().fill(operands.result, 0);
-  }
+  if (operands.left.size() == 0 || operands.right.size() == 0) return convolve_nothing(operands);
   const DType dtype = operands.left.dtype;
-  if (dtype == DType::f32 || dtype == DType::bf16) {
-    const Operands native = converted(operands, dtype, operands.result.dtype);
-    if (by_library(pass, native, window)) return finish(native, operands);
-  }
-  if (is_16_bit(dtype)) {
-    const Operands wide = converted(operands, DType::f32, DType::f32);
-    if (by_library(pass, wide, window)) return finish(wide, operands);
-  }
-  const DType compute = dtype == DType::f64 ? DType::f64 : DType::f32;
-  const Operands plain = contiguous(converted(operands, compute, compute));
+  const auto through_library = [&](DType type, DType result_type) {
+    const Operands native = converted(operands, type, result_type);
+    const bool done = by_library(pass, native, window);
+    if (done) finish(native, operands);
+    return done;
+  };
+  if (dtype == DType::bf16 && through_library(dtype, operands.result.dtype)) return;
+  if (dtype != DType::f64 && through_library(DType::f32, DType::f32)) return;
+  const Operands plain = contiguous(operands, dtype == DType::f64 ? DType::f64 : DType::f32);
   by_unfold(pass, plain, window);
   finish(plain, operands);
 }
@@ -346,12 +362,9 @@ void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
 void conv2d_backward_weight(View dweight, View dbias, View g, View x, Window2d window) {
   convolve(Pass::weight, {x, g, dweight, {}}, window);
   if (!dbias.data) return;
-  View sums = dbias;  // (out) as (1, out, 1, 1)
-  sums.ndim = 4;
-  const int64_t stride = dbias.strides[0];
-  for (int i = 0; i < 4; ++i) sums.shape[i] = 1, sums.strides[i] = 0;
-  sums.shape[1] = g.shape[1];
-  sums.strides[1] = stride;
+  View sums = laid_out(
+      {.data = dbias.data, .dtype = dbias.dtype, .ndim = 4, .shape = {1, g.shape[1], 1, 1}}, false);
+  sums.strides[1] = dbias.strides[0];
   kernels_here().reduce(ReduceOp::sum, sums, g);
 }
 

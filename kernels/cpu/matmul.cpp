@@ -1,5 +1,5 @@
-// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 where the processor lacks it, by
-// exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
+// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 where the processor lacks it,
+// by exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
 // f64, integers and sizes too small to pay for a library call.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major: a
@@ -53,7 +53,9 @@ void normalise(View& view) {
   if (view.shape[0] == 1) view.strides[0] = rows * columns;
 }
 
-bool row_major(const View& view) { return view.strides[2] == 1 && view.strides[1] >= view.shape[2]; }
+bool row_major(const View& view) {
+  return view.strides[2] == 1 && view.strides[1] >= view.shape[2];
+}
 bool column_major(const View& view) {
   return view.strides[1] == 1 && view.strides[2] >= view.shape[1];
 }
@@ -69,9 +71,17 @@ struct Key {
 };
 
 Key key_of(const View& out, const View& a, const View& b, const View& bias, double beta) {
-  Key key = {.batch = out.shape[0], .m = out.shape[1], .n = out.shape[2], .k = a.shape[2],
-             .strides = {}, .out_dtype = out.dtype, .dtype = a.dtype, .bias = bias.data != nullptr,
-             .padding = 0, .beta = static_cast<float>(beta), .threads = thread_count()};
+  Key key = {.batch = out.shape[0],
+             .m = out.shape[1],
+             .n = out.shape[2],
+             .k = a.shape[2],
+             .strides = {},
+             .out_dtype = out.dtype,
+             .dtype = a.dtype,
+             .bias = bias.data != nullptr,
+             .padding = 0,
+             .beta = static_cast<float>(beta),
+             .threads = thread_count()};
   const View* views[] = {&out, &a, &b};
   for (int i = 0; i < 3; ++i) std::copy_n(views[i]->strides, 3, key.strides[i]);
   return key;
@@ -83,7 +93,8 @@ memory::desc describe_bias(const View& bias) {
 }
 
 // Empty where oneDNN refuses the layout or dtype, or would run its reference code.
-Primitive make_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
+Primitive make_product(const View& out, const View& a, const View& b, const View& bias,
+                       double beta) {
   auto attributes = default_attributes();
   if (beta != 0) {
     dnnl::post_ops accumulate;
@@ -91,9 +102,8 @@ Primitive make_product(const View& out, const View& a, const View& b, const View
     attributes.set_post_ops(accumulate);
   }
   const auto description =
-      bias.data
-          ? dnnl::matmul::desc(describe(a), describe(b), describe_bias(bias), describe(out))
-          : dnnl::matmul::desc(describe(a), describe(b), describe(out));
+      bias.data ? dnnl::matmul::desc(describe(a), describe(b), describe_bias(bias), describe(out))
+                : dnnl::matmul::desc(describe(a), describe(b), describe(out));
   const dnnl::matmul::primitive_desc plan(description, attributes, engine(), true);
   if (!plan || std::string_view(plan.impl_info_str()).starts_with("ref")) return {};
   const Argument left = {DNNL_ARG_SRC, plan.src_desc()};
@@ -101,8 +111,8 @@ Primitive make_product(const View& out, const View& a, const View& b, const View
   const Argument result = {DNNL_ARG_DST, plan.dst_desc()};
   const dnnl::matmul primitive(plan);
   if (!bias.data) return {primitive, plan.scratchpad_desc(), {left, right, result}};
-  return {primitive, plan.scratchpad_desc(),
-          {left, right, result, {DNNL_ARG_BIAS, plan.bias_desc()}}};
+  return {
+      primitive, plan.scratchpad_desc(), {left, right, result, {DNNL_ARG_BIAS, plan.bias_desc()}}};
 }
 
 // False where the library cannot.
@@ -168,7 +178,8 @@ void product_one_by_one(const View& out, const View& a, const View& b, double be
 }
 
 // out row-major; bias f32.
-void product_of_plain(const View& out, const View& a, const View& b, const View& bias, double beta) {
+void product_of_plain(const View& out, const View& a, const View& b, const View& bias,
+                      double beta) {
   const auto by_library = [&](DType dtype) {
     return library_product(out, readable(Scratch::left, dtype, a),
                            readable(Scratch::right, dtype, b), bias, beta);
@@ -203,12 +214,8 @@ void product_of_any(const View& out, const View& a, const View& b, const View& b
 
 }  // namespace
 
-void matmul(View out, View a, View b, double beta) {
-  product_of_any(out, a, b, {}, beta);
-}
+void matmul(View out, View a, View b, double beta) { product_of_any(out, a, b, {}, beta); }
 
-void linear(View y, View x, View w, View bias) {
-  product_of_any(y, x, transposed(w), bias, 0);
-}
+void linear(View y, View x, View w, View bias) { product_of_any(y, x, transposed(w), bias, 0); }
 
 }  // namespace booster::kernels::cpu

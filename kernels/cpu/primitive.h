@@ -57,10 +57,22 @@ class Primitive {
 
 // What may be alive at the same time within one call of a kernel: operands in another dtype or
 // layout than the caller's, then the same in the library's own layout, and its working memory.
-enum class Scratch { left, right, result, bias, columns, library_left, library_right, library_result, library, count };
+enum class Scratch {
+  left,
+  right,
+  result,
+  bias,
+  columns,
+  library_left,
+  library_right,
+  library_result,
+  library,
+  count
+};
 
 // At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread asks
-// for the same use again. Grows to the largest need and is kept, so steady training allocates nothing.
+// for the same use again. Grows to the largest need and is kept, so steady training allocates
+// nothing.
 void* scratch(Scratch use, size_t bytes);
 
 // A contiguous tensor in scratch memory with the sizes of `shape`.

@@ -24,8 +24,7 @@ struct Windows {
 #pragma omp parallel for schedule(static)
     for (int64_t channel = 0; channel < channels; ++channel)
       for (int64_t ky = 0; ky < window.kernel[0]; ++ky)
-        for (int64_t kx = 0; kx < window.kernel[1]; ++kx)
-          for_each_place(channel, ky, kx, body);
+        for (int64_t kx = 0; kx < window.kernel[1]; ++kx) for_each_place(channel, ky, kx, body);
   }
 
  private:
@@ -49,7 +48,8 @@ Windows windows_of(const View& x, const View& y, const Window2d& window) {
 }
 
 View matrix(void* data, DType dtype, int64_t rows, int64_t columns) {
-  return {.data = data, .dtype = dtype, .ndim = 2, .shape = {rows, columns}, .strides = {columns, 1}};
+  return {
+      .data = data, .dtype = dtype, .ndim = 2, .shape = {rows, columns}, .strides = {columns, 1}};
 }
 
 // Matrices of one image and group; everything is contiguous.

@@ -12,7 +12,9 @@ int64_t output_size(int64_t in, const Window2d& window, int axis);
 
 // The three convolutions of the catalogue, without bias; f32 and f64.
 void unfold_conv2d(const View& y, const View& x, const View& weight, const Window2d& window);
-void unfold_conv2d_backward_input(const View& dx, const View& g, const View& weight, const Window2d& window);
-void unfold_conv2d_backward_weight(const View& dweight, const View& g, const View& x, const Window2d& window);
+void unfold_conv2d_backward_input(const View& dx, const View& g, const View& weight,
+                                  const Window2d& window);
+void unfold_conv2d_backward_weight(const View& dweight, const View& g, const View& x,
+                                   const Window2d& window);
 
 }  // namespace booster::kernels::cpu

@@ -3,6 +3,11 @@
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <string>
 
 using namespace booster;
 using namespace booster::kernels;
@@ -13,12 +18,14 @@ namespace {
 enum class Layout { row_major, column_major, wide_rows, spread };
 
 // A (batch, rows, columns) tensor of the layout, filled with small random numbers.
-Plain matrix(DType dtype, Layout layout, int64_t batch, int64_t rows, int64_t columns, uint32_t seed) {
+Plain matrix(DType dtype, Layout layout, int64_t batch, int64_t rows, int64_t columns,
+             uint32_t seed) {
   const int64_t r = std::max<int64_t>(rows, 1), c = std::max<int64_t>(columns, 1);
   switch (layout) {
     case Layout::row_major: return random(dtype, {batch, rows, columns}, {r * c, c, 1}, seed);
     case Layout::column_major: return random(dtype, {batch, rows, columns}, {r * c, 1, r}, seed);
-    case Layout::wide_rows: return random(dtype, {batch, rows, columns}, {r * (c + 3), c + 3, 1}, seed);
+    case Layout::wide_rows:
+      return random(dtype, {batch, rows, columns}, {r * (c + 3), c + 3, 1}, seed);
     case Layout::spread: return random(dtype, {batch, rows, columns}, {r * c * 6, c * 6, 2}, seed);
   }
   return {};
@@ -51,10 +58,12 @@ Sum product_at(const Plain& a, const Plain& b, int64_t batch, int64_t row, int64
 
 void check_matmul(DType dtype, DType out_dtype, Layout out_layout, Layout a_layout, Layout b_layout,
                   int64_t batch, int64_t m, int64_t n, int64_t k, double beta = 0) {
-  CAPTURE(name_of(dtype)), CAPTURE(name_of(out_dtype));
-  CAPTURE(int(out_layout)), CAPTURE(int(a_layout)), CAPTURE(int(b_layout));
-  CAPTURE(batch), CAPTURE(m), CAPTURE(n), CAPTURE(k), CAPTURE(beta);
-  const Plain a = matrix(dtype, a_layout, batch, m, k, 1), b = matrix(dtype, b_layout, batch, k, n, 2);
+  const std::string work = fmt::format("{} -> {}, layouts {} {} {}, {} x ({} {} {}), beta {}",
+                                       name_of(dtype), name_of(out_dtype), int(out_layout),
+                                       int(a_layout), int(b_layout), batch, m, n, k, beta);
+  CAPTURE(work);
+  const Plain a = matrix(dtype, a_layout, batch, m, k, 1),
+              b = matrix(dtype, b_layout, batch, k, n, 2);
   const Plain out = matrix(out_dtype, out_layout, batch, m, n, 3);
   const Plain before = out;
   if (beta == 0) out.fill_bytes(0xFF);  // NaN or -1: beta 0 must not read it
@@ -74,19 +83,22 @@ void check_matmul(DType dtype, DType out_dtype, Layout out_layout, Layout a_layo
   CHECK(worst == 0);
 }
 
-const DType all_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
+const DType all_dtypes[] = {DType::f32,  DType::f64, DType::f16,
+                            DType::bf16, DType::i32, DType::i64};
 const DType floating[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-const Layout layouts[] = {Layout::row_major, Layout::column_major, Layout::wide_rows, Layout::spread};
+const Layout layouts[] = {Layout::row_major, Layout::column_major, Layout::wide_rows,
+                          Layout::spread};
 
 }  // namespace
 
 TEST_CASE("matmul equals the double loop in every dtype and size") {
-  const int64_t sizes[][3] = {{1, 1, 1},    {8, 8, 8},     {3, 5, 7},      {1, 70, 90},
-                              {70, 1, 90},  {70, 90, 1},   {33, 65, 129},  {1, 1, 5000},
+  const int64_t sizes[][3] = {{1, 1, 1},    {8, 8, 8},     {3, 5, 7},     {1, 70, 90},
+                              {70, 1, 90},  {70, 90, 1},   {33, 65, 129}, {1, 1, 5000},
                               {1, 5000, 1}, {130, 70, 300}};
   for (const DType dtype : all_dtypes)
     for (const auto& [m, n, k] : sizes)
-      check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, m, n, k);
+      check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, m, n,
+                   k);
 }
 
 TEST_CASE("matmul takes every layout of its three matrices") {
@@ -104,9 +116,11 @@ TEST_CASE("matmul adds beta times the output before it rounds") {
   for (const DType dtype : floating)
     for (const Layout out : layouts)
       for (const double beta : {1.0, 0.5, -2.0}) {
-        check_matmul(dtype, dtype, out, Layout::row_major, Layout::column_major, 1, 40, 30, 50, beta);
+        check_matmul(dtype, dtype, out, Layout::row_major, Layout::column_major, 1, 40, 30, 50,
+                     beta);
         check_matmul(dtype, dtype, out, Layout::row_major, Layout::row_major, 1, 4, 3, 5, beta);
-        check_matmul(dtype, dtype, out, Layout::column_major, Layout::row_major, 2, 20, 30, 50, beta);
+        check_matmul(dtype, dtype, out, Layout::column_major, Layout::row_major, 2, 20, 30, 50,
+                     beta);
       }
 }
 
@@ -114,28 +128,34 @@ TEST_CASE("matmul of 16-bit matrices writes an f32 result unrounded") {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const Layout out : layouts)
       for (const double beta : {0.0, 1.0}) {
-        check_matmul(dtype, DType::f32, out, Layout::column_major, Layout::row_major, 1, 60, 50, 70, beta);
-        check_matmul(dtype, DType::f32, out, Layout::row_major, Layout::row_major, 1, 6, 5, 7, beta);
+        check_matmul(dtype, DType::f32, out, Layout::column_major, Layout::row_major, 1, 60, 50, 70,
+                     beta);
+        check_matmul(dtype, DType::f32, out, Layout::row_major, Layout::row_major, 1, 6, 5, 7,
+                     beta);
       }
 }
 
 TEST_CASE("matmul with k = 0 gives beta times the output") {
   for (const DType dtype : floating)
     for (const double beta : {0.0, 0.5})
-      check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, 40, 30, 0, beta);
+      check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, 40, 30,
+                   0, beta);
 }
 
 TEST_CASE("matmul of an empty output does nothing") {
   for (const DType dtype : floating) {
-    check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, 0, 30, 5);
-    check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 0, 3, 30, 5);
+    check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 1, 0, 30,
+                 5);
+    check_matmul(dtype, dtype, Layout::row_major, Layout::row_major, Layout::row_major, 0, 3, 30,
+                 5);
   }
 }
 
 TEST_CASE("matmul repeats a batch of stride 0") {
   for (const DType dtype : floating)
     for (const int which : {0, 1, 2}) {
-      CAPTURE(name_of(dtype)), CAPTURE(which);
+      const std::string work = fmt::format("{} {}", name_of(dtype), which);
+      CAPTURE(work);
       Plain a = matrix(dtype, Layout::row_major, 3, 20, 30, 1);
       Plain b = matrix(dtype, Layout::row_major, 3, 30, 25, 2);
       if (which != 1) a.strides[0] = 0;
@@ -152,8 +172,11 @@ TEST_CASE("matmul repeats a batch of stride 0") {
 TEST_CASE("linear is x w^T + bias with one rounding") {
   for (const DType dtype : floating)
     for (const DType bias_dtype : {dtype, dtype == DType::f64 ? DType::f64 : DType::f32})
-      for (const auto& [rows, in, outputs] : {std::array{1, 7, 5}, {50, 64, 40}, {1, 100, 90}, {90, 100, 1}, {30, 0, 20}}) {
-        CAPTURE(name_of(dtype)), CAPTURE(name_of(bias_dtype)), CAPTURE(rows), CAPTURE(in), CAPTURE(outputs);
+      for (const auto& [rows, in, outputs] :
+           {std::array{1, 7, 5}, {50, 64, 40}, {1, 100, 90}, {90, 100, 1}, {30, 0, 20}}) {
+        const std::string work =
+            fmt::format("{} {} {} {} {}", name_of(dtype), name_of(bias_dtype), rows, in, outputs);
+        CAPTURE(work);
         const Plain x = matrix(dtype, Layout::row_major, 1, rows, in, 1);
         const Plain w = matrix(dtype, Layout::row_major, 1, outputs, in, 2);
         const Plain bias = random(bias_dtype, {outputs}, {1}, 3);
@@ -175,8 +198,10 @@ TEST_CASE("linear is x w^T + bias with one rounding") {
 
 TEST_CASE("matmul gives the same bits with one thread and with two") {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
-    for (const auto& [m, n, k] : {std::array{200, 192, 768}, {197, 64, 3000}, {1, 1000, 768}, {512, 1, 999}}) {
-      CAPTURE(name_of(dtype)), CAPTURE(m), CAPTURE(n), CAPTURE(k);
+    for (const auto& [m, n, k] :
+         {std::array{200, 192, 768}, {197, 64, 3000}, {1, 1000, 768}, {512, 1, 999}}) {
+      const std::string work = fmt::format("{} {} {} {}", name_of(dtype), m, n, k);
+      CAPTURE(work);
       const Plain a = matrix(dtype, Layout::row_major, 1, m, k, 1);
       const Plain b = matrix(dtype, Layout::column_major, 1, k, n, 2);
       const Plain one = matrix(dtype, Layout::row_major, 1, m, n, 3), two = one;
@@ -193,7 +218,8 @@ TEST_CASE("matmul gives the same bits with one thread and with two") {
 TEST_CASE("matmul passes NaN and infinity on") {
   for (const DType dtype : floating)
     for (const int64_t size : {4, 40}) {
-      CAPTURE(name_of(dtype)), CAPTURE(size);
+      const std::string work = fmt::format("{} {}", name_of(dtype), size);
+      CAPTURE(work);
       const Plain a = matrix(dtype, Layout::row_major, 1, size, size, 1);
       const Plain b = matrix(dtype, Layout::row_major, 1, size, size, 2);
       const Plain out = matrix(dtype, Layout::row_major, 1, size, size, 3);

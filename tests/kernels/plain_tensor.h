@@ -18,7 +18,7 @@ using Index = std::vector<int64_t>;
 
 // 16-bit floats by arithmetic on doubles; nothing here needs to be fast.
 inline double half_to_double(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
   const double sign = bits >> 15 ? -1 : 1;
   if (exponent == 31) return fraction ? NAN : sign * INFINITY;
   return sign * (exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24));
@@ -30,7 +30,7 @@ inline uint16_t double_to_half(double x) {
   if (x >= 65520) return sign | 0x7C00;
   const int exponent = std::max(x > 0 ? std::ilogb(x) : -14, -14);
   const auto steps = static_cast<uint16_t>(std::nearbyint(std::ldexp(x, 10 - exponent)));
-  return static_cast<uint16_t>(sign | ((exponent + 14 << 10) + steps));
+  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + steps));
 }
 inline double bf16_to_double(uint16_t bits) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
@@ -39,23 +39,27 @@ inline double bf16_to_double(uint16_t bits) {
 inline uint16_t double_to_bf16(double x) {
   const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(x));
   if (std::isnan(x)) return 0x7FC0;
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  return static_cast<uint16_t>((bits + 0x7FFF + (((bits >> 16) & 1))) >> 16);
 }
 
 struct Plain {
   DType dtype = DType::f32;
   std::vector<int64_t> shape, strides;
-  std::shared_ptr<std::vector<char>> bytes;  // copies of a Plain share nothing: see the copy constructor
+  std::shared_ptr<std::vector<char>>
+      bytes;  // copies of a Plain share nothing: see the copy constructor
 
   Plain() = default;
   Plain(DType d, std::vector<int64_t> s, std::vector<int64_t> st)
       : dtype(d), shape(std::move(s)), strides(std::move(st)) {
     int64_t last = 0;
-    for (size_t i = 0; i < shape.size(); ++i) last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
+    for (size_t i = 0; i < shape.size(); ++i)
+      last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
     bytes = std::make_shared<std::vector<char>>((last + 1) * size_of(dtype));
   }
   Plain(const Plain& other)
-      : dtype(other.dtype), shape(other.shape), strides(other.strides),
+      : dtype(other.dtype),
+        shape(other.shape),
+        strides(other.strides),
         bytes(other.bytes ? std::make_shared<std::vector<char>>(*other.bytes) : nullptr) {}
   Plain& operator=(const Plain&) = default;
 
@@ -102,7 +106,8 @@ struct Plain {
   }
 };
 
-inline void for_each_index(const std::vector<int64_t>& shape, const std::function<void(const Index&)>& body) {
+inline void for_each_index(const std::vector<int64_t>& shape,
+                           const std::function<void(const Index&)>& body) {
   for (const int64_t size : shape)
     if (size == 0) return;
   Index index(shape.size(), 0);
@@ -125,8 +130,8 @@ inline std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape
 }
 
 // Uniform in [-1, 1) (whole numbers in [-4, 4] for integers).
-inline Plain random(DType dtype, const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
-                    uint32_t seed) {
+inline Plain random(DType dtype, const std::vector<int64_t>& shape,
+                    const std::vector<int64_t>& strides, uint32_t seed) {
   Plain tensor(dtype, shape, strides);
   std::mt19937 generator(seed);
   for_each_index(shape, [&](const Index& index) {
