@@ -1,0 +1,22 @@
+// The commands of the `booster` program but `run`, which has a room of its own (booster/run).
+//
+// Each prints to standard output and gives the exit code; mistakes are Errors.
+#pragma once
+
+#include <string>
+
+namespace booster::cli {
+
+// All plugins and strategies, a line each; or the options of the one named.
+int list(const std::string& name);
+// Which strategy works with which plugin, as the strategies answer it.
+int matrix();
+int check_config(const std::string& path);
+int print_config_schema();
+// A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
+// rule if it is not valid.
+int inspect(const std::string& path);
+// What this machine offers.
+int doctor();
+
+}  // namespace booster::cli

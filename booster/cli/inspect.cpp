@@ -1,0 +1,77 @@
+#include "booster/checkpoint.h"
+#include "booster/cli/commands.h"
+#include "booster/json_document.h"
+#include "booster/manifest.h"
+#include "booster/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace booster::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A name as it is, unless it could confuse a terminal.
+std::string plain(const std::string& name) {
+  const bool printable =
+      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
+  return printable && !name.empty() && name.size() <= 200 ? name : show_text(name);
+}
+
+void inspect_tensors(const fs::path& path) {
+  const SafetensorsFile file(path);
+  uint64_t elements = 0, bytes = 0;
+  size_t widest = 4;
+  for (const auto& tensor : file.tensors()) widest = std::max(widest, plain(tensor.name).size());
+  fmt::print("{}\n", path.string());
+  for (const auto& [key, value] : file.metadata())
+    fmt::print("  metadata {} = {}\n", plain(key), show_text(value));
+  for (const auto& tensor : file.tensors()) {
+    uint64_t n = 1;
+    for (const uint64_t size : tensor.shape) n *= size;
+    elements += n;
+    bytes += tensor.end - tensor.begin;
+    fmt::print("  {:<{}}  {:<5} {:<20} {:>12} bytes at [{}, {})\n", plain(tensor.name), widest,
+               tensor.dtype->name, shape_text(tensor.shape), tensor.end - tensor.begin,
+               tensor.begin, tensor.end);
+  }
+  fmt::print("  {} tensors, {} elements, {} bytes: valid\n", file.tensors().size(), elements,
+             bytes);
+}
+
+void inspect_checkpoint(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  verify_manifest(manifest, folder);
+  fmt::print("{}: checkpoint of step {}\n", folder.string(), manifest.step);
+  for (const auto& file : manifest.files) {
+    fmt::print("  {:<24} {:>12} bytes  sha256 {}\n", plain(file.name), file.bytes, file.sha256);
+  }
+  if (!manifest.about.empty()) fmt::print("  about {}\n", manifest.about.dump());
+  for (const auto& file : manifest.files)
+    if (fs::path(file.name).extension() == ".safetensors") inspect_tensors(folder / file.name);
+}
+
+}  // namespace
+
+int inspect(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    inspect_tensors(path);
+    return 0;
+  }
+  if (fs::exists(fs::path(path) / manifest_name)) {
+    inspect_checkpoint(path);
+    return 0;
+  }
+  const auto latest =
+      latest_checkpoint(path, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  if (!latest)
+    fail_data("{}: no checkpoint in this folder; want {} or folders step-N", path, manifest_name);
+  inspect_checkpoint(*latest);
+  return 0;
+}
+
+}  // namespace booster::cli

@@ -1,0 +1,91 @@
+// The `booster` program: one subcommand per task.
+#include "booster/cli/commands.h"
+#include "booster/run/run.h"
+#include "kernels/error.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <functional>
+
+namespace {
+
+using namespace booster;
+
+struct CommandLine {
+  CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
+  std::string name, path;
+  std::function<int()> action;
+
+  CommandLine() {
+    app.name("booster");
+    app.require_subcommand(1);
+    app.set_version_flag("--version", std::string("booster ") + BOOSTER_VERSION);
+    // Only listed here: what follows `run` is taken byte for byte by its own parser.
+    app.add_subcommand("run", "start the ranks of a program (booster run --help)");
+    auto* list = add("list", "plugins and precision strategies, or the options of one",
+                     [this] { return cli::list(name); });
+    list->add_option("NAME", name, "a plugin or a strategy");
+    add("matrix", "which strategy works with which plugin", cli::matrix);
+    add_config();
+    auto* inspect = add("inspect", "check and show a safetensors file or a checkpoint",
+                        [this] { return cli::inspect(path); });
+    inspect->add_option("PATH", path, "file or folder")->required();
+    add("doctor", "what this machine offers, what is off and why", cli::doctor);
+  }
+
+  CLI::App* add(const char* command, const char* summary, std::function<int()> run,
+                CLI::App* parent = nullptr) {
+    CLI::App* subcommand = (parent ? parent : &app)->add_subcommand(command, summary);
+    subcommand->callback([this, run] { action = run; });
+    return subcommand;
+  }
+
+  void add_config() {
+    CLI::App* config =
+        app.add_subcommand("config", "check a config, or print the JSON schema of configs");
+    config->require_subcommand(1);
+    auto* check = add(
+        "check", "check a config file", [this] { return cli::check_config(path); }, config);
+    check->add_option("FILE", path, "JSON config")->required();
+    add("schema", "print the JSON schema", cli::print_config_schema, config);
+  }
+};
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands({}))
+    names.push_back(subcommand->get_name());
+  return names;
+}
+
+int run(int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "run") return run_tool({argv + 2, argv + argc});
+  CommandLine line;
+  if (!first.empty() && first[0] != '-') {
+    const auto names = command_names(line.app);
+    const bool known = std::find(names.begin(), names.end(), first) != names.end();
+    check(known, "booster: unknown command; got {}{}", first, legal_names(first, names));
+  }
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return line.app.exit(error) == 0 ? 0 : 2;
+  }
+  return line.action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

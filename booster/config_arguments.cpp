@@ -1,0 +1,82 @@
+#include "booster/config.h"
+#include "booster/config_layout.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include <unistd.h>
+
+namespace booster {
+
+namespace {
+
+constexpr const char* usage_text =
+    "usage: {} [--config FILE] [--set key.path=value ...]\n"
+    "\n"
+    "  --config FILE          JSON config; what it leaves out has its default\n"
+    "  --set key.path=value   overrides one value of the config; may be repeated\n"
+    "  --help                 this text\n"
+    "\n"
+    "What a config may hold:\n{}";
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;
+};
+
+Arguments parse_arguments(int argc, const char* const* argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    if (name == "--help" || name == "-h") {
+      fmt::print(usage_text, argv[0], describe(config_layout()));
+      std::exit(0);
+    }
+    const size_t equals = name.find('=');
+    const bool joined = name.substr(0, 2) == "--" && equals != name.npos;
+    std::string value = joined ? name.substr(equals + 1) : "";
+    if (joined) name.resize(equals);
+    check(name == "--config" || name == "--set", "command line: unknown option; got {}{}",
+          show_text(name), legal_names(name, {"--config", "--set", "--help"}));
+    check(joined || i + 1 < argc, "command line: {} needs a value", name);
+    if (!joined) value = argv[++i];
+    if (name == "--set")
+      arguments.overrides.push_back(value);
+    else
+      arguments.config = value;
+  }
+  return arguments;
+}
+
+[[noreturn]] void end_with_error() {
+  int code = 1;
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+    std::abort();
+  } catch (const Error& error) {
+    code = error.exit_code();
+    fmt::print(stderr, "error: {}\n", error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+  } catch (...) {
+    fmt::print(stderr, "error: an unknown exception\n");
+  }
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace
+
+Config Config::from_args(int argc, const char* const* argv) {
+  report_uncaught_errors();
+  const Arguments arguments = parse_arguments(argc, argv);
+  if (!arguments.config.empty()) return from_file(arguments.config, arguments.overrides);
+  return from_text("{}", "config", arguments.overrides);
+}
+
+void report_uncaught_errors() { std::set_terminate(end_with_error); }
+
+}  // namespace booster

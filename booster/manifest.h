@@ -1,0 +1,40 @@
+// The list of a checkpoint folder's files with size and SHA-256: what makes it a whole checkpoint.
+// Thread-safe.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+std::string sha256(std::span<const std::byte> bytes);  // 64 hexadecimal digits
+
+struct ManifestFile {
+  std::string name;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+struct Manifest {
+  int64_t step = 0;
+  std::vector<ManifestFile> files;
+  nlohmann::json about;  // versions, ranks: told, not checked
+
+  std::string to_text() const;
+};
+
+inline constexpr const char* manifest_name = "manifest.json";
+
+// Reads FOLDER/manifest.json. Error of kind data if it is not a manifest, names a file outside the
+// folder, or comes from a later version of the format.
+Manifest read_manifest(const std::filesystem::path& folder);
+// Describes files that stand in the folder.
+ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name);
+// Error of kind data that names the first file that is missing or whose size or content differs.
+void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder);
+
+}  // namespace booster

@@ -1,0 +1,112 @@
+// Tables of options: the one description from which come the checks of a config, its defaults, the
+// text of `booster list NAME` and the JSON schema.
+//
+// A plugin, a strategy or a section of the config declares a visible table, a row per option:
+//   OptionTable options = {
+//       number_option("lr", 0.01, at_least(0), "learning rate"),
+//       choice_option("on_bad_image", "fail", {"fail", "skip"}, "what a bad image does"),
+//   };
+// Tables are plain values; reading them from several threads is safe.
+#pragma once
+
+#include "booster/json_document.h"
+#include "kernels/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+enum class OptionType : uint8_t {
+  boolean,
+  integer,
+  number,
+  text,       // a name or a sentence, taken as it stands
+  choice,     // one of the choices
+  path,       // a file or folder; may not name environment variables
+  data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
+  integers,   // a list
+  numbers,    // a list of the default's length
+};
+
+struct OptionRange {
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool open_minimum = false;  // the limit itself is refused
+  bool open_maximum = false;
+
+  bool contains(double x) const;
+  std::string to_string() const;  // ">= 1", "> 0", "in [0, 1)", "" without limits
+};
+inline OptionRange at_least(double minimum) { return {.minimum = minimum}; }
+inline OptionRange above(double minimum) { return {.minimum = minimum, .open_minimum = true}; }
+inline OptionRange between(double minimum, double maximum) { return {minimum, maximum}; }
+// [minimum, maximum)
+inline OptionRange from_below(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .open_maximum = true};
+}
+
+struct Option {
+  std::string name;
+  OptionType type = OptionType::text;
+  nlohmann::json default_value;
+  OptionRange range;
+  std::vector<std::string> choices;
+  std::string description;
+
+  std::string wanted() const;  // "a number >= 0", "one of fail, skip"
+};
+using OptionTable = std::vector<Option>;
+
+Option boolean_option(std::string name, bool value, std::string description);
+Option integer_option(std::string name, int64_t value, OptionRange range, std::string description);
+Option number_option(std::string name, double value, OptionRange range, std::string description);
+Option text_option(std::string name, std::string value, std::string description);
+Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
+                     std::string description);
+Option path_option(std::string name, std::string value, std::string description);
+Option data_path_option(std::string name, std::string value, std::string description);
+Option integers_option(std::string name, std::vector<int64_t> value, OptionRange each,
+                       std::string description);
+Option numbers_option(std::string name, std::vector<double> value, OptionRange each,
+                      std::string description);
+
+// The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
+// are for errors.
+nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& file,
+                             const std::string& path);
+nlohmann::json default_values(const OptionTable& table);
+// The JSON schema of one option's values.
+nlohmann::json schema_of(const Option& option);
+// "  lr   0.01   a number >= 0   learning rate" per option, in columns.
+std::string describe(const OptionTable& table);
+
+// Checked values, by name.
+class OptionValues {
+ public:
+  OptionValues() : values_(nlohmann::json::object()) {}
+  explicit OptionValues(nlohmann::json values) : values_(std::move(values)) {}
+
+  // Error if there is no such option or T is not its type.
+  template <class T>
+  T get(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) no_such(name);
+    try {
+      return found->get<T>();
+    } catch (const nlohmann::json::exception&) {
+      fail("option {}: wrong type asked for; it holds {}", name, found->dump());
+    }
+  }
+  bool has(const std::string& name) const { return values_.contains(name); }
+  const nlohmann::json& values() const { return values_; }
+
+ private:
+  [[noreturn]] void no_such(const std::string& name) const;
+  nlohmann::json values_;
+};
+
+}  // namespace booster
