@@ -1,12 +1,40 @@
 // The built-in plugins and precision strategies: one row each.
 #include "booster/registry.h"
+#include "mixed_precision/bf16.h"
+#include "mixed_precision/fp16_torch.h"
+#include "plugins/torch_ddp.h"
 
 namespace booster {
+namespace {
+
+std::unique_ptr<Plugin> make_torch_ddp(const OptionValues& options) {
+  return std::make_unique<TorchDDPPlugin>(
+      TorchDDPOptions{.bucket_cap_mb = options.get<double>("bucket_cap_mb"),
+                      .find_unused_parameters = options.get<bool>("find_unused_parameters"),
+                      .broadcast_buffers = options.get<bool>("broadcast_buffers"),
+                      .gradient_as_bucket_view = options.get<bool>("gradient_as_bucket_view")});
+}
+
+std::unique_ptr<Precision> make_fp16(const OptionValues& options) {
+  return std::make_unique<FP16TorchMixedPrecision>(
+      GradScalerOptions{.init_scale = options.get<double>("init_scale"),
+                        .growth_factor = options.get<double>("growth_factor"),
+                        .backoff_factor = options.get<double>("backoff_factor"),
+                        .growth_interval = options.get<int64_t>("growth_interval")});
+}
+
+std::unique_ptr<Precision> make_bf16(const OptionValues& options) {
+  return std::make_unique<BF16MixedPrecision>(
+      BF16Options{.skip_non_finite = options.get<bool>("skip_non_finite")});
+}
+
+}  // namespace
 
 Registry<Plugin>& plugin_registry() {
   static Registry<Plugin> registry(
       "plugin",
-      {{"single", "one process, one device", {}, {}},
+      {{"single", "one process, one device", {},
+        [](const OptionValues&) { return std::make_unique<SinglePlugin>(); }},
        {"torch_ddp",
         "data parallel: every rank holds the model, gradients are averaged in buckets during "
         "backward",
@@ -15,14 +43,15 @@ Registry<Plugin>& plugin_registry() {
          boolean_option("broadcast_buffers", true,
                         "rank 0's buffers go to all before each forward"),
          boolean_option("gradient_as_bucket_view", true, "gradients live in the buckets: no copy")},
-        {}}});
+        make_torch_ddp}});
   return registry;
 }
 
 Registry<Precision>& precision_registry() {
   static Registry<Precision> registry(
       "mixed_precision",
-      {{"fp32", "32-bit floats throughout", {}, {}},
+      {{"fp32", "32-bit floats throughout", {},
+        [](const OptionValues&) { return std::make_unique<FP32Precision>(); }},
        {"fp16",
         "autocast to IEEE half with a dynamic loss scale, as in PyTorch",
         {number_option("init_scale", 65536, above(0), "first loss scale"),
@@ -30,8 +59,11 @@ Registry<Precision>& precision_registry() {
          number_option("backoff_factor", 0.5, {0, 1, true, true}, "factor after an overflow"),
          integer_option("growth_interval", 2000, at_least(1),
                         "finite steps before the scale grows")},
-        {}},
-       {"bf16", "autocast to bfloat16, without a loss scale", {}, {}}});
+        make_fp16},
+       {"bf16",
+        "autocast to bfloat16, without a loss scale",
+        {boolean_option("skip_non_finite", true, "skip steps whose gradients are not finite")},
+        make_bf16}});
   return registry;
 }
 

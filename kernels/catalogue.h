@@ -5,6 +5,7 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
+#include "kernels/loss_scale.h"
 #include "kernels/multi_tensor.h"
 #include "kernels/view.h"
 

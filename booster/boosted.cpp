@@ -1,0 +1,40 @@
+#include "booster/boosted.h"
+
+#include "core/autograd/op_policy.h"
+
+namespace booster {
+
+Tensor BoostedModel::operator()(const Tensor& x) const {
+  Session& session = *session_;
+  session.plugin->before_forward();
+  const PolicyScope numbers(session.precision->policy(x.device()));
+  Tensor y = session.model(session.precision->cast_input(x));
+  session.plugin->after_forward(y);
+  return y;
+}
+
+void BoostedOptimizer::zero_grad() {
+  session_->optimizer.zero_grad();
+  session_->grads_synced = false;
+  session_->clipped_norm = -1;
+}
+
+double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
+  session_->sync_grads();
+  session_->precision->unscale(session_->optimizer);
+  session_->clipped_norm = session_->optimizer.clip_grad_by_norm(max_norm);
+  return session_->clipped_norm;
+}
+
+void BoostedOptimizer::clip_grad_by_value(double limit) {
+  session_->sync_grads();
+  session_->precision->unscale(session_->optimizer);
+  session_->optimizer.clip_grad_by_value(limit);
+}
+
+NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
+  session_->plugin->set_sync(false);
+}
+NoSyncGuard::~NoSyncGuard() { session_->plugin->set_sync(true); }
+
+}  // namespace booster

@@ -1,0 +1,82 @@
+// What Booster::boost gives back: the same model, optimizer and criterion, now in the chosen numbers
+// and on the chosen ranks. All are handles on one session; they are for one thread.
+#pragma once
+
+#include "booster/session.h"
+#include "core/data/loader.h"
+#include "core/nn/criterion.h"
+#include "core/optim/lr_scheduler.h"
+
+#include <memory>
+
+namespace booster {
+
+class BoostedModel {
+ public:
+  explicit BoostedModel(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+
+  // Forward in the strategy's numbers.
+  Tensor operator()(const Tensor& x) const;
+  Module* operator->() const { return &session_->model.module(); }
+  // The model inside; its parameters are those that train.
+  const Model& unwrap() const { return session_->model; }
+  void train(bool training = true) const { session_->model.train(training); }
+  void eval() const { session_->model.eval(); }
+  // What the library itself works with; programs have no need of it.
+  Session& session() const { return *session_; }
+
+ private:
+  friend class Booster;
+  std::shared_ptr<Session> session_;
+};
+
+class BoostedOptimizer {
+ public:
+  explicit BoostedOptimizer(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+
+  // Runs the step function (step.cpp).
+  StepReport step() { return session_->step(); }
+  void zero_grad();
+  // Clips the true gradients of all ranks; returns their norm before. Right in every strategy.
+  double clip_grad_by_norm(double max_norm);
+  void clip_grad_by_value(double limit);
+  double lr(int group = 0) const { return session_->optimizer.lr(group); }
+  // The optimizer inside.
+  Optimizer& unwrap() const { return session_->optimizer; }
+
+ private:
+  friend class Booster;
+  std::shared_ptr<Session> session_;
+};
+
+// Keeps gradients on this rank until it goes: see Booster::no_sync.
+class NoSyncGuard {
+ public:
+  explicit NoSyncGuard(std::shared_ptr<Session> session);
+  ~NoSyncGuard();
+  NoSyncGuard(const NoSyncGuard&) = delete;
+  NoSyncGuard& operator=(const NoSyncGuard&) = delete;
+
+ private:
+  std::shared_ptr<Session> session_;
+};
+
+// In the order of boost's arguments, for structured bindings.
+struct BoostedPair {
+  BoostedModel model;
+  BoostedOptimizer optimizer;
+};
+struct BoostedTriple {
+  BoostedModel model;
+  BoostedOptimizer optimizer;
+  Criterion criterion;
+};
+struct Boosted {
+  BoostedModel model;
+  BoostedOptimizer optimizer;
+  Criterion criterion;
+  DataLoader dataloader;
+  LRScheduler lr_scheduler;
+};
+
+}  // namespace booster

@@ -1,0 +1,121 @@
+// Booster: choose in what numbers a model trains and how it is spread, without changing the loop.
+//
+//   World world = launch_from_env();
+//   Booster booster = Booster::from_config(config);      // or Booster({.mixed_precision = "bf16"})
+//   auto boosted = booster.boost(model, optimizer, criterion, loader, scheduler);
+//   auto& [net, opt, loss_fn, data, lr] = boosted;
+//   for (auto& [image, label] : data) {
+//     opt.zero_grad();
+//     auto loss = loss_fn(net(image), label);
+//     booster.backward(loss, opt);
+//     auto report = opt.step();
+//     lr.step(report);
+//   }
+//
+// This header is the whole library: programs include nothing else. A Booster may boost several
+// models; each call makes a session of its own. One thread at a time.
+#pragma once
+
+#include "booster/boosted.h"
+#include "booster/config.h"
+#include "booster/registry.h"
+#include "booster/training_checkpoint.h"
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "core/data/image_dataset.h"
+#include "core/data/transforms.h"
+#include "core/nn/functional.h"
+#include "core/nn/models/mlp.h"
+#include "core/nn/models/resnet.h"
+#include "core/nn/models/vit.h"
+#include "core/optim/adam.h"
+#include "core/optim/clip.h"
+#include "core/optim/lamb.h"
+#include "core/optim/sgd.h"
+#include "core/tensor/random.h"
+#include "mixed_precision/bf16.h"
+#include "mixed_precision/fp16_torch.h"
+#include "parallel/launch.h"
+#include "plugins/torch_ddp.h"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace booster {
+
+// A plugin or a strategy, by name or as an object with options: "torch_ddp",
+// TorchDDPPlugin({.bucket_cap_mb = 10}).
+template <class Product>
+class Choice {
+ public:
+  using Make = std::function<std::unique_ptr<Product>()>;
+  Choice(const char* name) : Choice(std::string(name)) {}
+  Choice(std::string name);
+  Choice(Make make) : make_(std::move(make)) {}
+  template <class P>
+    requires std::derived_from<P, Product>
+  Choice(const P& product)
+      : make_([copy = std::make_shared<P>(product)] { return std::make_unique<P>(*copy); }) {}
+  std::unique_ptr<Product> make() const { return make_(); }
+
+ private:
+  Make make_;
+};
+
+struct BoosterOptions {
+  Choice<Plugin> plugin = "single";
+  Choice<Precision> mixed_precision = "fp32";
+};
+
+class Booster {
+ public:
+  // Error that names the pair, the reason and what to use instead if they do not work together.
+  explicit Booster(BoosterOptions options = {});
+  // From the config's section "booster".
+  static Booster from_config(const Config& config);
+
+  // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ...
+  BoostedPair boost(const Model& model, const Optimizer& optimizer);
+  BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
+  Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
+                const DataLoader& loader, const LRScheduler& scheduler);
+
+  // Backward of the loss, scaled as the optimizer's strategy wants.
+  void backward(const Tensor& loss, BoostedOptimizer& optimizer) const;
+  // Until the guard goes, gradients add up on this rank and are not exchanged: for all but the last
+  // of the batches that make one step.
+  NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
+  // Forward and backward of the iterator's next batch in one call, as pipelines need it. Returns
+  // the loss.
+  template <class Iterator>
+  Tensor execute_pipeline(Iterator& batches, const BoostedModel& model, const Criterion& criterion,
+                          BoostedOptimizer& optimizer) const {
+    auto& [input, target] = *batches;
+    Tensor loss = criterion(model(input), target);
+    backward(loss, optimizer);
+    ++batches;
+    return loss.detach();
+  }
+
+  // This rank's share of a dataset.
+  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                DataLoaderOptions options) const;
+  template <std::derived_from<Dataset> D>
+  DataLoader prepare_dataloader(D dataset, DataLoaderOptions options) const {
+    return prepare_dataloader(std::make_shared<D>(std::move(dataset)), std::move(options));
+  }
+
+  const Plugin& plugin() const { return *plugin_; }
+  const Precision& precision() const { return *precision_; }
+
+ private:
+  std::shared_ptr<Session> open_session(const Model& model, const Optimizer& optimizer) const;
+
+  BoosterOptions options_;
+  std::unique_ptr<Plugin> plugin_;        // for questions and dataloaders; sessions have their own
+  std::unique_ptr<Precision> precision_;
+};
+
+}  // namespace booster

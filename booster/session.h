@@ -1,0 +1,26 @@
+// Session: what boosted objects share. One per call of Booster::boost.
+#pragma once
+
+#include "booster/step_report.h"
+#include "mixed_precision/precision.h"
+#include "plugins/plugin.h"
+
+#include <memory>
+
+namespace booster {
+
+struct Session {
+  std::unique_ptr<Precision> precision;
+  std::unique_ptr<Plugin> plugin;
+  Model model;
+  Optimizer optimizer;
+  bool grads_synced = false;   // since the last backward
+  double clipped_norm = -1;    // of the gradients that the next step uses; negative: not clipped
+
+  // Waits for the gradients of all ranks, once per step.
+  void sync_grads();
+  // THE order of mixed precision x parallelism; step.cpp.
+  StepReport step();
+};
+
+}  // namespace booster

@@ -1,0 +1,68 @@
+// Precision: in what numbers a model trains. The seam between a training step and a strategy.
+//
+// The base class is fp32: every method does nothing or passes its argument through, and a strategy
+// overrides what it changes. A strategy never asks how the model is spread: `inspect` gives a local
+// verdict, the plugin makes it global, and `update` sees the agreed one. One object serves one
+// boosted optimizer and one thread.
+#pragma once
+
+#include "core/autograd/op_policy.h"
+#include "core/nn/module.h"
+#include "core/optim/optimizer.h"
+#include "parallel/layout.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace booster {
+
+// What a strategy says of a way to spread a model.
+struct Interaction {
+  bool supported = true;
+  std::string reason = {};    // why not
+  std::string instead = {};   // what to use
+  DType wire = DType::f32;    // dtype of gradients between ranks
+  bool ranks_agree = false;   // ranks must agree on overflow before a step
+};
+
+// What a look at the gradients found. Tensors of one f32 on the device; undefined where the strategy
+// has none.
+struct Verdict {
+  Tensor found_inf;      // not 0: a gradient was not finite, the step must do nothing
+  Tensor inverse_scale;  // what the step must still multiply gradients by
+  Tensor scale;          // loss scale of this step, for reports
+};
+
+// A strategy's numbers for a checkpoint, by name.
+using PrecisionState = std::map<std::string, double>;
+
+class Precision {
+ public:
+  virtual ~Precision() = default;
+  virtual const char* name() const { return "fp32"; }
+  virtual Interaction interaction(const Layout&) const { return {}; }
+
+  // Once, when model and optimizer are boosted: casts parameters, makes masters.
+  virtual void prepare(const Model&, Optimizer&) {}
+
+  // The op policy in force during forward and loss; null: none.
+  virtual const OpPolicy* policy(Device) const { return nullptr; }
+  virtual Tensor cast_input(const Tensor& x) const { return x; }
+
+  // loss -> what backward starts from
+  virtual Tensor scale(const Tensor& loss) { return loss; }
+  // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
+  virtual void unscale(Optimizer&) {}
+  virtual Verdict inspect(Optimizer&) { return {}; }
+  // After the step, with the verdict that all ranks agreed on.
+  virtual void update(const Verdict&) {}
+
+  virtual PrecisionState state() const { return {}; }
+  // All or nothing; error if a number is missing.
+  virtual void load(const PrecisionState&) {}
+};
+
+using FP32Precision = Precision;
+
+}  // namespace booster
