@@ -49,14 +49,23 @@ double distance(float got, double want) {
   return got == want ? 0 : std::abs(got - want);
 }
 
+// Relative to results above 1. -inf gives nan, where the limit is 0.
+double gelu_error(float got, double want) {
+  return std::isnan(want) ? 0 : distance(got, want) / std::max(1.0, std::abs(want));
+}
+
 struct Worst {
   double error = 0;
   float at = 0;
 };
 
-// The largest `error(got, want)` of an elementwise op in f32 on every CPU variant.
-void check_op(UnaryOp op, double (*function)(double), double (*error)(float, double),
-              double allowed, double from = -INFINITY) {
+using Function = double (*)(double);
+using Error = double (*)(float got, double want);
+
+// On every CPU variant, the largest error(got, want) over x >= from is at most `allowed`, where
+// run(variant's table, y, x) writes y.
+void check_function(const std::function<void(const kernels::Table&, View, View)>& run,
+                    Function function, Error error, double allowed, double from = -INFINITY) {
   const std::vector<float>& x = all_floats();
   std::vector<float> y(x.size());
   std::vector<double> want(x.size());
@@ -65,7 +74,7 @@ void check_op(UnaryOp op, double (*function)(double), double (*error)(float, dou
   for (const std::string& variant : kernels::cpu_variants()) {
     CAPTURE(variant);
     kernels::force_cpu_variant(variant);
-    kernels::on({}).unary(op, row(y), row(x));
+    run(kernels::on({}), row(y), row(x));
     Worst worst;
     for (size_t i = 0; i < x.size(); ++i) {
       if (x[i] < from) continue;
@@ -78,16 +87,34 @@ void check_op(UnaryOp op, double (*function)(double), double (*error)(float, dou
   kernels::force_cpu_variant(chosen);
 }
 
+void check_op(UnaryOp op, Function function, Error error, double allowed, double from = -INFINITY) {
+  check_function([=](const kernels::Table& on, View y, View x) { on.unary(op, y, x); }, function,
+                 error, allowed, from);
+}
+
+// The derivative of an op whose backward pass does not read y.
+void check_slope(UnaryOp op, Function function, double allowed) {
+  const std::vector<float> ones(all_floats().size(), 1.0f);
+  check_function([&](const kernels::Table& on, View dx,
+                     View x) { on.unary_backward(op, dx, row(ones), x, x); },
+                 function, gelu_error, allowed);
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
 double gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double gelu_slope(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
+}
 double gelu_tanh(double x) {
   return x * sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
 }
-
-// Relative to results above 1. -inf gives nan, where the limit is 0.
-double gelu_error(float got, double want) {
-  return std::isnan(want) ? 0 : distance(got, want) / std::max(1.0, std::abs(want));
+double gelu_tanh_slope(double x) {
+  if (std::abs(x) > 1e19) return NAN;  // x^2 overflows, in PyTorch too: anything goes
+  if (std::abs(x) > 1000) return x > 0;
+  const double v = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  return sigmoid(v) +
+         x * sigmoid(v) * sigmoid(-v) * 2 * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
 }  // namespace
@@ -114,4 +141,8 @@ TEST_CASE("softplus is within 1.5e-7 of max(1, result)") {
 TEST_CASE("gelu is within 2e-7 of max(1, result) in both forms") {
   check_op(UnaryOp::gelu, gelu, gelu_error, 2e-7);
   check_op(UnaryOp::gelu_tanh, gelu_tanh, gelu_error, 2e-7);
+}
+TEST_CASE("the slope of gelu is within 3e-7 in both forms") {
+  check_slope(UnaryOp::gelu, gelu_slope, 3e-7);
+  check_slope(UnaryOp::gelu_tanh, gelu_tanh_slope, 3e-7);
 }
