@@ -1,0 +1,162 @@
+// Saved optimizer state: by parameter name, whole or not at all, and going on bit for bit.
+#include "core/optim/adam.h"
+#include "core/optim/lamb.h"
+#include "core/optim/registry.h"
+#include "core/optim/sgd.h"
+#include "kernels/memory.h"
+#include "tests/optim/golden.h"
+
+using namespace booster;
+using namespace booster::test;
+
+namespace {
+
+OptimizerState deep_copy(OptimizerState state) {
+  for (auto& [name, tensor] : state.tensors) tensor = tensor.clone();
+  return state;
+}
+
+std::vector<double> joined(const Parameters& parameters) {
+  std::vector<double> all;
+  for (const auto& [name, tensor] : parameters)
+    for (double x : tensor.to_vector<double>()) all.push_back(x);
+  return all;
+}
+
+void copy_values(const Parameters& to, const Parameters& from) {
+  for (size_t i = 0; i < to.size(); ++i) to[i].tensor.detach().copy_(from[i].tensor);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Parameters two(DType dtype = DType::f32) {
+  Parameters parameters = {{"a", zeros({2}, {dtype})}, {"b", ones({3}, {dtype})}};
+  for (auto& [name, tensor] : parameters) {
+    tensor.requires_grad_();
+    tensor.set_grad(full(tensor.shape(), 0.5, {dtype}));
+  }
+  return parameters;
+}
+
+}  // namespace
+
+TEST_CASE("a run continued from saved state has the bits of one never stopped") {
+  const Json file = golden("optimizers");
+  for (const Json& one : file["cases"]) {
+    CAPTURE(one["case"].get<std::string>());
+    const auto fresh = [&] { return parameters_of(file["values"], file["shapes"], DType::f32); };
+    const auto make = [&](const Parameters& p) {
+      return make_optimizer(one["rule"], p, options_in(one["options"]));
+    };
+    const auto run = [&](const Parameters& p, Optimizer& optimizer, size_t from, size_t to) {
+      for (size_t i = from; i < to; ++i) {
+        set_grads(p, file["grads"][i], file["shapes"]);
+        optimizer.step();
+      }
+    };
+    const Parameters whole = fresh(), before = fresh(), after = fresh();
+    Optimizer a = make(whole), b = make(before), c = make(after);
+    run(whole, a, 0, 6);
+    run(before, b, 0, 3);
+    c.load_state_dict(deep_copy(b.state_dict()));
+    copy_values(after, before);
+    run(after, c, 3, 6);
+    CHECK(joined(after) == joined(whole));
+  }
+}
+
+TEST_CASE("training gives the same bits with one thread and with two") {
+  const int threads = kernels::thread_count();
+  std::vector<double> bits[2];
+  for (int count : {1, 2}) {
+    kernels::set_thread_count(count);
+    Parameters parameters = {{"big", full({70001}, 0.3)}, {"small", full({5}, 0.1)}};
+    for (auto& [name, tensor] : parameters) tensor.requires_grad_();
+    auto optimizer = LAMB(parameters, {.lr = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      for (auto& [name, tensor] : parameters) {
+        Tensor grad = untracked::cast(arange(tensor.numel()), DType::f32);
+        tensor.set_grad(grad.mul_(1e-3));
+      }
+      optimizer.step();
+    }
+    bits[count - 1] = joined(parameters);
+  }
+  kernels::set_thread_count(threads);
+  CHECK(bits[0] == bits[1]);
+}
+
+TEST_CASE("state is named by parameter") {
+  auto optimizer = AdamW(two(), {.lr = 0.1});
+  optimizer.step();
+  const auto state = optimizer.state_dict();
+  CHECK(state.rule == "adamw");
+  CHECK(state.tensors.size() == 4);
+  CHECK(state.tensors.count("a.exp_avg") == 1);
+  CHECK(state.tensors.count("b.exp_avg_sq") == 1);
+  CHECK(state.groups.at(0).options.at("lr") == 0.1);
+}
+
+TEST_CASE("a master is saved, and loading it rewrites the 16-bit parameter") {
+  const auto make = [](const Parameters& parameters) {
+    auto optimizer = SGD(parameters, {.lr = 1e-3, .momentum = 0.9});
+    for (const auto& [name, tensor] : parameters)
+      optimizer.set_master(name, untracked::cast(tensor, DType::f32).clone());
+    return optimizer;
+  };
+  const Parameters p = two(DType::bf16), q = two(DType::bf16);
+  auto a = make(p), b = make(q);
+  for (int step = 0; step < 5; ++step) a.step();
+  const Tensor held = b.master("b");
+  b.load_state_dict(deep_copy(a.state_dict()));
+  CHECK(joined(q) == joined(p));
+  CHECK(b.master("b").same_body(held));
+  CHECK(held.to_vector<float>() == a.master("b").to_vector<float>());
+  a.step();
+  b.step();
+  CHECK(held.to_vector<float>() == a.master("b").to_vector<float>());
+}
+
+TEST_CASE("state that does not fit changes nothing and is refused by name") {
+  auto source = Adam(two(), {.lr = 0.1});
+  source.step();
+  const OptimizerState good = deep_copy(source.state_dict());
+  const auto refused = [&](auto spoil) {
+    OptimizerState bad = good;
+    spoil(bad);
+    auto optimizer = Adam(two(), {.lr = 0.7});
+    const std::string error = error_of([&] { optimizer.load_state_dict(bad); });
+    CHECK(optimizer.lr() == 0.7);
+    CHECK(optimizer.state_dict().tensors.empty());
+    CHECK(optimizer.state_dict().steps.at("a") == 0);
+    return error;
+  };
+  using S = OptimizerState;
+  CHECK(contains(refused([](S& s) { s.rule = "sgd"; }), "got sgd, want adam"));
+  CHECK(contains(refused([](S& s) { s.groups.clear(); }), "got 0, want 1"));
+  CHECK(contains(refused([](S& s) { s.tensors.erase("b.exp_avg"); }), "exp_avg of parameter b"));
+  CHECK(contains(refused([](S& s) { s.tensors["b.exp_avg"] = zeros({4}); }),
+                 "b.exp_avg does not fit; got f32 (4,), want f32 (3,)"));
+  CHECK(contains(refused([](S& s) { s.tensors["b.exp_avg"] = zeros({3}, {DType::f16}); }),
+                 "got f16 (3,), want f32 (3,)"));
+  CHECK(contains(refused([](S& s) { s.tensors["c.exp_avg"] = zeros({3}); }),
+                 "c.exp_avg belongs to no parameter"));
+  CHECK(contains(refused([](S& s) { s.steps.erase("b"); }), "nothing is saved for parameter b"));
+  CHECK(contains(refused([](S& s) { s.steps["b"] = -1; }), "step count of b"));
+  CHECK(contains(refused([](S& s) { s.steps["c"] = 1; }), "saved for other parameters"));
+  CHECK(contains(refused([](S& s) { s.groups[0].options["lr"] = -1; }), "lr is out of range"));
+  CHECK(contains(refused([](S& s) { s.groups[0].options.erase("eps"); }), "option eps is missing"));
+  CHECK(contains(refused([](S& s) { s.tensors["a.master"] = zeros({2}); }),
+                 "master weight of parameter a; got one, want none"));
+}

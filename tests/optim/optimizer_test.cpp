@@ -1,0 +1,278 @@
+// Optimizers against PyTorch's and timm's numbers, and what they promise beyond the formulas.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/optim/adam.h"
+#include "core/optim/lamb.h"
+#include "core/optim/registry.h"
+#include "core/optim/sgd.h"
+#include "kernels/memory.h"
+#include "tests/optim/golden.h"
+
+using namespace booster;
+using namespace booster::test;
+
+namespace {
+
+Tensor leaf(const std::vector<float>& values, DType dtype = DType::f32) {
+  Tensor x = untracked::cast(from_vector(values, {static_cast<int64_t>(values.size())}), dtype);
+  return x.requires_grad_();
+}
+void set_grad(const Tensor& x, const std::vector<float>& values) {
+  x.set_grad(untracked::cast(from_vector(values, x.shape()), x.dtype()));
+}
+std::vector<float> values_of(const Tensor& x) { return x.to_vector<float>(); }
+
+ParameterGroups groups_of(const Parameters& parameters, const Options& head_options) {
+  if (head_options.empty()) return parameters;
+  ParameterGroup body, head = {{}, head_options};
+  for (const auto& parameter : parameters)
+    (parameter.name == "head.weight" ? head : body).parameters.push_back(parameter);
+  return {body, head};
+}
+
+Parameters train(const Json& file, const Json& one, DType dtype) {
+  const Parameters parameters = parameters_of(file["values"], file["shapes"], dtype);
+  auto optimizer = make_optimizer(one["rule"], groups_of(parameters, options_in(one["head_options"])),
+                                  options_in(one["options"]));
+  for (const Json& grads : file["grads"]) {
+    set_grads(parameters, grads, file["shapes"]);
+    optimizer.step();
+  }
+  return parameters;
+}
+
+template <class F>
+void check_error(F&& f, const std::string& part) {
+  try {
+    f();
+    FAIL("no error; want one with: " << part);
+  } catch (const Error& error) {
+    const bool found = std::string(error.what()).find(part) != std::string::npos;
+    CHECK_MESSAGE(found, "got: " << error.what() << "; want: " << part);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("optimizers agree with PyTorch and timm in f64 and f32") {
+  const Json file = golden("optimizers");
+  for (const Json& one : file["cases"]) {
+    CAPTURE(one["case"].get<std::string>());
+    for (const auto& [name, tensor] : train(file, one, DType::f64)) {
+      CAPTURE(name);
+      check_close(tensor.to_vector<double>(), one["f64"][name], 1e-12, 1e-13);
+    }
+    for (const auto& [name, tensor] : train(file, one, DType::f32)) {
+      CAPTURE(name);
+      check_close(tensor.to_vector<double>(), one["f32"][name], 2e-6, 1e-6);
+    }
+  }
+}
+
+TEST_CASE("the README's loop lowers a loss") {
+  Tensor w = leaf({3, -2});
+  auto optimizer = SGD({w}, {.lr = 0.1, .momentum = 0.5});
+  double first = 0, last = 0;
+  for (int step = 0; step < 20; ++step) {
+    optimizer.zero_grad();
+    Tensor loss = sum(w * w);
+    backward(loss);
+    optimizer.step();
+    (step == 0 ? first : last) = loss.item();
+  }
+  CHECK(last < first * 0.01);
+}
+
+TEST_CASE("a parameter without gradient keeps value, moments and its own count") {
+  Tensor a = leaf({1}), b = leaf({1});
+  auto optimizer = Adam(Parameters{{"a", a}, {"b", b}}, {.lr = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    set_grad(a, {1});
+    if (step == 1) set_grad(b, {1});
+    optimizer.step();
+  }
+  const auto state = optimizer.state_dict();
+  CHECK(state.steps.at("a") == 3);
+  CHECK(state.steps.at("b") == 1);
+  CHECK(values_of(b)[0] == doctest::Approx(0.9));  // Adam's first step is lr whatever the gradient
+}
+
+TEST_CASE("a step skipped in the very first call leaves no trace, with momentum too") {
+  const float found = 1;
+  Tensor skipped = leaf({1, 2}), plain = leaf({1, 2});
+  auto a = SGD({skipped}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+  auto b = SGD({plain}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+  set_grad(skipped, {INFINITY, 1});
+  const auto version = skipped.version();
+  a.step({&found, nullptr, nullptr});
+  CHECK(values_of(skipped) == std::vector<float>{1, 2});
+  CHECK(skipped.version() == version);
+  CHECK(a.state_dict().tensors.empty());
+  CHECK(a.state_dict().steps.at("0") == 0);
+  for (int step = 0; step < 3; ++step) {
+    set_grad(skipped, {0.5f, 1});
+    set_grad(plain, {0.5f, 1});
+    const float none = 0;
+    a.step({&none, nullptr, nullptr});
+    b.step();
+  }
+  CHECK(values_of(skipped) == values_of(plain));
+}
+
+TEST_CASE("inverse scale and clip factor are applied to the gradients' values, not to their memory") {
+  const float inverse = 0.25f, clip = 0.5f;
+  Tensor x = leaf({1}), y = leaf({1});
+  set_grad(x, {8});
+  set_grad(y, {1});
+  auto a = SGD({x}, {.lr = 0.1}), b = SGD({y}, {.lr = 0.1});
+  a.step({nullptr, &inverse, &clip});
+  b.step();
+  CHECK(values_of(x) == values_of(y));
+  CHECK(values_of(x.grad())[0] == 8);
+}
+
+TEST_CASE("a 16-bit parameter follows its f32 master, rewritten in the same step") {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    Tensor w = leaf({1, 2}, dtype);
+    const Tensor master = untracked::cast(w.detach(), DType::f32).clone();
+    auto optimizer = AdamW(Parameters{{"w", w}}, {.lr = 1e-4, .weight_decay = 0});
+    optimizer.set_master("w", master);
+    const auto version = w.version();
+    for (int step = 0; step < 40; ++step) {
+      set_grad(w, {1, -1});
+      optimizer.step();
+    }
+    CHECK(w.version() > version);
+    // Each step moves by lr, far less than a 16-bit number near 1 can show, but they add up.
+    CHECK(values_of(master)[0] == doctest::Approx(1 - 40e-4).epsilon(1e-5));
+    CHECK(values_of(w) == values_of(untracked::cast(master, dtype)));
+    CHECK(optimizer.master("w").same_body(master));
+  }
+}
+
+TEST_CASE("without a master small updates of a 16-bit parameter are lost, its moments are f32") {
+  Tensor w = leaf({1}, DType::bf16);
+  auto optimizer = AdamW(Parameters{{"w", w}}, {.lr = 1e-4, .weight_decay = 0});
+  for (int step = 0; step < 40; ++step) {
+    set_grad(w, {1});
+    optimizer.step();
+  }
+  CHECK(values_of(w)[0] == 1);
+  CHECK(optimizer.state_dict().tensors.at("w.exp_avg").dtype() == DType::f32);
+}
+
+TEST_CASE("a step renews the copy that autocast keeps of a weight") {
+  Tensor w = leaf({1, 2});
+  OpPolicy policy;
+  policy.lower = DType::bf16;
+  {
+    PolicyScope scope(&policy);
+    cast(w, DType::bf16);
+  }
+  REQUIRE(cast_copy(w, DType::bf16).defined());
+  auto optimizer = SGD({w}, {.lr = 0.5});
+  set_grad(w, {1, 1});
+  optimizer.step();
+  CHECK(values_of(cast_copy(w, DType::bf16)) == std::vector<float>{0.5f, 1.5f});
+  PolicyScope scope(&policy);
+  CHECK(values_of(cast(w, DType::bf16)) == std::vector<float>{0.5f, 1.5f});
+}
+
+TEST_CASE("groups override options, and only by legal names and values") {
+  Tensor a = leaf({1}), b = leaf({1});
+  auto optimizer = SGD({{{{"a", a}}}, {{{"b", b}}, {{"lr", 0.5}}}}, {.lr = 0.1});
+  set_grad(a, {1});
+  set_grad(b, {1});
+  optimizer.step();
+  CHECK(values_of(a)[0] == doctest::Approx(0.9));
+  CHECK(values_of(b)[0] == doctest::Approx(0.5));
+  CHECK(optimizer.group_count() == 2);
+  CHECK(optimizer.lr(1) == 0.5);
+  const ParameterGroups typo = {ParameterGroup{{{"a", a}}, {{"momentun", 0.5}}}};
+  check_error([&] { SGD(typo, {}); }, "sgd: no such option; got momentun");
+  check_error([&] { SGD(typo, {}); }, "did you mean momentum?");
+  check_error([&] { optimizer.set_option(0, "lr", -1); }, "sgd: lr is out of range; got -1");
+  check_error([&] { optimizer.options(2); }, "no such parameter group; got 2, want 0 to 1");
+  optimizer.set_lr(0.25);
+  CHECK(optimizer.lr(0) == 0.25);
+  CHECK(optimizer.lr(1) == 0.25);
+}
+
+TEST_CASE("wrong options are refused with what was got and wanted") {
+  const Tensor w = leaf({1});
+  check_error([&] { SGD({w}, {.lr = -0.1}); }, "lr is out of range; got -0.1, want a finite number");
+  check_error([&] { SGD({w}, {.lr = NAN}); }, "lr is out of range; got nan");
+  check_error([&] { SGD({w}, {.momentum = -1}); }, "momentum is out of range");
+  check_error([&] { SGD({w}, {.nesterov = true}); }, "nesterov needs momentum without dampening");
+  check_error([&] { SGD({w}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}); },
+              "got momentum 0.9 and dampening 0.1");
+  check_error([&] { Adam({w}, {.betas = {0.9, 1.0}}); },
+              "adam: beta2 is out of range; got 1, want a number from 0 to below 1");
+  check_error([&] { AdamW({w}, {.eps = -1}); }, "adamw: eps is out of range");
+  check_error([&] { LAMB({w}, {.weight_decay = INFINITY}); }, "lamb: weight_decay is out of range");
+  check_error([&] { make_optimizer("adamv", {w}, {}); }, "no such optimizer; got adamv");
+  check_error([&] { make_optimizer("sgd", {w}, {{"beta1", 0.5}}); }, "no such option; got beta1");
+}
+
+TEST_CASE("wrong parameters are refused by name") {
+  const Tensor w = leaf({1}), integers = arange(3);
+  check_error([&] { SGD(Parameters{}, {}); }, "no parameters; got an empty list");
+  check_error([&] { SGD(Parameters{{"a", w}, {"b", w}}, {}); },
+              "a parameter is given twice; got a and b");
+  check_error([&] { SGD(Parameters{{"a", w}, {"a", leaf({1})}}, {}); },
+              "two parameters are called a");
+  check_error([&] { SGD(Parameters{{"n", integers}}, {}); }, "parameter n is not floating; got i64");
+  check_error([&] { SGD(Parameters{{"r", w * 2}}, {}); },
+              "parameter r is the result of an operation; want a leaf");
+  check_error([&] { SGD(Parameters{{"u", Tensor()}}, {}); }, "parameter u is undefined");
+  auto optimizer = SGD(Parameters{{"w", w}}, {});
+  check_error([&] { optimizer.set_master("w", zeros({1})); }, "parameter w needs none; got f32");
+  check_error([&] { optimizer.set_master("v", zeros({1})); }, "no such parameter; got v");
+  check_error([&] { optimizer.add_group({{{"again", w}}}); }, "given twice; got w and again");
+}
+
+TEST_CASE("clipping before a step gives what clipped gradients give, and returns the norm") {
+  Tensor a = leaf({0, 0}), b = leaf({0, 0});
+  set_grad(a, {3, 4});
+  set_grad(b, {0.6f, 0.8f});
+  auto clipped = SGD({a}, {.lr = 1}), plain = SGD({b}, {.lr = 1});
+  CHECK(clipped.clip_grad_by_norm(1) == doctest::Approx(5));
+  // Clipping again sees what the first left.
+  CHECK(clipped.clip_grad_by_norm(10) == doctest::Approx(1));
+  clipped.step();
+  plain.step();
+  check_close(a.to_vector<double>(), b.to_vector<double>(), 1e-5, 0);
+  // The factor was for one step only.
+  set_grad(a, {3, 4});
+  clipped.step();
+  CHECK(values_of(a)[0] == doctest::Approx(-3.6));
+  set_grad(a, {3, -4});
+  clipped.clip_grad_by_value(2);
+  CHECK(values_of(a.grad()) == std::vector<float>{2, -2});
+}
+
+TEST_CASE("a copy of the handle is the same optimizer; gradients are forgotten by zero_grad") {
+  Tensor w = leaf({1});
+  auto a = SGD({w}, {.lr = 0.1});
+  Optimizer b = a;
+  CHECK(a == b);
+  b.set_lr(0.5);
+  CHECK(a.lr() == 0.5);
+  set_grad(w, {1});
+  CHECK(b.parameters_with_grad().size() == 1);
+  a.zero_grad();
+  CHECK_FALSE(w.grad().defined());
+  CHECK(b.parameters_with_grad().empty());
+  a.step();
+  CHECK(values_of(w)[0] == 1);
+}
+
+TEST_CASE("a gradient with strides of its own is used in the right order") {
+  Tensor w = zeros({2, 3}).requires_grad_();
+  const Tensor g = from_vector<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+  w.set_grad(untracked::transpose(g, 0, 1));
+  SGD({w}, {.lr = 1}).step();
+  CHECK(values_of(w) == std::vector<float>{-1, -3, -5, -2, -4, -6});
+}
