@@ -184,6 +184,8 @@ Caltech101::Caltech101(const std::string& root, Caltech101Options options)
     : ImageDataset("Caltech101", find_caltech101(root),
                    options.background ? std::vector<std::string>{}
                                       : std::vector<std::string>{"BACKGROUND_Google"},
-                   options) {}
+                   {.transform = std::move(options.transform),
+                    .cache_bytes = options.cache_bytes,
+                    .apply_orientation = options.apply_orientation}) {}
 
 }  // namespace booster

@@ -13,7 +13,7 @@
 namespace booster {
 
 struct ImageDatasetOptions {
-  Compose transform;  // must end in a tensor
+  Compose transform = {};  // must end in a tensor
   // Decoded images are kept in memory up to this many bytes, so that later epochs need not decode.
   size_t cache_bytes = 0;
   bool apply_orientation = false;  // turn images as EXIF says
@@ -63,7 +63,10 @@ class ImageFolder : public ImageDataset {
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});
 };
 
-struct Caltech101Options : ImageDatasetOptions {
+struct Caltech101Options {
+  Compose transform = {};
+  size_t cache_bytes = 0;
+  bool apply_orientation = false;
   bool background = false;  // with the class BACKGROUND_Google
 };
 

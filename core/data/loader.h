@@ -46,7 +46,7 @@ struct DataLoaderOptions {
   BadImagePolicy on_bad_image = BadImagePolicy::fail;
   int rank = 0;  // with world_size > 1 each rank gets its share: see DistributedSampler
   int world_size = 1;
-  std::shared_ptr<const Sampler> sampler;  // instead of shuffle, rank and world_size
+  std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };
 
 // Where a loader stands: `batch` batches of `epoch` have been given out.

@@ -1,0 +1,132 @@
+#include "core/data/image_dataset.h"
+#include "tests/data/files.h"
+
+#include <set>
+
+using namespace booster;
+using namespace booster::test;
+
+namespace {
+
+const Compose to_tensor{Resize(ImageSize(6, 6)), ToTensor(), Gray2RGB()};
+
+// `images` JPEG files for each class.
+void write_classes(const TemporaryFolder& folder, const std::string& root,
+                   const std::vector<std::string>& classes, int images) {
+  for (size_t c = 0; c < classes.size(); ++c)
+    for (int i = 1; i <= images; ++i)
+      folder.write(fmt::format("{}/{}/image_{:04}.jpg", root, classes[c], i),
+                   encode_jpeg(gradient(8 + i % 5, 7 + i % 3, 3, static_cast<int>(c) * 50 + i)));
+}
+
+}  // namespace
+
+TEST_CASE("Caltech101 is found in both layouts, classes sorted, background left out") {
+  for (const char* root : {"101_ObjectCategories", "caltech101/101_ObjectCategories"}) {
+    TemporaryFolder folder;
+    write_classes(folder, root, {"yin_yang", "BACKGROUND_Google", "accordion", "Faces"}, 2);
+    const Caltech101 dataset(folder.path(), {.transform = to_tensor});
+    CHECK(dataset.classes() == std::vector<std::string>{"Faces", "accordion", "yin_yang"});
+    CHECK(dataset.size() == 6);
+    CHECK(dataset.label(5) == 2);
+    CHECK(contains(dataset.path(5), "yin_yang/image_0002.jpg"));
+    const Caltech101 all(folder.path(), {.background = true});
+    CHECK(all.size() == 8);
+    CHECK(all.classes()[0] == "BACKGROUND_Google");
+    RandomStream random(0, 0, 0);
+    const Sample sample = dataset.load(5, random);
+    CHECK(sample.shape() == Shape{3, 6, 6});
+    CHECK(sample.label().item() == 2);
+  }
+}
+
+TEST_CASE("files that are no images by name are skipped, in nested folders too") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "b"}, 1);
+  for (const char* name : {".DS_Store", "Thumbs.db", "._image_0001.jpg", "notes.txt", "tmp"})
+    folder.write(std::string("set/a/") + name, "x");
+  folder.write("set/a/more/z.PNG", read_file(golden_path("rgb.png")));
+  folder.write("set/.git/x.jpg", "x");
+  folder.write("set/readme.jpg", "x");
+  const ImageFolder dataset(folder.path("set"));
+  CHECK(dataset.classes() == std::vector<std::string>{"a", "b"});
+  CHECK(dataset.size() == 3);
+}
+
+TEST_CASE("missing, empty and one-class folders say what was looked for") {
+  TemporaryFolder folder;
+  const auto caltech = [&](const std::string& root) {
+    return error_of([&] { Caltech101(folder.path(root)); });
+  };
+  CHECK(contains(caltech("none"), "want a folder 101_ObjectCategories or "
+                                  "caltech101/101_ObjectCategories"));
+  CHECK(contains(error_of([&] { ImageFolder(folder.path("none")); }), "no such folder"));
+  std::filesystem::create_directories(folder.path("empty"));
+  CHECK(contains(error_of([&] { ImageFolder(folder.path("empty")); }), "got none"));
+  write_classes(folder, "one", {"only"}, 2);
+  CHECK(contains(error_of([&] { ImageFolder(folder.path("one")); }), "got only 'only'"));
+  write_classes(folder, "hollow", {"a"}, 1);
+  folder.write("hollow/b/readme.txt", "x");
+  CHECK(contains(error_of([&] { ImageFolder(folder.path("hollow")); }), "class 'b'"));
+  try {
+    ImageFolder(folder.path("none"));
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 1);
+  }
+}
+
+TEST_CASE("a split takes its fraction of each class, the same for the same seed") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "b", "c"}, 10);
+  folder.write("set/d/x.jpg", encode_jpeg(gradient(8, 8, 1)));
+  const ImageFolder dataset(folder.path("set"));
+  const auto [train, validation] = dataset.split(0.2, 7);
+  CHECK(train.size() + validation.size() == dataset.size());
+  CHECK(validation.size() == 6);  // a class of one image stays in training
+  std::set<std::string> seen;
+  int per_class[4] = {};
+  for (int64_t i = 0; i < validation.size(); ++i) {
+    seen.insert(validation.path(i));
+    ++per_class[validation.label(i)];
+  }
+  for (int64_t i = 0; i < train.size(); ++i) CHECK(seen.count(train.path(i)) == 0);
+  CHECK(per_class[0] == 2);
+  CHECK(per_class[2] == 2);
+  const auto again = dataset.split(0.2, 7), other = dataset.split(0.2, 8);
+  bool same = true, different = false;
+  for (int64_t i = 0; i < validation.size(); ++i) {
+    same = same && again.validation.path(i) == validation.path(i);
+    different = different || other.validation.path(i) != validation.path(i);
+  }
+  CHECK(same);
+  CHECK(different);
+  CHECK_THROWS_AS(dataset.split(0), Error);
+  CHECK_THROWS_AS(dataset.split(1), Error);
+}
+
+TEST_CASE("cached images are the same pixels and are read from the disk once") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "b"}, 2);
+  const ImageFolder dataset(folder.path("set"), {.transform = to_tensor, .cache_bytes = 1 << 20});
+  std::vector<float> first(108), second(108);
+  RandomStream random(0, 0, 0);
+  dataset.load(1, random).write(first.data());
+  std::filesystem::remove(dataset.path(1));
+  dataset.with_transform(to_tensor).load(1, random).write(second.data());
+  CHECK(first == second);
+  const ImageFolder tiny(folder.path("set"), {.transform = to_tensor, .cache_bytes = 10});
+  tiny.load(0, random);
+  std::filesystem::remove(tiny.path(0));
+  CHECK_THROWS_AS(tiny.load(0, random), Error);
+}
+
+TEST_CASE("TensorDataset gives rows and refuses unequal lengths") {
+  const TensorDataset dataset(arange(6, {.dtype = DType::f32}), arange(6));
+  RandomStream random(0, 0, 0);
+  const Sample sample = dataset.load(4, random);
+  float value = 0;
+  sample.write(&value);
+  CHECK(value == 4);
+  CHECK(sample.label().item() == 4);
+  CHECK_THROWS_AS(TensorDataset(arange(6), arange(5)), Error);
+}

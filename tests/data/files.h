@@ -1,0 +1,134 @@
+// Files for the data tests: golden ones, and folders that vanish with the test.
+#pragma once
+
+#include "core/data/image.h"
+#include "kernels/error.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+namespace booster::test {
+
+inline std::string golden_path(const std::string& name) {
+  return std::string(GOLDEN_DIR) + "/data/" + name;
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE_MESSAGE(file.good(), path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline std::span<const uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// Takes numbers off the front of a golden binary file.
+class Reader {
+ public:
+  explicit Reader(const std::string& name) : data_(read_file(golden_path(name))) {}
+  bool done() const { return at_ == data_.size(); }
+  template <class T>
+  std::vector<T> take(size_t n) {
+    REQUIRE(at_ + n * sizeof(T) <= data_.size());
+    std::vector<T> values(n);
+    std::memcpy(values.data(), data_.data() + at_, n * sizeof(T));
+    at_ += n * sizeof(T);
+    return values;
+  }
+  Image take_image(int width, int height, int channels) {
+    Image image(width, height, channels);
+    const auto bytes = take<uint8_t>(image.bytes());
+    std::memcpy(image.data(), bytes.data(), bytes.size());
+    return image;
+  }
+
+ private:
+  std::string data_;
+  size_t at_ = 0;
+};
+
+// The image of a golden NAME.raw.
+inline Image golden_pixels(const std::string& name) {
+  const std::string text = read_file(golden_path(name + ".raw"));
+  std::istringstream header(text);
+  int width = 0, height = 0, channels = 0;
+  header >> width >> height >> channels;
+  Image image(width, height, channels);
+  std::memcpy(image.data(), text.data() + text.find('\n') + 1, image.bytes());
+  return image;
+}
+
+// The largest difference of two images, 256 if they differ in size.
+inline int difference(const Image& a, const Image& b) {
+  if (a.width() != b.width() || a.height() != b.height() || a.channels() != b.channels())
+    return 256;
+  int largest = 0;
+  for (size_t i = 0; i < a.bytes(); ++i)
+    largest = std::max(largest, std::abs(int{a.data()[i]} - int{b.data()[i]}));
+  return largest;
+}
+
+// An image with a gradient that depends on `seed`.
+inline Image gradient(int width, int height, int channels, int seed = 0) {
+  Image image(width, height, channels);
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < channels; ++c)
+        image.row(y)[x * channels + c] =
+            static_cast<uint8_t>((x * (3 + c) + y * (5 - c) + seed * 37) & 255);
+  return image;
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "booster_data_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string path(const std::string& name = "") const { return path_ + "/" + name; }
+  // Writes a file, with the folders above it.
+  void write(const std::string& name, const std::string& content) const {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    std::ofstream(path(name), std::ios::binary) << content;
+  }
+
+ private:
+  std::string path_;
+};
+
+// The text of the Error that `call` throws; fails the test if it throws none.
+template <class Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  FAIL_CHECK("no error");
+  return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace booster::test

@@ -1,0 +1,268 @@
+#include "core/data/image_dataset.h"
+#include "core/data/loader.h"
+#include "core/tensor/allocator.h"
+#include "tests/data/files.h"
+
+#include <thread>
+
+using namespace booster;
+using namespace booster::test;
+
+namespace {
+
+const Compose augmented{Resize(24), RandomResizedCrop(16), RandomHorizontalFlip(), ToTensor(),
+                        Gray2RGB(), Normalize({0.5}, {0.5})};
+
+// Two classes of JPEG files, grey and colour, of several sizes.
+class Pictures {
+ public:
+  explicit Pictures(int per_class) {
+    for (int i = 0; i < 2 * per_class; ++i)
+      folder_.write(fmt::format("{}/image_{:04}.jpg", i % 2 ? "cat" : "dog", i),
+                    encode_jpeg(gradient(20 + i % 7, 18 + i % 5, i % 4 ? 3 : 1, i)));
+  }
+  ImageFolder dataset() const { return ImageFolder(folder_.path(), {.transform = augmented}); }
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// All numbers of an epoch, batch by batch.
+std::vector<std::vector<float>> epoch(DataLoader& loader) {
+  std::vector<std::vector<float>> batches;
+  for (auto& [image, label] : loader) {
+    batches.push_back(image.to_vector<float>());
+    for (float value : label.to_vector<float>()) batches.back().push_back(value);
+  }
+  return batches;
+}
+
+TensorDataset numbers(int64_t n) {
+  return TensorDataset(arange(n, {.dtype = DType::f32}), arange(n));
+}
+
+std::vector<int64_t> labels(DataLoader& loader) {
+  std::vector<int64_t> all;
+  for (auto& [image, label] : loader)
+    for (int64_t value : label.to_vector<int64_t>()) all.push_back(value);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("batches are the same bits with 0, 1, 2 and 4 workers") {
+  const Pictures pictures(10);
+  DataLoader alone(pictures.dataset(), {.batch_size = 6, .shuffle = true, .workers = 0});
+  const auto first = epoch(alone), second = epoch(alone);
+  CHECK(first.size() == 4);
+  CHECK(first != second);
+  for (int workers : {1, 2, 4}) {
+    DataLoader loader(pictures.dataset(),
+                      {.batch_size = 6, .shuffle = true, .workers = workers, .prefetch = 3});
+    CHECK(epoch(loader) == first);
+    CHECK(epoch(loader) == second);
+  }
+}
+
+TEST_CASE("a batch holds f32 images channels first and i64 labels, in the sampler's order") {
+  const Pictures pictures(3);
+  const ImageFolder dataset = pictures.dataset();
+  DataLoader loader(dataset, {.batch_size = 4});
+  CHECK(loader.size() == 2);
+  int64_t seen = 0;
+  for (auto& [image, label] : loader) {
+    CHECK(image.dtype() == DType::f32);
+    CHECK(label.dtype() == DType::i64);
+    CHECK(image.shape() == Shape{seen ? 2 : 4, 3, 16, 16});
+    for (int64_t value : label.to_vector<int64_t>()) CHECK(value == dataset.label(seen++));
+  }
+  CHECK(seen == 6);
+}
+
+TEST_CASE("drop_last leaves out the last short batch") {
+  DataLoader loader(numbers(10), {.batch_size = 4, .drop_last = true});
+  CHECK(loader.size() == 2);
+  CHECK(labels(loader) == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(contains(error_of([] { DataLoader(numbers(3), {.batch_size = 4, .drop_last = true}); }),
+                 "no full batch"));
+}
+
+TEST_CASE("each loop is the next epoch, set_epoch chooses one, a loop left early is over") {
+  DataLoader loader(numbers(50), {.batch_size = 8, .shuffle = true});
+  const auto zero = labels(loader), one = labels(loader);
+  CHECK(zero != one);
+  loader.set_epoch(0);
+  CHECK(labels(loader) == zero);
+  loader.set_epoch(0);
+  for (auto& batch : loader) {
+    CHECK(batch.image.size(0) == 8);
+    break;
+  }
+  CHECK(labels(loader) == one);
+}
+
+TEST_CASE("a loader goes on where another one stood, without reading what came before") {
+  const Pictures pictures(10);
+  const DataLoaderOptions options = {.batch_size = 4, .shuffle = true};
+  DataLoader whole(pictures.dataset(), options);
+  epoch(whole);
+  const auto second = epoch(whole);
+
+  DataLoader interrupted(pictures.dataset(), options);
+  epoch(interrupted);
+  LoaderState state;
+  int seen = 0;
+  for (auto& batch : interrupted) {
+    CHECK(batch.image.defined());
+    if (++seen == 3) break;
+  }
+  state = interrupted.state();
+  CHECK(state == LoaderState{1, 3});
+
+  struct Counting : Dataset {
+    explicit Counting(ImageFolder inner) : inner(std::move(inner)) {}
+    int64_t size() const override { return inner.size(); }
+    Sample load(int64_t index, RandomStream& random) const override {
+      ++*loads;
+      return inner.load(index, random);
+    }
+    ImageFolder inner;
+    std::shared_ptr<std::atomic<int>> loads = std::make_shared<std::atomic<int>>(0);
+  };
+  const Counting counting(pictures.dataset());
+  DataLoader resumed(counting, options);
+  resumed.load_state(state);
+  CHECK(resumed.state() == state);
+  CHECK(epoch(resumed) == std::vector(second.begin() + 3, second.end()));
+  CHECK(*counting.loads == 8);
+  CHECK(resumed.state() == LoaderState{1, 5});
+  CHECK_THROWS_AS(resumed.load_state({1, 6}), Error);
+
+  DataLoader at_end(pictures.dataset(), options);
+  at_end.load_state({1, 5});
+  CHECK(epoch(at_end).empty());
+  CHECK(at_end.state() == LoaderState{1, 5});
+}
+
+TEST_CASE("a bad image fails the epoch by name, the first in order whatever the workers") {
+  const Pictures pictures(8);
+  const ImageFolder dataset = pictures.dataset();
+  for (int64_t i : {5, 6, 11}) std::ofstream(dataset.path(i)) << "<html>not found</html>";
+  for (int workers : {0, 1, 4}) {
+    DataLoader loader(dataset, {.batch_size = 4, .workers = workers});
+    int batches = 0;
+    const std::string text = error_of([&] {
+      for (auto& batch : loader) batches += batch.image.defined();
+    });
+    CHECK(batches == 1);
+    CHECK(contains(text, dataset.path(5)));
+    CHECK(contains(text, "an HTML file"));
+  }
+}
+
+TEST_CASE("skip leaves bad images out, counts each once and says why") {
+  const Pictures pictures(8);
+  const ImageFolder dataset = pictures.dataset();
+  std::ofstream(dataset.path(3)) << "";
+  std::ofstream(dataset.path(9)) << "<html>";
+  for (int i = 12; i < 16; ++i) std::filesystem::remove(dataset.path(i));  // a whole batch
+  DataLoader loader(dataset, {.batch_size = 4, .on_bad_image = BadImagePolicy::skip});
+  for (int round = 0; round < 2; ++round) {
+    std::vector<int64_t> sizes;
+    for (auto& [image, label] : loader) {
+      CHECK(image.size(0) == label.size(0));
+      sizes.push_back(image.size(0));
+    }
+    CHECK(sizes == std::vector<int64_t>{3, 4, 3});
+    CHECK(loader.bad_images().size() == 6);
+  }
+  CHECK(loader.bad_images()[0].index == 3);
+  CHECK(contains(loader.bad_images()[0].reason, "an empty file"));
+  CHECK(contains(loader.bad_images()[0].reason, dataset.path(3)));
+
+  // The good ones keep their places.
+  DataLoader clean(dataset.subset({0, 1, 2, 4}), {.batch_size = 4, .workers = 0});
+  DataLoader skipping(dataset.subset({0, 1, 2, 3, 4}),
+                      {.batch_size = 5, .on_bad_image = BadImagePolicy::skip});
+  const auto plain = Compose(Resize(ImageSize(8, 8)), ToTensor(), Gray2RGB());
+  DataLoader a(dataset.subset({0, 1, 2, 4}).with_transform(plain), {.batch_size = 4});
+  DataLoader b(dataset.subset({0, 1, 2, 3, 4}).with_transform(plain),
+               {.batch_size = 5, .on_bad_image = BadImagePolicy::skip});
+  CHECK(epoch(a) == epoch(b));
+}
+
+TEST_CASE("with several ranks a batch of only bad images is an error, not a missing step") {
+  const Pictures pictures(4);
+  const ImageFolder dataset = pictures.dataset();
+  for (int i : {0, 2}) std::filesystem::remove(dataset.path(i));
+  DataLoader loader(dataset, {.batch_size = 2,
+                              .on_bad_image = BadImagePolicy::skip,
+                              .rank = 0,
+                              .world_size = 2});
+  CHECK(contains(error_of([&] { epoch(loader); }), "all 2 images of a batch of rank 0"));
+}
+
+TEST_CASE("samples of different shapes are refused with the file and the remedy") {
+  const Pictures pictures(4);
+  for (int workers : {0, 2}) {
+    DataLoader loader(pictures.dataset().with_transform(Compose(ToTensor())),
+                      {.batch_size = 8, .workers = workers, .on_bad_image = BadImagePolicy::skip});
+    const std::string text = error_of([&] { epoch(loader); });
+    CHECK(contains(text, "differ in shape"));
+    CHECK(contains(text, "Gray2RGB"));
+  }
+}
+
+TEST_CASE("ranks together see what one process sees") {
+  DataLoader alone(numbers(16), {.batch_size = 4, .shuffle = true});
+  const auto all = labels(alone);
+  std::vector<std::vector<int64_t>> shares;
+  for (int rank = 0; rank < 2; ++rank) {
+    DataLoader loader(numbers(16),
+                      {.batch_size = 2, .shuffle = true, .rank = rank, .world_size = 2});
+    shares.push_back(labels(loader));
+  }
+  for (int i = 0; i < 16; ++i) CHECK(shares[i % 2][i / 2] == all[i]);
+}
+
+TEST_CASE("steady epochs ask the system for no memory") {
+  const Pictures pictures(16);
+  DataLoader loader(pictures.dataset(), {.batch_size = 8});
+  epoch(loader);
+  epoch(loader);
+  const int64_t before = allocator_stats().system_allocations;
+  for (auto& batch : loader) CHECK(batch.image.defined());
+  CHECK(allocator_stats().system_allocations == before);
+}
+
+TEST_CASE("waiting is measured") {
+  struct Slow : Dataset {
+    int64_t size() const override { return 4; }
+    Sample load(int64_t index, RandomStream&) const override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return {zeros({2}), index};
+    }
+  };
+  DataLoader loader(Slow(), {.batch_size = 2, .workers = 1});
+  CHECK(loader.wait_seconds() == 0);
+  CHECK(labels(loader).size() == 4);
+  CHECK(loader.wait_seconds() >= 0.015);
+}
+
+TEST_CASE("a loader may be thrown away in the middle of an epoch") {
+  const Pictures pictures(16);
+  for (int i = 0; i < 5; ++i) {
+    DataLoader loader(pictures.dataset(), {.batch_size = 2, .workers = 3, .prefetch = 4});
+    auto iterator = loader.begin();
+    CHECK(iterator->image.defined());
+  }
+}
+
+TEST_CASE("options out of range are refused") {
+  CHECK_THROWS_AS(DataLoader(numbers(4), {.batch_size = 0}), Error);
+  CHECK_THROWS_AS(DataLoader(numbers(4), {.workers = -1}), Error);
+  CHECK_THROWS_AS(DataLoader(numbers(4), {.prefetch = 0}), Error);
+  CHECK(bad_image_policy("skip") == BadImagePolicy::skip);
+  CHECK(contains(error_of([] { bad_image_policy("skp"); }), "did you mean skip?"));
+}
