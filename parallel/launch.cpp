@@ -1,0 +1,178 @@
+#include "parallel/launch.h"
+
+#include "kernels/error.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+namespace booster {
+
+namespace {
+
+// The variables by which a launcher tells a process who it is.
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;  // null: see slurm_local_size
+  // Variables that tell one run on this machine from another, where they are set.
+  std::vector<const char*> run;
+};
+
+const Launcher launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr,
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"PMI_PORT", "PMI_FD"}},
+};
+
+// Environment, with "" for unset.
+std::string variable(const char* name) {
+  const char* value = name ? std::getenv(name) : nullptr;
+  return value ? value : "";
+}
+
+// A whole decimal number that lies in [low, high].
+std::optional<int> whole_number(std::string_view text, int low, int high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    return std::nullopt;
+  return value;
+}
+
+constexpr int most_ranks = 1 << 20;
+
+int number_from(const char* name, int low, int high, std::string_view why) {
+  const std::string text = variable(name);
+  check(!text.empty(), "{}: is not set, but {} is; want a number from {} to {}", name, why, low, high);
+  const auto value = whole_number(text, low, high);
+  check(value.has_value(), "{}: want a number from {} to {}; got '{}'", name, low, high, text);
+  return *value;
+}
+
+// Tasks on node `node` of a list such as "4(x2),3": 4, 4 and 3.
+std::optional<int> tasks_on_node(std::string_view list, int node) {
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    std::string_view entry = list.substr(0, comma);
+    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+    int repeats = 1;
+    if (const auto times = entry.find("(x"); times != std::string_view::npos && entry.back() == ')') {
+      const auto count = whole_number(entry.substr(times + 2, entry.size() - times - 3), 1, most_ranks);
+      if (!count) return std::nullopt;
+      repeats = *count;
+      entry = entry.substr(0, times);
+    }
+    if (node < repeats) return whole_number(entry, 1, most_ranks);
+    node -= repeats;
+  }
+  return std::nullopt;
+}
+
+int slurm_local_size(int size) {
+  const char* name = variable("SLURM_STEP_TASKS_PER_NODE").empty() ? "SLURM_TASKS_PER_NODE"
+                                                                   : "SLURM_STEP_TASKS_PER_NODE";
+  const std::string list = variable(name);
+  if (list.empty()) return size;
+  const int node = variable("SLURM_NODEID").empty()
+                       ? 0 : number_from("SLURM_NODEID", 0, most_ranks, "SLURM_PROCID");
+  const auto tasks = tasks_on_node(list, node);
+  check(tasks.has_value(), "{}: want a list such as 4(x2),3 that covers node {}; got '{}'", name, node,
+        list);
+  return *tasks;
+}
+
+// A batch script has SLURM_PROCID too, but it is no task of a step: it runs alone.
+bool is_batch_script(const Launcher& launcher) {
+  return std::string_view(launcher.name) == "Slurm" && !variable("SLURM_JOB_ID").empty() &&
+         variable("SLURM_STEP_ID").empty();
+}
+
+bool is_private_to_torchrun(const Launcher& launcher) {
+  return std::string_view(launcher.name) == "torchrun";
+}
+
+// "-" and digits and letters only: it becomes a file name.
+std::string run_name(const Launcher& launcher) {
+  std::string name = launcher.name;
+  for (const char* key : launcher.run) name += fmt::format("-{}", variable(key));
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
+  return name.substr(0, 200);
+}
+
+std::string meeting_place(const Launcher& launcher) {
+  if (const std::string given = variable("BOOSTER_RENDEZVOUS"); !given.empty()) return given;
+  const std::string memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  return fmt::format("{}/booster-{}-{}", memory, geteuid(), run_name(launcher));
+}
+
+void check_master() {
+  const std::string port = variable("MASTER_PORT");
+  check(port.empty() || whole_number(port, 0, 65535), "MASTER_PORT: want a port from 0 to 65535; got '{}'",
+        port);
+}
+
+World world_from(const Launcher& launcher) {
+  World world;
+  world.launcher = launcher.name;
+  world.size = number_from(launcher.size, 1, most_ranks, launcher.rank);
+  world.rank = number_from(launcher.rank, 0, most_ranks, launcher.size);
+  check(world.rank < world.size, "{}: want less than {} = {}; got {}", launcher.rank, launcher.size,
+        world.size, world.rank);
+  const bool has_local = !variable(launcher.local_rank).empty();
+  const bool has_local_size = !variable(launcher.local_size).empty();
+  world.local_size = has_local_size ? number_from(launcher.local_size, 1, most_ranks, launcher.rank)
+                     : launcher.local_size ? world.size : slurm_local_size(world.size);
+  world.local_rank = has_local || has_local_size
+                         ? number_from(launcher.local_rank, 0, most_ranks,
+                                       has_local_size ? launcher.local_size : launcher.rank)
+                         : world.rank;
+  const char* local_size_name = launcher.local_size ? launcher.local_size : "SLURM_TASKS_PER_NODE";
+  check(world.local_size <= world.size, "{}: want at most {} = {}; got {}", local_size_name,
+        launcher.size, world.size, world.local_size);
+  check(world.local_rank < world.local_size, "{}: want less than {} = {}; got {}",
+        launcher.local_rank, local_size_name, world.local_size, world.local_rank);
+  if (is_private_to_torchrun(launcher)) check_master();
+  if (world.size > 1) world.folder = meeting_place(launcher);
+  return world;
+}
+
+}  // namespace
+
+World launch_from_env() {
+  for (const Launcher& launcher : launchers) {
+    const bool started = !variable(launcher.rank).empty() || !variable(launcher.size).empty();
+    // SLURM_NTASKS alone belongs to an allocation, not to a task.
+    const bool slurm_without_task = !launcher.local_size && variable(launcher.rank).empty();
+    if (started && !slurm_without_task && !is_batch_script(launcher)) return world_from(launcher);
+  }
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    check(variable(name).empty(), "{}: is set to '{}', but RANK and WORLD_SIZE are not set", name,
+          variable(name));
+  return {};
+}
+
+Group World::group() const {
+  static std::mutex mutex;
+  static std::optional<Group> made;
+  std::lock_guard lock(mutex);
+  if (made) return *made;
+  if (local_size != size)
+    fail("World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
+         "machine, want all on one", size, local_size);
+  return made.emplace(size == 1 ? Group() : Group(folder, rank, size));
+}
+
+}  // namespace booster

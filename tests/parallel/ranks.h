@@ -1,0 +1,36 @@
+// Starts this test program again as the ranks of a run: each runs one skipped test case.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+struct RankResult {
+  int status;  // as from waitpid
+  std::string output;
+  bool passed() const { return status == 0; }
+};
+
+class Ranks {
+ public:
+  // `test_case` is the name of a test case with doctest::skip(); it runs in `size` processes with
+  // torchrun's variables and these more.
+  Ranks(const std::string& test_case, int size, const std::map<std::string, std::string>& environment = {});
+  ~Ranks();
+  pid_t pid(int rank) const { return pids_[rank]; }
+  // The folder in which the ranks meet; a test may put files of its own into it.
+  const std::string& folder() const { return folder_; }
+  // Waits for all; kills those that take longer than `seconds`.
+  std::vector<RankResult> wait(double seconds = 60);
+  // Blocks until the file appears in the folder.
+  void wait_for_file(const std::string& name) const;
+
+ private:
+  std::string folder_;
+  std::vector<pid_t> pids_;
+};
+
+// The outputs of the ranks that failed; "" when all passed.
+std::string failures(const std::vector<RankResult>& results);
