@@ -11,9 +11,10 @@ namespace {
 
 using namespace tile;
 
-// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay; at this
-// length the block's tiles still fit the second-level cache.
-constexpr int64_t most_queries = 128;
+// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay as long as a
+// block's tiles and the next head's rows fit the second-level cache; pairs take half the room.
+template <class F>
+constexpr int64_t most_queries = 64 * F::per_unit;
 constexpr int gradient_rows = many_registers ? 4 : 2;
 
 template <class F>
@@ -30,7 +31,7 @@ struct Backward {
   Prefetch prefetch;
 
   Backward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
-      : problem(problem), sizes(q, k, most_queries) {
+      : problem(problem), sizes(q, k, most_queries<F>) {
     const int64_t block = (sizes.query_block + slack) * sizes.key_block;
     const int64_t features = sizes.row.features;
     for (Packed<F>* tokens : {&query, &gradient}) {

@@ -1,92 +1,38 @@
 // Attention and its gradients against a plain loop in double precision, on every CPU variant.
-#include "kernels/catalogue.h"
-
-#include <doctest/doctest.h>
+#include "tests/kernels/everywhere.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <random>
-#include <string>
-#include <vector>
 
 using namespace booster;
+using namespace booster::kernels::test;
 using kernels::View;
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-using Numbers = std::vector<double>;
 
-double read(const char* p, DType dtype) {
-  float f;
-  double d;
-  uint16_t u;
-  _Float16 h;
-  switch (dtype) {
-    case DType::f32: return std::memcpy(&f, p, 4), f;
-    case DType::f64: return std::memcpy(&d, p, 8), d;
-    case DType::f16: return std::memcpy(&h, p, 2), double(h);
-    case DType::bf16: return std::memcpy(&u, p, 2), std::bit_cast<float>(uint32_t(u) << 16);
-    default: return *p != 0;
-  }
+// (batch, heads, tokens, width) laid out as (batch, tokens, heads, width + gap), as the packed
+// output of a Linear is; every byte starts as a canary.
+Plain packed(DType dtype, int64_t batch, int64_t heads, int64_t tokens, int64_t width,
+             int64_t gap = 3) {
+  const int64_t row = width + gap;
+  Plain tensor(dtype, {batch, heads, tokens, width}, {tokens * heads * row, row, heads * row, 1});
+  tensor.fill_bytes(0x7F);
+  return tensor;
 }
 
-void write(char* p, DType dtype, double x) {
-  const float f = float(x);
-  const _Float16 h = _Float16(x);
-  const uint32_t bits = std::bit_cast<uint32_t>(f);
-  const uint16_t u = uint16_t((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-  switch (dtype) {
-    case DType::f32: std::memcpy(p, &f, 4); break;
-    case DType::f64: std::memcpy(p, &x, 8); break;
-    case DType::f16: std::memcpy(p, &h, 2); break;
-    case DType::bf16: std::memcpy(p, &u, 2); break;
-    default: *p = x != 0;
-  }
+void assign(const Plain& tensor, const Numbers& values) {
+  size_t next = 0;
+  for_each_index(tensor.shape, [&](const Index& index) { tensor.set(index, values[next++]); });
 }
-
-// A (batch, heads, tokens, width) view of storage laid out as (batch, tokens, heads, gap + width),
-// as the packed output of a Linear is; between the rows lie canaries.
-struct Tensor {
-  Tensor(DType dtype, int64_t batch, int64_t heads, int64_t tokens, int64_t width, int64_t gap = 3)
-      : storage(batch * tokens * heads * (width + gap) * size_of(dtype) + 64, char(0x7F)) {
-    const int64_t row = width + gap;
-    view = {storage.data(), dtype, {}, 4, {batch, heads, tokens, width},
-            {tokens * heads * row, row, heads * row, 1}};
-  }
-  char* at(int64_t b, int64_t h, int64_t t, int64_t i) {
-    const int64_t* s = view.strides;
-    return storage.data() + (b * s[0] + h * s[1] + t * s[2] + i * s[3]) * size_of(view.dtype);
-  }
-  template <class F>
-  void for_each(F f) {
-    for (int64_t b = 0; b < view.shape[0]; ++b)
-      for (int64_t h = 0; h < view.shape[1]; ++h)
-        for (int64_t t = 0; t < view.shape[2]; ++t)
-          for (int64_t i = 0; i < view.shape[3]; ++i) f(at(b, h, t, i));
-  }
-  void set(const Numbers& values) {
-    size_t i = 0;
-    for_each([&](char* p) { write(p, view.dtype, values[i++]); });
-  }
-  Numbers get() {
-    Numbers values;
-    for_each([&](char* p) { values.push_back(read(p, view.dtype)); });
-    return values;
-  }
-  std::vector<char> storage;
-  View view;
-};
 
 struct Case {
   DType dtype = DType::f32;
   int64_t batch = 2, heads = 2, queries = 5, keys = 7, size = 8;
   bool causal = false;
   double dropout = 0;
-  Numbers mask = {};   // (queries, keys), -infinity where hidden
+  Numbers mask = {};  // (queries, keys), -infinity where hidden
   DType mask_dtype = DType::f32;
   double spread = 1;  // standard deviation of q and k
 
@@ -104,6 +50,7 @@ Numbers normal_numbers(int64_t n, double spread, unsigned seed) {
 
 struct Result {
   Numbers out, log_sum, dq, dk, dv;
+  bool operator==(const Result&) const = default;
 };
 
 // The oracle. All arguments (batch, heads, tokens, size); keep (batch, heads, queries, keys).
@@ -148,13 +95,14 @@ Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const 
 // Largest difference relative to the largest wanted value (at least `largest`).
 double difference(const Numbers& got, const Numbers& want, double largest = 1e-30) {
   double worst = 0;
+  REQUIRE(got.size() == want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     if (want[i] == got[i]) continue;
     if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return infinity;
     largest = std::max(largest, std::abs(want[i]));
     worst = std::max(worst, std::abs(got[i] - want[i]));
   }
-  return got.size() == want.size() ? worst / largest : infinity;
+  return worst / largest;
 }
 
 constexpr kernels::RandomPosition position{7, 3};
@@ -173,40 +121,38 @@ Numbers dropout_mask(const Case& c) {
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : q(c.dtype, c.batch, c.heads, c.queries, c.size), k(c.dtype, c.batch, c.heads, c.keys, c.size),
-        v(k), g(c.dtype, c.batch, c.heads, c.queries, c.size, 0),
-        mask(c.mask_dtype, 1, 1, c.queries, c.keys) {
-    v.view.data = v.storage.data();
-    q.set(normal_numbers(c.rows() * c.size, c.spread, 1));
-    k.set(normal_numbers(c.batch * c.heads * c.keys * c.size, c.spread, 2));
-    v.set(normal_numbers(c.batch * c.heads * c.keys * c.size, 1, 3));
-    g.set(normal_numbers(c.rows() * c.size, 1, 4));
+      : q(packed(c.dtype, c.batch, c.heads, c.queries, c.size)),
+        k(packed(c.dtype, c.batch, c.heads, c.keys, c.size)), v(k),
+        g(packed(c.dtype, c.batch, c.heads, c.queries, c.size, 0)),
+        mask(packed(c.mask_dtype, 1, 1, c.queries, c.keys)) {
+    assign(q, normal_numbers(c.rows() * c.size, c.spread, 1));
+    assign(k, normal_numbers(c.batch * c.heads * c.keys * c.size, c.spread, 2));
+    assign(v, normal_numbers(c.batch * c.heads * c.keys * c.size, 1, 3));
+    assign(g, normal_numbers(c.rows() * c.size, 1, 4));
+    if (c.mask.empty()) return;
     Numbers values = c.mask;
     if (c.mask_dtype == DType::boolean)
       for (double& x : values) x = x == 0;
-    if (!values.empty()) mask.set(values);
+    assign(mask, values);
   }
-  Tensor q, k, v, g, mask;
+  Plain q, k, v, g, mask;
 };
 
-Result run_kernels(const Case& c, Inputs& in) {
-  Tensor out(c.dtype, c.batch, c.heads, c.queries, c.size);
-  Tensor dq(out), dk(c.dtype, c.batch, c.heads, c.keys, c.size), dv(dk);
-  for (Tensor* x : {&dq, &dv}) x->view.data = x->storage.data();
-  const DType sums = c.dtype == DType::f64 ? DType::f64 : DType::f32;
-  Tensor log_sum(sums, c.batch, c.heads, c.queries, 1);
-  View sum_view = log_sum.view;
-  sum_view.ndim = 3;
-  const View mask = c.mask.empty() ? View{} : in.mask.view;
+Result run_kernels(const Case& c, const Inputs& in) {
+  const Plain out = packed(c.dtype, c.batch, c.heads, c.queries, c.size), dq(out);
+  const Plain dk = packed(c.dtype, c.batch, c.heads, c.keys, c.size), dv(dk);
+  const Plain log_sum = zeros(wide(c.dtype), {c.batch, c.heads, c.queries});
+  const View mask = c.mask.empty() ? View{} : in.mask.view();
   const auto& table = kernels::on({});
-  table.attention(out.view, sum_view, in.q.view, in.k.view, in.v.view, mask, c.scale(), c.causal,
-                  c.dropout, position);
-  table.attention_backward(dq.view, dk.view, dv.view, in.g.view, in.q.view, in.k.view, in.v.view,
-                           out.view, sum_view, mask, c.scale(), c.causal, c.dropout, position);
-  return {out.get(), log_sum.get(), dq.get(), dk.get(), dv.get()};
+  table.attention(out.view(), log_sum.view(), in.q.view(), in.k.view(), in.v.view(), mask,
+                  c.scale(), c.causal, c.dropout, position);
+  table.attention_backward(dq.view(), dk.view(), dv.view(), in.g.view(), in.q.view(), in.k.view(),
+                           in.v.view(), out.view(), log_sum.view(), mask, c.scale(), c.causal,
+                           c.dropout, position);
+  return {numbers(out), numbers(log_sum), numbers(dq), numbers(dk), numbers(dv)};
 }
 
-double tolerance(DType dtype) {
+double largest_error(DType dtype) {
   switch (dtype) {
     case DType::f64: return 1e-12;
     case DType::f32: return 2e-6;
@@ -216,26 +162,31 @@ double tolerance(DType dtype) {
 }
 
 void check_case(const Case& c) {
+  Inputs in(c);
+  const Result want = plain_attention(c, numbers(in.q), numbers(in.k), numbers(in.v), numbers(in.g),
+                                      dropout_mask(c));
+  const double most = largest_error(c.dtype);
+  const double terms = c.keys == 1 ? 1 : 1e-30;  // of dq and dk, which cancel to 0
+  const int threads = kernels::thread_count();
   for (const std::string& variant : kernels::cpu_variants()) {
     kernels::force_cpu_variant(variant);
-    CAPTURE(variant);
     const std::string dtype = name_of(c.dtype);
+    CAPTURE(variant);
     CAPTURE(dtype);
     CAPTURE(c.queries);
     CAPTURE(c.keys);
     CAPTURE(c.size);
-    Inputs in(c);
-    const Result want = plain_attention(c, in.q.get(), in.k.get(), in.v.get(), in.g.get(),
-                                        dropout_mask(c));
+    kernels::set_thread_count(1);
     const Result got = run_kernels(c, in);
-    const double most = tolerance(c.dtype);
+    kernels::set_thread_count(2);
+    CHECK(run_kernels(c, in) == got);  // to the bit
     CHECK(difference(got.out, want.out) < most);
     CHECK(difference(got.log_sum, want.log_sum) < std::min(most, 1e-5));
-    const double terms = c.keys == 1 ? 1 : 1e-30;  // of the same size, which cancel to 0
     CHECK(difference(got.dq, want.dq, terms) < most);
     CHECK(difference(got.dk, want.dk, terms) < most);
     CHECK(difference(got.dv, want.dv) < most);
   }
+  kernels::set_thread_count(threads);
   kernels::force_cpu_variant(kernels::cpu_variants().back());
 }
 
@@ -246,19 +197,17 @@ Numbers hidden_where(int64_t queries, int64_t keys, bool (*hidden)(int64_t, int6
   return mask;
 }
 
-constexpr DType floating[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-
 }  // namespace
 
 TEST_CASE("attention equals the plain loop for every dtype and the tokens of an image model") {
-  for (DType dtype : floating)
+  for (DType dtype : floating_dtypes)
     check_case({.dtype = dtype, .batch = 1, .heads = 3, .queries = 197, .keys = 197, .size = 64});
 }
 
 TEST_CASE("attention takes odd, single and unequal sizes") {
   const int64_t sizes[][3] = {{1, 1, 1},   {1, 50, 64}, {33, 1, 16}, {7, 49, 20}, {40, 17, 33},
                               {65, 48, 80}, {3, 97, 72}, {9, 5, 128}, {2, 3, 7}};
-  for (DType dtype : floating)
+  for (DType dtype : floating_dtypes)
     for (const auto& [queries, keys, size] : sizes)
       check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
 }
@@ -271,14 +220,14 @@ TEST_CASE("attention joins many blocks of keys and queries") {
 }
 
 TEST_CASE("a causal query sees no later key") {
-  for (DType dtype : floating)
+  for (DType dtype : floating_dtypes)
     check_case({.dtype = dtype, .queries = 40, .keys = 40, .size = 16, .causal = true});
 }
 
 TEST_CASE("a mask hides keys, added or boolean") {
   const Numbers mask = hidden_where(19, 35, [](int64_t i, int64_t j) { return (i * 7 + j) % 3 == 0; });
   for (DType mask_dtype : {DType::f32, DType::bf16, DType::boolean})
-    for (DType dtype : floating)
+    for (DType dtype : floating_dtypes)
       check_case({.dtype = dtype, .queries = 19, .keys = 35, .mask = mask, .mask_dtype = mask_dtype});
 }
 
@@ -288,7 +237,7 @@ TEST_CASE("a finite mask is added to the scores after scaling") {
 
 TEST_CASE("a query that may attend to nothing gives zeros and no gradient") {
   const Numbers mask = hidden_where(9, 20, [](int64_t i, int64_t) { return i % 2 == 0; });
-  for (DType dtype : floating) check_case({.dtype = dtype, .queries = 9, .keys = 20, .mask = mask});
+  for (DType dtype : floating_dtypes) check_case({.dtype = dtype, .queries = 9, .keys = 20, .mask = mask});
 }
 
 TEST_CASE("large scores neither overflow nor lose the largest") {
@@ -296,12 +245,12 @@ TEST_CASE("large scores neither overflow nor lose the largest") {
   Case c{.queries = 30, .keys = 60, .size = 64, .spread = 30};
   Inputs in(c);
   const Result got = run_kernels(c, in);
-  const Result want = plain_attention(c, in.q.get(), in.k.get(), in.v.get(), in.g.get(), {});
+  const Result want = plain_attention(c, numbers(in.q), numbers(in.k), numbers(in.v), numbers(in.g), {});
   CHECK(difference(got.out, want.out) < 1e-3);  // scores near 5000 have an error near 1e-4
 }
 
 TEST_CASE("attention drops the probabilities that the dropout kernel drops") {
-  for (DType dtype : floating)
+  for (DType dtype : floating_dtypes)
     for (int64_t keys : {7, 450})
       check_case({.dtype = dtype, .queries = 21, .keys = keys, .size = 16, .dropout = 0.4});
 }
@@ -315,7 +264,7 @@ TEST_CASE("dropout of everything gives zeros") {
 }
 
 TEST_CASE("attention without queries, keys or features is empty or zero") {
-  for (DType dtype : floating) {
+  for (DType dtype : floating_dtypes) {
     check_case({.dtype = dtype, .queries = 0});
     check_case({.dtype = dtype, .keys = 0});
     check_case({.dtype = dtype, .size = 0});
@@ -324,17 +273,17 @@ TEST_CASE("attention without queries, keys or features is empty or zero") {
 }
 
 TEST_CASE("attention passes nan and infinity on, so that a loss scaler sees them") {
-  for (DType dtype : floating)
+  for (DType dtype : floating_dtypes)
     for (double bad : {std::nan(""), infinity}) {
       Case c{.dtype = dtype, .batch = 1, .heads = 1, .queries = 20, .keys = 20, .size = 16};
       Inputs in(c);
-      write(in.q.at(0, 0, 3, 2), dtype, bad);
+      in.q.set({0, 0, 3, 2}, bad);
       const Result got = run_kernels(c, in);
       CHECK(std::isnan(got.out[3 * 16]));
       CHECK(std::isnan(got.dk[0]));
       CHECK(!std::isnan(got.out[2 * 16]));
       Inputs clean(c);
-      write(clean.g.at(0, 0, 3, 2), dtype, bad);
+      clean.g.set({0, 0, 3, 2}, bad);
       CHECK(!std::isfinite(run_kernels(c, clean).dv[2]));
     }
 }
@@ -342,11 +291,10 @@ TEST_CASE("attention passes nan and infinity on, so that a loss scaler sees them
 TEST_CASE("attention writes its rows and nothing between them") {
   Case c{.queries = 13, .keys = 13, .size = 9};
   Inputs in(c);
-  Tensor out(c.dtype, c.batch, c.heads, c.queries, c.size), before = out;
-  std::vector<float> sums(c.rows());
-  kernels::on({}).attention(out.view, {sums.data(), DType::f32, {}, 3, {2, 2, 13}, {26, 13, 1}},
-                            in.q.view, in.k.view, in.v.view, {}, 1, false, 0, {});
-  before.view.data = before.storage.data();
-  before.set(out.get());
-  CHECK(before.storage == out.storage);
+  const Plain out = packed(c.dtype, c.batch, c.heads, c.queries, c.size), expected(out);
+  const Plain log_sum = zeros(DType::f32, {c.batch, c.heads, c.queries});
+  kernels::on({}).attention(out.view(), log_sum.view(), in.q.view(), in.k.view(), in.v.view(), {},
+                            1, false, 0, {});
+  assign(expected, numbers(out));
+  CHECK(*expected.bytes == *out.bytes);
 }
