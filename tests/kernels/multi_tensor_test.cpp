@@ -289,9 +289,9 @@ TEST_CASE("unscale multiplies and flags any inf or nan, before or after") {
 
       for (double bad : {infinity, -infinity, double(NAN)})
         for (int64_t at : {int64_t(0), int64_t(16384), int64_t(39999)}) {
-          tensors = start;
-          const auto bad_spans = spans_of(tensors);
-          tensors.back().set({at}, bad);
+          const auto spoiled = start;
+          const auto bad_spans = spans_of(spoiled);
+          spoiled.back().set({at}, bad);
           found = 0;
           table.multi_unscale(multi(bad_spans), &half, &found);
           CHECK(found == 1.0f);
