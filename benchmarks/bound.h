@@ -1,0 +1,46 @@
+// The bound that speeds are compared with: the rate at which oneDNN's own matmul multiplies the
+// shapes of a training step on this machine, now. It calls the library directly, not our kernels,
+// on the plain layouts of training: rows of activations, weights (out, in), nothing packed before.
+#pragma once
+
+#include "kernels/view.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace booster::benchmarks {
+
+// out (m, n) = a (m, k) b (k, n), `count` times in a step; a transposed operand is column-major.
+struct MatmulShape {
+  int64_t m, n, k;
+  int64_t count = 1;
+  DType dtype = DType::f32;
+  bool a_transposed = false, b_transposed = false;
+
+  double gflop() const { return 2e-9 * m * n * k * count; }
+};
+
+// What a linear layer multiplies in a training step: y = x w^T, dx = g w, dw = g^T x.
+std::vector<MatmulShape> linear_shapes(int64_t rows, int64_t in, int64_t out, DType dtype,
+                                       int64_t count = 1);
+
+// The matrix products of a ViT's training step: blocks (qkv, projection, MLP of 4 x width), patch
+// embedding and a head of `classes`. Attention's own small products are left out.
+struct VitSize {
+  int64_t width, depth, patches = 196, patch_values = 768, classes = 1000;
+};
+std::vector<MatmulShape> vit_shapes(const VitSize& size, int64_t batch, DType dtype);
+
+double total_gflop(const std::vector<MatmulShape>& shapes);
+
+// Seconds of one product, the shortest of `runs`: by oneDNN alone, and by our matmul kernel, taking
+// turns. f16, and bf16 where the processor lacks it, are measured in f32, as they are computed.
+struct ShapeTimes {
+  double library, kernel;
+};
+ShapeTimes measure(const MatmulShape& shape, int runs);
+
+// GFLOP/s of oneDNN over the whole list: all FLOPs / sum of count x seconds.
+double measure_bound(const std::vector<MatmulShape>& shapes, int runs = 5);
+
+}  // namespace booster::benchmarks

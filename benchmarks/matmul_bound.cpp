@@ -1,0 +1,147 @@
+// What this machine can do: GFLOP/s of oneDNN's matmul, and of our kernel over it, on the shapes of
+// ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch 512).
+#include "benchmarks/bound.h"
+#include "kernels/catalogue.h"
+#include "kernels/cpu/library.h"
+#include "kernels/error.h"
+#include "kernels/memory.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+
+using namespace booster;
+using namespace booster::benchmarks;
+using nlohmann::ordered_json;
+
+namespace {
+
+struct Options {
+  std::string dtype = "all";
+  int threads = kernels::thread_count();
+  int runs = 5;
+  bool json = false;
+};
+
+struct Workload {
+  std::string name;
+  std::vector<MatmulShape> shapes;
+};
+
+std::vector<Workload> workloads(DType dtype) {
+  return {{"vit_base_patch16_224 batch 8", vit_shapes({.width = 768, .depth = 12}, 8, dtype)},
+          {"vit_tiny_patch16_224 batch 16", vit_shapes({.width = 192, .depth = 12}, 16, dtype)},
+          {"linear 3 x 4096 batch 512", linear_shapes(512, 4096, 4096, dtype, 3)}};
+}
+
+std::string layout_of(const MatmulShape& shape) {
+  return shape.a_transposed ? "a^T b" : shape.b_transposed ? "a b^T" : "a b";
+}
+
+ordered_json entry_for(const std::string& work, const MatmulShape& shape, int runs) {
+  const ShapeTimes times = measure(shape, runs);
+  const double gflop = shape.gflop() / static_cast<double>(shape.count);
+  return {{"work", work},
+          {"dtype", name_of(shape.dtype)},
+          {"layout", layout_of(shape)},
+          {"m", shape.m},
+          {"n", shape.n},
+          {"k", shape.k},
+          {"count", shape.count},
+          {"seconds_min", times.kernel},
+          {"gflop", gflop},
+          {"gflops", gflop / times.kernel},
+          {"bound_gflops", gflop / times.library},
+          {"of_bound", times.library / times.kernel}};
+}
+
+std::string machine() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+ordered_json report(const Options& options, const std::vector<DType>& dtypes) {
+  ordered_json result = {
+      {"benchmark", "matmul_bound"},
+      {"work", "matrix products of training steps"},
+      {"steps", options.runs},
+      {"threads", options.threads},
+      {"variant", kernels::cpu_variant()},
+      {"machine", machine()},
+      {"versions",
+       {{"onednn", kernels::cpu::library_version()}, {"onednn_isa", kernels::cpu::library_isa()}}}};
+  double seconds = 0, bound_seconds = 0, gflop = 0;
+  for (const DType dtype : dtypes)
+    for (const auto& [name, shapes] : workloads(dtype))
+      for (const MatmulShape& shape : shapes) {
+        const auto& entry = result["shapes"].emplace_back(entry_for(name, shape, options.runs));
+        seconds += entry["seconds_min"].get<double>() * static_cast<double>(shape.count);
+        bound_seconds += shape.gflop() / entry["bound_gflops"].get<double>();
+        gflop += shape.gflop();
+      }
+  result.update({{"seconds", seconds},
+                 {"seconds_min", seconds},
+                 {"gflop", gflop},
+                 {"gflops", gflop / seconds},
+                 {"bound_gflops", gflop / bound_seconds},
+                 {"of_bound", bound_seconds / seconds}});
+  return result;
+}
+
+void print_table(const ordered_json& result) {
+  fmt::print("{}, {} threads, {}, oneDNN {}\n", result["machine"].get<std::string>(),
+             result["threads"].get<int>(), result["variant"].get<std::string>(),
+             result["versions"]["onednn"].get<std::string>());
+  fmt::print("{:<30} {:<5} {:<6} {:>5} {:>5} {:>5} {:>8} {:>8} {:>6}\n", "work", "dtype", "layout",
+             "m", "n", "k", "oneDNN", "kernel", "ratio");
+  for (const auto& entry : result["shapes"])
+    fmt::print("{:<30} {:<5} {:<6} {:>5} {:>5} {:>5} {:>8.1f} {:>8.1f} {:>6.2f}\n",
+               entry["work"].get<std::string>(), entry["dtype"].get<std::string>(),
+               entry["layout"].get<std::string>(), entry["m"].get<int64_t>(),
+               entry["n"].get<int64_t>(), entry["k"].get<int64_t>(),
+               entry["bound_gflops"].get<double>(), entry["gflops"].get<double>(),
+               entry["of_bound"].get<double>());
+}
+
+std::vector<DType> dtypes_of(const std::string& name) {
+  if (name == "f32" || name == "fp32") return {DType::f32};
+  if (name == "bf16") return {DType::bf16};
+  check(name == "all", "--dtype: no such dtype; got {}{}", name,
+        legal_names(name, {"all", "f32", "bf16"}));
+  return {DType::f32, DType::bf16};
+}
+
+void run(const Options& options) {
+  const auto dtypes = dtypes_of(options.dtype);
+  kernels::set_thread_count(options.threads);
+  check(options.runs >= 1, "--runs: too few; got {}, want 1 or more", options.runs);
+  const ordered_json result = report(options, dtypes);
+  if (options.json)
+    fmt::print("{}\n", result.dump(2));
+  else
+    print_table(result);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("GFLOP/s of oneDNN's matmul and of ours, shape by shape.");
+  app.add_option("--dtype", options.dtype, "f32, bf16 or all")->capture_default_str();
+  app.add_option("--threads", options.threads, "threads")->capture_default_str();
+  app.add_option("--runs", options.runs, "runs per shape; the shortest counts")
+      ->capture_default_str();
+  app.add_flag("--json", options.json, "print one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(options);
+  } catch (const Error& error) {
+    fmt::print(stderr, "matmul_bound: {}\n", error.what());
+    return error.exit_code();
+  }
+}
