@@ -1,0 +1,30 @@
+// Command line of `booster run`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct RunOptions {
+  int nproc_per_node = 1;
+  int nnodes = 1;
+  int node_rank = 0;
+  std::string master_addr;  // "": chosen by the run tool
+  int master_port = 0;      // 0: likewise
+  std::string hostfile, host, include, exclude;
+  int ssh_port = 0;  // 0: ssh's own setting
+  std::vector<std::string> env;  // NAME or NAME=VALUE
+  std::string log_dir;
+  int max_restarts = 0;
+  bool dry_run = false;
+  bool stop_at_eof = false;  // the end of standard input counts as SIGTERM (set for remote nodes)
+  bool help = false;
+  std::vector<std::string> command;  // the program and its arguments, untouched
+};
+
+// Options end at the first word that is none, or at `--`. Error for a wrong name or value.
+RunOptions parse_run_options(const std::vector<std::string>& args);
+std::string run_help();
+
+}  // namespace booster

@@ -1,0 +1,145 @@
+#include "booster/run/process.h"
+
+#include "kernels/error.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+extern char** environ;
+
+namespace booster {
+
+namespace {
+
+struct Pipe {
+  int read = -1, write = -1;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_run("run: cannot make a pipe: {}", std::strerror(errno));
+  return {ends[0], ends[1]};
+}
+
+std::vector<std::string> environment_of(const Launch& launch) {
+  std::vector<std::string> result;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string text = *variable;
+    if (!launch.environment.count(text.substr(0, text.find('=')))) result.push_back(text);
+  }
+  for (const auto& [name, value] : launch.environment) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A background process that read the terminal would be stopped.
+int input_for(const Launch& launch, const Pipe& held) {
+  if (launch.holds_input) return held.read;
+  return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+}
+
+// Between fork and exec only calls that are safe after fork.
+[[noreturn]] void become(const char* path, char** arguments, char** environment, pid_t parent, int input,
+                         int out, int error, int report) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  if (input >= 0) dup2(input, STDIN_FILENO);
+  if (out >= 0) dup2(out, STDOUT_FILENO);
+  if (error >= 0) dup2(error, STDERR_FILENO);
+  signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(path, arguments, environment);
+  const int reason = errno;
+  if (write(report, &reason, sizeof reason) < 0) _exit(126);
+  _exit(127);
+}
+
+void close_all(std::initializer_list<int> files) {
+  for (int file : files)
+    if (file >= 0) close(file);
+}
+
+}  // namespace
+
+Process start(const Launch& launch) {
+  auto arguments = launch.arguments;
+  auto environment = environment_of(launch);
+  auto argument_pointers = pointers_to(arguments), environment_pointers = pointers_to(environment);
+  const bool shows_out = launch.inherits_terminal && isatty(STDOUT_FILENO);
+  const bool shows_error = launch.inherits_terminal && isatty(STDERR_FILENO);
+  const Pipe out = shows_out ? Pipe{} : make_pipe(), error = shows_error ? Pipe{} : make_pipe();
+  const Pipe held = launch.holds_input ? make_pipe() : Pipe{}, report = make_pipe();
+  const int input = input_for(launch, held);
+  const pid_t parent = getpid(), pid = fork();
+  if (pid == 0)
+    become(launch.path.c_str(), argument_pointers.data(), environment_pointers.data(), parent, input, out.write,
+           error.write, report.write);
+  const int fork_error = errno;
+  if (pid > 0) setpgid(pid, pid);
+  close_all({out.write, error.write, input, report.write});
+  int reason = 0;
+  const bool refused = pid > 0 && read(report.read, &reason, sizeof reason) == sizeof reason;
+  close(report.read);
+  if (pid > 0 && !refused) return {pid, out.read, error.read, held.write};
+  close_all({out.read, error.read, held.write});
+  if (refused) waitpid(pid, nullptr, 0);
+  fail("run: cannot start '{}': {}", launch.path, std::strerror(refused ? reason : fork_error));
+}
+
+namespace {
+
+// The keeper's own life: it learns groups from the pipe and acts when the pipe closes.
+[[noreturn]] void keep(int pipe) {
+  std::set<pid_t> groups;
+  for (pid_t message; read(pipe, &message, sizeof message) == sizeof message;)
+    message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
+  for (pid_t group : groups) kill(-group, SIGKILL);
+  _exit(0);
+}
+
+}  // namespace
+
+Keeper::Keeper() {
+  const Pipe pipe = make_pipe();
+  pid_ = fork();
+  if (pid_ < 0) fail_run("run: cannot start a process: {}", std::strerror(errno));
+  if (pid_ == 0) {
+    setpgid(0, 0);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    dup2(pipe.read, STDIN_FILENO);
+    close_range(STDIN_FILENO + 1, ~0U, 0);  // nobody shall wait for what the keeper holds open
+    keep(STDIN_FILENO);
+  }
+  close(pipe.read);
+  pipe_ = pipe.write;
+}
+
+Keeper::~Keeper() {
+  close(pipe_);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Keeper::tell(pid_t message) {
+  if (write(pipe_, &message, sizeof message) != sizeof message)
+    fail_run("run: the process that guards the ranks has died");
+}
+
+}  // namespace booster

@@ -1,0 +1,53 @@
+// What one rank writes: passed on line by line (or byte for byte), logged, and its last lines kept.
+#pragma once
+
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace booster {
+
+// The log file and last lines of one rank; its two streams share it.
+class RankRecord {
+ public:
+  RankRecord() = default;
+  // Appends to the file, or keeps no log if the path is empty. Error if it cannot be opened.
+  explicit RankRecord(const std::string& log_path);
+  void add_bytes(std::string_view bytes);  // to the log
+  void add_line(std::string_view line);    // to the last lines
+  const std::deque<std::string>& last_lines() const { return last_lines_; }
+
+ private:
+  std::unique_ptr<FILE, int (*)(FILE*)> log_{nullptr, std::fclose};
+  std::deque<std::string> last_lines_;
+};
+
+// One stream of a rank: from the pipe `source` to the descriptor `sink`.
+class RankStream {
+ public:
+  // With a prefix each line is passed on whole, the prefix before it; without, bytes pass as they
+  // come.
+  RankStream(int source, int sink, std::string prefix, std::shared_ptr<RankRecord> record);
+  ~RankStream();
+  RankStream(RankStream&& other) noexcept;
+  RankStream& operator=(RankStream&&) = delete;
+
+  int source() const { return source_; }  // -1 at its end
+  // Takes what is there now, without blocking. At the end of the stream, passes on a last line that
+  // has no line break.
+  void read_some();
+  void finish();
+
+ private:
+  void take(std::string_view bytes);
+  void pass_line(std::string_view line);
+
+  int source_, sink_;
+  std::string prefix_;
+  std::shared_ptr<RankRecord> record_;
+  std::string line_;  // begun and not yet ended
+};
+
+}  // namespace booster

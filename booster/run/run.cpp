@@ -1,0 +1,188 @@
+#include "booster/run/run.h"
+
+#include "booster/run/hosts.h"
+#include "booster/run/options.h"
+#include "booster/run/program.h"
+#include "booster/run/supervisor.h"
+#include "kernels/error.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace booster {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+int cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// A port that no process of this machine listens on now.
+int free_port() {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = bind(file, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  close(file);
+  if (!found) fail_run("run: no free port on 127.0.0.1: {}", std::strerror(errno));
+  return ntohs(address.sin_port);
+}
+
+// A private folder in memory, where the ranks meet; removed at the end.
+class MeetingPlace {
+ public:
+  MeetingPlace() {
+    for (const char* parent : {"/dev/shm", "/tmp"}) {
+      path_ = fmt::format("{}/booster-run-XXXXXX", parent);
+      if (mkdtemp(path_.data())) return;
+    }
+    fail_run("run: cannot make a folder in /dev/shm or /tmp: {}", std::strerror(errno));
+  }
+  ~MeetingPlace() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+using Environment = std::map<std::string, std::string>;
+
+Environment environment_of(const RunOptions& options, int local_rank) {
+  Environment variables = {
+      {"RANK", std::to_string(options.node_rank * options.nproc_per_node + local_rank)},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"WORLD_SIZE", std::to_string(options.nnodes * options.nproc_per_node)},
+      {"LOCAL_WORLD_SIZE", std::to_string(options.nproc_per_node)},
+      {"MASTER_ADDR", options.master_addr.empty() ? "127.0.0.1" : options.master_addr},
+      {"MASTER_PORT", std::to_string(options.master_port)},
+  };
+  if (!std::getenv("OMP_NUM_THREADS"))
+    variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores() / options.nproc_per_node));
+  for (const std::string& setting : options.env) {
+    const auto equals = setting.find('=');
+    if (equals != std::string::npos) variables[setting.substr(0, equals)] = setting.substr(equals + 1);
+    else check(std::getenv(setting.c_str()), "--env: the variable {} is not set", setting);
+  }
+  return variables;
+}
+
+std::string log_path(const RunOptions& options, const std::string& name) {
+  return options.log_dir.empty() ? "" : fmt::format("{}/{}.log", options.log_dir, name);
+}
+
+std::vector<Launch> local_launches(const RunOptions& options) {
+  const std::string path = find_program(options.command[0]);
+  const bool alone = options.nproc_per_node == 1 && options.nnodes == 1;
+  std::vector<Launch> launches;
+  for (int local_rank = 0; local_rank < options.nproc_per_node; ++local_rank) {
+    Launch launch;
+    launch.environment = environment_of(options, local_rank);
+    const std::string rank = launch.environment["RANK"];
+    launch.label = "rank " + rank;
+    launch.prefix = alone ? "" : "[" + rank + "] ";
+    launch.log_path = log_path(options, "rank-" + rank);
+    launch.path = path;
+    launch.arguments = options.command;
+    launch.inherits_terminal = alone && options.log_dir.empty();
+    launches.push_back(std::move(launch));
+  }
+  return launches;
+}
+
+// One ssh per machine; the run tool over there prefixes, logs and guards its own ranks.
+std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<std::string>& hosts) {
+  std::vector<Launch> launches;
+  for (size_t node = 0; node < hosts.size(); ++node) {
+    Launch launch;
+    launch.label = fmt::format("node {} ({})", node, hosts[node]);
+    launch.arguments = ssh_command(options, hosts, static_cast<int>(node));
+    launch.path = options.dry_run ? "ssh" : find_program("ssh");
+    launch.holds_input = true;
+    launches.push_back(std::move(launch));
+  }
+  return launches;
+}
+
+void print_plan(const std::vector<Launch>& launches) {
+  for (const Launch& launch : launches) {
+    std::string line;
+    for (const auto& [name, value] : launch.environment) line += name + "=" + shell_quoted(value) + " ";
+    fmt::print("{}{}{}\n", launch.prefix, line, shell_line(launch.arguments));
+  }
+}
+
+void make_log_folder(const RunOptions& options) {
+  if (options.log_dir.empty()) return;
+  std::error_code error;
+  fs::create_directories(options.log_dir, error);
+  if (error) fail_run("--log_dir: cannot make the folder {}: {}", options.log_dir, error.message());
+}
+
+// Each attempt meets in a new folder, so that it never finds what the one before left.
+Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper& keeper,
+                const std::string& meeting_place, int number) {
+  for (Launch& launch : launches) {
+    launch.environment["BOOSTER_RENDEZVOUS"] = fmt::format("{}/{}", meeting_place, number);
+    launch.environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
+  }
+  return supervise(launches, keeper, options.stop_at_eof);
+}
+
+int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
+  make_log_folder(options);
+  for (const Launch& launch : launches) fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
+  Keeper keeper;
+  const MeetingPlace meeting_place;
+  for (int number = 0;; ++number) {
+    const Outcome outcome = attempt(launches, options, keeper, meeting_place.path(), number);
+    if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts) return outcome.exit_code;
+    fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1, options.max_restarts);
+  }
+}
+
+int run_with(RunOptions options) {
+  if (options.help) {
+    fmt::print("{}", run_help());
+    return 0;
+  }
+  const auto hosts = hosts_of(options);
+  if (options.master_port == 0) options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
+  const auto launches = hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
+  if (!options.dry_run) return run_all(launches, options);
+  print_plan(launches);
+  return 0;
+}
+
+}  // namespace
+
+int run_tool(const std::vector<std::string>& args) {
+  try {
+    return run_with(parse_run_options(args));
+  } catch (const Error& error) {
+    fmt::print(stderr, "booster: {}\n", error.what());
+    return error.exit_code();
+  }
+}
+
+}  // namespace booster
