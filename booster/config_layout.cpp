@@ -8,8 +8,8 @@ namespace booster {
 namespace {
 
 template <class Entries>
-std::vector<Choice> choices_of(const Entries& entries) {
-  std::vector<Choice> choices;
+std::vector<NamedTable> choices_of(const Entries& entries) {
+  std::vector<NamedTable> choices;
   for (const auto& entry : entries)
     choices.push_back({entry.name, entry.description, entry.options});
   return choices;
@@ -33,7 +33,7 @@ Section booster_section() {
 }
 
 Section model_section() {
-  std::vector<Choice> choices;
+  std::vector<NamedTable> choices;
   for (const auto& name : models::vit_names())
     choices.push_back({name, "Vision Transformer, as timm's", {}});
   return {
@@ -118,7 +118,10 @@ Section lr_scheduler_section() {
   const Option gamma = number_option("gamma", 0.1, above(0), "factor of each decrease");
   const Option floor = number_option("eta_min", 0, at_least(0), "lowest learning rate");
   const OptionTable one_cycle = {
-      number_option("max_lr", 0.1, above(0), "highest learning rate"), total,
+      number_option("max_lr", 0.1, above(0), "highest learning rate"),
+      total,
+      choice_option("anneal_strategy", "cos", {"cos", "linear"}, "shape of both phases"),
+      boolean_option("cycle_momentum", true, "momentum goes the opposite way"),
       number_option("pct_start", 0.3, between(0, 1), "share of the steps that rise"),
       number_option("div_factor", 25, above(0), "highest over first learning rate"),
       number_option("final_div_factor", 1e4, above(0), "first over last learning rate")};
@@ -163,6 +166,8 @@ Section train_section() {
               path_option("output_dir", "out", "folder for everything the run writes"),
               integer_option("checkpoint_every", 500, at_least(0),
                              "steps between checkpoints; 0: only at the end"),
+              choice_option("resume", "auto", {"auto", "never"},
+                            "auto: go on from the newest checkpoint in output_dir, if there is one"),
               integer_option("keep_checkpoints", 2, between(1, 1'000'000),
                              "newest checkpoints that are kept"),
           }};
@@ -170,7 +175,7 @@ Section train_section() {
 
 }  // namespace
 
-std::vector<std::string> names_of(const std::vector<Choice>& choices) {
+std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
   std::vector<std::string> names;
   for (const auto& choice : choices) names.push_back(choice.name);
   return names;

@@ -10,7 +10,7 @@
 namespace booster {
 
 // One way to fill a section that is chosen by its "name".
-struct Choice {
+struct NamedTable {
   std::string name;
   std::string description;
   OptionTable options;
@@ -21,7 +21,7 @@ struct Section {
   std::string name;
   std::string description;
   OptionTable options = {};
-  std::vector<Choice> choices = {};
+  std::vector<NamedTable> choices = {};
   std::string default_choice = {};
   bool short_form = false;  // the name alone may stand for the object
   std::vector<Section> sections = {};
@@ -30,7 +30,7 @@ struct Section {
 // Everything that a config may hold, with the plugins and strategies registered so far.
 Section config_layout();
 
-std::vector<std::string> names_of(const std::vector<Choice>& choices);
+std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
 
 // Checks `value` (null: left out) against the layout; gives every value in force. `file` is for
 // errors, which carry line, column and the key's path.

@@ -8,7 +8,7 @@ using Json = nlohmann::json;
 
 Json object_schema(const Section& section, const OptionTable& options);
 
-Json choice_schema(const Section& section, const Choice& choice) {
+Json choice_schema(const Section& section, const NamedTable& choice) {
   OptionTable options = section.options;
   options.insert(options.end(), choice.options.begin(), choice.options.end());
   Json schema = object_schema(section, options);

@@ -165,13 +165,13 @@ std::string columns(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
-bool OptionRange::contains(double x) const {
+bool ValueRange::contains(double x) const {
   const bool above = open_minimum ? x > minimum : x >= minimum;
   const bool below = open_maximum ? x < maximum : x <= maximum;
   return above && below;
 }
 
-std::string OptionRange::to_string() const {
+std::string ValueRange::to_string() const {
   const bool low = std::isfinite(minimum), high = std::isfinite(maximum);
   if (low && high) {
     return fmt::format("in {}{}, {}{}", open_minimum ? '(' : '[', minimum, maximum,
@@ -195,12 +195,12 @@ std::string Option::wanted() const {
 Option boolean_option(std::string name, bool value, std::string description) {
   return option(std::move(name), OptionType::boolean, value, std::move(description));
 }
-Option integer_option(std::string name, int64_t value, OptionRange range, std::string description) {
+Option integer_option(std::string name, int64_t value, ValueRange range, std::string description) {
   Option row = option(std::move(name), OptionType::integer, value, std::move(description));
   row.range = range;
   return row;
 }
-Option number_option(std::string name, double value, OptionRange range, std::string description) {
+Option number_option(std::string name, double value, ValueRange range, std::string description) {
   Option row = option(std::move(name), OptionType::number, value, std::move(description));
   row.range = range;
   return row;
@@ -221,14 +221,14 @@ Option path_option(std::string name, std::string value, std::string description)
 Option data_path_option(std::string name, std::string value, std::string description) {
   return option(std::move(name), OptionType::data_path, std::move(value), std::move(description));
 }
-Option integers_option(std::string name, std::vector<int64_t> value, OptionRange each,
+Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description) {
   Option row =
       option(std::move(name), OptionType::integers, std::move(value), std::move(description));
   row.range = each;
   return row;
 }
-Option numbers_option(std::string name, std::vector<double> value, OptionRange each,
+Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description) {
   Option row =
       option(std::move(name), OptionType::numbers, std::move(value), std::move(description));

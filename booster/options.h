@@ -32,7 +32,7 @@ enum class OptionType : uint8_t {
   numbers,    // a list of the default's length
 };
 
-struct OptionRange {
+struct ValueRange {
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool open_minimum = false;  // the limit itself is refused
@@ -41,11 +41,11 @@ struct OptionRange {
   bool contains(double x) const;
   std::string to_string() const;  // ">= 1", "> 0", "in [0, 1)", "" without limits
 };
-inline OptionRange at_least(double minimum) { return {.minimum = minimum}; }
-inline OptionRange above(double minimum) { return {.minimum = minimum, .open_minimum = true}; }
-inline OptionRange between(double minimum, double maximum) { return {minimum, maximum}; }
+inline ValueRange at_least(double minimum) { return {.minimum = minimum}; }
+inline ValueRange above(double minimum) { return {.minimum = minimum, .open_minimum = true}; }
+inline ValueRange between(double minimum, double maximum) { return {minimum, maximum}; }
 // [minimum, maximum)
-inline OptionRange from_below(double minimum, double maximum) {
+inline ValueRange from_below(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum, .open_maximum = true};
 }
 
@@ -53,7 +53,7 @@ struct Option {
   std::string name;
   OptionType type = OptionType::text;
   nlohmann::json default_value;
-  OptionRange range;
+  ValueRange range;
   std::vector<std::string> choices;
   std::string description;
 
@@ -62,16 +62,16 @@ struct Option {
 using OptionTable = std::vector<Option>;
 
 Option boolean_option(std::string name, bool value, std::string description);
-Option integer_option(std::string name, int64_t value, OptionRange range, std::string description);
-Option number_option(std::string name, double value, OptionRange range, std::string description);
+Option integer_option(std::string name, int64_t value, ValueRange range, std::string description);
+Option number_option(std::string name, double value, ValueRange range, std::string description);
 Option text_option(std::string name, std::string value, std::string description);
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
 Option path_option(std::string name, std::string value, std::string description);
 Option data_path_option(std::string name, std::string value, std::string description);
-Option integers_option(std::string name, std::vector<int64_t> value, OptionRange each,
+Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description);
-Option numbers_option(std::string name, std::vector<double> value, OptionRange each,
+Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description);
 
 // The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)

@@ -41,7 +41,8 @@ constexpr std::array<StoredDType, 22> dtypes = {{
 // metadata; an event that does not fit its place ends the reading.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit HeaderReader(const std::string& file) : file_(file) {}
+  HeaderReader(const std::string& file, uint64_t data_bytes)
+      : file_(file), data_bytes_(data_bytes) {}
 
   SafetensorsHeader header;
 
@@ -95,9 +96,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_object() override {
-    if (place_ == Place::tensor) check_fields();
+    const bool was_tensor = place_ == Place::tensor;
+    if (was_tensor) check_fields();
     place_ = place_ == Place::file ? Place::outside : Place::file;
-    return true;
+    return !was_tensor || fits_with_those_before();
   }
   bool start_array(size_t) override {
     if (place_ != Place::tensor || key_ == "dtype") unexpected("a list");
@@ -166,7 +168,20 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       if (!fields_[i]) broken("tensor {} lacks the field {}", current(), field_names[i]);
   }
 
+  // Tensors that claim more bytes than there are must overlap or lie outside: reading ends here,
+  // before a hostile header of a million of them fills the memory, and the checks find which.
+  bool fits_with_those_before() {
+    const auto& tensor = header.tensors.back();
+    if (tensor.end > tensor.begin) {
+      fits_ = fits_ && !__builtin_add_overflow(claimed_, tensor.end - tensor.begin, &claimed_);
+    }
+    return fits_ && claimed_ <= data_bytes_;
+  }
+
   const std::string& file_;
+  uint64_t data_bytes_;
+  uint64_t claimed_ = 0;
+  bool fits_ = true;
   Place place_ = Place::outside;
   std::string key_;
   std::array<bool, 3> fields_ = {};
@@ -257,7 +272,7 @@ std::string shape_text(std::span<const uint64_t> shape) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::string& file) {
-  HeaderReader reader(file);
+  HeaderReader reader(file, data_bytes);
   // nlohmann_json takes a zero byte for the end and skips a byte order mark.
   const size_t zero = text.find('\0');
   if (zero != text.npos) reader.broken("the header is not JSON at byte {}: a zero byte", 8 + zero);

@@ -71,7 +71,7 @@ void report_libraries() {
   row("fmt", "{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100);
   row("nlohmann_json", "{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
       NLOHMANN_JSON_VERSION_PATCH);
-#ifdef BOOSTER_GLOO
+#ifdef BOOSTER_HAS_GLOO
   row("Gloo", "on: several ranks on CPUs");
 #else
   row("Gloo", "off: built without libgloo-dev; only one rank");

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace booster::cli {
 
@@ -14,11 +15,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name as it is, unless it could confuse a terminal.
+// Control characters, and those that turn the direction of text, could deceive a reader.
+bool deceives(std::string_view text, size_t i) {
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+  };
+  const bool control = byte(i) < ' ' || byte(i) == 0x7F || (byte(i) == 0xC2 && byte(i + 1) < 0xA0);
+  const bool direction =
+      byte(i) == 0xE2 && ((byte(i + 1) == 0x80 && byte(i + 2) >= 0x8B && byte(i + 2) <= 0xAE) ||
+                          (byte(i + 1) == 0x81 && byte(i + 2) >= 0xA0));
+  return control || direction;
+}
+
+// A name as it is, unless it is too long, empty, or could confuse a terminal.
 std::string plain(const std::string& name) {
-  const bool printable =
-      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
-  return printable && !name.empty() && name.size() <= 200 ? name : show_text(name);
+  bool shows = !name.empty() && name.size() <= 200;
+  for (size_t i = 0; i < name.size() && shows; ++i) shows = !deceives(name, i);
+  return shows ? name : show_text(name);
 }
 
 void inspect_tensors(const fs::path& path) {

@@ -1,0 +1,112 @@
+// The `booster` program, run as a user runs it.
+#include "booster/safetensors.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+
+#include <sys/wait.h>
+
+using namespace booster;
+
+namespace {
+
+struct Result {
+  int code;
+  std::string output;  // both streams
+  bool says(std::string_view part) const { return output.find(part) != std::string::npos; }
+};
+
+Result run(const std::string& arguments) {
+  const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
+  const std::string program = (here.parent_path() / "booster" / "booster").string();
+  FILE* pipe = ::popen(("'" + program + "' " + arguments + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  Result result{0, ""};
+  std::array<char, 4096> buffer;
+  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.output.append(buffer.data(), n);
+  result.code = WEXITSTATUS(::pclose(pipe));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("list names every plugin and strategy, list NAME its options") {
+  const Result all = run("list");
+  CHECK(all.code == 0);
+  for (const char* name : {"single", "torch_ddp", "fp32", "fp16", "bf16"}) CHECK(all.says(name));
+  const Result one = run("list fp16");
+  CHECK(one.code == 0);
+  CHECK(one.says("init_scale       65536.0  a number in (0, "));
+  CHECK(one.says("growth_interval  2000"));
+  const Result wrong = run("list fp17");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("did you mean fp16?"));
+}
+
+TEST_CASE("matrix answers for every pair") {
+  const Result result = run("matrix");
+  CHECK(result.code == 0);
+  CHECK(result.says("torch_ddp"));
+  CHECK(result.says("yes, f32 wire"));
+}
+
+TEST_CASE("usage mistakes end with code 2 and a hint") {
+  CHECK(run("").code == 2);
+  CHECK(run("inspect").code == 2);
+  CHECK(run("doctor --loud").code == 2);
+  const Result wrong = run("inspct x");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("did you mean inspect?"));
+  CHECK(run("--help").code == 0);
+  CHECK(run("--version").output.rfind("booster 0.", 0) == 0);
+}
+
+TEST_CASE("config check tells the place of a mistake with code 2") {
+  const TemporaryFolder folder;
+  folder.write("good.json", R"({"train": {"epochs": 1}})");
+  folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
+  CHECK(run("config check " + (folder / "good.json").string()).code == 0);
+  const Result bad = run("config check " + (folder / "bad.json").string());
+  CHECK(bad.code == 2);
+  CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
+  CHECK(bad.says("(did you mean seed?)"));
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("config schema is JSON on standard output") {
+  const auto schema = nlohmann::json::parse(run("config schema").output);
+  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 4);
+}
+
+TEST_CASE("inspect shows a valid file and names the broken rule of another") {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "x.safetensors").string();
+  save_safetensors(path, {{"blocks.0.weight", ones({2, 3})}, {"é\x1b[2J", ones({1})}},
+                   {{"format", "pt"}});
+  const Result good = run("inspect " + path);
+  CHECK(good.code == 0);
+  CHECK(good.says("blocks.0.weight"));
+  CHECK(good.says("F32   (2, 3)"));
+  CHECK(good.says("metadata format = \"pt\""));
+  CHECK_FALSE(good.says("\x1b"));
+  std::string bytes = folder.read("x.safetensors");
+  folder.write("x.safetensors", bytes + "tail");
+  const Result bad = run("inspect " + path);
+  CHECK(bad.code == 1);
+  CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
+  CHECK(run("inspect " + (folder / "none").string()).code == 1);
+  CHECK(run("inspect " + folder.path().string()).says("no checkpoint in this folder"));
+}
+
+TEST_CASE("doctor tells variants, libraries and what is off") {
+  const Result result = run("doctor");
+  CHECK(result.code == 0);
+  for (const char* part :
+       {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs", "memory"})
+    CHECK(result.says(part));
+}
