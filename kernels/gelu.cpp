@@ -48,12 +48,15 @@ void map_rows_backward(const View& dx, const View& dbias, const View& g, const V
             const int64_t element = row * columns + column;
             const C* values = read_row(x, element, n, in);
             const C* upper = read_row(g, element, n, gradient);
+            C* target = row_target(dx, element, out);
+            C* sum = partial + column;
 #pragma omp simd
             for (int64_t i = 0; i < n; ++i) {
-              out[i] = upper[i] * slope(values[i] + shift[column + i]);
-              partial[column + i] += out[i];
+              const C product = upper[i] * slope(values[i] + shift[column + i]);
+              target[i] = product;
+              sum[i] += product;
             }
-            write_row(dx, element, n, out);
+            write_row(dx, element, n, target);
           });
       });
   write_optional(dbias, columns, sums);

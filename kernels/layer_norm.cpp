@@ -7,7 +7,8 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-thread_local Scratch row_buffer, gradient_buffer, output_buffer, gamma_buffer, beta_buffer, totals;
+thread_local Scratch row_buffer, gradient_buffer, carried_buffer, output_buffer;
+thread_local Scratch gamma_buffer, beta_buffer, totals;
 
 template <class C>
 struct Affine {
@@ -49,13 +50,13 @@ const C* add_row(const View& sum, const View& x, const View& branch, int64_t row
   return read_row(sum, row * n, n, buffer);
 }
 
-// dx of one row; adds the row's part to the sums of dgamma and dbeta.
+// dx of one row, plus `carried`; adds the row's part to the sums of dgamma and dbeta.
 //
 // With h = (x - mean) rstd and u = g gamma: dx = rstd (u - average(u) - h average(u h)),
 // dgamma = sum over rows of g h, dbeta = sum over rows of g.
 template <class C>
-void backward_row(C* dx, const C* g, const C* x, const C* gamma, Statistics<C> of_x, int64_t n,
-                  C* dgamma, C* dbeta) {
+void backward_row(C* dx, const C* g, const C* carried, const C* x, const C* gamma,
+                  Statistics<C> of_x, int64_t n, C* dgamma, C* dbeta) {
   const C mean = of_x.mean, rstd = of_x.rstd;
   const C average_u = sum_of<C>(n, [=](int64_t i) { return g[i] * gamma[i]; }) / C(n);
   const C average_uh =
@@ -64,18 +65,10 @@ void backward_row(C* dx, const C* g, const C* x, const C* gamma, Statistics<C> o
   for (int64_t i = 0; i < n; ++i) {
     const C h = (x[i] - mean) * rstd;
     const C slope = g[i];
-    dx[i] = rstd * (slope * gamma[i] - average_u - h * average_uh);
+    dx[i] = rstd * (slope * gamma[i] - average_u - h * average_uh) + carried[i];
     dgamma[i] += slope * h;
     dbeta[i] += slope;
   }
-}
-
-template <class C>
-void add_carried(C* dx, const View& carried, int64_t row, int64_t n) {
-  if (!carried.data) return;
-  const C* values = read_row(carried, row * n, n, row_buffer.get<C>(n));
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] += values[i];
 }
 
 }  // namespace
@@ -115,14 +108,17 @@ void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried,
     const C* sums =
         sum_over_rows<C>(x.rows(), 2 * n, totals, [&](int64_t begin, int64_t end, C* partial) {
           const C* factors = parameter_row(gamma, n, C(1), gamma_buffer);
+          const C* zeros = parameter_row(View{}, n, C(0), beta_buffer);
           for (int64_t row = begin; row < end; ++row) {
-            C* out = output_buffer.get<C>(n);
-            backward_row(out, read_row(g, row * n, n, gradient_buffer.get<C>(n)),
-                         read_row(x, row * n, n, row_buffer.get<C>(n)), factors,
-                         Statistics<C>{load_scalar<C>(mean, row), load_scalar<C>(rstd, row)}, n,
-                         partial, partial + n);
-            add_carried(out, carried, row, n);
-            write_row(dx, row * n, n, out);
+            const int64_t first = row * n;
+            const Statistics<C> of_x = {load_scalar<C>(mean, row), load_scalar<C>(rstd, row)};
+            const C* extra =
+                carried.data ? read_row(carried, first, n, carried_buffer.get<C>(n)) : zeros;
+            C* out = row_target(dx, first, output_buffer.get<C>(n));
+            backward_row(out, read_row(g, first, n, gradient_buffer.get<C>(n)), extra,
+                         read_row(x, first, n, row_buffer.get<C>(n)), factors, of_x, n, partial,
+                         partial + n);
+            write_row(dx, first, n, out);
           }
         });
     write_optional(dgamma, n, sums);
