@@ -2,6 +2,10 @@
 
 #include <cstring>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #if defined(__x86_64__) && !defined(__clang__)
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
@@ -19,58 +23,111 @@ INLINED uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>(value < 0 ? 0 : (value > 255 ? 255 : value));
 }
 
-using Bytes16 = uint8_t __attribute__((vector_size(16)));
-using Ints4 = int32_t __attribute__((vector_size(16)));
-
-INLINED Bytes16 load_pixels(const uint8_t* from) {
-  Bytes16 bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  return bytes;
-}
-
-// The four bytes from 3 * pixel on, one per lane. One shuffle instruction.
-template <int pixel>
-INLINED Ints4 widened(Bytes16 bytes) {
-  constexpr uint8_t a = 3 * pixel, b = a + 1, c = a + 2, d = a + 3, zero = 16;
-  constexpr Bytes16 order = {a, zero, zero, zero, b, zero, zero, zero,
-                             c, zero, zero, zero, d, zero, zero, zero};
-  return reinterpret_cast<Ints4>(__builtin_shuffle(bytes, Bytes16{}, order));
-}
-
-INLINED void store_pixel(uint8_t* to, Ints4 sum) {
-  Ints4 value = sum >> resample_bits;
-  value = value < 0 ? Ints4{} : value;
-  value = value > 255 ? Ints4{255, 255, 255, 255} : value;
-  const Bytes16 bytes = __builtin_shuffle(
-      reinterpret_cast<Bytes16>(value), Bytes16{0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12});
-  std::memcpy(to, &bytes, 4);
-}
-
-// `fixed` is the number of weights if known when compiling, else 0.
-template <int fixed>
-INLINED void resample_rgb(const HorizontalPass& pass) {
-  const int count = fixed ? fixed : pass.count;
+void resample_rgb(const HorizontalPass& pass) {
   for (int y = 0; y < pass.rows; ++y) {
     const uint8_t* in = pass.in + y * pass.in_stride;
     uint8_t* out = pass.out + y * pass.out_stride;
     const int32_t* weights = pass.weights;
-    for (int i = 0; i < pass.outputs; ++i, weights += count) {
+    for (int i = 0; i < pass.outputs; ++i, weights += pass.count, out += 3) {
       const uint8_t* from = in + pass.first[i] * ptrdiff_t{3};
-      Ints4 sum = {half, half, half, half};
-      int k = 0;
-      for (; k + 4 <= count; k += 4) {
-        const Bytes16 pixels = load_pixels(from + 3 * k);
-        sum += widened<0>(pixels) * weights[k] + widened<1>(pixels) * weights[k + 1] +
-               widened<2>(pixels) * weights[k + 2] + widened<3>(pixels) * weights[k + 3];
-      }
-      const Bytes16 pixels = load_pixels(from + 3 * k);
-      if (k < count) sum += widened<0>(pixels) * weights[k];
-      if (k + 1 < count) sum += widened<1>(pixels) * weights[k + 1];
-      if (k + 2 < count) sum += widened<2>(pixels) * weights[k + 2];
-      store_pixel(out + 3 * i, sum);
+      int32_t sums[3] = {half, half, half};
+      for (int k = 0; k < pass.count; ++k)
+        for (int c = 0; c < 3; ++c) sums[c] += from[3 * k + c] * weights[k];
+      for (int c = 0; c < 3; ++c) out[c] = rounded(sums[c]);
     }
   }
 }
+
+#ifdef __x86_64__
+#define AVX2 __attribute__((target("avx2")))
+
+// Four pixels of two rows, from one load each.
+AVX2 inline __m256i load_pixels(const uint8_t* upper, const uint8_t* lower) {
+  const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(upper));
+  const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(lower));
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+}
+
+// One of the four pixels, a byte in each 32-bit lane.
+template <int pixel>
+AVX2 inline __m256i widened(__m256i pixels) {
+  constexpr int p = 3 * pixel, zeros = 0x80808000;
+  return _mm256_shuffle_epi8(pixels, _mm256_setr_epi32(zeros + p, zeros + p + 1, zeros + p + 2,
+                                                       zeros + p + 3, zeros + p, zeros + p + 1,
+                                                       zeros + p + 2, zeros + p + 3));
+}
+
+template <int pixel>
+AVX2 inline __m256i added(__m256i sum, __m256i pixels, const int32_t* weights) {
+  return _mm256_add_epi32(sum, _mm256_mullo_epi32(widened<pixel>(pixels),
+                                                  _mm256_set1_epi32(weights[pixel])));
+}
+
+// The first `bytes` of each row's pixel.
+template <int bytes>
+AVX2 inline void store_pixels(__m256i sum, uint8_t* upper, uint8_t* lower) {
+  const __m256i value = _mm256_srai_epi32(sum, resample_bits);
+  const __m256i words = _mm256_packs_epi32(value, value);
+  const __m256i clamped = _mm256_packus_epi16(words, words);  // to 0 .. 255
+  const int a = _mm256_cvtsi256_si32(clamped), b = _mm256_extract_epi32(clamped, 4);
+  std::memcpy(upper, &a, bytes);
+  std::memcpy(lower, &b, bytes);
+}
+
+// `fixed` is the number of weights if known when compiling, else 0.
+template <int fixed>
+AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower,
+                                 const int32_t* weights, int any_count) {
+  const int count = fixed ? fixed : any_count;
+  __m256i sum = _mm256_set1_epi32(half);
+  int k = 0;
+  for (; k + 4 <= count; k += 4, upper += 12, lower += 12) {
+    const __m256i pixels = load_pixels(upper, lower);
+    sum = added<0>(sum, pixels, weights + k);
+    sum = added<1>(sum, pixels, weights + k);
+    sum = added<2>(sum, pixels, weights + k);
+    sum = added<3>(sum, pixels, weights + k);
+  }
+  if (k < count) {
+    const __m256i pixels = load_pixels(upper, lower);
+    sum = added<0>(sum, pixels, weights + k);
+    if (k + 1 < count) sum = added<1>(sum, pixels, weights + k);
+    if (k + 2 < count) sum = added<2>(sum, pixels, weights + k);
+  }
+  return sum;
+}
+
+// Two rows at a time, which share their weights; an odd last row is computed twice. Pixels are
+// stored as four bytes, of which the next one covers the fourth.
+template <int fixed>
+AVX2 void resample_rgb_avx2(const HorizontalPass& pass) {
+  const int count = fixed ? fixed : pass.count;
+  const int last = pass.outputs - 1;
+  for (int y = 0; y < pass.rows; y += 2) {
+    const int below = y + 1 < pass.rows ? y + 1 : y;
+    const uint8_t* in_upper = pass.in + y * pass.in_stride;
+    const uint8_t* in_lower = pass.in + below * pass.in_stride;
+    uint8_t* upper = pass.out + y * pass.out_stride;
+    uint8_t* lower = pass.out + below * pass.out_stride;
+    const auto sum = [&](int i) AVX2 {
+      const ptrdiff_t at = pass.first[i] * ptrdiff_t{3};
+      return weighted_sum<fixed>(in_upper + at, in_lower + at, pass.weights + i * ptrdiff_t{count},
+                                 count);
+    };
+    for (int i = 0; i < last; ++i) store_pixels<4>(sum(i), upper + 3 * i, lower + 3 * i);
+    store_pixels<3>(sum(last), upper + 3 * last, lower + 3 * last);
+  }
+}
+
+void resample_rgb_fast(const HorizontalPass& pass) {
+  switch (pass.count) {
+    case 2: return resample_rgb_avx2<2>(pass);
+    case 3: return resample_rgb_avx2<3>(pass);
+    case 4: return resample_rgb_avx2<4>(pass);
+    default: return resample_rgb_avx2<0>(pass);
+  }
+}
+#endif
 
 template <int count>
 INLINED void blend_few(const uint8_t* in, size_t stride, const int32_t* weights, uint8_t* out,
@@ -110,13 +167,12 @@ FOR_EACH_CPU void resample_rows_grey(const HorizontalPass& pass) {
   }
 }
 
-FOR_EACH_CPU void resample_rows_rgb(const HorizontalPass& pass) {
-  switch (pass.count) {
-    case 2: return resample_rgb<2>(pass);
-    case 3: return resample_rgb<3>(pass);
-    case 4: return resample_rgb<4>(pass);
-    default: return resample_rgb<0>(pass);
-  }
+void resample_rows_rgb(const HorizontalPass& pass) {
+#ifdef __x86_64__
+  static const bool fast = __builtin_cpu_supports("avx2");
+  if (fast) return resample_rgb_fast(pass);
+#endif
+  resample_rgb(pass);
 }
 
 FOR_EACH_CPU void blend_rows(const uint8_t* in, size_t stride, const int32_t* weights, int count,

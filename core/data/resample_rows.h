@@ -23,7 +23,7 @@ struct HorizontalPass {
 };
 
 void resample_rows_grey(const HorizontalPass& pass);
-// Reads up to 16 bytes behind a pixel and writes one: what comes next, or Image::slack.
+// Reads up to 16 bytes from each pixel on: what comes next, or Image::slack.
 void resample_rows_rgb(const HorizontalPass& pass);
 
 // out[i] = weighted sum of the bytes i of `count` rows that begin at `in`, `stride` bytes apart.
