@@ -1,5 +1,6 @@
-// Milliseconds of attention, forward and backward, on the shapes of ViT-B/16 (batch 8) and ViT-Ti/16
-// (batch 16): one layer, least of several runs. peers/attention.py prints the same for PyTorch.
+// Milliseconds of attention, forward and backward, on the shapes of ViT-B/16 (batch 8) and
+// ViT-Ti/16 (batch 16): one layer, least of several runs. peers/attention.py prints the same for
+// PyTorch.
 #include "kernels/catalogue.h"
 #include "kernels/memory.h"
 
@@ -23,9 +24,7 @@ struct Storage {
   explicit Storage(int64_t bytes) : bytes(bytes), data(kernels::device_allocate({}, bytes)) {}
   ~Storage() { kernels::device_free({}, data); }
   Storage(const Storage&) = delete;
-  View flat(DType dtype) const {
-    return {data, dtype, {}, 1, {bytes / size_of(dtype)}, {1}};
-  }
+  View flat(DType dtype) const { return {data, dtype, {}, 1, {bytes / size_of(dtype)}, {1}}; }
   int64_t bytes;
   void* data;
 };
@@ -60,7 +59,11 @@ void measure(const Shape& shape, DType dtype, int runs) {
   const auto& table = kernels::on({});
   table.normal(qkv.flat(dtype), 0, 1, {1, 0});
   table.normal(g.flat(dtype), 0, 1, {2, 0});
-  const View sums{log_sum.data, DType::f32, {}, 3, {shape.batch, shape.heads, tokens},
+  const View sums{log_sum.data,
+                  DType::f32,
+                  {},
+                  3,
+                  {shape.batch, shape.heads, tokens},
                   {shape.heads * tokens, tokens, 1}};
   View x[3], d[3];
   for (int i = 0; i < 3; ++i) {

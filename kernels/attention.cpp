@@ -1,8 +1,14 @@
-// Attention: out = softmax(scale q k^T + mask) v (Vaswani et al., "Attention is all you need", 2017).
+// Attention: out = softmax(scale q k^T + mask) v (Vaswani et al., "Attention is all you need",
+// 2017).
 //
 // Each head is done by one thread from packed copies of its operands, in blocks of queries and keys
 // that stay in cache; scores never reach memory. A query that may attend to nothing gives zeros
 // (and log_sum = -infinity), where PyTorch gives nan.
+//
+// ViT-B/16 batch 8, one layer, CPU time of one Zen 4 core, forward + backward, beside PyTorch 2.15
+// on the same core: bf16 6.7 + 14.4 ms (17.5 + 50.1), f32 11.8 + 27.2 ms (15.6 + 34.1). The
+// products alone would take 15.7 and 31.4 ms in all at the processor's peak
+// (benchmarks/attention.cpp).
 #include "kernels/attention_block.h"
 #include "kernels/catalogue.h"
 #include "kernels/math.h"
@@ -25,8 +31,8 @@ KERNEL_FN void score_tile(typename F::Number* scores, int64_t width, Left<F> lef
   Vector<Number> sum[score_rows][columns];
   clear<Number>(sum);
   multiply_add<F>(sum, left, panel, panel_width<F>, steps);
-  UNROLL_TILE for (int r = 0; r < score_rows; ++r)
-    UNROLL_TILE for (int c = 0; c < columns; ++c)
+  FOR_TILE (r, score_rows)
+    FOR_TILE (c, columns)
       vector_at(scores + r * width + c * lanes<Number>) =
           sum[r][c] * factor + vector_at(bias + r * bias_stride + c * lanes<Number>);
 }
@@ -66,11 +72,11 @@ struct Forward {
     for (int64_t column = 0; column < width; column += panel_width<F>)
       with_vectors<panel_vectors>((width - column) / n, [&](auto columns) {
         for (int64_t row = 0; row < block.queries; row += score_rows)
-          score_tile<F, columns.value>(
-              scores + row * width + column, width,
-              {query.rows + row * sizes.row.units, sizes.row.units, 1},
-              key.panels + (block.key + column) * sizes.row.steps, sizes.row.steps, factor,
-              bias + row * bias_stride + column, bias_stride);
+          score_tile<F, columns.value>(scores + row * width + column, width,
+                                       {query.rows + row * sizes.row.units, sizes.row.units, 1},
+                                       key.panels + (block.key + column) * sizes.row.steps,
+                                       sizes.row.steps, factor, bias + row * bias_stride + column,
+                                       bias_stride);
       });
   }
 
@@ -112,8 +118,7 @@ struct Forward {
                       const Block& block) {
     unpack(out, block.query, block.queries, sums, sizes.row.features,
            [&](int64_t i) { return total[i] == 0 ? Number(0) : 1 / total[i]; });
-    for (int64_t i = 0; i < block.queries; ++i)
-      best[i] = best[i] * Number(ln_2) + log_(total[i]);
+    for (int64_t i = 0; i < block.queries; ++i) best[i] = best[i] * Number(ln_2) + log_(total[i]);
     store_run(log_sum, dtype, stride, best, block.queries);
   }
 
@@ -144,8 +149,8 @@ struct Forward {
         block = sizes.block(first, at);
         add_keys(block, batch, head, scale);
       }
-      const int64_t element = batch * log_sum.strides[0] + head * log_sum.strides[1] +
-                              first * log_sum.strides[2];
+      const int64_t element =
+          batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
       finish_queries(head_rows(out, batch, head),
                      log_sum.as<char>() + element * size_of(log_sum.dtype), log_sum.dtype,
                      log_sum.strides[2], block);

@@ -11,8 +11,8 @@ namespace {
 
 using namespace tile;
 
-// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay as long as a
-// block's tiles and the next head's rows fit the second-level cache; pairs take half the room.
+// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay as long as
+// a block's tiles and the next head's rows fit the second-level cache; pairs take half the room.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
 constexpr int gradient_rows = many_registers ? 4 : 2;
@@ -66,14 +66,14 @@ struct Backward {
     Vector<Number> p[gradient_rows][columns], slope[gradient_rows][columns];
     clear<Number>(p);
     clear<Number>(slope);
-    multiply_add<F>(p, {query.rows + units, sizes.row.units, 1}, key.panels + panel,
-                    panel_width<F>, sizes.row.steps);
+    multiply_add<F>(p, {query.rows + units, sizes.row.units, 1}, key.panels + panel, panel_width<F>,
+                    sizes.row.steps);
     multiply_add<F>(slope, {gradient.rows + units, sizes.row.units, 1}, value.panels + panel,
                     panel_width<F>, sizes.row.steps);
     const int64_t bias_stride = problem.bias_per_query() ? width : 0;
     const bool drops = problem.dropout > 0;
-    UNROLL_TILE for (int c = 0; c < columns; ++c)
-      UNROLL_TILE for (int r = 0; r < gradient_rows; ++r) {
+    FOR_TILE (c, columns)
+      FOR_TILE (r, gradient_rows) {
         const int64_t at = column + c * n;
         p[r][c] = exp2_of(p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at) -
                           log_sums[row + r]);
@@ -94,11 +94,12 @@ struct Backward {
   KERNEL_FN void store_tile(const Vector<Number> (&p)[gradient_rows][columns],
                             const Vector<Number> (&slope)[gradient_rows][columns], int64_t row,
                             int64_t column, int64_t width) {
-    UNROLL_TILE for (int c = 0; c < columns; ++c)
-      UNROLL_TILE for (int r = 0; r < gradient_rows; r += F::per_unit) {
+    FOR_TILE (c, columns)
+      FOR_TILE (unit, gradient_rows / F::per_unit) {
+        const int r = unit * F::per_unit;
         const int64_t at = (row + r) / F::per_unit * width + column + c * n;
         Vector<Number> p_unit[F::per_unit], slope_unit[F::per_unit];
-        UNROLL_TILE for (int i = 0; i < F::per_unit; ++i) {
+        FOR_TILE (i, F::per_unit) {
           p_unit[i] = p[r + i][c];
           slope_unit[i] = slope[r + i][c];
           if (F::per_unit > 1)
@@ -188,8 +189,8 @@ struct Backward {
       pack<F>(query, spare, rows(x.q), sizes.row, first, block.queries, padded);
       pack<F>(gradient, spare, rows(x.g), sizes.row, first, block.queries, padded);
       const View& log_sum = x.log_sum;
-      const int64_t element = batch * log_sum.strides[0] + head * log_sum.strides[1] +
-                              first * log_sum.strides[2];
+      const int64_t element =
+          batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
       start_queries(rows(x.g), rows(x.out),
                     log_sum.as<const char>() + element * size_of(log_sum.dtype), log_sum.dtype,
                     log_sum.strides[2], block);

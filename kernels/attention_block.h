@@ -10,7 +10,7 @@ namespace booster::kernels::BOOSTER_VARIANT::tile {
 // Rows of a block are padded to this; tiles have a divisor of it.
 constexpr int block_rows = 8;
 constexpr int64_t keys_per_block = 384;  // one block for the sequences of image models
-constexpr int slack = 16;  // rows or units that whole tiles may touch beyond a block
+constexpr int slack = 16;                // rows or units that whole tiles may touch beyond a block
 
 constexpr double log2_e = 1.4426950408889634;
 constexpr double ln_2 = 0.69314718055994531;
@@ -30,9 +30,7 @@ struct Problem {
   RandomPosition position;
 
   // Keys that a block of queries can see; whole blocks beyond are skipped.
-  int64_t visible_keys(int64_t query_end) const {
-    return causal ? smaller(keys, query_end) : keys;
-  }
+  int64_t visible_keys(int64_t query_end) const { return causal ? smaller(keys, query_end) : keys; }
   // Otherwise one row of bias serves all queries.
   bool bias_per_query() const { return causal || mask.data; }
 };
@@ -40,7 +38,7 @@ struct Problem {
 // Hands out pieces of one buffer. With a null base it only adds up their sizes.
 class Layout {
  public:
-  explicit Layout(char* base) : base_(base) {}
+  explicit Layout(char* base) : base_(reinterpret_cast<uintptr_t>(base)) {}
   template <class T>
   T* take(int64_t n) {
     T* piece = reinterpret_cast<T*>(base_ + used_);
@@ -50,7 +48,7 @@ class Layout {
   int64_t used() const { return used_; }
 
  private:
-  char* base_;
+  uintptr_t base_;
   int64_t used_ = 0;
 };
 
@@ -63,15 +61,15 @@ struct Sizes {
   int64_t query_block, key_block;
 
   Sizes(const View& q, const View& k, int64_t most_queries)
-      : queries(q.shape[2]), keys(k.shape[2]), row(widths_for<F>(q.shape[3])),
+      : queries(q.shape[2]),
+        keys(k.shape[2]),
+        row(widths_for<F>(q.shape[3])),
         query_block(even_block(queries, most_queries, block_rows)),
         key_block(even_block(keys, keys_per_block, panel_width<F>)) {}
 
   int64_t row_units(int64_t tokens) const { return round_up(tokens, vector) * row.units; }
   int64_t column_units(int64_t tokens) const { return round_up(tokens, vector) * row.features; }
-  int64_t panel_units(int64_t tokens) const {
-    return round_up(tokens, panel_width<F>) * row.units;
-  }
+  int64_t panel_units(int64_t tokens) const { return round_up(tokens, panel_width<F>) * row.units; }
   Block block(int64_t query, int64_t key) const {
     return {query, smaller(query_block, queries - query), key, smaller(key_block, keys - key)};
   }

@@ -1,8 +1,8 @@
 // Register tiles for attention: small matrix products whose operands lie packed in cache.
 //
 // A matrix is stored in units along the dimension that is summed over. In format `Plain<T>` a unit
-// is one number; in format `Bf16Pairs` it is two bf16 neighbours, which the processor multiplies and
-// adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every vector width.
+// is one number; in format `Bf16Pairs` it is two bf16 neighbours, which the processor multiplies
+// and adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every vector width.
 #pragma once
 
 #include "kernels/launch.h"
@@ -14,7 +14,7 @@
 #endif
 
 // Loops over a tile's registers unroll wholly; else the compiler keeps the tile in memory.
-#define UNROLL_TILE _Pragma("GCC unroll 8")
+#define FOR_TILE(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
 
@@ -105,13 +105,17 @@ KERNEL_FN Vector<T> larger(Vector<T> a, Vector<T> b) {
 }
 template <class T, int by = lanes<T> / 2>
 KERNEL_FN T largest_lane(Vector<T> x) {
-  if constexpr (by == 0) return x[0];
-  else return largest_lane<T, by / 2>(larger<T>(x, LaneOrders<lanes<T>>::template rotate<T, by>(x)));
+  if constexpr (by == 0)
+    return x[0];
+  else
+    return largest_lane<T, by / 2>(larger<T>(x, LaneOrders<lanes<T>>::template rotate<T, by>(x)));
 }
 template <class T, int by = lanes<T> / 2>
 KERNEL_FN T sum_of_lanes(Vector<T> x) {
-  if constexpr (by == 0) return x[0];
-  else return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
+  if constexpr (by == 0)
+    return x[0];
+  else
+    return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
 }
 
 // How numbers of a product's operands are stored; `Number` is what sums and softmax compute in.
@@ -146,12 +150,11 @@ struct Bf16Pairs {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(units), (__m256i)_mm512_cvtneps_pbh((__m512)x));
   }
   KERNEL_FN static void store_across(uint32_t* units, const Vector<float>* x) {
-    alignas(64) static constexpr uint16_t pairs[] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
-                                                     21, 6, 22, 7, 23, 8,  24, 9,  25, 10, 26,
+    alignas(64) static constexpr uint16_t pairs[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                     21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
-    vector_at(units) =
-        (Vector<uint32_t>)_mm512_permutexvar_epi16(_mm512_load_si512(pairs), both);
+    vector_at(units) = (Vector<uint32_t>)_mm512_permutexvar_epi16(_mm512_load_si512(pairs), both);
   }
   // Two rows of pairs along a row become one row of pairs across the two; n numbers in each row.
   static void interleave(uint32_t* units, const uint32_t* rows, int64_t stride, int64_t n) {
@@ -167,12 +170,12 @@ struct Bf16Pairs {
 // Keys are packed in panels of this many vectors.
 constexpr int panel_vectors = 3;
 template <class F>
-constexpr int panel_width = panel_vectors * lanes<typename F::Number>;
+constexpr int panel_width = panel_vectors* lanes<typename F::Number>;
 
 template <class T, int rows, int columns>
 KERNEL_FN void clear(Vector<T> (&sum)[rows][columns]) {
-  UNROLL_TILE for (int r = 0; r < rows; ++r)
-    UNROLL_TILE for (int c = 0; c < columns; ++c) sum[r][c] = Vector<T>{};
+  FOR_TILE (r, rows)
+    FOR_TILE (c, columns) sum[r][c] = Vector<T>{};
 }
 
 // Left operand of a product: unit (row, step) lies at data[row * row_stride + step * step_stride].
@@ -189,10 +192,9 @@ KERNEL_FN void multiply_add(Vector<typename F::Number> (&sum)[rows][columns], Le
                             const typename F::Unit* right, int64_t right_stride, int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) {
     Vector<typename F::Unit> b[columns];
-    UNROLL_TILE for (int c = 0; c < columns; ++c)
-      b[c] = vector_at(right + c * lanes<typename F::Unit>);
-    UNROLL_TILE for (int r = 0; r < rows; ++r)
-      UNROLL_TILE for (int c = 0; c < columns; ++c)
+    FOR_TILE (c, columns) b[c] = vector_at(right + c * lanes<typename F::Unit>);
+    FOR_TILE (r, rows)
+      FOR_TILE (c, columns)
         sum[r][c] = F::multiply_add(sum[r][c], left.data[r * left.row_stride], b[c]);
     left.data += left.step_stride;
     right += right_stride;
@@ -213,12 +215,12 @@ KERNEL_FN void with_vectors(int64_t left, Body&& body) {
 }
 
 // sums (rows, width) += left x right (steps, width), or = where the sums are fresh; width is a
-// multiple of the vector. Rows are done in whole tiles: left must be readable and sums have room for
-// up to `product_rows` - 1 more rows, whose values mean nothing.
+// multiple of the vector. Rows are done in whole tiles: left must be readable and sums have room
+// for up to `product_rows` - 1 more rows, whose values mean nothing.
 constexpr int product_rows = 6;
 template <class F>
-void add_product(bool fresh, typename F::Number* sums, Left<F> left,
-                 const typename F::Unit* right, int64_t rows, int64_t width, int64_t steps) {
+void add_product(bool fresh, typename F::Number* sums, Left<F> left, const typename F::Unit* right,
+                 int64_t rows, int64_t width, int64_t steps) {
   using Number = typename F::Number;
   constexpr int n = lanes<Number>;
   constexpr int most = many_registers ? 4 : 2;
@@ -229,14 +231,12 @@ void add_product(bool fresh, typename F::Number* sums, Left<F> left,
         Number* corner = sums + row * width + column;
         clear<Number>(sum);
         if (!fresh)
-          UNROLL_TILE for (int r = 0; r < product_rows; ++r)
-            UNROLL_TILE for (int c = 0; c < columns.value; ++c)
-              sum[r][c] = vector_at(corner + r * width + c * n);
+          FOR_TILE (r, product_rows)
+            FOR_TILE (c, columns.value) sum[r][c] = vector_at(corner + r * width + c * n);
         const Left<F> part{left.data + row * left.row_stride, left.row_stride, left.step_stride};
         multiply_add<F>(sum, part, right + column, width, steps);
-        UNROLL_TILE for (int r = 0; r < product_rows; ++r)
-          UNROLL_TILE for (int c = 0; c < columns.value; ++c)
-            vector_at(corner + r * width + c * n) = sum[r][c];
+        FOR_TILE (r, product_rows)
+          FOR_TILE (c, columns.value) vector_at(corner + r * width + c * n) = sum[r][c];
       }
     });
 }

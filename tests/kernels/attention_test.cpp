@@ -122,7 +122,8 @@ Numbers dropout_mask(const Case& c) {
 struct Inputs {
   explicit Inputs(const Case& c)
       : q(packed(c.dtype, c.batch, c.heads, c.queries, c.size)),
-        k(packed(c.dtype, c.batch, c.heads, c.keys, c.size)), v(k),
+        k(packed(c.dtype, c.batch, c.heads, c.keys, c.size)),
+        v(k),
         g(packed(c.dtype, c.batch, c.heads, c.queries, c.size, 0)),
         mask(packed(c.mask_dtype, 1, 1, c.queries, c.keys)) {
     assign(q, normal_numbers(c.rows() * c.size, c.spread, 1));
@@ -205,7 +206,7 @@ TEST_CASE("attention equals the plain loop for every dtype and the tokens of an 
 }
 
 TEST_CASE("attention takes odd, single and unequal sizes") {
-  const int64_t sizes[][3] = {{1, 1, 1},   {1, 50, 64}, {33, 1, 16}, {7, 49, 20}, {40, 17, 33},
+  const int64_t sizes[][3] = {{1, 1, 1},    {1, 50, 64}, {33, 1, 16}, {7, 49, 20}, {40, 17, 33},
                               {65, 48, 80}, {3, 97, 72}, {9, 5, 128}, {2, 3, 7}};
   for (DType dtype : floating_dtypes)
     for (const auto& [queries, keys, size] : sizes)
@@ -215,7 +216,12 @@ TEST_CASE("attention takes odd, single and unequal sizes") {
 TEST_CASE("attention joins many blocks of keys and queries") {
   for (DType dtype : {DType::f32, DType::bf16})
     for (bool causal : {false, true})
-      check_case({.dtype = dtype, .batch = 1, .heads = 1, .queries = 450, .keys = 1000, .size = 16,
+      check_case({.dtype = dtype,
+                  .batch = 1,
+                  .heads = 1,
+                  .queries = 450,
+                  .keys = 1000,
+                  .size = 16,
                   .causal = causal});
 }
 
@@ -225,10 +231,12 @@ TEST_CASE("a causal query sees no later key") {
 }
 
 TEST_CASE("a mask hides keys, added or boolean") {
-  const Numbers mask = hidden_where(19, 35, [](int64_t i, int64_t j) { return (i * 7 + j) % 3 == 0; });
+  const Numbers mask =
+      hidden_where(19, 35, [](int64_t i, int64_t j) { return (i * 7 + j) % 3 == 0; });
   for (DType mask_dtype : {DType::f32, DType::bf16, DType::boolean})
     for (DType dtype : floating_dtypes)
-      check_case({.dtype = dtype, .queries = 19, .keys = 35, .mask = mask, .mask_dtype = mask_dtype});
+      check_case(
+          {.dtype = dtype, .queries = 19, .keys = 35, .mask = mask, .mask_dtype = mask_dtype});
 }
 
 TEST_CASE("a finite mask is added to the scores after scaling") {
@@ -237,7 +245,8 @@ TEST_CASE("a finite mask is added to the scores after scaling") {
 
 TEST_CASE("a query that may attend to nothing gives zeros and no gradient") {
   const Numbers mask = hidden_where(9, 20, [](int64_t i, int64_t) { return i % 2 == 0; });
-  for (DType dtype : floating_dtypes) check_case({.dtype = dtype, .queries = 9, .keys = 20, .mask = mask});
+  for (DType dtype : floating_dtypes)
+    check_case({.dtype = dtype, .queries = 9, .keys = 20, .mask = mask});
 }
 
 TEST_CASE("large scores neither overflow nor lose the largest") {
@@ -245,7 +254,8 @@ TEST_CASE("large scores neither overflow nor lose the largest") {
   Case c{.queries = 30, .keys = 60, .size = 64, .spread = 30};
   Inputs in(c);
   const Result got = run_kernels(c, in);
-  const Result want = plain_attention(c, numbers(in.q), numbers(in.k), numbers(in.v), numbers(in.g), {});
+  const Result want =
+      plain_attention(c, numbers(in.q), numbers(in.k), numbers(in.v), numbers(in.g), {});
   CHECK(difference(got.out, want.out) < 1e-3);  // scores near 5000 have an error near 1e-4
 }
 
