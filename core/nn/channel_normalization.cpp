@@ -29,14 +29,28 @@ Tensor room_for(const Gradients& d, int i, const Saved& parameter) {
 void check_running(const Tensor& x, const Tensor& mean, const Tensor& var, bool training) {
   arguments::optional_shape("batch_norm", "running_mean", mean, {x.size(1)});
   arguments::optional_shape("batch_norm", "running_var", var, {x.size(1)});
+  arguments::parameter_dtype("batch_norm", "running_mean", mean, x);
+  arguments::parameter_dtype("batch_norm", "running_var", var, x);
   check(mean.defined() == var.defined() && (training || mean.defined()),
         "batch_norm: running statistics are incomplete; want running_mean and running_var{}",
         training ? ", or neither" : " outside training");
-  for (const Tensor& running : {mean, var})
-    check(!running.defined() || (running.dtype() == arguments::statistics_dtype(x) ||
-                                 running.dtype() == DType::f32) ,
-          "batch_norm: running statistics have the wrong dtype; got {}, want {}",
-          name_of(running.dtype()), name_of(arguments::statistics_dtype(x)));
+}
+
+// Running statistics as kernels want them: dense, in f32 or f64.
+Tensor kernel_statistics(const Tensor& running) {
+  if (!running.defined() || !is_16_bit(running.dtype())) return dense(running);
+  return untracked::cast(running, DType::f32);
+}
+
+// Brings updated numbers back where kernel_statistics had to copy.
+void update(Tensor running, const Tensor& updated) {
+  if (!running.defined()) return;
+  const NoGradGuard no_grad;
+  if (updated.same_body(running)) {
+    running.bump_version();
+  } else {
+    running.copy_(updated);
+  }
 }
 
 }  // namespace
@@ -54,14 +68,14 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   const Tensor mean = empty({x.size(1)}, statistics), rstd = empty({x.size(1)}, statistics);
   const Tensor values = untracked::contiguous(x), scale = dense(gamma), shift = dense(beta);
+  const Tensor center = kernel_statistics(running_mean), spread = kernel_statistics(running_var);
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device())
       .batch_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
-                  running_mean.view(), running_var.view(), options.training, options.momentum,
-                  options.eps);
-  if (options.training && running_mean.defined()) {
-    running_mean.bump_version();
-    running_var.bump_version();
+                  center.view(), spread.view(), options.training, options.momentum, options.eps);
+  if (options.training) {
+    update(running_mean, center);
+    update(running_var, spread);
   }
   // With h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, and dx = g weight rstd, less
   // its part along 1 and h in training, where the statistics depend on x.

@@ -54,7 +54,7 @@ ResNet20::ResNet20(int64_t num_classes, int64_t in_chans)
 
 Tensor ResNet20::forward(const Tensor& x) {
   const Tensor features = layer3(layer2(layer1(relu(bn1(conv1(x))))));
-  return fc(flatten(adaptive_avg_pool2d(features, 1)));
+  return fc(flatten(adaptive_avg_pool2d(features, 1), 1));
 }
 
 Model resnet20(int64_t num_classes, int64_t in_chans) {

@@ -1,0 +1,271 @@
+"""Golden numbers of tests/nn from PyTorch and timm. Writes tests/golden/nn/*.json.
+
+    python tests/golden/make_nn.py
+
+Versions that made the committed files: PyTorch 2.15.0, timm 1.0.31 (CPU).
+
+Inputs are not stored: `hashed` makes the same numbers here and in tests/nn/golden.h. Expected values
+are computed in double, so that a comparison measures the error of the code under test alone.
+"""
+import json
+import math
+import pathlib
+
+import numpy as np
+import timm
+import torch
+import torch.nn.functional as F
+
+OUT = pathlib.Path(__file__).parent / "nn"
+
+
+def hashed(shape, seed, low=-1.0, high=1.0):
+    """Numbers in [low, high) that depend on position and seed only (an integer hash, 16 bits)."""
+    n = math.prod(shape)
+    h = np.arange(n, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 40503 + 12345)
+    h = (h ^ (h >> np.uint32(15))) * np.uint32(2246822519)
+    h = (h ^ (h >> np.uint32(13))) * np.uint32(3266489917)
+    unit = (h >> np.uint32(16)).astype(np.float64) / 65536
+    values = (low + (high - low) * unit).astype(np.float32)
+    return torch.from_numpy(values.reshape(shape)).double()
+
+
+def numbers(x):
+    return [float(f"{v:.9g}") for v in x.detach().double().flatten().tolist()]
+
+
+class Input:
+    """One argument: hashed floating numbers, or whole ones given in full."""
+
+    def __init__(self, *shape, low=-1.0, high=1.0, values=None, grad=True):
+        self.shape, self.low, self.high, self.values, self.grad = shape, low, high, values, grad
+
+    def tensor(self, seed):
+        if self.values is not None:
+            return torch.tensor(self.values, dtype=torch.int64).reshape(self.shape)
+        return hashed(self.shape, seed, self.low, self.high).requires_grad_(self.grad)
+
+    def spec(self):
+        if self.values is not None:
+            return {"shape": self.shape, "values": self.values}
+        return {"shape": self.shape, "low": self.low, "high": self.high, "grad": self.grad}
+
+
+def case(name, fn, *inputs):
+    """Result and gradients of sum(result * weights), weights hashed with seed 99 (1 for a scalar)."""
+    tensors = [given.tensor(seed) for seed, given in enumerate(inputs)]
+    y = fn(*tensors)
+    g = hashed(tuple(y.shape), 99) if y.dim() else torch.ones((), dtype=torch.float64)
+    y.backward(g)
+    return {"name": name, "inputs": [given.spec() for given in inputs],
+            "shape": list(y.shape), "y": numbers(y),
+            "grads": [numbers(t.grad) if t.grad is not None else None for t in tensors]}
+
+
+def packed_attention(qkv):
+    q, k, v = qkv.permute(2, 0, 3, 1, 4)
+    y = F.scaled_dot_product_attention(q, k, v)
+    return y.transpose(1, 2).flatten(2)
+
+
+def multi_head(x, in_weight, in_bias, out_weight, out_bias):
+    layer = torch.nn.MultiheadAttention(12, 3, batch_first=True).double()
+    parameters = {"in_proj_weight": in_weight, "in_proj_bias": in_bias,
+                  "out_proj.weight": out_weight, "out_proj.bias": out_bias}
+    return torch.func.functional_call(layer, parameters, (x, x, x), {"need_weights": False})[0]
+
+
+def running(x, mean, var, weight, bias):
+    mean, var = mean.detach().clone(), var.detach().clone()
+    y = F.batch_norm(x, mean, var, weight, bias, training=True, momentum=0.3)
+    return torch.cat([y.flatten(), mean, var])
+
+
+FIVE = dict(values=[4, 0, 2, 2, 3, 1])
+IGNORED = dict(values=[4, -100, 2, 2, -100, 1])
+GRID = dict(values=[0, 3, 1, 2, 2, 0, 3, -1, 1, 0, 2, 3])
+
+
+def functions():
+    logits = Input(6, 5, low=-3, high=3)
+    weight = Input(5, low=0.2, high=2, grad=False)
+    image = Input(2, 4, 7, 6)
+    unit = Input(4, 3, low=0.02, high=0.98)
+    target = Input(4, 3, low=0, high=1, grad=False)
+    heads = [Input(2, 3, n, 8, low=-2, high=2) for n in (5, 7, 7)]
+    norm = [Input(6, low=0.5, high=1.5), Input(6)]
+    return [
+        case("softmax", lambda x: F.softmax(x, -1), Input(3, 7, low=-4, high=4)),
+        case("softmax_of_middle", lambda x: F.softmax(x, 1), Input(2, 5, 3, low=-4, high=4)),
+        case("log_softmax", lambda x: F.log_softmax(x, -1), Input(3, 7, low=-4, high=4)),
+        case("gelu", F.gelu, Input(4, 33, low=-6, high=6)),
+        case("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), Input(4, 33, low=-6, high=6)),
+        case("silu", F.silu, Input(4, 33, low=-6, high=6)),
+        case("linear_gelu", lambda x, w, b: F.gelu(F.linear(x, w, b)),
+             Input(2, 5, 9), Input(7, 9), Input(7)),
+        case("layer_norm", lambda x, w, b: F.layer_norm(x, (6,), w, b), Input(3, 5, 6), *norm),
+        case("layer_norm_of_two", lambda x: F.layer_norm(x, (5, 6), eps=1e-3), Input(3, 5, 6)),
+        case("residual_layer_norm",
+             lambda x, r, w, b: torch.cat([x + r, F.layer_norm(x + r, (6,), w, b, 1e-6)]),
+             Input(3, 5, 6), Input(3, 5, 6), *norm),
+        case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), image,
+             Input(4, low=0.5, high=1.5), Input(4)),
+        case("batch_norm_training", running, image, Input(4, grad=False),
+             Input(4, low=0.5, high=2, grad=False), Input(4, low=0.5, high=1.5), Input(4)),
+        case("batch_norm_eval", lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b, eps=1e-3), image,
+             Input(4, grad=False), Input(4, low=0.5, high=2, grad=False),
+             Input(4, low=0.5, high=1.5), Input(4)),
+        case("conv2d", lambda x, w, b: F.conv2d(x, w, b), image, Input(5, 4, 3, 2), Input(5)),
+        case("conv2d_patches", lambda x, w, b: F.conv2d(x, w, b, stride=3), Input(2, 3, 6, 9),
+             Input(5, 3, 3, 3), Input(5)),
+        case("conv2d_strided", lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), (1, 2)), image,
+             Input(3, 4, 3, 3)),
+        case("conv2d_groups", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=2), image,
+             Input(6, 2, 3, 3), Input(6)),
+        case("conv2d_depthwise", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=4), image,
+             Input(4, 1, 3, 3), Input(4)),
+        case("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), image),
+        case("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), (2, 2), (1, 1)), image),
+        case("avg_pool2d_inside", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), image),
+        case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), image),
+        case("attention", F.scaled_dot_product_attention, *heads),
+        case("attention_causal",
+             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.5),
+             *[Input(2, 3, 6, 8, low=-2, high=2)] * 3),
+        case("attention_masked", F.scaled_dot_product_attention, *heads,
+             Input(2, 1, 5, 7, low=-3, high=3, grad=False)),
+        case("attention_packed", packed_attention, Input(2, 7, 3, 4, 8, low=-2, high=2)),
+        case("multi_head_attention", multi_head, Input(2, 5, 12), Input(36, 12), Input(36),
+             Input(12, 12), Input(12)),
+        case("embedding", lambda w, i: F.embedding(i, w, padding_idx=2), Input(5, 3),
+             Input(2, 3, **FIVE)),
+        case("cross_entropy", F.cross_entropy, logits, Input(6, **FIVE)),
+        case("cross_entropy_sum", lambda x, t: F.cross_entropy(x, t, reduction="sum"), logits,
+             Input(6, **FIVE)),
+        case("cross_entropy_each",
+             lambda x, t: F.cross_entropy(x, t, reduction="none", label_smoothing=0.1), logits,
+             Input(6, **IGNORED)),
+        case("cross_entropy_ignored", F.cross_entropy, logits, Input(6, **IGNORED)),
+        case("cross_entropy_smoothed", lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
+             logits, Input(6, **FIVE)),
+        case("cross_entropy_weighted", lambda x, t, w: F.cross_entropy(x, t, w), logits,
+             Input(6, **IGNORED), weight),
+        case("cross_entropy_everything",
+             lambda x, t, w: F.cross_entropy(x, t, w, label_smoothing=0.2), logits,
+             Input(6, **IGNORED), weight),
+        case("cross_entropy_grid", lambda x, t: F.cross_entropy(x, t, ignore_index=-1),
+             Input(2, 4, 3, 2, low=-3, high=3), Input(2, 3, 2, **GRID)),
+        case("cross_entropy_one", F.cross_entropy, Input(5, low=-3, high=3), Input(values=[3])),
+        case("cross_entropy_probabilities",
+             lambda x, t, w: F.cross_entropy(x, t, w, label_smoothing=0.1), logits,
+             Input(6, 5, low=0, high=0.4, grad=False), weight),
+        case("nll_loss", F.nll_loss, logits, Input(6, **FIVE)),
+        case("nll_loss_weighted", lambda x, t, w: F.nll_loss(x, t, w), logits,
+             Input(6, **IGNORED), weight),
+        case("mse_loss", F.mse_loss, Input(4, 3), Input(4, 3)),
+        case("mse_loss_each", lambda x, t: F.mse_loss(x, t, reduction="none"), Input(4, 3),
+             Input(4, 3)),
+        case("l1_loss", F.l1_loss, Input(4, 3), Input(4, 3)),
+        case("smooth_l1_loss", lambda x, t: F.smooth_l1_loss(x, t, beta=0.5), Input(4, 3),
+             Input(4, 3)),
+        case("binary_cross_entropy_with_logits",
+             lambda x, t, w, p: F.binary_cross_entropy_with_logits(x, t, w, pos_weight=p),
+             Input(4, 3, low=-30, high=30), target, Input(3, low=0.5, high=2, grad=False),
+             Input(3, low=0.5, high=3, grad=False)),
+        case("binary_cross_entropy", F.binary_cross_entropy, unit, target),
+    ]
+
+
+def fill(model):
+    """Parameters from the hash, small enough that activations stay near 1."""
+    with torch.no_grad():
+        for seed, (name, p) in enumerate(model.named_parameters()):
+            scale = 0.05 if p.dim() < 2 or "token" in name or "embed" in name else \
+                1.5 / math.sqrt(p[0].numel())
+            p.copy_(hashed(tuple(p.shape), seed) * scale + (1 if "norm" in name and "weight" in name
+                                                            or ("bn" in name and "weight" in name) else 0))
+
+
+def summary(x):
+    flat = x.detach().double().flatten()
+    return {"norm": float(flat.norm()), "first": numbers(flat[:8])}
+
+
+def run(model, image, target, autocast=None):
+    model.zero_grad()
+    with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+        y = model(image)
+        loss = F.cross_entropy(y, target)
+    loss.backward()
+    return y, loss
+
+
+def of_model(name, model, image_shape, classes):
+    model = model.double()
+    fill(model)
+    image = hashed(image_shape, 1000)
+    target = torch.arange(image_shape[0]) * 3 % classes
+    y, loss = run(model, image, target)
+    result = {"name": name, "image": list(image_shape), "logits": numbers(y), "loss": float(loss),
+              "grads": {n: summary(p.grad) for n, p in model.named_parameters()}}
+    exact = {n: p.grad.clone() for n, p in model.named_parameters()}
+    model = model.float()
+    fill(model)
+    y_low, loss_low = run(model, image.float(), target, torch.bfloat16)
+    result["bf16"] = {
+        "logits": numbers(y_low), "loss": float(loss_low), "logits_dtype": str(y_low.dtype),
+        # how far the gradients are from exact ones: what 16 bits cost
+        "grad_error": {n: float((p.grad.double() - exact[n]).norm() / exact[n].norm())
+                       for n, p in model.named_parameters() if exact[n].norm() > 0}}
+    return result
+
+
+class ResidualBlock(torch.nn.Module):
+    def __init__(self, n_in, n_out, stride):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(n_out)
+        self.conv2 = torch.nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
+        self.bn2 = torch.nn.BatchNorm2d(n_out)
+        self.stride, self.added = stride, n_out - n_in
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        kept = x[:, :, ::self.stride, ::self.stride]
+        return F.relu(y + F.pad(kept, (0, 0, 0, 0, 0, self.added)))
+
+
+class ResNet20(torch.nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(16)
+        stage = lambda i, o, s: torch.nn.Sequential(
+            ResidualBlock(i, o, s), ResidualBlock(o, o, 1), ResidualBlock(o, o, 1))
+        self.layer1, self.layer2, self.layer3 = stage(16, 16, 1), stage(16, 32, 2), stage(32, 64, 2)
+        self.fc = torch.nn.Linear(64, classes)
+
+    def forward(self, x):
+        y = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
+        return self.fc(F.adaptive_avg_pool2d(y, 1).flatten(1))
+
+
+def models():
+    small = timm.models.VisionTransformer(img_size=32, patch_size=8, embed_dim=48, depth=2,
+                                          num_heads=3, num_classes=10)
+    tiny = timm.create_model("vit_tiny_patch16_224", num_classes=101)
+    return [of_model("vit_small_test", small, (3, 3, 32, 32), 10),
+            of_model("vit_tiny_patch16_224", tiny, (1, 3, 224, 224), 101),
+            of_model("resnet20", ResNet20(10), (4, 3, 32, 32), 10)]
+
+
+def write(name, value):
+    lines = ",\n".join(json.dumps(entry) for entry in value)
+    (OUT / name).write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    OUT.mkdir(exist_ok=True)
+    torch.manual_seed(0)
+    write("functions.json", functions())
+    write("models.json", models())

@@ -1,0 +1,152 @@
+#include "tests/nn/function_cases.h"
+
+#include "core/nn/functional.h"
+#include "core/nn/multi_head_attention.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+
+#include <map>
+
+namespace booster::testing {
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+Tensor batch_norm_with_running(const Inputs& in) {
+  const Tensor mean = in[1].detach().clone(), var = in[2].detach().clone();
+  const Tensor y = batch_norm(in[0], mean, var, in[3], in[4], {.training = true, .momentum = 0.3});
+  return cat({flatten(y), mean, var});
+}
+
+// The module with its parameters replaced by leaves of the case.
+Tensor multi_head(const Inputs& in) {
+  const Tensor qkv = linear(in[0], in[1], in[2]);
+  return linear(attention_packed(reshape(qkv, {2, 5, 3, 3, 4})), in[3], in[4]);
+}
+
+const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
+  static const std::map<std::string, std::function<Tensor(const Inputs&)>> table = {
+      {"softmax", [](const Inputs& in) { return softmax(in[0], -1); }},
+      {"softmax_of_middle", [](const Inputs& in) { return softmax(in[0], 1); }},
+      {"log_softmax", [](const Inputs& in) { return log_softmax(in[0], -1); }},
+      {"gelu", [](const Inputs& in) { return gelu(in[0], GeluForm::erf); }},
+      {"gelu_tanh", [](const Inputs& in) { return gelu(in[0], GeluForm::tanh); }},
+      {"silu", [](const Inputs& in) { return silu(in[0]); }},
+      {"linear_gelu", [](const Inputs& in) { return linear_gelu(in[0], in[1], in[2]); }},
+      {"layer_norm", [](const Inputs& in) { return layer_norm(in[0], {6}, in[1], in[2]); }},
+      {"layer_norm_of_two",
+       [](const Inputs& in) { return layer_norm(in[0], {5, 6}, {}, {}, 1e-3); }},
+      {"residual_layer_norm",
+       [](const Inputs& in) {
+         const ResidualNorm y = residual_layer_norm(in[0], in[1], {6}, in[2], in[3], 1e-6);
+         return cat({y.sum, y.normalized});
+       }},
+      {"group_norm", [](const Inputs& in) { return group_norm(in[0], 2, in[1], in[2]); }},
+      {"batch_norm_training", batch_norm_with_running},
+      {"batch_norm_eval",
+       [](const Inputs& in) {
+         return batch_norm(in[0], in[1], in[2], in[3], in[4], {.eps = 1e-3});
+       }},
+      {"conv2d", [](const Inputs& in) { return conv2d(in[0], in[1], in[2]); }},
+      {"conv2d_patches", [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.stride = 3}); }},
+      {"conv2d_strided",
+       [](const Inputs& in) {
+         return conv2d(in[0], in[1], {}, {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}});
+       }},
+      {"conv2d_groups",
+       [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.padding = 1, .groups = 2}); }},
+      {"conv2d_depthwise",
+       [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.padding = 1, .groups = 4}); }},
+      {"max_pool2d",
+       [](const Inputs& in) { return max_pool2d(in[0], 3, {.stride = 2, .padding = 1}); }},
+      {"avg_pool2d",
+       [](const Inputs& in) {
+         return avg_pool2d(in[0], {3, 2}, {.stride = Size2d(2, 2), .padding = {1, 1}});
+       }},
+      {"avg_pool2d_inside",
+       [](const Inputs& in) {
+         return avg_pool2d(in[0], 3, {.stride = 2, .padding = 1, .count_padding = false});
+       }},
+      {"adaptive_avg_pool2d", [](const Inputs& in) { return adaptive_avg_pool2d(in[0], {3, 4}); }},
+      {"attention", [](const Inputs& in) { return attention(in[0], in[1], in[2]); }},
+      {"attention_causal",
+       [](const Inputs& in) {
+         return attention(in[0], in[1], in[2], {.causal = true, .scale = 0.5});
+       }},
+      {"attention_masked",
+       [](const Inputs& in) { return attention(in[0], in[1], in[2], {.mask = in[3]}); }},
+      {"attention_packed", [](const Inputs& in) { return attention_packed(in[0]); }},
+      {"multi_head_attention", multi_head},
+      {"embedding", [](const Inputs& in) { return embedding(in[1], in[0], 2); }},
+      {"cross_entropy", [](const Inputs& in) { return cross_entropy(in[0], in[1]); }},
+      {"cross_entropy_sum",
+       [](const Inputs& in) { return cross_entropy(in[0], in[1], {.reduction = Reduction::sum}); }},
+      {"cross_entropy_each",
+       [](const Inputs& in) {
+         return cross_entropy(in[0], in[1], {.label_smoothing = 0.1, .reduction = Reduction::none});
+       }},
+      {"cross_entropy_ignored", [](const Inputs& in) { return cross_entropy(in[0], in[1]); }},
+      {"cross_entropy_smoothed",
+       [](const Inputs& in) { return cross_entropy(in[0], in[1], {.label_smoothing = 0.1}); }},
+      {"cross_entropy_weighted",
+       [](const Inputs& in) { return cross_entropy(in[0], in[1], {.weight = in[2]}); }},
+      {"cross_entropy_everything",
+       [](const Inputs& in) {
+         return cross_entropy(in[0], in[1], {.weight = in[2], .label_smoothing = 0.2});
+       }},
+      {"cross_entropy_grid",
+       [](const Inputs& in) { return cross_entropy(in[0], in[1], {.ignore_index = -1}); }},
+      {"cross_entropy_one", [](const Inputs& in) { return cross_entropy(in[0], in[1]); }},
+      {"cross_entropy_probabilities",
+       [](const Inputs& in) {
+         return cross_entropy(in[0], in[1], {.weight = in[2], .label_smoothing = 0.1});
+       }},
+      {"nll_loss", [](const Inputs& in) { return nll_loss(in[0], in[1]); }},
+      {"nll_loss_weighted",
+       [](const Inputs& in) { return nll_loss(in[0], in[1], {.weight = in[2]}); }},
+      {"mse_loss", [](const Inputs& in) { return mse_loss(in[0], in[1]); }},
+      {"mse_loss_each", [](const Inputs& in) { return mse_loss(in[0], in[1], Reduction::none); }},
+      {"l1_loss", [](const Inputs& in) { return l1_loss(in[0], in[1]); }},
+      {"smooth_l1_loss", [](const Inputs& in) { return smooth_l1_loss(in[0], in[1], 0.5); }},
+      {"binary_cross_entropy_with_logits",
+       [](const Inputs& in) {
+         return binary_cross_entropy_with_logits(in[0], in[1],
+                                                 {.weight = in[2], .pos_weight = in[3]});
+       }},
+      {"binary_cross_entropy",
+       [](const Inputs& in) { return binary_cross_entropy(in[0], in[1]); }},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::vector<Tensor> FunctionCase::inputs(DType dtype) const {
+  std::vector<Tensor> all;
+  uint32_t seed = 0;
+  for (const Json& spec : golden["inputs"]) {
+    const Shape shape = shape_of(spec["shape"]);
+    if (spec.contains("values")) {
+      all.push_back(from_vector(spec["values"].get<std::vector<int64_t>>(), shape));
+    } else {
+      const Tensor x = hashed(shape, seed, spec["low"], spec["high"]);
+      all.push_back(untracked::cast(x, dtype));
+    }
+    ++seed;
+  }
+  return all;
+}
+
+const std::vector<FunctionCase>& function_cases() {
+  static const std::vector<FunctionCase> cases = [] {
+    std::vector<FunctionCase> made;
+    for (const Json& golden : read_golden("functions.json")) {
+      const std::string name = golden["name"];
+      made.push_back({name, functions().at(name), golden});
+    }
+    return made;
+  }();
+  return cases;
+}
+
+}  // namespace booster::testing

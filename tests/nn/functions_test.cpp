@@ -1,0 +1,207 @@
+// Every function against PyTorch, against finite differences, and in every dtype.
+#include "core/nn/functional.h"
+#include "tests/autograd/gradient_check.h"
+#include "tests/nn/function_cases.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+struct Outcome {
+  std::vector<double> y;
+  std::vector<std::vector<double>> grads;
+  Tensor result;
+};
+
+// Result and gradients of sum(result * weights) with the weights of make_nn.py.
+Outcome run(const FunctionCase& one, std::vector<Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (one.wants_gradient(i)) inputs[i].requires_grad_();
+  Outcome outcome;
+  outcome.result = one.function(inputs);
+  outcome.y = outcome.result.to_vector<double>();
+  const Tensor& y = outcome.result;
+  const Tensor g = y.ndim() ? hashed(y.shape(), 99) : ones({});
+  backward(y, {.grad = untracked::cast(g, y.dtype())});
+  for (const Tensor& x : inputs)
+    outcome.grads.push_back(x.grad().defined() ? x.grad().to_vector<double>()
+                                               : std::vector<double>());
+  return outcome;
+}
+
+// Rounds the inputs to a narrow dtype and returns them in double.
+std::vector<Tensor> rounded(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> wide;
+  for (const Tensor& x : inputs)
+    wide.push_back(is_floating(x.dtype()) ? untracked::cast(x, DType::f64) : x);
+  return wide;
+}
+
+}  // namespace
+
+TEST_CASE("functions give PyTorch's values and gradients") {
+  CHECK(function_cases().size() > 40);
+  for (const FunctionCase& one : function_cases()) {
+    for (DType dtype : {DType::f32, DType::f64}) {
+      CAPTURE(one.name);
+      CAPTURE(name_of(dtype));
+      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden numbers have 9 digits
+      const Outcome outcome = run(one, one.inputs(dtype));
+      CHECK(outcome.result.dtype() == dtype);
+      CHECK(outcome.result.shape() == shape_of(one.golden["shape"]));
+      CHECK(largest_error(outcome.y, one.golden["y"]) < tolerance);
+      for (size_t i = 0; i < outcome.grads.size(); ++i) {
+        CAPTURE(i);
+        if (one.wants_gradient(i))
+          CHECK(largest_error(outcome.grads[i], one.golden["grads"][i]) < tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients equal finite differences") {
+  for (const FunctionCase& one : function_cases()) {
+    // One shows running statistics, the other leaves out the padding row: see below.
+    if (one.name == "batch_norm_training" || one.name == "embedding") continue;
+    CAPTURE(one.name);
+    const std::vector<Tensor> inputs = one.inputs(DType::f64);
+    std::vector<Tensor> varied;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (one.wants_gradient(i)) varied.push_back(inputs[i]);
+    check_gradients(
+        [&](const std::vector<Tensor>& leaves) {
+          std::vector<Tensor> all = inputs;
+          size_t next = 0;
+          for (size_t i = 0; i < all.size(); ++i)
+            if (one.wants_gradient(i)) all[i] = leaves[next++];
+          return one.function(all);
+        },
+        varied, 2e-6, 1e-6);
+  }
+  check_gradients(
+      [](const auto& in) {
+        return batch_norm(in[0], {}, {}, in[1], in[2], {.training = true});
+      },
+      {random_f64({3, 2, 4}), random_f64({2}), random_f64({2})});
+  const Tensor index = from_vector<int64_t>({2, 0, 2}, {3});
+  check_gradients([&](const auto& in) { return embedding(index, in[0]); }, {random_f64({4, 3})});
+}
+
+TEST_CASE("16-bit results are as exact as their dtype") {
+  for (const FunctionCase& one : function_cases()) {
+    for (DType dtype : {DType::bf16, DType::f16}) {
+      CAPTURE(one.name);
+      CAPTURE(name_of(dtype));
+      const std::vector<Tensor> narrow = one.inputs(dtype);
+      const Outcome want = run(one, rounded(narrow)), got = run(one, narrow);
+      // A few roundings: of the result, and of what lies between two kernels.
+      const double tolerance = dtype == DType::bf16 ? 0.02 : 0.0025;
+      CHECK(largest_error(got.y, want.y) < tolerance);
+      for (size_t i = 0; i < got.grads.size(); ++i) {
+        CAPTURE(i);
+        if (one.wants_gradient(i)) CHECK(largest_error(got.grads[i], want.grads[i]) < 2 * tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("16-bit gradients have the dtype of their input and losses are f32") {
+  const Tensor x = untracked::cast(hashed({4, 3}, 1), DType::bf16).requires_grad_();
+  const Tensor loss = cross_entropy(x, from_vector<int64_t>({0, 1, 2, 0}, {4}));
+  CHECK(loss.dtype() == DType::f32);
+  CHECK(loss.ndim() == 0);
+  loss.backward();
+  CHECK(x.grad().dtype() == DType::bf16);
+  CHECK(mse_loss(x, x.detach()).dtype() == DType::f32);
+  CHECK(nll_loss(x, from_vector<int64_t>({0, 1, 2, 0}, {4})).dtype() == DType::f32);
+}
+
+namespace {
+
+// The same numbers where nothing is dense: dimensions in reverse order, every second place.
+Tensor strided_copy(const Tensor& x) {
+  Shape reversed;
+  std::vector<int> order;
+  for (int i = x.ndim() - 1; i >= 0; --i) {
+    reversed.push_back(2 * x.shape()[i] + 1);
+    order.push_back(i);
+  }
+  const Tensor storage = untracked::permute(zeros(reversed, {x.dtype(), x.device()}), order);
+  Shape strides = storage.strides();
+  int64_t offset = 0;
+  for (int i = 0; i < strides.ndim(); ++i) {
+    offset += strides[i];
+    strides[i] *= 2;
+  }
+  Tensor window = untracked::strided(storage, x.shape(), strides, offset);
+  return window.copy_(x);
+}
+
+}  // namespace
+
+TEST_CASE("strided inputs give what dense ones give") {
+  for (const FunctionCase& one : function_cases()) {
+    CAPTURE(one.name);
+    std::vector<Tensor> dense = one.inputs(DType::f32), strided;
+    for (const Tensor& x : dense) strided.push_back(strided_copy(x));
+    const Outcome want = run(one, dense), got = run(one, strided);
+    CHECK(largest_error(got.y, want.y) < 1e-6);
+    for (size_t i = 0; i < got.grads.size(); ++i)
+      if (one.wants_gradient(i)) CHECK(largest_error(got.grads[i], want.grads[i]) < 1e-6);
+  }
+}
+
+TEST_CASE("a gradient that arrives strided gives what a dense one gives") {
+  for (const FunctionCase& one : function_cases()) {
+    CAPTURE(one.name);
+    std::vector<Tensor> first = one.inputs(DType::f32), second = one.inputs(DType::f32);
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (!one.wants_gradient(i)) continue;
+      first[i].requires_grad_();
+      second[i].requires_grad_();
+    }
+    const Tensor y = one.function(first), z = one.function(second);
+    if (y.ndim() == 0) continue;
+    const Tensor g = hashed(y.shape(), 7);
+    backward(y, {.grad = g});
+    backward(z, {.grad = strided_copy(g)});
+    for (size_t i = 0; i < first.size(); ++i)
+      if (one.wants_gradient(i))
+        CHECK(largest_error(second[i].grad().to_vector<double>(),
+                            first[i].grad().to_vector<double>()) < 1e-6);
+  }
+}
+
+TEST_CASE("empty batches pass through forward and backward") {
+  const auto leaf = [](const Shape& shape) { return hashed(shape, 3).requires_grad_(); };
+  const Tensor weight = leaf({5, 4}), kernel = leaf({5, 4, 3, 3}), scale = leaf({4});
+  const std::vector<Tensor> results = {
+      softmax(leaf({0, 4}), 1),
+      log_softmax(leaf({3, 0}), 1),
+      linear_gelu(leaf({0, 4}), weight, leaf({5})),
+      layer_norm(leaf({0, 4}), {4}, scale, scale),
+      residual_layer_norm(leaf({0, 4}), leaf({0, 4}), {4}, scale, scale).normalized,
+      group_norm(leaf({0, 4, 2}), 2, scale, scale),
+      batch_norm(leaf({0, 4, 2}), ones({4}), ones({4}), scale, scale),
+      conv2d(leaf({0, 4, 6, 6}), kernel, leaf({5})),
+      max_pool2d(leaf({0, 4, 6, 6}), 2),
+      avg_pool2d(leaf({0, 4, 6, 6}), 2),
+      adaptive_avg_pool2d(leaf({0, 4, 6, 6}), 2),
+      attention_packed(leaf({0, 5, 3, 2, 4})),
+      attention(leaf({2, 2, 0, 4}), leaf({2, 2, 3, 4}), leaf({2, 2, 3, 4})),
+      embedding(zeros({0}, {.dtype = DType::i64}), weight),
+      dropout(leaf({0, 4}), 0.5),
+      cross_entropy(leaf({0, 4}), zeros({0}, {.dtype = DType::i64}), {.reduction = Reduction::sum}),
+  };
+  for (const Tensor& y : results) {
+    CAPTURE(y.shape().to_string());
+    backward(y, {.grad = zeros(y.shape())});
+  }
+  CHECK(sum(kernel.grad()).item() == 0);
+  CHECK(sum(scale.grad()).item() == 0);
+  CHECK(cross_entropy(leaf({0, 4}), zeros({0}, {.dtype = DType::i64})).item() !=
+        cross_entropy(leaf({0, 4}), zeros({0}, {.dtype = DType::i64})).item());  // nan
+}

@@ -1,0 +1,288 @@
+// What every module can do, shown on small ones.
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "core/nn/criterion.h"
+#include "core/nn/layers.h"
+#include "core/nn/multi_head_attention.h"
+#include "tests/nn/golden.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+class Classifier : public Module {
+ public:
+  Classifier() : Module("Classifier") {}
+  Linear& hidden = add<Linear>("hidden", 4, 6);
+  BatchNorm2d& norm = add<BatchNorm2d>("norm", 6);
+  Linear& head = add<Linear>("head", 6, 3);
+
+ private:
+  Tensor forward(const Tensor& x) override { return head(relu(hidden(x))); }
+};
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, x] : tensors) names.push_back(name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("parameters and buffers have dotted names in the order of registration") {
+  const Model model = Classifier();
+  CHECK(names_of(model.parameters()) == Names{"hidden.weight", "hidden.bias", "norm.weight",
+                                              "norm.bias", "head.weight", "head.bias"});
+  CHECK(names_of(model.buffers()) ==
+        Names{"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"});
+  CHECK(model.state_dict().size() == 9);
+  CHECK(model.state_dict()[4].name == "norm.running_mean");
+  CHECK(model->parameter_count() == 4 * 6 + 6 + 12 + 18 + 3);
+}
+
+TEST_CASE("copies of a model handle share its parameters") {
+  const Model model = Classifier();
+  const Model copy = model;
+  const NoGradGuard no_grad;
+  model.parameters()[0].tensor.fill_(7);
+  CHECK(copy.parameters()[0].tensor.to_vector<float>()[5] == 7);
+  CHECK_THROWS_WITH_AS(Model()(ones({1})), doctest::Contains("empty handle"), Error);
+}
+
+TEST_CASE("a module used twice appears once among parameters and twice in the state") {
+  const Model layer = Linear(3, 3);
+  const Model model = Sequential({layer, ReLU(), layer});
+  CHECK(names_of(model.parameters()) == Names{"0.weight", "0.bias"});
+  CHECK(names_of(model.state_dict()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
+}
+
+TEST_CASE("a loaded state gives the same outputs") {
+  manual_seed(1);
+  const Model from = Classifier(), to = Classifier();
+  const Tensor x = hashed({5, 4}, 1);
+  CHECK(from(x).to_vector<float>() != to(x).to_vector<float>());
+  to.load_state_dict(from.state_dict());
+  CHECK(from(x).to_vector<float>() == to(x).to_vector<float>());
+}
+
+TEST_CASE("a state that does not fit changes nothing and says what differs") {
+  manual_seed(1);
+  const Model model = Classifier();
+  StateDict state;
+  for (const auto& [name, x] : model.state_dict()) state.push_back({name, ones(x.shape())});
+  state[0].tensor = ones({6, 5});
+  state[1].name = "hidden.offset";
+  const auto before = model.parameters()[2].tensor.to_vector<float>();
+  const std::string text = error_of([&] { model.load_state_dict(state); });
+  CHECK(text ==
+        "load_state_dict: state is not of this Classifier; 1 missing: hidden.bias; 1 unexpected: "
+        "hidden.offset; 1 of another shape: hidden.weight (got (6, 5), want (6, 4))");
+  CHECK(model.state_dict()[8].tensor.to_vector<float>() !=
+        state[8].tensor.to_vector<float>());
+  CHECK(model.parameters()[2].tensor.to_vector<float>() == before);
+  state[0].tensor = ones({6, 4});
+  model.load_state_dict(state, /*strict=*/false);
+  CHECK(model.parameters()[0].tensor.to_vector<float>()[0] == 1);
+  state.push_back(state[0]);
+  CHECK(doctest::String(error_of([&] { model.load_state_dict(state, false); }).c_str()) ==
+        doctest::Contains("two tensors have the name hidden.weight"));
+}
+
+TEST_CASE("a state of another dtype is converted") {
+  const Model model = Linear(2, 2);
+  StateDict state;
+  for (const auto& [name, x] : model.state_dict())
+    state.push_back({name, full(x.shape(), 1.5, {.dtype = DType::bf16})});
+  model.load_state_dict(state);
+  CHECK(model.parameters()[0].tensor.dtype() == DType::f32);
+  CHECK(model.parameters()[0].tensor.to_vector<float>()[3] == 1.5f);
+}
+
+TEST_CASE("train and eval reach every module") {
+  const Model model = Sequential({Linear(2, 2), Sequential({Dropout(0.5)})});
+  model.eval();
+  for (auto& [name, module] : model->named_modules()) CHECK_FALSE(module->training());
+  const Tensor x = ones({3, 2});
+  CHECK(model(x).to_vector<float>() == model(x).to_vector<float>());
+  model.train();
+  for (auto& [name, module] : model->named_modules()) CHECK(module->training());
+}
+
+TEST_CASE("frozen parameters get no gradient") {
+  const Model model = Classifier();
+  model->freeze();
+  CHECK_FALSE(model(ones({2, 4})).requires_grad());
+  model->requires_grad_();
+  static_cast<Classifier&>(model.module()).hidden.freeze();
+  sum(model(ones({2, 4}))).backward();
+  CHECK_FALSE(model.parameters()[0].tensor.grad().defined());
+  CHECK(model.parameters()[4].tensor.grad().defined());
+  model.zero_grad();
+  CHECK_FALSE(model.parameters()[4].tensor.grad().defined());
+}
+
+TEST_CASE("modules can be walked by name and by type, parts before wholes by apply") {
+  const Model model = Classifier();
+  Names names;
+  for (auto& [name, module] : model->named_modules()) names.push_back(name);
+  CHECK(names == Names{"", "hidden", "norm", "head"});
+  Names kinds;
+  model->apply([&](Module& module) { kinds.push_back(module.kind()); });
+  CHECK(kinds == Names{"Linear", "BatchNorm2d", "Linear", "Classifier"});
+}
+
+TEST_CASE("a change of dtype reaches tensors held elsewhere and may spare some modules") {
+  const Model model = Classifier();
+  const Parameters held = model.parameters();
+  for (auto& [name, module] : model->named_modules())
+    if (!dynamic_cast<BatchNorm2d*>(module)) module->convert_own(DType::bf16);
+  CHECK(held[0].tensor.dtype() == DType::bf16);
+  CHECK(held[2].tensor.dtype() == DType::f32);
+  const Tensor y = model(ones({2, 4}, {.dtype = DType::bf16}));
+  CHECK(y.dtype() == DType::bf16);
+  sum(y).backward();
+  CHECK(held[0].tensor.grad().dtype() == DType::bf16);
+  model->to(DType::f64);
+  CHECK(held[0].tensor.dtype() == DType::f64);
+  CHECK_FALSE(held[0].tensor.grad().defined());
+  CHECK(held[0].tensor.requires_grad());
+  CHECK(model.buffers()[0].tensor.dtype() == DType::f64);
+  CHECK(model.buffers()[2].tensor.dtype() == DType::i64);
+  CHECK_THROWS_AS(model->to(DType::i32), Error);
+}
+
+TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {
+  const Model model = Identity();
+  const int before = model->register_forward_pre_hook(
+      [](Module&, const Tensor& x) { return x * 2; });
+  const int after = model->register_forward_hook(
+      [](Module& module, const Tensor& x, const Tensor& y) {
+        CHECK(module.kind() == "Identity");
+        return x + y;
+      });
+  CHECK(model(ones({1})).item() == 4);
+  model->remove_hook(after);
+  CHECK(model(ones({1})).item() == 2);
+  model->remove_hook(before);
+  CHECK(model(ones({1})).item() == 1);
+  CHECK_THROWS_WITH_AS(model->remove_hook(before), doctest::Contains("no such hook"), Error);
+}
+
+TEST_CASE("names of parts must be new and without dots") {
+  class Bad : public Module {
+   public:
+    explicit Bad(const std::string& name) : Module("Bad") {
+      add<ReLU>("part");
+      add<ReLU>(name);
+    }
+
+   private:
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  CHECK_THROWS_WITH_AS(Bad("part"), doctest::Contains("two parts have the same name"), Error);
+  CHECK_THROWS_WITH_AS(Bad("a.b"), doctest::Contains("without dots"), Error);
+  CHECK_THROWS_WITH_AS(Bad(""), doctest::Contains("bad name"), Error);
+}
+
+TEST_CASE("a description shows the tree") {
+  const Model model = Sequential({Linear(2, 3), Sequential({GELU(GeluForm::tanh)})});
+  CHECK(model.to_string() ==
+        "Sequential(\n  (0): Linear(2, 3, bias=true)\n  (1): Sequential(\n    (0): "
+        "GELU(form=tanh)\n  )\n)");
+}
+
+TEST_CASE("layers compute what their functions compute") {
+  const Tensor image = hashed({2, 4, 6, 6}, 1), rows = hashed({5, 4}, 2);
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.shape() == b.shape());
+    CHECK(a.to_vector<float>() == b.to_vector<float>());
+  };
+  Conv2d conv(4, 6, {3, 2}, {.stride = 2, .padding = 1, .groups = 2, .bias = false});
+  same(conv(image), conv2d(image, conv.weight, {}, {.stride = 2, .padding = 1, .groups = 2}));
+  same(LayerNorm(4)(rows), layer_norm(rows, {4}));
+  same(LayerNorm(Shape{6, 6}, {.affine = false})(image), layer_norm(image, {6, 6}));
+  same(GroupNorm(2, 4)(image), group_norm(image, 2));
+  same(ReLU()(rows), relu(rows));
+  same(SiLU()(rows), silu(rows));
+  same(Tanh()(rows), tanh(rows));
+  same(Sigmoid()(rows), sigmoid(rows));
+  same(GELU()(rows), gelu(rows));
+  same(GELU(GeluForm::tanh)(rows), gelu_tanh(rows));
+  same(Softmax(0)(rows), softmax(rows, 0));
+  same(MaxPool2d(2)(image), max_pool2d(image, 2));
+  same(AvgPool2d(3, {.stride = 1})(image), avg_pool2d(image, 3, {.stride = 1}));
+  same(AdaptiveAvgPool2d({2, 3})(image), adaptive_avg_pool2d(image, {2, 3}));
+  same(Flatten()(image), reshape(image, {2, 144}));
+  same(DropPath(0)(rows), rows);
+  const Tensor index = from_vector<int64_t>({1, 0, 2}, {3});
+  Embedding table(3, 4, 2);
+  same(table(index), embedding(index, table.weight));
+  CHECK(table(index).to_vector<float>()[8] == 0);
+}
+
+TEST_CASE("batch norm learns running statistics in training and uses them in eval") {
+  BatchNorm2d norm(3, {.momentum = 0.5});
+  const Tensor x = hashed({4, 3, 2, 2}, 1, 1, 3);
+  norm(x);
+  const Tensor mean = booster::mean(x, {0, 2, 3}), var = booster::var(x, {0, 2, 3});
+  CHECK(largest_error(norm.running_mean.to_vector<double>(), (mean * 0.5).to_vector<double>()) < 1e-6);
+  CHECK(largest_error(norm.running_var.to_vector<double>(), (var * 0.5 + 0.5).to_vector<double>()) <
+        1e-6);
+  CHECK(norm.num_batches_tracked.item() == 1);
+  norm.eval();
+  const auto before = norm.running_mean.to_vector<float>();
+  const Tensor y = norm(x);
+  CHECK(norm.running_mean.to_vector<float>() == before);
+  CHECK(y.to_vector<float>()[0] == doctest::Approx((x.to_vector<float>()[0] - before[0]) /
+                                                   std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
+}
+
+TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to others alike") {
+  manual_seed(5);
+  MultiHeadAttention layer(12, 3);
+  CHECK(names_of(layer.parameters()) ==
+        Names{"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"});
+  const Tensor x = hashed({2, 5, 12}, 1);
+  const Tensor itself = layer(x), other = layer.attend(x, x, x);
+  CHECK(largest_error(itself.to_vector<double>(), other.to_vector<double>()) < 1e-6);
+  sum(square(itself)).backward();
+  const auto packed = layer.in_proj_weight.grad().to_vector<double>();
+  layer.zero_grad();
+  sum(square(other)).backward();
+  CHECK(largest_error(layer.in_proj_weight.grad().to_vector<double>(), packed) < 1e-5);
+  CHECK(layer.attend(hashed({2, 3, 12}, 2), x, x).shape() == Shape{2, 3, 12});
+  CHECK_THROWS_WITH_AS(MultiHeadAttention(10, 3), doctest::Contains("3 heads of 10"), Error);
+}
+
+TEST_CASE("criteria are called with output and target, and any function can be one") {
+  const Tensor logits = hashed({4, 3}, 1), classes = from_vector<int64_t>({0, 1, 2, 0}, {4});
+  Criterion criterion = CrossEntropyLoss({.label_smoothing = 0.1});
+  CHECK(criterion.name() == "cross_entropy");
+  CHECK(criterion(logits, classes).item() ==
+        cross_entropy(logits, classes, {.label_smoothing = 0.1}).item());
+  const Tensor target = hashed({4, 3}, 2, 0, 1);
+  CHECK(MSELoss()(logits, target).item() == mse_loss(logits, target).item());
+  CHECK(L1Loss()(logits, target).item() == l1_loss(logits, target).item());
+  CHECK(SmoothL1Loss(0.5)(logits, target).item() == smooth_l1_loss(logits, target, 0.5).item());
+  CHECK(BCEWithLogitsLoss()(logits, target).item() ==
+        binary_cross_entropy_with_logits(logits, target).item());
+  CHECK(BCELoss()(target, target).item() == binary_cross_entropy(target, target).item());
+  CHECK(NLLLoss()(logits, classes).item() == nll_loss(logits, classes).item());
+  criterion = [](const Tensor& y, const Tensor& t) { return sum(y - t); };
+  CHECK(criterion(target, target).item() == 0);
+  CHECK_THROWS_AS(CrossEntropyLoss({.label_smoothing = 2}), Error);
+}
