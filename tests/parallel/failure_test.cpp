@@ -1,0 +1,231 @@
+// What the others see when a rank dies, stops, leaves or does something else.
+#include <doctest/doctest.h>
+
+#include "parallel/backend.h"
+#include "parallel/launch.h"
+#include "tests/parallel/ranks.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+using namespace booster;
+
+namespace {
+
+std::string test_folder() { return std::getenv("TEST_FOLDER"); }
+void touch(const std::string& name) { std::ofstream(test_folder() + "/" + name); }
+
+// The text of the error that `action` throws; "" if none.
+template <class Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::failed);
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void for_each_backend(void (*body)(const std::string& backend)) {
+  for (const auto& backend : backend_names()) {
+    CAPTURE(backend);
+    body(backend);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  std::vector<float> data(1 << 20, 1.0F);
+  group.all_reduce(data);
+  touch("ready-" + std::to_string(group.rank()));
+  const std::string error = error_of([&] {
+    for (;;) group.all_reduce(data);
+  });
+  CAPTURE(error);
+  CHECK(contains(error, "all_reduce: "));
+  CHECK(contains(error, "rank 1 (pid "));
+  // The group stays unusable, with the same reason.
+  CHECK(error_of([&] { group.barrier(); }) == error);
+}
+TEST_CASE("a rank killed in an all-reduce is named by the others within 5 seconds") {
+  for_each_backend([](const std::string& backend) {
+    Ranks ranks("rank: reduces until somebody dies", 3, {{"BOOSTER_BACKEND", backend}});
+    for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
+    const auto start = std::chrono::steady_clock::now();
+    kill(ranks.pid(1), SIGKILL);
+    const auto results = ranks.wait(20);
+    CHECK(seconds_since(start) < 5);
+    CHECK(results[1].status == SIGKILL);
+    CHECK(failures({results[0], results[2]}) == "");
+  });
+}
+
+TEST_CASE("rank: reduces until somebody stops" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  group.barrier();
+  touch("ready-" + std::to_string(group.rank()));
+  std::vector<float> data(100000, 1.0F);
+  const std::string error = error_of([&] {
+    for (;;) group.all_reduce(data);
+  });
+  CAPTURE(error);
+  CHECK(contains(error, "rank 1 (pid "));
+  CHECK(contains(error, "did not come"));
+}
+TEST_CASE("a stopped rank is named when the time is up") {
+  for_each_backend([](const std::string& backend) {
+    Ranks ranks("rank: reduces until somebody stops", 2,
+                {{"BOOSTER_BACKEND", backend}, {"BOOSTER_TIMEOUT", "0.7"}});
+    for (const char* name : {"ready-0", "ready-1"}) ranks.wait_for_file(name);
+    kill(ranks.pid(1), SIGSTOP);
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    kill(ranks.pid(1), SIGKILL);
+    const auto results = ranks.wait(20);
+    CHECK(seconds_since(start) < 6);
+    CHECK(failures({results[0]}) == "");
+  });
+}
+
+TEST_CASE("rank: one leaves early" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  group.barrier();
+  if (group.rank() == 0) return;
+  std::vector<int64_t> data(10);
+  const std::string error = error_of([&] { group.broadcast(data, 2); });
+  CAPTURE(error);
+  CHECK(contains(error, "rank 0 (pid "));
+  CHECK(contains(error, "has ended while other ranks still need it"));
+}
+TEST_CASE("a rank that ends well but early is named") {
+  for_each_backend([](const std::string& backend) {
+    CHECK(failures(Ranks("rank: one leaves early", 3, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+  });
+}
+
+TEST_CASE("rank: sends and leaves" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  std::vector<float> data(5000, static_cast<float>(group.rank()));
+  if (group.rank() == 0) return group.send(data, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  group.receive(data, 0);
+  CHECK(data == std::vector<float>(5000, 0.0F));
+}
+TEST_CASE("what a rank sent before it ended arrives") {
+  for_each_backend([](const std::string& backend) {
+    CHECK(failures(Ranks("rank: sends and leaves", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+  });
+}
+
+TEST_CASE("rank: disagrees" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  const std::string how = std::getenv("TEST_HOW");
+  const bool odd = group.rank() == 1;
+  std::vector<float> data(100, 1.0F), more(101, 1.0F), all(300);
+  std::vector<int32_t> whole(100);
+  const std::string error = error_of([&] {
+    if (!odd) return group.all_reduce(data);
+    if (how == "count") return group.all_reduce(more);
+    if (how == "dtype") return group.all_reduce(whole);
+    if (how == "reduction") return group.all_reduce(data, CollectiveOp::max);
+    if (how == "collective") return group.all_gather(all, data);
+    if (how == "barrier") return group.barrier();
+    group.send(data, 0);
+    group.barrier();
+  });
+  CAPTURE(error);
+  CHECK(contains(error, "the ranks do not call the same collective"));
+  CHECK(contains(error, "rank 0: all_reduce of 100 f32 by sum"));
+  const std::map<std::string, std::string> wants = {
+      {"count", "rank 1: all_reduce of 101 f32"}, {"dtype", "rank 1: all_reduce of 100 i32"},
+      {"reduction", "by max"}, {"collective", "rank 1: all_gather"}, {"barrier", "rank 1: barrier"},
+      {"send", ""}};
+  CHECK(contains(error, wants.at(how)));
+}
+TEST_CASE("ranks that call different collectives all get an error that says who calls what") {
+  for_each_backend([](const std::string& backend) {
+    for (const char* how : {"count", "dtype", "reduction", "collective", "barrier"}) {
+      CAPTURE(how);
+      CHECK(failures(Ranks("rank: disagrees", 3, {{"BOOSTER_BACKEND", backend}, {"TEST_HOW", how}}).wait(20)) == "");
+    }
+  });
+}
+
+TEST_CASE("rank: gives up pending work" * doctest::skip()) {
+  std::vector<float> data(10);
+  Work first, second;
+  {
+    const Group group(test_folder() + "/own", launch_from_env().rank, 2);
+    if (group.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      return;
+    }
+    first = group.all_reduce_async(data);
+    second = group.all_reduce_async(data);
+    CHECK(!first.done());
+  }
+  CHECK(contains(error_of([&] { first.wait(); }), "the group was closed"));
+  CHECK(contains(error_of([&] { second.wait(); }), "the group was closed"));
+}
+TEST_CASE("a group that goes while work is pending gives the work up") {
+  for_each_backend([](const std::string& backend) {
+    CHECK(failures(Ranks("rank: gives up pending work", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+  });
+}
+
+TEST_CASE("rank: meets in a used folder" * doctest::skip()) {
+  const World world = launch_from_env();
+  const std::string folder = std::getenv("TEST_MEETING_PLACE");
+  Group group(folder, world.rank, world.size);
+  group.barrier();
+  touch("ready-" + std::to_string(world.rank));
+  if (std::getenv("TEST_HANG")) pause();
+}
+TEST_CASE("ranks meet where an earlier run was killed, and leave nothing behind") {
+  const std::string folder = "/tmp/booster-test-meeting-" + std::to_string(getpid());
+  {
+    Ranks killed("rank: meets in a used folder", 2, {{"TEST_MEETING_PLACE", folder}, {"TEST_HANG", "1"}});
+    for (const char* name : {"ready-0", "ready-1"}) killed.wait_for_file(name);
+  }
+  CHECK(std::filesystem::exists(folder));
+  CHECK(failures(Ranks("rank: meets in a used folder", 2, {{"TEST_MEETING_PLACE", folder}}).wait(20)) == "");
+  CHECK(!std::filesystem::exists(folder));
+}
+
+TEST_CASE("rank: does not wait for ever" * doctest::skip()) {
+  const World world = launch_from_env();
+  const std::string error = error_of([&] { Group(test_folder() + "/meet", world.rank, 3); });
+  CAPTURE(error);
+  CHECK((contains(error, "missing: rank 2") || contains(error, "gave up") || contains(error, "has ended")));
+}
+TEST_CASE("a rank that never comes is named when the time is up") {
+  CHECK(failures(Ranks("rank: does not wait for ever", 2, {{"BOOSTER_TIMEOUT", "0.5"}}).wait(20)) == "");
+}
+
+TEST_CASE("a folder that others can enter is refused") {
+  std::string folder = "/tmp/booster-test-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  CHECK_THROWS_WITH_AS(Group(folder, 0, 2),
+                       ("rendezvous: " + folder + " is not a private folder of this user; want a folder with mode 0700").c_str(),
+                       Error);
+  std::filesystem::remove_all(folder);
+}
