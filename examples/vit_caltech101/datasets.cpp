@@ -1,0 +1,80 @@
+#include "examples/vit_caltech101/datasets.h"
+
+#include "examples/vit_caltech101/make_small_set.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+namespace example {
+
+using namespace booster;
+
+namespace {
+
+const std::vector<double> mean = {0.5, 0.5, 0.5}, deviation = {0.5, 0.5, 0.5};
+
+// Resize(256) and a crop of 224 in the tutorial; the same ratio for other sizes.
+int resize_side(int crop) { return static_cast<int>(std::lround(crop * 256.0 / 224.0)); }
+
+Compose training_transform(int side) {
+  return Compose(Resize(resize_side(side)), RandomResizedCrop(side), RandomHorizontalFlip(), ToTensor(),
+                 Gray2RGB(), Normalize(mean, deviation));
+}
+
+Compose validation_transform(int side) {
+  return Compose(Resize(resize_side(side)), CenterCrop(side), ToTensor(), Gray2RGB(),
+                 Normalize(mean, deviation));
+}
+
+std::string root_of(const Config& config) {
+  const std::string root = config.get<std::string>("data.root");
+  if (!root.empty()) return root;
+  const char* from_environment = std::getenv("DATA");
+  return from_environment ? from_environment : "";
+}
+
+// Makes the set unless an earlier run did; the other ranks wait.
+std::string small_set(const Config& config, const World& world) {
+  const std::filesystem::path folder =
+      std::filesystem::path(config.get<std::string>("train.output_dir")) / "small_set";
+  if (world.rank == 0) make_small_set(folder.string());
+  world.group().barrier();
+  return folder.string();
+}
+
+std::vector<int64_t> share_of(int64_t n, const World& world) {
+  std::vector<int64_t> indices;
+  for (int64_t i = world.rank; i < n; i += world.size) indices.push_back(i);
+  return indices;
+}
+
+}  // namespace
+
+Datasets open_datasets(const Config& config, const World& world) {
+  std::string root = root_of(config);
+  const bool made = root.empty();
+  if (made) root = small_set(config, world);
+  const int side = static_cast<int>(config.get<int64_t>("model.img_size"));
+  const Caltech101 all(root, {.transform = training_transform(side),
+                              .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
+                              .background = config.get<bool>("data.include_background")});
+  const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
+  const auto classes = static_cast<int64_t>(all.classes().size());
+  check(classes <= config.get<int64_t>("model.num_classes"),
+        "data: more classes than the model has outputs; got {} in {}, want model.num_classes >= {}",
+        classes, root, classes);
+  Datasets datasets;
+  datasets.train = std::make_shared<ImageDataset>(train);
+  datasets.validation = std::make_shared<ImageDataset>(
+      validation.with_transform(validation_transform(side)).subset(share_of(validation.size(), world)));
+  datasets.said = fmt::format("data: {} images of {} classes in {}{}; {} to train, {} to validate", all.size(),
+                              classes, root,
+                              made ? " (made here: neither data.root nor DATA names a folder)" : "",
+                              train.size(), validation.size());
+  return datasets;
+}
+
+}  // namespace example

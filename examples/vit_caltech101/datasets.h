@@ -1,0 +1,19 @@
+// The images of a run: where they are, how they are split and what is done to them.
+#pragma once
+
+#include <booster/booster.h>
+
+namespace example {
+
+struct Datasets {
+  std::shared_ptr<booster::ImageDataset> train;
+  std::shared_ptr<booster::ImageDataset> validation;  // this rank's share
+  std::string said;                                   // what to tell the user about them
+};
+
+// Caltech101 in data.root, or in the folder that the environment variable DATA names; without either
+// a small set that rank 0 makes in output_dir/small_set. The tutorial's transforms, scaled to the
+// model's image size.
+Datasets open_datasets(const booster::Config& config, const booster::World& world);
+
+}  // namespace example

@@ -1,0 +1,35 @@
+// Progress of a training: a bar that redraws itself on a terminal, plain lines into a pipe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace example {
+
+class Progress {
+ public:
+  // `silent` (ranks other than 0): prints nothing.
+  Progress(int64_t first_step, int64_t total_steps, bool silent);
+  ~Progress();
+
+  // Every step: redraws the bar.
+  void step(int64_t step, int64_t epoch, double loss, double images_per_second);
+  // Logged steps: a line, where there is no terminal.
+  void log(int64_t step, int64_t epoch, double loss, double images_per_second);
+  // A sentence that stays on the screen.
+  void say(const std::string& text);
+
+ private:
+  std::string time_left(int64_t step) const;
+  void clear();
+
+  using Clock = std::chrono::steady_clock;
+  int64_t first_, total_;
+  bool silent_, terminal_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point drawn_{};
+  bool on_screen_ = false;
+};
+
+}  // namespace example

@@ -1,0 +1,242 @@
+#include "examples/vit_caltech101/trainer.h"
+
+#include "booster/make.h"
+#include "booster/file.h"
+#include "booster/machine.h"
+#include "examples/vit_caltech101/curves.h"
+#include "examples/vit_caltech101/stop_signal.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace example {
+
+using namespace booster;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+nlohmann::json number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nullptr; }
+
+constexpr size_t bad_images_shown = 10;
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, const World& world)
+    : config_(config), world_(world), output_(config.get<std::string>("train.output_dir")),
+      datasets_((make_folders(output_), open_datasets(config, world))),
+      booster_(Booster::from_config(config)),
+      accumulate_(config.get<int64_t>("train.accumulate")),
+      epochs_(config.get<int64_t>("train.epochs")) {
+  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")));
+  DataLoaderOptions options = make_loader_options(config);
+  options.shuffle = options.drop_last = true;
+  const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
+  steps_per_epoch_ = loader.size() / accumulate_;
+  check(steps_per_epoch_ > 0,
+        "train: an epoch has no whole step; got {} training images on {} ranks, want at least {} "
+        "(batch_size x accumulate x ranks)",
+        datasets_.train->size(), world.size, options.batch_size * accumulate_ * world.size);
+  const int64_t max_steps = config.get<int64_t>("train.max_steps");
+  total_steps_ = steps_per_epoch_ * epochs_;
+  if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
+
+  Model model = make_model(config);
+  Optimizer optimizer = make_optimizer(config, model);
+  auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
+  const CrossEntropyLoss criterion({.label_smoothing = config.get<double>("train.label_smoothing")});
+  boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
+  options.shuffle = options.drop_last = false;
+  options.on_bad_image = BadImagePolicy::skip;
+  validation_.emplace(datasets_.validation, options);
+  // Weights are the same on all ranks; dropout must not be.
+  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) + 1000003ull * static_cast<uint64_t>(world.rank + 1));
+  resume();
+  if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
+  progress_.emplace(step_, total_steps_, !first_rank());
+}
+
+void Trainer::resume() {
+  const std::filesystem::path root = output_ / "checkpoint";
+  if (config_.get<std::string>("train.resume") == "never") {
+    check(!std::filesystem::exists(root),
+          "train.resume: never, but {} holds a training; want another train.output_dir, or auto to go on",
+          root.string());
+    return;
+  }
+  const auto progress = resume_training(root, *boosted_, [&](const std::string& text) {
+    if (first_rank()) fmt::print(stderr, "{}\n", text);
+  });
+  if (!progress) return;
+  step_ = saved_step_ = progress->step;
+  first_epoch_ = progress->epoch;
+  metrics_bytes_ = progress->extra.value("metrics_bytes", int64_t{0});
+  last_top1_ = progress->extra.value("val_top1", 0.0);
+  skipped_ = progress->extra.value("skipped", int64_t{0});
+  if (first_rank()) fmt::print("resumed from step {} of {}\n", step_, total_steps_);
+}
+
+int Trainer::run() {
+  progress_->say(datasets_.said);
+  progress_->say(fmt::format("model: {}, {:.2f} M parameters; {} on {} ({} rank{}), {} steps",
+                             config_.get<std::string>("model.name"),
+                             static_cast<double>(boosted_->model->parameter_count()) / 1e6,
+                             booster_.precision().name(), booster_.plugin().name(), world_.size,
+                             world_.size > 1 ? "s" : "", total_steps_));
+  if (first_rank()) write_run_record();
+  catch_stop_signals();
+  for (int64_t epoch = first_epoch_; epoch < epochs_ && step_ < total_steps_; ++epoch) {
+    if (!train_epoch(epoch)) {
+      save(epoch);
+      progress_->say(fmt::format("stopped by signal {} after step {}; the same command goes on from here",
+                                 stop_signal(), step_));
+      return 128 + stop_signal();
+    }
+    evaluate(epoch);
+  }
+  if (saved_step_ != step_) save(epochs_);
+  if (first_rank()) write_curves();
+  say_bad_images();
+  progress_->say(fmt::format("validation accuracy {:.2f} % after {} steps; results in {}", 100 * last_top1_,
+                             step_, output_.string()));
+  return 0;
+}
+
+bool Trainer::train_epoch(int64_t epoch) {
+  auto& [net, opt, loss_fn, data, lr] = *boosted_;
+  net.train();
+  const double clip = config_.get<double>("train.clip_grad_norm");
+  int64_t micro = 0, images = 0;
+  double loss_sum = 0;
+  auto start = Clock::now();
+  for (auto& [image, label] : data) {
+    const bool last = ++micro == accumulate_;
+    if (micro == 1) opt.zero_grad();
+    loss_sum += backward({image, label}, last) / static_cast<double>(accumulate_);
+    images += image.size(0);
+    if (!last) continue;
+    if (clip > 0) opt.clip_grad_by_norm(clip);
+    const StepReport report = opt.step();
+    lr.step(report);
+    seconds_sum_ += seconds_since(start);
+    images_sum_ += images;
+    after_step({loss_sum, report}, epoch);
+    if (step_ >= total_steps_) return true;
+    if (must_stop()) return false;
+    micro = images = 0;
+    loss_sum = 0;
+    start = Clock::now();
+  }
+  return true;
+}
+
+// Forward and backward of one batch; gradients stay on this rank unless it is the last of a step.
+double Trainer::backward(const Batch& batch, bool last) {
+  auto& [net, opt, loss_fn, data, lr] = *boosted_;
+  if (!last) {
+    const auto local = booster_.no_sync(net, opt);
+    return backward(batch, true);
+  }
+  const Tensor loss = loss_fn(net(batch.image), batch.label);
+  booster_.backward(accumulate_ > 1 ? loss / static_cast<double>(accumulate_) : loss, opt);
+  return loss.item();
+}
+
+void Trainer::after_step(const StepResult& result, int64_t epoch) {
+  ++step_;
+  if (result.report.skipped()) ++skipped_;
+  images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
+  progress_->step(step_, epoch, result.loss, images_per_second_);
+  if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result, epoch);
+  const int64_t every = config_.get<int64_t>("train.checkpoint_every");
+  if (every > 0 && step_ % every == 0) save(epoch);
+}
+
+void Trainer::log(const StepResult& result, int64_t epoch) {
+  const double loss = mean_over_ranks(result.loss), wait = boosted_->dataloader.wait_seconds();
+  if (first_rank())
+    metrics_->add({{"step", step_},
+                   {"epoch", epoch},
+                   {"loss", number(loss)},
+                   {"lr", boosted_->optimizer.lr()},
+                   {"loss_scale", number(result.report.loss_scale())},
+                   {"skipped", skipped_},
+                   {"images_per_s", number(images_per_second_)},
+                   {"data_wait_s", wait - wait_before_}});
+  progress_->log(step_, epoch, loss, images_per_second_);
+  wait_before_ = wait;
+  images_sum_ = 0;
+  seconds_sum_ = 0;
+}
+
+void Trainer::evaluate(int64_t epoch) {
+  const NoGradGuard no_grad;
+  boosted_->model.eval();
+  std::vector<double> totals(3);  // images, right ones, loss
+  for (auto& [image, label] : *validation_) {
+    const Tensor logits = boosted_->model(image);
+    const auto n = static_cast<double>(image.size(0));
+    totals[0] += n;
+    totals[1] += sum(equal(argmax(logits, -1), label)).item();
+    totals[2] += cross_entropy(logits, label).item() * n;
+  }
+  boosted_->model.train();
+  world_.group().all_reduce(totals);
+  last_top1_ = totals[1] / totals[0];
+  const double loss = totals[2] / totals[0];
+  if (first_rank()) {
+    metrics_->add({{"step", step_}, {"epoch", epoch}, {"val_top1", number(last_top1_)}, {"val_loss", number(loss)}});
+    write_curves();
+  }
+  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch, 100 * last_top1_, loss));
+}
+
+// All ranks stop after the same step, also if only one of them got the signal.
+bool Trainer::must_stop() {
+  std::vector<int64_t> wanted = {stop_signal()};
+  if (world_.size > 1) world_.group().all_reduce(wanted, CollectiveOp::max);
+  return wanted[0] != 0;
+}
+
+void Trainer::save(int64_t epoch) {
+  const int64_t bytes = first_rank() ? metrics_->bytes() : 0;
+  save_training(output_ / "checkpoint", *boosted_,
+                {.step = step_, .epoch = epoch,
+                 .extra = {{"metrics_bytes", bytes}, {"val_top1", number(last_top1_)}, {"skipped", skipped_}}},
+                static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
+  saved_step_ = step_;
+}
+
+void Trainer::say_bad_images() {
+  const auto bad = boosted_->dataloader.bad_images();
+  if (bad.empty()) return;
+  progress_->say(fmt::format("{} bad images were skipped:", bad.size()));
+  for (size_t i = 0; i < bad.size() && i < bad_images_shown; ++i) progress_->say("  " + bad[i].reason);
+}
+
+double Trainer::mean_over_ranks(double value) const {
+  std::vector<double> values = {value};
+  if (world_.size > 1) world_.group().all_reduce(values, CollectiveOp::mean);
+  return values[0];
+}
+
+void Trainer::write_curves() const {
+  write_file(output_ / "curves.svg", draw_curves(read_metrics(output_ / "metrics.jsonl")));
+}
+
+void Trainer::write_run_record() const {
+  const nlohmann::json record = {{"config", config_.to_json()},
+                                 {"versions", library_versions()},
+                                 {"machine", machine_info()},
+                                 {"ranks", world_.size}};
+  write_file(output_ / "run.json", record.dump(2) + "\n");
+}
+
+}  // namespace example

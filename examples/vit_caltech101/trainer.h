@@ -1,0 +1,58 @@
+// The training of the example: the loop of the README, with evaluation, metrics and checkpoints.
+#pragma once
+
+#include "examples/vit_caltech101/datasets.h"
+#include "examples/vit_caltech101/metrics.h"
+#include "examples/vit_caltech101/progress.h"
+
+#include <booster/booster.h>
+
+#include <filesystem>
+#include <optional>
+
+namespace example {
+
+class Trainer {
+ public:
+  Trainer(const booster::Config& config, const booster::World& world);
+  // Trains to the end, or until a stop signal; returns the program's exit code.
+  int run();
+
+ private:
+  struct StepResult {
+    double loss = 0;
+    booster::StepReport report;
+  };
+
+  bool train_epoch(int64_t epoch);  // false: stopped by a signal
+  double backward(const booster::Batch& batch, bool last);
+  void after_step(const StepResult& result, int64_t epoch);
+  void log(const StepResult& result, int64_t epoch);
+  void evaluate(int64_t epoch);
+  bool must_stop();
+  void save(int64_t epoch);
+  void resume();
+  void write_curves() const;
+  void write_run_record() const;
+  void say_bad_images();
+  double mean_over_ranks(double value) const;
+  bool first_rank() const { return world_.rank == 0; }
+
+  const booster::Config& config_;
+  booster::World world_;
+  std::filesystem::path output_;
+  Datasets datasets_;
+  booster::Booster booster_;
+  std::optional<booster::Boosted> boosted_;
+  std::optional<booster::DataLoader> validation_;
+  std::optional<Metrics> metrics_;
+  std::optional<Progress> progress_;
+  int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
+  int64_t step_ = 0, saved_step_ = -1, first_epoch_ = 0;
+  int64_t metrics_bytes_ = 0;
+  double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
+  int64_t images_sum_ = 0, skipped_ = 0;
+  double images_per_second_ = 0, last_top1_ = 0;
+};
+
+}  // namespace example
