@@ -1,0 +1,181 @@
+// Images per second through the loader: JPEG files, decoded and put through the tutorial's
+// transforms into batches of f32 (3, 224, 224). A step is a pass over the files.
+#include "booster/machine.h"
+#include "core/data/loader.h"
+#include "core/data/transforms.h"
+#include "kernels/catalogue.h"
+#include "kernels/error.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+using namespace booster;
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Arguments {
+  std::string data;
+  int workers = 1;
+  int64_t batch = 64;
+  int steps = 5;
+  bool json = false;
+};
+
+// All JPEG files below a folder, whatever its layout.
+class JpegFiles : public Dataset {
+ public:
+  explicit JpegFiles(const std::string& folder) {
+    if (!fs::is_directory(folder)) fail_data("--data: no such folder; got '{}'", folder);
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.path().extension() == ".jpg" || entry.path().extension() == ".jpeg")
+        paths_.push_back(entry.path().string());
+    if (paths_.empty()) fail_data("--data: no *.jpg or *.jpeg files; got '{}'", folder);
+    std::sort(paths_.begin(), paths_.end());
+  }
+  int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
+  Sample load(int64_t index, RandomStream& random) const override {
+    LazyImage image(std::make_shared<Image>(load_image(paths_[index])), paths_[index]);
+    transform_.apply(image, random);
+    return {std::move(image), index};
+  }
+  double mean_kilobytes() const {
+    double bytes = 0;
+    for (const auto& path : paths_) bytes += static_cast<double>(fs::file_size(path));
+    return bytes / 1000 / static_cast<double>(paths_.size());
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  Compose transform_{Resize(256),
+                     RandomResizedCrop(224),
+                     RandomHorizontalFlip(),
+                     ToTensor(),
+                     Gray2RGB(),
+                     Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5})};
+};
+
+// A picture with structure at all scales, which at quality 90 gives about 24 KB.
+Image picture(uint64_t seed) {
+  RandomStream random(seed, 0, 0);
+  Image image(300, 230, 3);
+  double phase[8][3];
+  for (auto& wave : phase)
+    for (double& value : wave) value = random.uniform(0, 6.28);
+  for (int y = 0; y < image.height(); ++y)
+    for (int x = 0; x < image.width(); ++x) {
+      double value = 128 + 13 * random.uniform(-1, 1);
+      for (int k = 0; k < 8; ++k)
+        value += 60.0 / (k + 1) *
+                 std::sin(0.02 * (1 << k % 5) * (x * std::cos(phase[k][0]) +
+                                                 y * std::sin(phase[k][0])) + phase[k][1]);
+      for (int c = 0; c < 3; ++c)
+        image.row(y)[3 * x + c] = static_cast<uint8_t>(
+            std::clamp(value + 25 * std::sin(0.03 * x + phase[c][2]), 0.0, 255.0));
+    }
+  return image;
+}
+
+// A folder of such pictures that vanishes with the object.
+class MadeFiles {
+ public:
+  MadeFiles() : path_((fs::temp_directory_path() / "booster_loader_XXXXXX").string()) {
+    if (!mkdtemp(path_.data())) fail_run("loader: cannot make a folder for images in '{}'", path_);
+    for (int i = 0; i < 128; ++i)
+      std::ofstream(fmt::format("{}/{:03}.jpg", path_, i), std::ios::binary)
+          << encode_jpeg(picture(static_cast<uint64_t>(i)), 90);
+  }
+  ~MadeFiles() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  MadeFiles(const MadeFiles&) = delete;
+  MadeFiles& operator=(const MadeFiles&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+double pass_seconds(DataLoader& loader) {
+  const auto start = std::chrono::steady_clock::now();
+  for (auto& batch : loader) check(batch.image.defined(), "loader: a batch is missing");
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ordered_json report(const Arguments& arguments, const std::string& folder) {
+  const JpegFiles files(folder);
+  const auto images = static_cast<double>(files.size());
+  DataLoader loader(files, {.batch_size = arguments.batch,
+                            .shuffle = true,
+                            .workers = arguments.workers});
+  pass_seconds(loader);  // files into the page cache, memory into the allocator
+  const double cpu_before = cpu_seconds();
+  std::vector<double> seconds;
+  for (int i = 0; i < arguments.steps; ++i) seconds.push_back(pass_seconds(loader));
+  const double cpu = (cpu_seconds() - cpu_before) / arguments.steps;
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  return {{"benchmark", "loader"},
+          {"work", fmt::format("{} JPEG files of {:.1f} KB: Resize(256), RandomResizedCrop(224), "
+                               "flip, ToTensor, Normalize",
+                               files.size(), files.mean_kilobytes())},
+          {"seconds", median},
+          {"seconds_min", seconds.front()},
+          {"steps", arguments.steps},
+          {"threads", arguments.workers},
+          {"variant", kernels::cpu_variant()},
+          {"machine", processor_name()},
+          {"versions", library_versions()},
+          {"images_per_s", images / median},
+          {"images_per_cpu_s", images / cpu}};
+}
+
+void print_table(const ordered_json& result) {
+  for (const auto& [name, value] : result.items())
+    fmt::print("{:<18} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+void run(const Arguments& arguments) {
+  check(arguments.steps >= 1, "--steps: out of range; got {}, want at least 1", arguments.steps);
+  std::optional<MadeFiles> made;
+  if (arguments.data.empty()) made.emplace();
+  const ordered_json result = report(arguments, made ? made->path() : arguments.data);
+  if (arguments.json) fmt::print("{}\n", result.dump());
+  else print_table(result);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Images per second through the loader.", "loader");
+  app.add_option("--data", arguments.data, "folder with JPEG files; without: 300 x 230 made ones");
+  app.add_option("--workers", arguments.workers, "worker threads");
+  app.add_option("--batch", arguments.batch, "batch size");
+  app.add_option("--steps", arguments.steps, "timed passes over the files");
+  app.add_flag("--json", arguments.json, "one JSON object instead of a table");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(arguments);
+  } catch (const Error& error) {
+    fmt::print(stderr, "loader: {}\n", error.what());
+    return error.exit_code();
+  }
+}
