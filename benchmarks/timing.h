@@ -1,0 +1,34 @@
+// How benchmarks take time, and the speed of memory that they compare with.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace booster::benchmarks {
+
+// Seconds of every run, sorted: front() is the least, [size / 2] the median.
+template <class F>
+std::vector<double> timed_runs(int runs, F&& body) {
+  std::vector<double> seconds;
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    seconds.push_back(took.count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+// GB/s of copying one large array, bytes read and written both counted: what memory gives now.
+inline double copy_gbytes_per_s() {
+  const Tensor from = ones({64 << 20});
+  Tensor to = zeros_like(from);
+  const auto seconds = timed_runs(5, [&] { to.copy_(from); });
+  return 2e-9 * static_cast<double>(from.bytes()) / seconds.front();
+}
+
+}  // namespace booster::benchmarks
