@@ -1,12 +1,12 @@
 #include "benchmarks/bound.h"
 
+#include "benchmarks/timing.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/memory.h"
 
 #include <algorithm>
-#include <chrono>
-#include <string_view>
+#include <functional>
 
 namespace booster::benchmarks {
 
@@ -39,10 +39,6 @@ class Matrix {
   kernels::View view_;
 };
 
-bool runs_natively(const dnnl::matmul::primitive_desc& plan) {
-  return plan && !std::string_view(plan.impl_info_str()).starts_with("ref");
-}
-
 dnnl::matmul::primitive_desc plan_for(const Matrix& out, const Matrix& a, const Matrix& b) {
   using kernels::cpu::describe;
   const dnnl::matmul::desc description(describe(a.view()), describe(b.view()),
@@ -50,16 +46,11 @@ dnnl::matmul::primitive_desc plan_for(const Matrix& out, const Matrix& a, const 
   return {description, kernels::cpu::default_attributes(), kernels::cpu::engine(), true};
 }
 
-template <class Work>
-double seconds_of(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+double seconds_of(const std::function<void()>& work) { return timed_runs(1, work).front(); }
 
 Primitive primitive_for(const Matrix& out, const Matrix& a, const Matrix& b) {
   const auto plan = plan_for(out, a, b);
-  if (!runs_natively(plan)) return {};
+  if (kernels::cpu::is_reference(plan)) return {};
   return {dnnl::matmul(plan),
           plan.scratchpad_desc(),
           {{DNNL_ARG_SRC, plan.src_desc()},

@@ -1,8 +1,8 @@
 // What this machine can do: GFLOP/s of oneDNN's matmul, and of our kernel over it, on the shapes of
 // ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch 512).
 #include "benchmarks/bound.h"
+#include "booster/machine.h"
 #include "kernels/catalogue.h"
-#include "kernels/cpu/library.h"
 #include "kernels/error.h"
 #include "kernels/memory.h"
 
@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <string>
 
 using namespace booster;
@@ -22,7 +21,7 @@ namespace {
 struct Options {
   std::string dtype = "all";
   int threads = kernels::thread_count();
-  int runs = 5;
+  int steps = 5;
   bool json = false;
 };
 
@@ -58,28 +57,19 @@ ordered_json entry_for(const std::string& work, const MatmulShape& shape, int ru
           {"of_bound", times.library / times.kernel}};
 }
 
-std::string machine() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
 ordered_json report(const Options& options, const std::vector<DType>& dtypes) {
-  ordered_json result = {
-      {"benchmark", "matmul_bound"},
-      {"work", "matrix products of training steps"},
-      {"steps", options.runs},
-      {"threads", options.threads},
-      {"variant", kernels::cpu_variant()},
-      {"machine", machine()},
-      {"versions",
-       {{"onednn", kernels::cpu::library_version()}, {"onednn_isa", kernels::cpu::library_isa()}}}};
+  ordered_json result = {{"benchmark", "matmul_bound"},
+                         {"work", "matrix products of training steps"},
+                         {"steps", options.steps},
+                         {"threads", options.threads},
+                         {"variant", kernels::cpu_variant()},
+                         {"machine", processor_name()},
+                         {"versions", library_versions()}};
   double seconds = 0, bound_seconds = 0, gflop = 0;
   for (const DType dtype : dtypes)
     for (const auto& [name, shapes] : workloads(dtype))
       for (const MatmulShape& shape : shapes) {
-        const auto& entry = result["shapes"].emplace_back(entry_for(name, shape, options.runs));
+        const auto& entry = result["shapes"].emplace_back(entry_for(name, shape, options.steps));
         seconds += entry["seconds_min"].get<double>() * static_cast<double>(shape.count);
         bound_seconds += shape.gflop() / entry["bound_gflops"].get<double>();
         gflop += shape.gflop();
@@ -119,10 +109,10 @@ std::vector<DType> dtypes_of(const std::string& name) {
 void run(const Options& options) {
   const auto dtypes = dtypes_of(options.dtype);
   kernels::set_thread_count(options.threads);
-  check(options.runs >= 1, "--runs: too few; got {}, want 1 or more", options.runs);
+  check(options.steps >= 1, "--steps: too few; got {}, want 1 or more", options.steps);
   const ordered_json result = report(options, dtypes);
   if (options.json)
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", result.dump());
   else
     print_table(result);
 }
@@ -134,7 +124,7 @@ int main(int argc, char** argv) {
   CLI::App app("GFLOP/s of oneDNN's matmul and of ours, shape by shape.");
   app.add_option("--dtype", options.dtype, "f32, bf16 or all")->capture_default_str();
   app.add_option("--threads", options.threads, "threads")->capture_default_str();
-  app.add_option("--runs", options.runs, "runs per shape; the shortest counts")
+  app.add_option("--steps", options.steps, "runs per shape; the shortest counts")
       ->capture_default_str();
   app.add_flag("--json", options.json, "print one JSON object");
   CLI11_PARSE(app, argc, argv);

@@ -4,6 +4,8 @@
 #include "kernels/error.h"
 #include "kernels/memory.h"
 
+#include <utility>
+
 namespace booster::kernels::cpu {
 
 namespace {
@@ -106,6 +108,18 @@ View scratch_view(Scratch use, DType dtype, const View& shape) {
     view.strides[i] = stride;
     stride *= view.shape[i];
   }
+  return view;
+}
+
+View copied(Scratch use, DType dtype, const View& from) {
+  const View to = scratch_view(use, dtype, from);
+  on({}).copy(to, from);
+  return to;
+}
+
+View transposed(View view) {
+  std::swap(view.shape[view.ndim - 2], view.shape[view.ndim - 1]);
+  std::swap(view.strides[view.ndim - 2], view.strides[view.ndim - 1]);
   return view;
 }
 

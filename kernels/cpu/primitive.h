@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 #include <unordered_map>
 
 namespace booster::kernels::cpu {
@@ -27,6 +28,13 @@ dnnl::primitive_attr default_attributes();
 
 // The view's own sizes and strides.
 dnnl::memory::desc describe(const View& view);
+
+// True where oneDNN has nothing, or nothing but its reference code, which is 1000 times slower than
+// its other code.
+template <class Plan>
+bool is_reference(const Plan& plan) {
+  return !plan || std::string_view(plan.impl_info_str()).starts_with("ref");
+}
 
 struct Argument {
   int role;  // DNNL_ARG_...
@@ -77,6 +85,12 @@ void* scratch(Scratch use, size_t bytes);
 
 // A contiguous tensor in scratch memory with the sizes of `shape`.
 View scratch_view(Scratch use, DType dtype, const View& shape);
+
+// `from` as such a tensor.
+View copied(Scratch use, DType dtype, const View& from);
+
+// A matrix, or a batch of them, with rows and columns exchanged; the same memory.
+View transposed(View view);
 
 // Prepared calls (a Primitive, or several that belong together) by key. Key is plain data without
 // padding; equal bytes mean equal calls. A full cache starts again, which bounds it when shapes

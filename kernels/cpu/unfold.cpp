@@ -64,12 +64,6 @@ View weight_of(const View& weight, int64_t group, int64_t groups) {
   return matrix(weight.as<char>() + group * outputs * row * size_of(weight.dtype), weight.dtype,
                 outputs, row);
 }
-View transposed(View view) {
-  std::swap(view.shape[0], view.shape[1]);
-  std::swap(view.strides[0], view.strides[1]);
-  return view;
-}
-
 View columns_for(const Windows& windows, DType dtype) {
   View columns = matrix(nullptr, dtype, windows.rows(), windows.columns());
   columns.data = scratch(Scratch::columns, columns.size() * size_of(dtype));
@@ -114,22 +108,15 @@ void for_each_image(int64_t images, int64_t groups, Body&& body) {
     for (int64_t group = 0; group < groups; ++group) body(image, group);
 }
 
-const Table& kernels_here() { return on(Device{}); }
-
 }  // namespace
-
-int64_t output_size(int64_t in, const Window2d& window, int axis) {
-  const int64_t reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1;
-  return (in + 2 * window.padding[axis] - reach) / window.stride[axis] + 1;
-}
 
 void unfold_conv2d(const View& y, const View& x, const View& weight, const Window2d& window) {
   const Windows windows = windows_of(x, y, window);
   const View columns = columns_for(windows, x.dtype);
   for_each_image(x.shape[0], window.groups, [&](int64_t image, int64_t group) {
     unfold(windows, columns, planes_of(x, image, group, window.groups));
-    kernels_here().matmul(planes_of(y, image, group, window.groups),
-                          weight_of(weight, group, window.groups), columns, 0);
+    on({}).matmul(planes_of(y, image, group, window.groups),
+                  weight_of(weight, group, window.groups), columns, 0);
   });
 }
 
@@ -138,8 +125,8 @@ void unfold_conv2d_backward_input(const View& dx, const View& g, const View& wei
   const Windows windows = windows_of(dx, g, window);
   const View columns = columns_for(windows, dx.dtype);
   for_each_image(dx.shape[0], window.groups, [&](int64_t image, int64_t group) {
-    kernels_here().matmul(columns, transposed(weight_of(weight, group, window.groups)),
-                          planes_of(g, image, group, window.groups), 0);
+    on({}).matmul(columns, transposed(weight_of(weight, group, window.groups)),
+                  planes_of(g, image, group, window.groups), 0);
     fold(windows, planes_of(dx, image, group, window.groups), columns);
   });
 }
@@ -148,11 +135,11 @@ void unfold_conv2d_backward_weight(const View& dweight, const View& g, const Vie
                                    const Window2d& window) {
   const Windows windows = windows_of(x, g, window);
   const View columns = columns_for(windows, x.dtype);
-  kernels_here().fill(dweight, 0);
+  on({}).fill(dweight, 0);
   for_each_image(x.shape[0], window.groups, [&](int64_t image, int64_t group) {
     unfold(windows, columns, planes_of(x, image, group, window.groups));
-    kernels_here().matmul(weight_of(dweight, group, window.groups),
-                          planes_of(g, image, group, window.groups), transposed(columns), 1);
+    on({}).matmul(weight_of(dweight, group, window.groups),
+                  planes_of(g, image, group, window.groups), transposed(columns), 1);
   });
 }
 

@@ -7,9 +7,6 @@
 
 namespace booster::kernels::cpu {
 
-// Sizes of the output plane: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1.
-int64_t output_size(int64_t in, const Window2d& window, int axis);
-
 // The three convolutions of the catalogue, without bias; f32 and f64.
 void unfold_conv2d(const View& y, const View& x, const View& weight, const Window2d& window);
 void unfold_conv2d_backward_input(const View& dx, const View& g, const View& weight,
