@@ -77,7 +77,8 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const Tensor z = empty({count, weight.size(0)}, options), y = empty_like(z);
   table.linear(z.view(), rows.view(), weight.view(), bias.view());
   table.bias_gelu(y.view(), z.view(), {}, tanh_form);
-  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, taken in the pass that makes it
+  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, taken in the pass that
+  // makes it
   return record(untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
                 [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form,
                  shape = x.shape()](const Tensor& g, Gradients& d) {
@@ -88,8 +89,8 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
                   const Tensor upper = untracked::reshape(g, dz.shape());
                   kernels::on(g.device())
                       .bias_gelu_backward(dz.view(), dbias.view(),
-                                          untracked::contiguous(upper).view(),
-                                          preactivation.view(), {}, tanh_form);
+                                          untracked::contiguous(upper).view(), preactivation.view(),
+                                          {}, tanh_form);
                   if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w), shape);
                   if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows);
                   if (dbias.defined()) d[2] = dbias;

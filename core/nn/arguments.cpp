@@ -4,8 +4,8 @@ namespace booster::arguments {
 
 void floating(const char* op, const char* name, const Tensor& x) {
   check(x.defined(), "{}: {} is undefined", op, name);
-  check(is_floating(x.dtype()), "{}: {} has the wrong dtype; got {}, want f32, f64, f16 or bf16", op,
-        name, name_of(x.dtype()));
+  check(is_floating(x.dtype()), "{}: {} has the wrong dtype; got {}, want f32, f64, f16 or bf16",
+        op, name, name_of(x.dtype()));
 }
 
 void optional_shape(const char* op, const char* name, const Tensor& x, const Shape& shape) {

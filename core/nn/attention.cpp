@@ -23,8 +23,11 @@ Settings settings_for(const Tensor& q, const Tensor& k, const AttentionOptions& 
   check(options.dropout < 1, "attention: dropout leaves nothing; got {}, want less than 1",
         options.dropout);
   const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  Settings settings{options.mask, options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
-                    options.dropout, options.causal, {}};
+  Settings settings{options.mask,
+                    options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
+                    options.dropout,
+                    options.causal,
+                    {}};
   if (const Tensor& mask = options.mask; mask.defined()) {
     check(broadcast_shapes("attention", mask.shape(), scores) == scores,
           "attention: mask does not broadcast to the scores; got {}, want {}",
@@ -116,16 +119,16 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   const Settings settings = settings_for(q, k, options);
   const Tensor dense_q = dense_heads(q), dense_k = dense_heads(k), dense_v = dense_heads(v);
   const Result result = forward(dense_q, dense_k, dense_v, settings);
-  return record(result.out, "attention", {q, k, v},
-                [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v),
-                 out = Saved(result.out), log_sum = Saved(result.log_sum),
-                 settings](const Tensor& g, Gradients& d) {
-                  const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
-                  backward_into(dq, dk, dv, g, q, k, v, {out, log_sum}, settings);
-                  d[0] = dq;
-                  d[1] = dk;
-                  d[2] = dv;
-                });
+  return record(
+      result.out, "attention", {q, k, v},
+      [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
+       log_sum = Saved(result.log_sum), settings](const Tensor& g, Gradients& d) {
+        const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
+        backward_into(dq, dk, dv, g, q, k, v, {out, log_sum}, settings);
+        d[0] = dq;
+        d[1] = dk;
+        d[2] = dv;
+      });
 }
 
 Tensor attention_packed(const Tensor& input, AttentionOptions options) {
@@ -141,18 +144,17 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   const Result result = forward(q, k, v, settings);
   const Shape joined = {qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)};
   Tensor y = untracked::reshape(untracked::transpose(result.out, 1, 2), joined);
-  return record(
-      y, "attention", {qkv},
-      [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
-       settings](const Tensor& g, Gradients& d) {
-        const Tensor qkv = packed;
-        const Tensor split = untracked::reshape(
-            g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
-        d[0] = empty_like(qkv);
-        backward_into(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
-                      untracked::transpose(split, 1, 2), part_of(qkv, 0), part_of(qkv, 1),
-                      part_of(qkv, 2), {out, log_sum}, settings);
-      });
+  return record(y, "attention", {qkv},
+                [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
+                 settings](const Tensor& g, Gradients& d) {
+                  const Tensor qkv = packed;
+                  const Tensor split =
+                      untracked::reshape(g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
+                  d[0] = empty_like(qkv);
+                  backward_into(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
+                                untracked::transpose(split, 1, 2), part_of(qkv, 0), part_of(qkv, 1),
+                                part_of(qkv, 2), {out, log_sum}, settings);
+                });
 }
 
 }  // namespace booster

@@ -85,9 +85,9 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   const Tensor dx = empty_like(x.get());
                   const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
                   kernels::on(g.device())
-                      .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
-                                           dense(g).view(), x.get().view(), mean.get().view(),
-                                           rstd.get().view(), gamma.get().view(), training);
+                      .batch_norm_backward(dx.view(), dweight.view(), dbias.view(), dense(g).view(),
+                                           x.get().view(), mean.get().view(), rstd.get().view(),
+                                           gamma.get().view(), training);
                   d[0] = dx;
                   if (dweight.defined()) d[1] = dweight;
                   if (dbias.defined()) d[2] = dbias;

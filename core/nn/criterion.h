@@ -18,9 +18,9 @@ class Criterion {
       : name_(std::move(name)), function_(std::move(function)) {}
   // From a function or lambda: `Criterion loss = [](const Tensor& y, const Tensor& t) {...};`
   template <class F>
-    requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
-             !std::is_base_of_v<Criterion, std::remove_cvref_t<F>>)
-  Criterion(F function) : Criterion("criterion", Function(std::move(function))) {}
+  requires(std::is_invocable_r_v<Tensor, F, const Tensor&, const Tensor&> &&
+           !std::is_base_of_v<Criterion, std::remove_cvref_t<F>>) Criterion(F function)
+      : Criterion("criterion", Function(std::move(function))) {}
 
   Tensor operator()(const Tensor& output, const Tensor& target) const {
     return function_(output, target);

@@ -86,7 +86,8 @@ Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reducti
   return reduction == Reduction::sum ? total : div(total, divisor);
 }
 
-Tensor from_class_numbers(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+Tensor from_class_numbers(const Tensor& x, const Tensor& target,
+                          const CrossEntropyOptions& options) {
   const Tensor logits = class_rows("cross_entropy", x);
   const Tensor numbers = class_numbers("cross_entropy", target, x);
   check_weight("cross_entropy", options.weight, logits.size(1));
@@ -104,29 +105,30 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target, const CrossEntr
     loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));
   }
   // dlogits[c] = (g / divisor) (p[c] (on_target w[t] + on_each sum(w)) - on_each w[c]
-  //              - [c = t] on_target w[t]), with on_target = 1 - smoothing, on_each = smoothing / classes
-  return record(loss, "cross_entropy", {logits},
-                [logits = Saved(dense), log_sum = Saved(rows.log_sum), target = Saved(numbers),
-                 weight = Saved(weight), divisor = Saved(divisor), options](const Tensor& g,
-                                                                            Gradients& d) {
-                  const Tensor x = logits, divide_by = divisor;
-                  const Tensor scale = divide_by.defined() ? div(g, divide_by) : g;
-                  const Shape each = {x.size(0)};
-                  const Tensor per_row = g.ndim() == 0 || g.shape() != each
-                                             ? untracked::expand(untracked::reshape(
-                                                   scale, {scale.numel()}), each)
-                                             : scale;
-                  d[0] = empty_like(x);
-                  kernels::on(x.device())
-                      .cross_entropy_backward(d[0].view(), per_row.view(), x.view(),
-                                              log_sum.get().view(), target.get().view(),
-                                              weight.get().view(), options.label_smoothing,
-                                              options.ignore_index);
-                });
+  //              - [c = t] on_target w[t]), with on_target = 1 - smoothing, on_each = smoothing /
+  //              classes
+  return record(
+      loss, "cross_entropy", {logits},
+      [logits = Saved(dense), log_sum = Saved(rows.log_sum), target = Saved(numbers),
+       weight = Saved(weight), divisor = Saved(divisor), options](const Tensor& g, Gradients& d) {
+        const Tensor x = logits, divide_by = divisor;
+        const Tensor scale = divide_by.defined() ? div(g, divide_by) : g;
+        const Shape each = {x.size(0)};
+        const Tensor per_row =
+            g.ndim() == 0 || g.shape() != each
+                ? untracked::expand(untracked::reshape(scale, {scale.numel()}), each)
+                : scale;
+        d[0] = empty_like(x);
+        kernels::on(x.device())
+            .cross_entropy_backward(d[0].view(), per_row.view(), x.view(), log_sum.get().view(),
+                                    target.get().view(), weight.get().view(),
+                                    options.label_smoothing, options.ignore_index);
+      });
 }
 
 // -sum over classes of w[c] q[c] log p[c], with q the target smoothed towards 1 / classes.
-Tensor from_probabilities(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+Tensor from_probabilities(const Tensor& x, const Tensor& target,
+                          const CrossEntropyOptions& options) {
   check(target.shape() == x.shape(),
         "cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
         target.shape().to_string(), x.shape().to_string());
@@ -136,12 +138,12 @@ Tensor from_probabilities(const Tensor& x, const Tensor& target, const CrossEntr
   Tensor wanted = cast(class_rows("cross_entropy", target), logits.dtype());
   const double eps = options.label_smoothing;
   if (eps > 0) wanted = wanted * (1 - eps) + eps / static_cast<double>(classes);
-  if (options.weight.defined()) wanted = mul(wanted, untracked::cast(options.weight, logits.dtype()));
+  if (options.weight.defined())
+    wanted = mul(wanted, untracked::cast(options.weight, logits.dtype()));
   const Tensor loss = neg(sum(mul(wanted, log_softmax(logits, 1)), {1}));
   if (options.reduction == Reduction::none) return reshape(loss, loss_shape(x));
-  return options.reduction == Reduction::sum
-             ? sum(loss)
-             : sum(loss) / static_cast<double>(logits.size(0));
+  return options.reduction == Reduction::sum ? sum(loss)
+                                             : sum(loss) / static_cast<double>(logits.size(0));
 }
 
 }  // namespace
@@ -173,7 +175,8 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions 
       bad_target("nll_loss", numbers, static_cast<int64_t>(row), classes, options.ignore_index);
   const Tensor counts = not_equal(numbers, static_cast<double>(options.ignore_index));
   const Tensor safe = where(counts, numbers, zeros_like(numbers));
-  const Tensor weights = target_weights(numbers, options.weight, options.ignore_index, rows.dtype());
+  const Tensor weights =
+      target_weights(numbers, options.weight, options.ignore_index, rows.dtype());
   const Tensor picked = squeeze(gather(rows, 1, unsqueeze(safe, 1)), 1);
   // An ignored row may hold -inf, which 0 would turn into nan.
   const Tensor loss = neg(mul(where(counts, picked, zeros_like(picked)), weights));

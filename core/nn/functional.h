@@ -49,7 +49,8 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
 // The dtype in which a linear layer would read a normalisation of x.
 DType dtype_for_linear(const Tensor& x);
 
-// (n, channels, ...) over each of `groups` groups of channels; weight and bias (channels) or undefined.
+// (n, channels, ...) over each of `groups` groups of channels; weight and bias (channels) or
+// undefined.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 
@@ -93,9 +94,9 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 // --- attention (attention.cpp)
 struct AttentionOptions {
-  Tensor mask = {};              // added to the scores; broadcasts to (batch, heads, queries, keys)
-  double dropout = 0;            // of the probabilities; for training only
-  bool causal = false;           // query i sees keys 0 ... i
+  Tensor mask = {};     // added to the scores; broadcasts to (batch, heads, queries, keys)
+  double dropout = 0;   // of the probabilities; for training only
+  bool causal = false;  // query i sees keys 0 ... i
   std::optional<double> scale = {};  // 1 / sqrt(head size) unless given
 };
 // softmax(q k^T scale + mask) v without storing the scores. q, k, v (batch, heads, tokens, head
@@ -107,8 +108,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOpt
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)
-// Rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index shape..., features).
-// The row padding_index gets no gradient. Error for an index outside the table.
+// Rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index shape...,
+// features). The row padding_index gets no gradient. Error for an index outside the table.
 Tensor embedding(const Tensor& index, const Tensor& table,
                  std::optional<int64_t> padding_index = {});
 // Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p); x itself when not

@@ -53,8 +53,7 @@ void truncated_normal(Tensor x, double mean, double std, double low, double high
   const double from = cumulative((low - mean) / std), to = cumulative((high - mean) / std);
   check(to > from, "truncated_normal: the range has no probability; got mean {}, std {}, {} to {}",
         mean, std, low, high);
-  std::vector<double> values =
-      booster::uniform(x.shape(), 0, 1, {}, generator).to_vector<double>();
+  std::vector<double> values = booster::uniform(x.shape(), 0, 1, {}, generator).to_vector<double>();
   for (double& value : values) {
     // The middle of the uniform number's step of 2^-24, so that neither end is hit.
     const double p = from + (to - from) * (value + 0x1p-25);

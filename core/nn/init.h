@@ -11,8 +11,8 @@ void ones(Tensor x);
 void constant(Tensor x, double value);
 void uniform(Tensor x, double low = 0, double high = 1, Generator& generator = default_generator());
 void normal(Tensor x, double mean = 0, double std = 1, Generator& generator = default_generator());
-// A normal distribution cut off at `low` and `high` (absolute, not in standard deviations), exact by
-// the inverse of its cumulative distribution.
+// A normal distribution cut off at `low` and `high` (absolute, not in standard deviations), exact
+// by the inverse of its cumulative distribution.
 void truncated_normal(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2,
                       Generator& generator = default_generator());
 

@@ -81,9 +81,9 @@ BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
       bias(add_parameter("bias", zeros_if(options.affine, {channels}))),
       running_mean(add_buffer("running_mean", zeros_if(options.track_running_stats, {channels}))),
       running_var(add_buffer("running_var", ones_if(options.track_running_stats, {channels}))),
-      num_batches_tracked(add_buffer(
-          "num_batches_tracked",
-          options.track_running_stats ? zeros({}, {.dtype = DType::i64}) : Tensor())),
+      num_batches_tracked(add_buffer("num_batches_tracked", options.track_running_stats
+                                                                ? zeros({}, {.dtype = DType::i64})
+                                                                : Tensor())),
       options_(options) {}
 Tensor BatchNorm2d::forward(const Tensor& x) {
   check(x.ndim() == 4, "BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)",

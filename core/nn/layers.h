@@ -50,7 +50,8 @@ struct LayerNormOptions {
 class LayerNorm : public Module {
  public:
   LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
-  LayerNorm(int64_t features, LayerNormOptions options = {}) : LayerNorm(Shape{features}, options) {}
+  LayerNorm(int64_t features, LayerNormOptions options = {})
+      : LayerNorm(Shape{features}, options) {}
   std::string options() const override;
   const Shape normalized_shape;
   const double eps;

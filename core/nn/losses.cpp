@@ -69,8 +69,9 @@ Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
   const PolicyScope inside(nullptr);
   const Tensor distance = abs(pair.output - pair.target);
   if (beta == 0) return reduced(distance, reduction);
-  return reduced(where(less(distance, beta), square(distance) * (0.5 / beta), distance - 0.5 * beta),
-                 reduction);
+  return reduced(
+      where(less(distance, beta), square(distance) * (0.5 / beta), distance - 0.5 * beta),
+      reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,

@@ -1,8 +1,8 @@
 // Losses: how far an output is from its target. Names, options and formulae follow PyTorch.
 //
 // 16-bit outputs are computed in f32 and the loss is f32 (f64 for f64), whatever the policy. With a
-// reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a floating
-// target of the elementwise losses).
+// reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
+// floating target of the elementwise losses).
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -14,9 +14,9 @@ enum class Reduction { mean, sum, none };
 Reduction reduction_named(const std::string& name);
 
 struct CrossEntropyOptions {
-  Tensor weight = {};            // of each class, f32 (classes)
-  double label_smoothing = 0;    // in [0, 1]: the target's share that is spread over all classes
-  int64_t ignore_index = -100;   // rows with this target count for nothing
+  Tensor weight = {};           // of each class, f32 (classes)
+  double label_smoothing = 0;   // in [0, 1]: the target's share that is spread over all classes
+  int64_t ignore_index = -100;  // rows with this target count for nothing
   Reduction reduction = Reduction::mean;
 };
 // -log softmax(logits)[target] for logits (n, classes), (n, classes, d1, ...) or (classes).

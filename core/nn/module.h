@@ -96,7 +96,8 @@ class Module {
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
 
-  // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left out.
+  // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left
+  // out.
   Tensor add_parameter(const std::string& name, Tensor value);
   // Registers a tensor that is saved but not trained.
   Tensor add_buffer(const std::string& name, Tensor value);
@@ -142,12 +143,12 @@ class Model {
  public:
   Model() = default;
   template <class M>
-    requires(std::is_base_of_v<Module, M>)
-  Model(std::shared_ptr<M> module) : module_(std::move(module)) {}
+  requires(std::is_base_of_v<Module, M>) Model(std::shared_ptr<M> module)
+      : module_(std::move(module)) {}
   // Takes over a module made on the spot: `Model model = Classifier();`
   template <class M>
-    requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>)
-  Model(M&& module) : module_(std::make_shared<M>(std::move(module))) {}
+  requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>) Model(M&& module)
+      : module_(std::make_shared<M>(std::move(module))) {}
 
   Tensor operator()(const Tensor& x) const { return module()(x); }
   Module* operator->() const { return &module(); }

@@ -9,12 +9,12 @@ MultiHeadAttention::MultiHeadAttention(int64_t features, int64_t heads,
     : Module("MultiHeadAttention"),
       heads(heads),
       in_proj_weight(add_parameter("in_proj_weight", empty({3 * features, features}))),
-      in_proj_bias(
-          add_parameter("in_proj_bias", options.bias ? zeros({3 * features}) : Tensor())),
+      in_proj_bias(add_parameter("in_proj_bias", options.bias ? zeros({3 * features}) : Tensor())),
       out_proj(add<Linear>("out_proj", features, features, LinearOptions{.bias = options.bias})),
       options_(options) {
   check(heads > 0 && features % heads == 0,
-        "MultiHeadAttention: heads do not divide the features; got {} heads of {}", heads, features);
+        "MultiHeadAttention: heads do not divide the features; got {} heads of {}", heads,
+        features);
   init::xavier_uniform(in_proj_weight);
   if (options.bias) init::zeros(out_proj.bias);
 }

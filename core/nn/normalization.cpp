@@ -97,11 +97,16 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   kernels::on(x.device())
       .layer_norm(as_rows(y, rows).view(), mean.view(), rstd.view(), dense.view(),
                   parameters.weight.view(), parameters.bias.view(), eps);
-  SavedNorm saved{Saved(dense), Saved(mean), Saved(rstd), Saved(parameters.weight), rows,
-                  dtype_or(gamma, DType::f32), dtype_or(beta, DType::f32)};
+  SavedNorm saved{Saved(dense),
+                  Saved(mean),
+                  Saved(rstd),
+                  Saved(parameters.weight),
+                  rows,
+                  dtype_or(gamma, DType::f32),
+                  dtype_or(beta, DType::f32)};
   return record(y, "layer_norm", {x, gamma, beta},
                 [saved = std::move(saved), shape = x.shape(), normalized_shape](const Tensor& g,
-                                                                               Gradients& d) {
+                                                                                Gradients& d) {
                   d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
                   for (int i : {1, 2})
                     if (d[i].defined()) d[i] = untracked::reshape(d[i], normalized_shape);
@@ -132,8 +137,13 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
       .residual_layer_norm(sum.view(), as_rows(out.normalized, rows).view(), mean.view(),
                            rstd.view(), as_rows(x, rows).view(), as_rows(branch, rows).view(),
                            parameters.weight.view(), parameters.bias.view(), eps);
-  SavedNorm saved{Saved(sum), Saved(mean), Saved(rstd), Saved(parameters.weight), rows,
-                  dtype_or(gamma, DType::f32), dtype_or(beta, DType::f32)};
+  SavedNorm saved{Saved(sum),
+                  Saved(mean),
+                  Saved(rstd),
+                  Saved(parameters.weight),
+                  rows,
+                  dtype_or(gamma, DType::f32),
+                  dtype_or(beta, DType::f32)};
   record_many({&out.sum, &out.normalized}, "residual_layer_norm", {x, branch, gamma, beta},
               [saved = std::move(saved), shape = x.shape(), branch_dtype = branch.dtype(),
                normalized_shape](std::span<const Tensor> g, Gradients& d) {

@@ -95,7 +95,8 @@ Tensor adaptive_avg_pool2d(const Tensor& input, Size2d size) {
   // Every place of a window gets g / size of the window.
   return record(y, "adaptive_avg_pool2d", {x}, [shape = x.shape()](const Tensor& g, Gradients& d) {
     d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
-      kernels::on(g.device()).adaptive_avg_pool2d_backward(dx.view(), untracked::contiguous(g).view());
+      kernels::on(g.device())
+          .adaptive_avg_pool2d_backward(dx.view(), untracked::contiguous(g).view());
     });
   });
 }

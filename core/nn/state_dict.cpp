@@ -12,10 +12,8 @@ constexpr size_t most_listed = 5;
 // "a, b and 3 more"
 std::string shortened(const std::vector<std::string>& items) {
   std::string text;
-  for (size_t i = 0; i < items.size() && i < most_listed; ++i)
-    text += (i ? ", " : "") + items[i];
-  if (items.size() > most_listed)
-    text += fmt::format(" and {} more", items.size() - most_listed);
+  for (size_t i = 0; i < items.size() && i < most_listed; ++i) text += (i ? ", " : "") + items[i];
+  if (items.size() > most_listed) text += fmt::format(" and {} more", items.size() - most_listed);
   return text;
 }
 

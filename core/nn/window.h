@@ -19,10 +19,11 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
 inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window) {
   int64_t size[2];
   for (int i = 0; i < 2; ++i) {
-    check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0 &&
-              window.padding[i] >= 0,
-          "{}: bad window; got kernel {}, stride {}, dilation {}, padding {}, want positive numbers",
-          op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
+    check(
+        window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0 &&
+            window.padding[i] >= 0,
+        "{}: bad window; got kernel {}, stride {}, dilation {}, padding {}, want positive numbers",
+        op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
     const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
     const int64_t room = x.size(2 + i) + 2 * window.padding[i];
     check(room >= reach, "{}: window is larger than the image; got {} of {} with padding {}", op,

@@ -34,37 +34,76 @@ Tensor classes(std::vector<int64_t> values) {
 TEST_CASE("wrong shapes are named") {
   check_messages({
       {"layer_norm: x does not end in the normalised shape; got (3, 5), want it to end in (4,)",
-       [] { layer_norm(f({3, 5}), {4}); }},
+       [] {
+         layer_norm(f({3, 5}), {4});
+       }},
       {"layer_norm: weight has the wrong shape; got (3,), want (5,)",
-       [] { layer_norm(f({3, 5}), {5}, f({3})); }},
+       [] {
+         layer_norm(f({3, 5}), {5}, f({3}));
+       }},
       {"group_norm: groups do not divide the channels; got 3 groups of 4 channels",
-       [] { group_norm(f({2, 4}), 3); }},
-      {"batch_norm: one value per channel", [] { batch_norm(f({1, 4}), {}, {}, {}, {}, {.training = true}); }},
-      {"batch_norm: running statistics are incomplete", [] { batch_norm(f({2, 4}), {}, {}); }},
+       [] {
+         group_norm(f({2, 4}), 3);
+       }},
+      {"batch_norm: one value per channel",
+       [] {
+         batch_norm(f({1, 4}), {}, {}, {}, {}, {.training = true});
+       }},
+      {"batch_norm: running statistics are incomplete",
+       [] {
+         batch_norm(f({2, 4}), {}, {});
+       }},
       {"conv2d: channels differ; got x (1, 4, 5, 5) and weight (2, 3, 3, 3)",
-       [] { conv2d(f({1, 4, 5, 5}), f({2, 3, 3, 3})); }},
+       [] {
+         conv2d(f({1, 4, 5, 5}), f({2, 3, 3, 3}));
+       }},
       {"conv2d: window is larger than the image; got 3 of 2",
-       [] { conv2d(f({1, 3, 2, 2}), f({2, 3, 3, 3})); }},
+       [] {
+         conv2d(f({1, 3, 2, 2}), f({2, 3, 3, 3}));
+       }},
       {"conv2d: wrong number of dimensions; got x (3, 2, 2)",
-       [] { conv2d(f({3, 2, 2}), f({2, 3, 3, 3})); }},
+       [] {
+         conv2d(f({3, 2, 2}), f({2, 3, 3, 3}));
+       }},
       {"conv2d: bad window; got kernel 3, stride 0",
-       [] { conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}), {}, {.stride = 0}); }},
+       [] {
+         conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}), {}, {.stride = 0});
+       }},
       {"max_pool2d: padding is more than half the window; got 2, want at most 1",
-       [] { max_pool2d(f({1, 1, 5, 5}), 3, {.padding = 2}); }},
-      {"attention: shapes differ", [] { attention(f({1, 2, 3, 4}), f({1, 2, 3, 5}), f({1, 2, 3, 4})); }},
-      {"attention: qkv has the wrong shape; got (1, 3, 4)", [] { attention_packed(f({1, 3, 4})); }},
-      {"attention: mask does not broadcast", [] {
+       [] {
+         max_pool2d(f({1, 1, 5, 5}), 3, {.padding = 2});
+       }},
+      {"attention: shapes differ",
+       [] {
+         attention(f({1, 2, 3, 4}), f({1, 2, 3, 5}), f({1, 2, 3, 4}));
+       }},
+      {"attention: qkv has the wrong shape; got (1, 3, 4)",
+       [] {
+         attention_packed(f({1, 3, 4}));
+       }},
+      {"attention: mask does not broadcast",
+       [] {
          attention(f({1, 2, 3, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4}), {.mask = f({2, 1, 3, 5})});
        }},
       {"embedding: table has the wrong shape", [] { embedding(classes({0}), f({3})); }},
       {"linear_gelu: sizes do not fit; got x (2, 3) and weight (4, 5)",
-       [] { linear_gelu(f({2, 3}), f({4, 5})); }},
-      {"mse_loss: shapes differ; got output (2,) and target (3,)", [] { mse_loss(f({2}), f({3})); }},
+       [] {
+         linear_gelu(f({2, 3}), f({4, 5}));
+       }},
+      {"mse_loss: shapes differ; got output (2,) and target (3,)",
+       [] { mse_loss(f({2}), f({3})); }},
       {"cross_entropy: target does not fit; got (3,) beside (2, 5), want (2,)",
-       [] { cross_entropy(f({2, 5}), classes({0, 1, 2})); }},
+       [] {
+         cross_entropy(f({2, 5}), classes({0, 1, 2}));
+       }},
       {"cross_entropy: weight has the wrong shape; got (4,), want (5,)",
-       [] { cross_entropy(f({2, 5}), classes({0, 1}), {.weight = f({4})}); }},
-      {"softmax", [] { softmax(f({2, 3}), 2); }},
+       [] {
+         cross_entropy(f({2, 5}), classes({0, 1}), {.weight = f({4})});
+       }},
+      {"softmax",
+       [] {
+         softmax(f({2, 3}), 2);
+       }},
       {"init: want a weight (out, in, ...); got shape (3,)", [] { init::kaiming_normal(f({3})); }},
   });
 }
@@ -72,18 +111,35 @@ TEST_CASE("wrong shapes are named") {
 TEST_CASE("wrong values are named with their place") {
   check_messages({
       {"cross_entropy: target is not a class; got 5 in row 1, want 0 to 4 (or ignore_index -100)",
-       [] { cross_entropy(f({3, 5}), classes({4, 5, -1})); }},
-      {"got -1 in row 2", [] { cross_entropy(f({3, 5}), classes({4, 0, -1})); }},
-      {"nll_loss: target is not a class; got 7 in row 0", [] { nll_loss(f({1, 5}), classes({7})); }},
+       [] {
+         cross_entropy(f({3, 5}), classes({4, 5, -1}));
+       }},
+      {"got -1 in row 2",
+       [] {
+         cross_entropy(f({3, 5}), classes({4, 0, -1}));
+       }},
+      {"nll_loss: target is not a class; got 7 in row 0",
+       [] {
+         nll_loss(f({1, 5}), classes({7}));
+       }},
       {"embedding: index is outside the table; got 3 at position 1, want 0 to 2",
-       [] { embedding(classes({0, 3}), f({3, 2})); }},
+       [] {
+         embedding(classes({0, 3}), f({3, 2}));
+       }},
       {"cross_entropy: label_smoothing is not a probability; got 1.5, want 0 to 1",
-       [] { cross_entropy(f({1, 5}), classes({0}), {.label_smoothing = 1.5}); }},
+       [] {
+         cross_entropy(f({1, 5}), classes({0}), {.label_smoothing = 1.5});
+       }},
       {"dropout: p is not a probability; got -0.1", [] { dropout(f({2}), -0.1); }},
       {"drop_path: p is not a probability; got 2", [] { drop_path(f({2}), 2); }},
-      {"attention: dropout leaves nothing", [] { attention_packed(f({1, 2, 3, 1, 4}), {.dropout = 1}); }},
+      {"attention: dropout leaves nothing",
+       [] {
+         attention_packed(f({1, 2, 3, 1, 4}), {.dropout = 1});
+       }},
       {"binary_cross_entropy: output is not a probability; got 0.5 to 1.5",
-       [] { binary_cross_entropy(from_vector<float>({0.5f, 1.5f}, {2}), f({2})); }},
+       [] {
+         binary_cross_entropy(from_vector<float>({0.5f, 1.5f}, {2}), f({2}));
+       }},
       {"smooth_l1_loss: beta is negative", [] { smooth_l1_loss(f({2}), f({2}), -1); }},
       {"reduction: unknown name; got meen", [] { reduction_named("meen"); }},
       {"did you mean mean", [] { reduction_named("meen"); }},
@@ -94,20 +150,37 @@ TEST_CASE("wrong values are named with their place") {
 TEST_CASE("wrong dtypes are named") {
   check_messages({
       {"layer_norm: weight has the wrong dtype; got bf16, want f32 as the input has",
-       [] { layer_norm(f({2, 4}), {4}, f({4}, DType::bf16)); }},
+       [] {
+         layer_norm(f({2, 4}), {4}, f({4}, DType::bf16));
+       }},
       {"batch_norm: weight has the wrong dtype; got f16, want f32",
-       [] { batch_norm(f({2, 4}), f({4}), f({4}), f({4}, DType::f16)); }},
+       [] {
+         batch_norm(f({2, 4}), f({4}), f({4}), f({4}, DType::f16));
+       }},
       {"batch_norm: weight has the wrong dtype; got f64, want f16 or f32",
-       [] { batch_norm(f({2, 4}, DType::f16), f({4}), f({4}), f({4}, DType::f64)); }},
+       [] {
+         batch_norm(f({2, 4}, DType::f16), f({4}), f({4}), f({4}, DType::f64));
+       }},
       {"conv2d: dtypes differ; got f16 for weight, want f32",
-       [] { conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}, DType::f16)); }},
+       [] {
+         conv2d(f({1, 3, 5, 5}), f({2, 3, 3, 3}, DType::f16));
+       }},
       {"attention: dtypes differ; got bf16 for v",
-       [] { attention(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}, DType::bf16)); }},
+       [] {
+         attention(f({1, 2, 3, 4}), f({1, 2, 3, 4}), f({1, 2, 3, 4}, DType::bf16));
+       }},
       {"cross_entropy: target has the wrong dtype; got bool",
-       [] { cross_entropy(f({2, 5}), f({2}, DType::boolean)); }},
+       [] {
+         cross_entropy(f({2, 5}), f({2}, DType::boolean));
+       }},
       {"cross_entropy: logits has the wrong dtype; got i64",
-       [] { cross_entropy(f({2, 5}, DType::i64), classes({0, 1})); }},
-      {"embedding: index has the wrong dtype; got f32", [] { embedding(f({2}), f({3, 2})); }},
+       [] {
+         cross_entropy(f({2, 5}, DType::i64), classes({0, 1}));
+       }},
+      {"embedding: index has the wrong dtype; got f32",
+       [] {
+         embedding(f({2}), f({3, 2}));
+       }},
       {"softmax: x has the wrong dtype; got i32", [] { softmax(f({2}, DType::i32), 0); }},
       {"softmax: x is undefined", [] { softmax({}, 0); }},
       {"dropout: x is undefined", [] { dropout({}, 0.5); }},

@@ -35,7 +35,9 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
       {"linear_gelu", [](const Inputs& in) { return linear_gelu(in[0], in[1], in[2]); }},
       {"layer_norm", [](const Inputs& in) { return layer_norm(in[0], {6}, in[1], in[2]); }},
       {"layer_norm_of_two",
-       [](const Inputs& in) { return layer_norm(in[0], {5, 6}, {}, {}, 1e-3); }},
+       [](const Inputs& in) {
+         return layer_norm(in[0], {5, 6}, {}, {}, 1e-3);
+       }},
       {"residual_layer_norm",
        [](const Inputs& in) {
          const ResidualNorm y = residual_layer_norm(in[0], in[1], {6}, in[2], in[3], 1e-6);
@@ -48,7 +50,8 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
          return batch_norm(in[0], in[1], in[2], in[3], in[4], {.eps = 1e-3});
        }},
       {"conv2d", [](const Inputs& in) { return conv2d(in[0], in[1], in[2]); }},
-      {"conv2d_patches", [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.stride = 3}); }},
+      {"conv2d_patches",
+       [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.stride = 3}); }},
       {"conv2d_strided",
        [](const Inputs& in) {
          return conv2d(in[0], in[1], {}, {.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}});
@@ -67,7 +70,10 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return avg_pool2d(in[0], 3, {.stride = 2, .padding = 1, .count_padding = false});
        }},
-      {"adaptive_avg_pool2d", [](const Inputs& in) { return adaptive_avg_pool2d(in[0], {3, 4}); }},
+      {"adaptive_avg_pool2d",
+       [](const Inputs& in) {
+         return adaptive_avg_pool2d(in[0], {3, 4});
+       }},
       {"attention", [](const Inputs& in) { return attention(in[0], in[1], in[2]); }},
       {"attention_causal",
        [](const Inputs& in) {
@@ -113,8 +119,7 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
          return binary_cross_entropy_with_logits(in[0], in[1],
                                                  {.weight = in[2], .pos_weight = in[3]});
        }},
-      {"binary_cross_entropy",
-       [](const Inputs& in) { return binary_cross_entropy(in[0], in[1]); }},
+      {"binary_cross_entropy", [](const Inputs& in) { return binary_cross_entropy(in[0], in[1]); }},
   };
   return table;
 }

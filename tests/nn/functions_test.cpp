@@ -82,9 +82,7 @@ TEST_CASE("gradients equal finite differences") {
         varied, 2e-6, 1e-6);
   }
   check_gradients(
-      [](const auto& in) {
-        return batch_norm(in[0], {}, {}, in[1], in[2], {.training = true});
-      },
+      [](const auto& in) { return batch_norm(in[0], {}, {}, in[1], in[2], {.training = true}); },
       {random_f64({3, 2, 4}), random_f64({2}), random_f64({2})});
   const Tensor index = from_vector<int64_t>({2, 0, 2}, {3});
   check_gradients([&](const auto& in) { return embedding(index, in[0]); }, {random_f64({4, 3})});
@@ -102,7 +100,8 @@ TEST_CASE("16-bit results are as exact as their dtype") {
       CHECK(largest_error(got.y, want.y) < tolerance);
       for (size_t i = 0; i < got.grads.size(); ++i) {
         CAPTURE(i);
-        if (one.wants_gradient(i)) CHECK(largest_error(got.grads[i], want.grads[i]) < 2 * tolerance);
+        if (one.wants_gradient(i))
+          CHECK(largest_error(got.grads[i], want.grads[i]) < 2 * tolerance);
       }
     }
   }

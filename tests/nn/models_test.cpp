@@ -37,8 +37,7 @@ void fill(const Model& model) {
   uint32_t seed = 0;
   for (auto& [name, p] : model.parameters()) {
     const bool small = p.ndim() < 2 || contains(name, "token") || contains(name, "embed");
-    const double scale =
-        small ? 0.05 : 1.5 / std::sqrt(static_cast<double>(p.numel() / p.size(0)));
+    const double scale = small ? 0.05 : 1.5 / std::sqrt(static_cast<double>(p.numel() / p.size(0)));
     const bool is_scale =
         contains(name, "weight") && (contains(name, "norm") || contains(name, "bn"));
     const Tensor wide = untracked::cast(hashed(p.shape(), seed++), DType::f64);
@@ -152,7 +151,9 @@ TEST_CASE("vit has timm's parameter names, shapes and initial distributions") {
   CHECK(parameters[2].name == "patch_embed.proj.weight");
   CHECK(parameters[6].name == "blocks.0.attn.qkv.weight");
   CHECK(parameters.back().name == "head.bias");
-  const auto deviation = [](const Tensor& x) { return norm(x).item() / std::sqrt(double(x.numel())); };
+  const auto deviation = [](const Tensor& x) {
+    return norm(x).item() / std::sqrt(double(x.numel()));
+  };
   for (const auto& [name, p] : parameters) {
     CAPTURE(name);
     const NoGradGuard no_grad;
@@ -171,7 +172,8 @@ TEST_CASE("vit takes every name, and options override what a name fixes") {
   CHECK_THROWS_WITH_AS(models::vit("vit_tiny_patch16_225"),
                        doctest::Contains("did you mean vit_tiny_patch16_224"), Error);
   const Model model = models::vit(
-      "vit_base_patch32_224", {.num_classes = 0, .img_size = Size2d(64, 32), .embed_dim = 32, .depth = 1, .num_heads = 2});
+      "vit_base_patch32_224",
+      {.num_classes = 0, .img_size = Size2d(64, 32), .embed_dim = 32, .depth = 1, .num_heads = 2});
   CHECK(model(zeros({2, 3, 64, 32})).shape() == Shape{2, 32});
   CHECK_THROWS_WITH_AS(model(zeros({2, 3, 32, 64})), doctest::Contains("want (n, 3, 64, 32)"),
                        Error);
@@ -181,7 +183,12 @@ TEST_CASE("vit takes every name, and options override what a name fixes") {
 
 TEST_CASE("hooks inside a vit block see the unfused tensors and change nothing") {
   manual_seed(2);
-  const Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 5, .img_size = 32, .patch_size = 16, .embed_dim = 24, .depth = 2, .num_heads = 3});
+  const Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 5,
+                                                           .img_size = 32,
+                                                           .patch_size = 16,
+                                                           .embed_dim = 24,
+                                                           .depth = 2,
+                                                           .num_heads = 3});
   const Tensor x = hashed({2, 3, 32, 32}, 5);
   const auto plain = model(x).to_vector<double>();
   int calls = 0;
@@ -197,9 +204,17 @@ TEST_CASE("hooks inside a vit block see the unfused tensors and change nothing")
 
 TEST_CASE("dropout rates of a vit act in training only") {
   manual_seed(3);
-  const Model model = models::vit(
-      "vit_tiny_patch16_224",
-      {.num_classes = 5, .drop_rate = 0.2, .attn_drop_rate = 0.2, .proj_drop_rate = 0.2, .pos_drop_rate = 0.2, .drop_path_rate = 0.3, .img_size = 32, .patch_size = 16, .embed_dim = 24, .depth = 2, .num_heads = 3});
+  const Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 5,
+                                                           .drop_rate = 0.2,
+                                                           .attn_drop_rate = 0.2,
+                                                           .proj_drop_rate = 0.2,
+                                                           .pos_drop_rate = 0.2,
+                                                           .drop_path_rate = 0.3,
+                                                           .img_size = 32,
+                                                           .patch_size = 16,
+                                                           .embed_dim = 24,
+                                                           .depth = 2,
+                                                           .num_heads = 3});
   const Tensor x = hashed({2, 3, 32, 32}, 5);
   CHECK(model(x).to_vector<double>() != model(x).to_vector<double>());
   manual_seed(4);

@@ -91,8 +91,7 @@ TEST_CASE("a state that does not fit changes nothing and says what differs") {
   CHECK(text ==
         "load_state_dict: state is not of this Classifier; 1 missing: hidden.bias; 1 unexpected: "
         "hidden.offset; 1 of another shape: hidden.weight (got (6, 5), want (6, 4))");
-  CHECK(model.state_dict()[8].tensor.to_vector<float>() !=
-        state[8].tensor.to_vector<float>());
+  CHECK(model.state_dict()[8].tensor.to_vector<float>() != state[8].tensor.to_vector<float>());
   CHECK(model.parameters()[2].tensor.to_vector<float>() == before);
   state[0].tensor = ones({6, 4});
   model.load_state_dict(state, /*strict=*/false);
@@ -167,10 +166,10 @@ TEST_CASE("a change of dtype reaches tensors held elsewhere and may spare some m
 
 TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {
   const Model model = Identity();
-  const int before = model->register_forward_pre_hook(
-      [](Module&, const Tensor& x) { return x * 2; });
-  const int after = model->register_forward_hook(
-      [](Module& module, const Tensor& x, const Tensor& y) {
+  const int before =
+      model->register_forward_pre_hook([](Module&, const Tensor& x) { return x * 2; });
+  const int after =
+      model->register_forward_hook([](Module& module, const Tensor& x, const Tensor& y) {
         CHECK(module.kind() == "Identity");
         return x + y;
       });
@@ -239,7 +238,8 @@ TEST_CASE("batch norm learns running statistics in training and uses them in eva
   const Tensor x = hashed({4, 3, 2, 2}, 1, 1, 3);
   norm(x);
   const Tensor mean = booster::mean(x, {0, 2, 3}), var = booster::var(x, {0, 2, 3});
-  CHECK(largest_error(norm.running_mean.to_vector<double>(), (mean * 0.5).to_vector<double>()) < 1e-6);
+  CHECK(largest_error(norm.running_mean.to_vector<double>(), (mean * 0.5).to_vector<double>()) <
+        1e-6);
   CHECK(largest_error(norm.running_var.to_vector<double>(), (var * 0.5 + 0.5).to_vector<double>()) <
         1e-6);
   CHECK(norm.num_batches_tracked.item() == 1);
@@ -247,8 +247,9 @@ TEST_CASE("batch norm learns running statistics in training and uses them in eva
   const auto before = norm.running_mean.to_vector<float>();
   const Tensor y = norm(x);
   CHECK(norm.running_mean.to_vector<float>() == before);
-  CHECK(y.to_vector<float>()[0] == doctest::Approx((x.to_vector<float>()[0] - before[0]) /
-                                                   std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
+  CHECK(y.to_vector<float>()[0] ==
+        doctest::Approx((x.to_vector<float>()[0] - before[0]) /
+                        std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
 }
 
 TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to others alike") {

@@ -77,7 +77,8 @@ TEST_CASE("a residual layer norm equals addition and layer norm, also where they
     CHECK(x.grad().dtype() == x_dtype);
     CHECK(branch.grad().dtype() == branch_dtype);
     std::vector<double> all;
-    for (const Tensor& t : {y.sum, y.normalized, x.grad(), branch.grad(), weight.grad(), bias.grad()})
+    for (const Tensor& t :
+         {y.sum, y.normalized, x.grad(), branch.grad(), weight.grad(), bias.grad()})
       for (double value : t.to_vector<double>()) all.push_back(value);
     return all;
   };
@@ -97,7 +98,8 @@ TEST_CASE("a residual layer norm equals addition and layer norm, also where they
 
 TEST_CASE("either result of a residual layer norm may go unused") {
   for (int used : {0, 1}) {
-    const Tensor x = hashed({2, 4}, 1).requires_grad_(), branch = hashed({2, 4}, 2).requires_grad_();
+    const Tensor x = hashed({2, 4}, 1).requires_grad_(),
+                 branch = hashed({2, 4}, 2).requires_grad_();
     const Tensor weight = ones({4}).requires_grad_();
     const ResidualNorm y = residual_layer_norm(x, branch, {4}, weight);
     sum(square(used == 0 ? y.sum : y.normalized) * hashed({2, 4}, 3)).backward();

@@ -7,7 +7,6 @@ namespace {
 
 Conv2dOptions same_size(int64_t stride) { return {.stride = stride, .padding = 1, .bias = false}; }
 
-
 }  // namespace
 
 ResidualBlock::ResidualBlock(int64_t in, int64_t out, int64_t stride)

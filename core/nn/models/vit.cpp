@@ -16,10 +16,10 @@ ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
   }
   const DType result = dtype_for_linear(stream.x);
   if (!stream.branch.defined())
-    return {stream.x, layer_norm(stream.x, norm.normalized_shape, norm.weight, norm.bias, norm.eps,
-                                 result)};
-  return residual_layer_norm(stream.x, stream.branch, norm.normalized_shape, norm.weight,
-                             norm.bias, norm.eps, result);
+    return {stream.x,
+            layer_norm(stream.x, norm.normalized_shape, norm.weight, norm.bias, norm.eps, result)};
+  return residual_layer_norm(stream.x, stream.branch, norm.normalized_shape, norm.weight, norm.bias,
+                             norm.eps, result);
 }
 
 void initialize(Module& module) {
@@ -89,9 +89,7 @@ PatchEmbed::PatchEmbed(Size2d image, int64_t patch, int64_t channels, int64_t fe
         image.width, patch);
 }
 
-int64_t PatchEmbed::patches() const {
-  return (image_.height / patch_) * (image_.width / patch_);
-}
+int64_t PatchEmbed::patches() const { return (image_.height / patch_) * (image_.width / patch_); }
 
 Tensor PatchEmbed::forward(const Tensor& x) {
   check(x.ndim() == 4 && x.size(2) == image_.height && x.size(3) == image_.width,
@@ -103,11 +101,11 @@ Tensor PatchEmbed::forward(const Tensor& x) {
 VisionTransformer::VisionTransformer(const VitOptions& options)
     : Module("VisionTransformer"),
       cls_token(add_parameter("cls_token", empty({1, 1, *options.embed_dim}))),
-      pos_embed(add_parameter(
-          "pos_embed", empty({1,
-                              1 + (options.img_size->height / *options.patch_size) *
-                                      (options.img_size->width / *options.patch_size),
-                              *options.embed_dim}))),
+      pos_embed(
+          add_parameter("pos_embed", empty({1,
+                                            1 + (options.img_size->height / *options.patch_size) *
+                                                    (options.img_size->width / *options.patch_size),
+                                            *options.embed_dim}))),
       patch_embed(add<PatchEmbed>("patch_embed", *options.img_size, *options.patch_size,
                                   options.in_chans, *options.embed_dim)),
       pos_drop(add<Dropout>("pos_drop", options.pos_drop_rate)),
@@ -123,7 +121,8 @@ VisionTransformer::VisionTransformer(const VitOptions& options)
     each_block_.push_back(block.get());
     blocks.append(Model(std::move(block)));
   }
-  if (options.num_classes > 0) head_ = &add<Linear>("head", *options.embed_dim, options.num_classes);
+  if (options.num_classes > 0)
+    head_ = &add<Linear>("head", *options.embed_dim, options.num_classes);
   init::truncated_normal(pos_embed, 0, 0.02);
   init::normal(cls_token, 0, 1e-6);
   apply(initialize);
@@ -138,11 +137,12 @@ Tensor VisionTransformer::embedded(const Tensor& image) {
 Tensor VisionTransformer::forward(const Tensor& image) {
   ResidualStream stream{embedded(image), {}};
   for (VitBlock* block : each_block_)
-    stream = block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
+    stream =
+        block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
   // The normalisation is of each token alone, so the class token is taken first.
   const Tensor token = norm(ResidualStream{
-      select(stream.x, 1, 0),
-      stream.branch.defined() ? select(stream.branch, 1, 0) : Tensor()}.sum());
+      select(stream.x, 1, 0), stream.branch.defined() ? select(stream.branch, 1, 0) : Tensor()}
+                                .sum());
   return head_ ? (*head_)(head_drop(token)) : token;
 }
 
