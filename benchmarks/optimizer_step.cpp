@@ -45,7 +45,8 @@ Work work_of(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& [key, work] : works) names.push_back(key);
   const auto found = works.find(name);
-  check(found != works.end(), "--optimizer: no such work; got {}{}", name, legal_names(name, names));
+  check(found != works.end(), "--optimizer: no such work; got {}{}", name,
+        legal_names(name, names));
   return found->second;
 }
 
@@ -81,19 +82,19 @@ ordered_json report(const Arguments& arguments) {
   const double copy_before = copy_gbytes_per_s();
   const auto seconds = timed_runs(arguments.steps, body);
   const double gbytes = 1e-9 * work.bytes * static_cast<double>(count);
-  ordered_json result = {{"benchmark", "optimizer_step"},
-                         {"work", fmt::format("{}, {}, {} parameters f32", work.text,
-                                              arguments.parameters, count)},
-                         {"seconds", seconds[seconds.size() / 2]},
-                         {"seconds_min", seconds.front()},
-                         {"steps", arguments.steps},
-                         {"threads", arguments.threads},
-                         {"variant", kernels::cpu_variant()},
-                         {"machine", processor_name()},
-                         {"versions", library_versions()},
-                         {"gbytes", gbytes},
-                         {"gbytes_per_s", gbytes / seconds.front()},
-                         {"copy_gbytes_per_s", std::max(copy_before, copy_gbytes_per_s())}};
+  ordered_json result = {
+      {"benchmark", "optimizer_step"},
+      {"work", fmt::format("{}, {}, {} parameters f32", work.text, arguments.parameters, count)},
+      {"seconds", seconds[seconds.size() / 2]},
+      {"seconds_min", seconds.front()},
+      {"steps", arguments.steps},
+      {"threads", arguments.threads},
+      {"variant", kernels::cpu_variant()},
+      {"machine", processor_name()},
+      {"versions", library_versions()},
+      {"gbytes", gbytes},
+      {"gbytes_per_s", gbytes / seconds.front()},
+      {"copy_gbytes_per_s", std::max(copy_before, copy_gbytes_per_s())}};
   if (clips)  // the gradients in memory changed too, as PyTorch does it
     result["in_memory_seconds_min"] =
         timed_runs(arguments.steps, [&] { clip_grad_norm_(parameters, 1e-3); }).front();
@@ -109,8 +110,10 @@ void run(const Arguments& arguments) {
   kernels::set_thread_count(arguments.threads);
   check(arguments.steps >= 1, "--steps: out of range; got {}, want at least 1", arguments.steps);
   const ordered_json result = report(arguments);
-  if (arguments.json) fmt::print("{}\n", result.dump());
-  else print_table(result);
+  if (arguments.json)
+    fmt::print("{}\n", result.dump());
+  else
+    print_table(result);
 }
 
 }  // namespace
@@ -119,7 +122,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Seconds of an optimizer's step on the parameters of a ViT.", "optimizer_step");
   app.add_option("--optimizer", arguments.optimizer, "sgd, sgd_momentum, adamw or clip");
-  app.add_option("--parameters", arguments.parameters, "vit_tiny, vit_small, vit_base or vit_large");
+  app.add_option("--parameters", arguments.parameters,
+                 "vit_tiny, vit_small, vit_base or vit_large");
   app.add_option("--threads", arguments.threads, "threads of the kernels");
   app.add_option("--steps", arguments.steps, "timed steps");
   app.add_flag("--json", arguments.json, "one JSON object instead of a table");

@@ -37,8 +37,10 @@ class Chunks {
     int64_t low = 0, high = tensors_ - 1;
     while (low < high) {
       const int64_t middle = (low + high) / 2;
-      if (ends_[middle] > chunk) high = middle;
-      else low = middle + 1;
+      if (ends_[middle] > chunk)
+        high = middle;
+      else
+        low = middle + 1;
     }
     const int64_t begin = (chunk - first_of(low)) * chunk_size;
     const int64_t size = size_of(low);
@@ -89,7 +91,8 @@ int64_t chunk_count(const MultiTensor& tensors) {
   return count;
 }
 
-// The magnitude bits of a float: as integers they order like the magnitudes, with inf and nan on top.
+// The magnitude bits of a float: as integers they order like the magnitudes, with inf and nan on
+// top.
 KERNEL_FN uint32_t magnitude_bits(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint64_t magnitude_bits(double x) {
   return __builtin_bit_cast(uint64_t, x) & 0x7FFFFFFFFFFFFFFF;
@@ -113,8 +116,14 @@ bool unscale_run(T* x, int64_t n, C factor) {
   return is_finite_bits(largest);
 }
 
-template <class T> struct ComputeType { using type = float; };
-template <> struct ComputeType<double> { using type = double; };
+template <class T>
+struct ComputeType {
+  using type = float;
+};
+template <>
+struct ComputeType<double> {
+  using type = double;
+};
 template <class T>
 using ComputeOf = typename ComputeType<T>::type;
 
@@ -247,17 +256,17 @@ void multi_unscale(MultiTensor grads, const float* inverse_scale, float* found_i
   const float factor = inverse_scale ? *inverse_scale : 1.0f;
   for_each_span(grads, [&](int64_t, auto* x, int64_t n) {
     using C = ComputeOf<__typeof__(*x)>;
-    const bool finite = factor == 1 ? unscale_run<true, C>(x, n, C(1))
-                                    : unscale_run<false, C>(x, n, C(factor));
-    if (!finite) __atomic_store_n(reinterpret_cast<uint32_t*>(found_inf), 0x3F800000u, __ATOMIC_RELAXED);
+    const bool finite =
+        factor == 1 ? unscale_run<true, C>(x, n, C(1)) : unscale_run<false, C>(x, n, C(factor));
+    if (!finite)
+      __atomic_store_n(reinterpret_cast<uint32_t*>(found_inf), 0x3F800000u, __ATOMIC_RELAXED);
   });
 }
 
 void multi_norm(MultiTensor grads, double power, double* norm) {
   double* terms = partial_sums.get<double>(chunk_count(grads) + 1);
-  const int64_t chunks = for_each_span(grads, [&](int64_t chunk, auto* x, int64_t n) {
-    terms[chunk] = norm_term(x, n, power);
-  });
+  const int64_t chunks = for_each_span(
+      grads, [&](int64_t chunk, auto* x, int64_t n) { terms[chunk] = norm_term(x, n, power); });
   double total = 0;
   for (int64_t i = 0; i < chunks; ++i)
     total = power == __builtin_inf() ? maximum_(total, terms[i]) : total + terms[i];
@@ -287,21 +296,25 @@ void multi_clamp(MultiTensor grads, double limit) {
 
 void sgd_step(OptimizerSlots slots, SgdStep step, StepControl control) {
   if (must_skip(control)) return;
-  for_each_part(chunks_of(slots), slots, [&](const OptimizerSlot& slot, int64_t, Part part, auto* type) {
-    using C = __typeof__(*type + 0);
-    const GradientFactor<C> factor(control, step.maximize);
-    if (step.momentum == 0) step_part<0>(slot, part, factor, SgdRule<C>(step));
-    else step_part<1>(slot, part, factor, MomentumRule<C>(step, slot.first));
-  });
+  for_each_part(chunks_of(slots), slots,
+                [&](const OptimizerSlot& slot, int64_t, Part part, auto* type) {
+                  using C = __typeof__(*type + 0);
+                  const GradientFactor<C> factor(control, step.maximize);
+                  if (step.momentum == 0)
+                    step_part<0>(slot, part, factor, SgdRule<C>(step));
+                  else
+                    step_part<1>(slot, part, factor, MomentumRule<C>(step, slot.first));
+                });
 }
 
 void adam_step(OptimizerSlots slots, AdamStep step, StepControl control) {
   if (must_skip(control)) return;
-  for_each_part(chunks_of(slots), slots, [&](const OptimizerSlot& slot, int64_t, Part part, auto* type) {
-    using C = __typeof__(*type + 0);
-    const GradientFactor<C> factor(control, step.maximize);
-    step_part<2>(slot, part, factor, AdamRule<C>(step, slot.step));
-  });
+  for_each_part(chunks_of(slots), slots,
+                [&](const OptimizerSlot& slot, int64_t, Part part, auto* type) {
+                  using C = __typeof__(*type + 0);
+                  const GradientFactor<C> factor(control, step.maximize);
+                  step_part<2>(slot, part, factor, AdamRule<C>(step, slot.step));
+                });
 }
 
 void lamb_step(OptimizerSlots slots, LambStep step, StepControl control) {
@@ -309,12 +322,14 @@ void lamb_step(OptimizerSlots slots, LambStep step, StepControl control) {
   const Chunks chunks = chunks_of(slots);
   double* squares = partial_sums.get<double>(2 * chunks.count() + 1);
   const double divisor = lamb_divisor(step, control);
-  for_each_part(chunks, slots, [&](const OptimizerSlot& slot, int64_t chunk, Part part, auto* type) {
-    using C = __typeof__(*type + 0);
-    const GradientFactor<C> factor(control, false);
-    squares[2 * chunk] = squares[2 * chunk + 1] = 0;
-    lamb_moments(slot, part, factor, LambRule<C>(step, C(divisor), slot.step), squares + 2 * chunk);
-  });
+  for_each_part(chunks, slots,
+                [&](const OptimizerSlot& slot, int64_t chunk, Part part, auto* type) {
+                  using C = __typeof__(*type + 0);
+                  const GradientFactor<C> factor(control, false);
+                  squares[2 * chunk] = squares[2 * chunk + 1] = 0;
+                  lamb_moments(slot, part, factor, LambRule<C>(step, C(divisor), slot.step),
+                               squares + 2 * chunk);
+                });
   // Each tensor's sums, added in chunk order into those of its first chunk.
   for (int64_t i = 0; i < slots.count; ++i) {
     const int64_t first = chunks.first_of(i);

@@ -35,8 +35,11 @@ struct MomentumRule {
   bool nesterov;
 
   KERNEL_FN MomentumRule(const SgdStep& step, bool first)
-      : lr(C(step.lr)), decay(C(step.weight_decay)), momentum(C(step.momentum)),
-        gain(first ? C(1) : C(1 - step.dampening)), nesterov(step.nesterov) {}
+      : lr(C(step.lr)),
+        decay(C(step.weight_decay)),
+        momentum(C(step.momentum)),
+        gain(first ? C(1) : C(1 - step.dampening)),
+        nesterov(step.nesterov) {}
   KERNEL_FN void operator()(C& p, C g, C& m) const {
     const C decayed = g + decay * p;
     m = momentum * m + gain * decayed;
@@ -50,9 +53,13 @@ struct Moments {
   C beta1, beta2, new1, new2, c1, sqrt_c2, eps;
 
   KERNEL_FN Moments(double b1, double b2, double new1_, double eps_, bool correct, int64_t t)
-      : beta1(C(b1)), beta2(C(b2)), new1(C(new1_)), new2(C(1 - b2)),
+      : beta1(C(b1)),
+        beta2(C(b2)),
+        new1(C(new1_)),
+        new2(C(1 - b2)),
         c1(correct ? C(1 - ::pow(b1, double(t))) : C(1)),
-        sqrt_c2(correct ? C(::sqrt(1 - ::pow(b2, double(t)))) : C(1)), eps(C(eps_)) {}
+        sqrt_c2(correct ? C(::sqrt(1 - ::pow(b2, double(t)))) : C(1)),
+        eps(C(eps_)) {}
   KERNEL_FN void blend(C g, C& m, C& v) const {
     m = beta1 * m + new1 * g;
     v = beta2 * v + new2 * g * g;
@@ -87,9 +94,12 @@ struct LambRule {
   KERNEL_FN LambRule(const LambStep& step, C divisor_, int64_t t)
       : moments(step.beta1, step.beta2, step.grad_averaging ? 1 - step.beta1 : 1, step.eps,
                 step.bias_correction, t),
-        lr(C(step.lr)), added_decay(step.decoupled ? C(0) : C(step.weight_decay)),
-        kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)), divisor(divisor_),
-        adapt(step.weight_decay != 0 || step.always_adapt), trust_clip(step.trust_clip) {}
+        lr(C(step.lr)),
+        added_decay(step.decoupled ? C(0) : C(step.weight_decay)),
+        kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)),
+        divisor(divisor_),
+        adapt(step.weight_decay != 0 || step.always_adapt),
+        trust_clip(step.trust_clip) {}
   KERNEL_FN C update(C p, C m, C v) const {
     return m / moments.c1 / moments.denominator(v) + added_decay * p;
   }

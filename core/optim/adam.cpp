@@ -8,16 +8,16 @@ class AdamRule : public UpdateRule {
   explicit AdamRule(bool decoupled) : decoupled_(decoupled) {}
   const char* name() const override { return decoupled_ ? "adamw" : "adam"; }
   std::vector<OptionRange> options() const override {
-    return {{"lr"}, {"beta1", 0, 1, true}, {"beta2", 0, 1, true}, {"eps"}, {"weight_decay"},
-            {"maximize", 0, 1}};
+    return {{"lr"},  {"beta1", 0, 1, true}, {"beta2", 0, 1, true},
+            {"eps"}, {"weight_decay"},      {"maximize", 0, 1}};
   }
   std::vector<std::string> state_names(const Options&) const override {
     return {"exp_avg", "exp_avg_sq"};
   }
   void step(Device device, kernels::OptimizerSlots slots, const Options& o,
             const kernels::StepControl& control, const double*) const override {
-    const kernels::AdamStep step = {o.at("lr"),  o.at("beta1"),        o.at("beta2"),
-                                    o.at("eps"), o.at("weight_decay"), decoupled_,
+    const kernels::AdamStep step = {o.at("lr"),           o.at("beta1"),        o.at("beta2"),
+                                    o.at("eps"),          o.at("weight_decay"), decoupled_,
                                     o.at("maximize") != 0};
     kernels::on(device).adam_step(slots, step, control);
   }
@@ -28,12 +28,8 @@ class AdamRule : public UpdateRule {
 
 template <class T>
 Options adam_options(const T& o) {
-  return {{"lr", o.lr},
-          {"beta1", o.betas.first},
-          {"beta2", o.betas.second},
-          {"eps", o.eps},
-          {"weight_decay", o.weight_decay},
-          {"maximize", o.maximize}};
+  return {{"lr", o.lr},   {"beta1", o.betas.first},         {"beta2", o.betas.second},
+          {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"maximize", o.maximize}};
 }
 
 }  // namespace

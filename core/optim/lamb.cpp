@@ -7,9 +7,17 @@ class LambRule : public UpdateRule {
  public:
   const char* name() const override { return "lamb"; }
   std::vector<OptionRange> options() const override {
-    return {{"lr"}, {"beta1", 0, 1, true}, {"beta2", 0, 1, true}, {"eps"}, {"weight_decay"},
-            {"max_grad_norm"}, {"bias_correction", 0, 1}, {"grad_averaging", 0, 1},
-            {"trust_clip", 0, 1}, {"always_adapt", 0, 1}, {"decoupled_decay", 0, 1}};
+    return {{"lr"},
+            {"beta1", 0, 1, true},
+            {"beta2", 0, 1, true},
+            {"eps"},
+            {"weight_decay"},
+            {"max_grad_norm"},
+            {"bias_correction", 0, 1},
+            {"grad_averaging", 0, 1},
+            {"trust_clip", 0, 1},
+            {"always_adapt", 0, 1},
+            {"decoupled_decay", 0, 1}};
   }
   std::vector<std::string> state_names(const Options&) const override {
     return {"exp_avg", "exp_avg_sq"};

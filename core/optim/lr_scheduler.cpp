@@ -35,9 +35,7 @@ double LRScheduler::lr(int group) const { return body_->optimizer.lr(group); }
 int64_t LRScheduler::step_count() const { return body_->step; }
 const char* LRScheduler::name() const { return body_->schedule->name(); }
 
-LRSchedulerState LRScheduler::state_dict() const {
-  return {name(), body_->step, body_->base_lrs};
-}
+LRSchedulerState LRScheduler::state_dict() const { return {name(), body_->step, body_->base_lrs}; }
 
 void LRScheduler::load_state_dict(const LRSchedulerState& state) {
   check(state.name == name(), "load_state_dict: saved by another scheduler; got {}, want {}",
@@ -47,8 +45,8 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
         state.base_lrs.size(), body_->base_lrs.size());
   check(state.step >= 0, "load_state_dict: step is out of range; got {}, want >= 0", state.step);
   for (double lr : state.base_lrs)
-    check(std::isfinite(lr) && lr >= 0, "load_state_dict: base lr is out of range; got {}, want >= 0",
-          lr);
+    check(std::isfinite(lr) && lr >= 0,
+          "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
   const auto before = std::exchange(body_->base_lrs, state.base_lrs);
   try {
     body_->apply(state.step);

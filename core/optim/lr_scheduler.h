@@ -43,7 +43,7 @@ class LRScheduler {
   void step();
   // The same, unless the optimizer's step was skipped.
   template <class Report>
-    requires requires(const Report& report) { report.skipped(); }
+  requires requires(const Report& report) { report.skipped(); }
   void step(const Report& report) {
     if (!report.skipped()) step();
   }
@@ -83,9 +83,9 @@ class CosineAnnealingLR : public LRScheduler {
   CosineAnnealingLR(Optimizer optimizer, const CosineAnnealingOptions& options);
 };
 
-// Warm-up base (t + 1) / warmup_steps, then the cosine from base to eta_min over the remaining
-// steps: eta_min + (base - eta_min) (1 + cos(pi (t - warmup_steps) / (total_steps - warmup_steps))) / 2,
-// and eta_min from total_steps on. Colossal-AI's CosineAnnealingWarmupLR.
+// Warm-up base (t + 1) / warmup_steps, then half a cosine over the remaining steps:
+// eta_min + (base - eta_min) (1 + cos(pi s)) / 2, s = (t - warmup_steps) / (total_steps -
+// warmup_steps), and eta_min from total_steps on. Colossal-AI's CosineAnnealingWarmupLR.
 struct CosineAnnealingWarmupOptions {
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;  // >= 1
@@ -153,8 +153,8 @@ class ConstantLR : public LRScheduler {
 // between base_momentum and max_momentum. An error past total_steps.
 struct OneCycleOptions {
   double max_lr = 0;
-  int64_t total_steps = 0;  // >= 1
-  double pct_start = 0.3;   // [0, 1]
+  int64_t total_steps = 0;              // >= 1
+  double pct_start = 0.3;               // [0, 1]
   std::string anneal_strategy = "cos";  // or "linear"
   bool cycle_momentum = true;
   double base_momentum = 0.85;

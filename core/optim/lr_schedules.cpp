@@ -15,7 +15,8 @@ void check_count(const char* schedule, const char* option, int64_t value, int64_
 }
 void check_number(const char* schedule, const char* option, double value) {
   check(std::isfinite(value) && value >= 0,
-        "{}: {} is out of range; got {}, want a finite number, at least 0", schedule, option, value);
+        "{}: {} is out of range; got {}, want a finite number, at least 0", schedule, option,
+        value);
 }
 
 // Half a cosine wave: 1 at progress 0, 0 at progress 1.

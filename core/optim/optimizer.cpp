@@ -159,6 +159,8 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
   parameter.master = std::move(master);
 }
 
-Tensor Optimizer::master(const std::string& name) const { return body_->find("master", name).master; }
+Tensor Optimizer::master(const std::string& name) const {
+  return body_->find("master", name).master;
+}
 
 }  // namespace booster

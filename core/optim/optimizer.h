@@ -2,11 +2,14 @@
 // options of their own, and updates all of them in one pass over memory.
 //
 //   auto optimizer = SGD(model.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
-//   auto optimizer = AdamW({{body.parameters()}, {head.parameters(), {{"lr", 1e-2}}}}, {.lr = 1e-3});
-//   optimizer.zero_grad();  loss.backward();  optimizer.clip_grad_by_norm(1.0);  optimizer.step();
+//   auto grouped = AdamW({{body.parameters()}, {head.parameters(), {{"lr", 1e-2}}}}, {.lr = 1e-3});
+//   optimizer.zero_grad();
+//   loss.backward();
+//   optimizer.clip_grad_by_norm(1.0);
+//   optimizer.step();
 //
 // Copying an Optimizer copies the handle. One optimizer is for one thread at a time. Its own state
-// (momentum, moments, masters) is made at a parameter's first step, never by a step that is skipped.
+// (momentum, moments) is made at a parameter's first step, never by a step that is skipped.
 #pragma once
 
 #include "core/optim/update_rule.h"
@@ -23,7 +26,7 @@ struct ParameterGroup {
   Options options = {};
 };
 
-// What an optimizer is made of: a model's parameters, plain tensors (named "0", "1", ...) or groups.
+// What an optimizer updates: a model's parameters, plain tensors (named "0", "1", ...) or groups.
 class ParameterGroups {
  public:
   ParameterGroups(Parameters parameters);
@@ -45,7 +48,7 @@ struct OptimizerState {
     Options options;
     int64_t step = 0;  // LAMB's count; 0 elsewhere
   };
-  std::string rule;                      // "adamw"
+  std::string rule;  // "adamw"
   std::map<std::string, Tensor> tensors;
   std::map<std::string, int64_t> steps;  // each parameter's own count
   std::vector<Group> groups;

@@ -34,13 +34,15 @@ class Reader {
     const auto found = state_.steps.find(parameter.name);
     check(found != state_.steps.end(), "load_state_dict: nothing is saved for parameter {}",
           parameter.name);
-    check(found->second >= 0, "load_state_dict: step count of {} is out of range; got {}, want >= 0",
-          parameter.name, found->second);
+    check(found->second >= 0,
+          "load_state_dict: step count of {} is out of range; got {}, want >= 0", parameter.name,
+          found->second);
     return found->second;
   }
   void check_all_used(size_t parameters) const {
     for (const auto& [name, tensor] : state_.tensors)
-      check(used_.count(name), "load_state_dict: {} belongs to no parameter of the optimizer", name);
+      check(used_.count(name), "load_state_dict: {} belongs to no parameter of the optimizer",
+            name);
     check(state_.steps.size() == parameters,
           "load_state_dict: saved for other parameters; got {}, want {}", state_.steps.size(),
           parameters);

@@ -78,38 +78,53 @@ const std::map<std::string, SchedulerEntry>& schedulers() {
   using O = const Optimizer&;
   using V = const Values&;
   static const std::map<std::string, SchedulerEntry> table = {
-      {"constant", {{{"factor", {1}}, {"total_steps", {0}}},
+      {"constant",
+       {{{"factor", {1}}, {"total_steps", {0}}},
         [](O o, V v) -> LRScheduler {
           return ConstantLR(o, {v.number("factor"), v.count("total_steps")});
         }}},
-      {"cosine", {{{"T_max", {0}}, {"eta_min", {0}}},
+      {"cosine",
+       {{{"T_max", {0}}, {"eta_min", {0}}},
         [](O o, V v) -> LRScheduler {
           return CosineAnnealingLR(o, {v.count("T_max"), v.number("eta_min")});
         }}},
-      {"cosine_warmup", {{{"warmup_steps", {0}}, {"total_steps", {0}}, {"eta_min", {0}}},
+      {"cosine_warmup",
+       {{{"warmup_steps", {0}}, {"total_steps", {0}}, {"eta_min", {0}}},
         [](O o, V v) -> LRScheduler {
           return CosineAnnealingWarmupLR(
               o, {v.count("warmup_steps"), v.count("total_steps"), v.number("eta_min")});
         }}},
-      {"exponential", {{{"gamma", {1}}},
+      {"exponential",
+       {{{"gamma", {1}}},
         [](O o, V v) -> LRScheduler { return ExponentialLR(o, {v.number("gamma")}); }}},
-      {"linear_warmup", {{{"warmup_steps", {0}}, {"total_steps", {0}}},
+      {"linear_warmup",
+       {{{"warmup_steps", {0}}, {"total_steps", {0}}},
         [](O o, V v) -> LRScheduler {
           return LinearWarmupLR(o, {v.count("warmup_steps"), v.count("total_steps")});
         }}},
-      {"multi_step", {{{"milestones", {}}, {"gamma", {0.1}}},
+      {"multi_step",
+       {{{"milestones", {}}, {"gamma", {0.1}}},
         [](O o, V v) -> LRScheduler {
           return MultiStepLR(o, {v.counts("milestones"), v.number("gamma")});
         }}},
-      {"one_cycle", {{{"max_lr", {0}}, {"total_steps", {0}}, {"pct_start", {0.3}},
-                      {"cycle_momentum", {1}}, {"base_momentum", {0.85}}, {"max_momentum", {0.95}},
-                      {"div_factor", {25}}, {"final_div_factor", {1e4}}, {"three_phase", {0}}},
-                     make_one_cycle}},
-      {"polynomial", {{{"total_steps", {0}}, {"power", {1}}, {"end_lr", {0}}},
+      {"one_cycle",
+       {{{"max_lr", {0}},
+         {"total_steps", {0}},
+         {"pct_start", {0.3}},
+         {"cycle_momentum", {1}},
+         {"base_momentum", {0.85}},
+         {"max_momentum", {0.95}},
+         {"div_factor", {25}},
+         {"final_div_factor", {1e4}},
+         {"three_phase", {0}}},
+        make_one_cycle}},
+      {"polynomial",
+       {{{"total_steps", {0}}, {"power", {1}}, {"end_lr", {0}}},
         [](O o, V v) -> LRScheduler {
           return PolynomialLR(o, {v.count("total_steps"), v.number("power"), v.number("end_lr")});
         }}},
-      {"step", {{{"step_size", {0}}, {"gamma", {0.1}}},
+      {"step",
+       {{{"step_size", {0}}, {"gamma", {0.1}}},
         [](O o, V v) -> LRScheduler {
           return StepLR(o, {v.count("step_size"), v.number("gamma")});
         }}},

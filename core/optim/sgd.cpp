@@ -9,8 +9,8 @@ class SgdRule : public UpdateRule {
  public:
   const char* name() const override { return "sgd"; }
   std::vector<OptionRange> options() const override {
-    return {{"lr"}, {"momentum"}, {"dampening", 0, 1}, {"weight_decay"}, {"nesterov", 0, 1},
-            {"maximize", 0, 1}};
+    return {{"lr"},           {"momentum"},       {"dampening", 0, 1},
+            {"weight_decay"}, {"nesterov", 0, 1}, {"maximize", 0, 1}};
   }
   void check_together(const Options& o) const override {
     check(o.at("nesterov") == 0 || (o.at("momentum") > 0 && o.at("dampening") == 0),
@@ -24,9 +24,9 @@ class SgdRule : public UpdateRule {
   }
   void step(Device device, kernels::OptimizerSlots slots, const Options& o,
             const kernels::StepControl& control, const double*) const override {
-    const kernels::SgdStep step = {o.at("lr"), o.at("momentum"), o.at("dampening"),
-                                   o.at("weight_decay"), o.at("nesterov") != 0,
-                                   o.at("maximize") != 0};
+    const kernels::SgdStep step = {
+        o.at("lr"),           o.at("momentum"),      o.at("dampening"),
+        o.at("weight_decay"), o.at("nesterov") != 0, o.at("maximize") != 0};
     kernels::on(device).sgd_step(slots, step, control);
   }
 };

@@ -37,8 +37,8 @@ Participant participant(OptimizedParameter& parameter, size_t states) {
                    working_copy(parameter)};
   for (size_t i = 0; i < states; ++i)
     if (!p.state[i].defined())
-      p.state[i] = zeros(parameter.tensor.shape(),
-                         {parameter.state_dtype(), parameter.tensor.device()});
+      p.state[i] =
+          zeros(parameter.tensor.shape(), {parameter.state_dtype(), parameter.tensor.device()});
   return p;
 }
 
@@ -73,8 +73,10 @@ void commit(Participant& p) {
   parameter.state = std::move(p.state);
   ++parameter.step;
   parameter.tensor.bump_version();
-  if (parameter.master.defined()) parameter.master.bump_version();
-  else if (p.copy.defined()) mark_cast_copy_current(parameter.tensor, p.copy.dtype());
+  if (parameter.master.defined())
+    parameter.master.bump_version();
+  else if (p.copy.defined())
+    mark_cast_copy_current(parameter.tensor, p.copy.dtype());
 }
 
 }  // namespace

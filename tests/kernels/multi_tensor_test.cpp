@@ -79,8 +79,10 @@ double rounding(DType dtype) {
 // What a step reads and writes; slots point into it.
 struct Work {
   Work(DType value_dtype, DType grad_dtype, DType copy_dtype)
-      : values(random_tensors(value_dtype, 1)), grads(random_tensors(grad_dtype, 50)),
-        state1(zero_tensors(wide(value_dtype))), state2(zero_tensors(wide(value_dtype))),
+      : values(random_tensors(value_dtype, 1)),
+        grads(random_tensors(grad_dtype, 50)),
+        state1(zero_tensors(wide(value_dtype))),
+        state2(zero_tensors(wide(value_dtype))),
         copies(zero_tensors(copy_dtype)) {}
   std::vector<OptimizerSlot> slots(int64_t step, bool with_copy) {
     std::vector<OptimizerSlot> slots;
@@ -103,12 +105,10 @@ struct Work {
 struct DTypes {
   DType value, grad, copy;
 };
-const DTypes dtype_cases[] = {{DType::f32, DType::f32, DType::bf16},
-                              {DType::f32, DType::bf16, DType::bf16},
-                              {DType::f32, DType::f16, DType::f16},
-                              {DType::f64, DType::f64, DType::bf16},
-                              {DType::bf16, DType::bf16, DType::bf16},
-                              {DType::f16, DType::f16, DType::f16}};
+const DTypes dtype_cases[] = {
+    {DType::f32, DType::f32, DType::bf16},   {DType::f32, DType::bf16, DType::bf16},
+    {DType::f32, DType::f16, DType::f16},    {DType::f64, DType::f64, DType::bf16},
+    {DType::bf16, DType::bf16, DType::bf16}, {DType::f16, DType::f16, DType::f16}};
 
 const float inverse_scale = 0.5f, clip = 0.3f;
 const StepControl control = {nullptr, &inverse_scale, &clip};
@@ -127,7 +127,8 @@ void check_steps(Kernel&& kernel, Reference&& reference) {
       for (int step = 1; step <= 3; ++step) {
         Numbers want = joined(work.values);
         for (size_t i = 0; i < want.size(); ++i)
-          want[i] = reference(want[i], grads[i] * double(inverse_scale) * double(clip), m[i], v[i], step);
+          want[i] =
+              reference(want[i], grads[i] * double(inverse_scale) * double(clip), m[i], v[i], step);
         auto slots = work.slots(step, true);
         kernel(table, OptimizerSlots{slots.data(), static_cast<int64_t>(slots.size())});
         check_close(joined(work.values), want, rounding(dtypes.value), 0x1p-20);
@@ -242,7 +243,8 @@ TEST_CASE("the norm is that of all tensors together, for p = 1, 2, 3 and infinit
       CAPTURE(power);
       double want = 0;
       for (double value : x)
-        want = power == infinity ? std::max(want, std::abs(value)) : want + std::pow(std::abs(value), power);
+        want = power == infinity ? std::max(want, std::abs(value))
+                                 : want + std::pow(std::abs(value), power);
       if (power != infinity) want = std::pow(want, 1 / power);
       everywhere([&](const Table& table) {
         double norm = -1;
@@ -304,8 +306,10 @@ TEST_CASE("unscale multiplies and flags any inf or nan, before or after") {
 }
 
 TEST_CASE("unscale flags a product that overflows though its factors are finite") {
-  for (const auto& [dtype, largest] : {std::pair{DType::f32, 3e38}, {DType::f16, 65504.0},
-                                       {DType::bf16, 3e38}, {DType::f64, 1.7e308}}) {
+  for (const auto& [dtype, largest] : {std::pair{DType::f32, 3e38},
+                                       {DType::f16, 65504.0},
+                                       {DType::bf16, 3e38},
+                                       {DType::f64, 1.7e308}}) {
     CAPTURE(std::string(name_of(dtype)));
     const std::vector<Plain> tensors = {from_numbers(dtype, {3}, {1, largest, 2})};
     const auto spans = spans_of(tensors);

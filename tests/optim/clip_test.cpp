@@ -28,7 +28,8 @@ TEST_CASE("clipping by norm agrees with PyTorch for every p") {
     const double scale = one["scale"];
     for (auto& values : grads)
       for (auto& value : values)
-        value = static_cast<double>(static_cast<float>(value.get<float>() * static_cast<float>(scale)));
+        value =
+            static_cast<double>(static_cast<float>(value.get<float>() * static_cast<float>(scale)));
     const double power = one["power"].is_string() ? std::numeric_limits<double>::infinity()
                                                   : one["power"].get<double>();
     CAPTURE(power);

@@ -34,7 +34,8 @@ OneCycleOptions one_cycle_options(const Json& o) {
 LRScheduler scheduler_of(const Json& one, const Optimizer& optimizer) {
   const Json& o = one["options"];
   const std::string kind = one["schedule"];
-  if (kind == "linear_warmup") return LinearWarmupLR(optimizer, {o["warmup_steps"], o["total_steps"]});
+  if (kind == "linear_warmup")
+    return LinearWarmupLR(optimizer, {o["warmup_steps"], o["total_steps"]});
   if (kind == "cosine_warmup")
     return CosineAnnealingWarmupLR(optimizer, {o["warmup_steps"], o["total_steps"]});
   if (kind == "cosine") return CosineAnnealingLR(optimizer, {o["T_max"], o["eta_min"]});
@@ -83,7 +84,8 @@ TEST_CASE("every group keeps its own base rate") {
   auto lambdas = LambdaLR(optimizer, {[](int64_t) { return 2.0; }, [](int64_t) { return 3.0; }});
   CHECK(optimizer.lr(0) == doctest::Approx(0.02));
   CHECK(optimizer.lr(1) == doctest::Approx(0.15));
-  CHECK_THROWS_AS(LambdaLR(optimizer, std::vector<LRFactor>(3, [](int64_t) { return 1.0; })), Error);
+  CHECK_THROWS_AS(LambdaLR(optimizer, std::vector<LRFactor>(3, [](int64_t) { return 1.0; })),
+                  Error);
 }
 
 TEST_CASE("a skipped optimizer step does not move the scheduler") {
@@ -126,8 +128,8 @@ TEST_CASE("one-cycle ends with an error and needs something to cycle") {
   for (int i = 0; i < 3; ++i) scheduler.step();
   CHECK_THROWS_AS(scheduler.step(), Error);
   CHECK(scheduler.step_count() == 3);
-  CHECK_THROWS_AS(OneCycleLR(optimizer, {.max_lr = 1, .total_steps = 3, .anneal_strategy = "cosine"}),
-                  Error);
+  CHECK_THROWS_AS(
+      OneCycleLR(optimizer, {.max_lr = 1, .total_steps = 3, .anneal_strategy = "cosine"}), Error);
   auto still = OneCycleLR(optimizer, {.max_lr = 1, .total_steps = 9, .cycle_momentum = false});
   const double momentum = optimizer.options().at("momentum");
   still.step();
@@ -149,8 +151,8 @@ TEST_CASE("options out of range are refused") {
 
 TEST_CASE("schedulers are made by name, with the name's own options") {
   const auto optimizer = SGD({leaf()}, {.lr = 0.1});
-  auto scheduler = make_lr_scheduler("linear_warmup", optimizer,
-                                     {{"warmup_steps", {1}}, {"total_steps", {5}}});
+  auto scheduler =
+      make_lr_scheduler("linear_warmup", optimizer, {{"warmup_steps", {1}}, {"total_steps", {5}}});
   CHECK(optimizer.lr() == doctest::Approx(0.05));
   make_lr_scheduler("multi_step", optimizer, {{"milestones", {0, 1}}, {"gamma", {0.5}}});
   CHECK(optimizer.lr() == doctest::Approx(0.025));

@@ -33,8 +33,9 @@ ParameterGroups groups_of(const Parameters& parameters, const Options& head_opti
 
 Parameters train(const Json& file, const Json& one, DType dtype) {
   const Parameters parameters = parameters_of(file["values"], file["shapes"], dtype);
-  auto optimizer = make_optimizer(one["rule"], groups_of(parameters, options_in(one["head_options"])),
-                                  options_in(one["options"]));
+  auto optimizer =
+      make_optimizer(one["rule"], groups_of(parameters, options_in(one["head_options"])),
+                     options_in(one["options"]));
   for (const Json& grads : file["grads"]) {
     set_grads(parameters, grads, file["shapes"]);
     optimizer.step();
@@ -121,7 +122,8 @@ TEST_CASE("a step skipped in the very first call leaves no trace, with momentum 
   CHECK(values_of(skipped) == values_of(plain));
 }
 
-TEST_CASE("inverse scale and clip factor are applied to the gradients' values, not to their memory") {
+TEST_CASE(
+    "inverse scale and clip factor are applied to the gradients' values, not to their memory") {
   const float inverse = 0.25f, clip = 0.5f;
   Tensor x = leaf({1}), y = leaf({1});
   set_grad(x, {8});
@@ -202,14 +204,18 @@ TEST_CASE("groups override options, and only by legal names and values") {
 
 TEST_CASE("wrong options are refused with what was got and wanted") {
   const Tensor w = leaf({1});
-  check_error([&] { SGD({w}, {.lr = -0.1}); }, "lr is out of range; got -0.1, want a finite number");
+  check_error([&] { SGD({w}, {.lr = -0.1}); },
+              "lr is out of range; got -0.1, want a finite number");
   check_error([&] { SGD({w}, {.lr = NAN}); }, "lr is out of range; got nan");
   check_error([&] { SGD({w}, {.momentum = -1}); }, "momentum is out of range");
   check_error([&] { SGD({w}, {.nesterov = true}); }, "nesterov needs momentum without dampening");
   check_error([&] { SGD({w}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}); },
               "got momentum 0.9 and dampening 0.1");
-  check_error([&] { Adam({w}, {.betas = {0.9, 1.0}}); },
-              "adam: beta2 is out of range; got 1, want a number from 0 to below 1");
+  check_error(
+      [&] {
+        Adam({w}, {.betas = {0.9, 1.0}});
+      },
+      "adam: beta2 is out of range; got 1, want a number from 0 to below 1");
   check_error([&] { AdamW({w}, {.eps = -1}); }, "adamw: eps is out of range");
   check_error([&] { LAMB({w}, {.weight_decay = INFINITY}); }, "lamb: weight_decay is out of range");
   check_error([&] { make_optimizer("adamv", {w}, {}); }, "no such optimizer; got adamv");
@@ -219,13 +225,26 @@ TEST_CASE("wrong options are refused with what was got and wanted") {
 TEST_CASE("wrong parameters are refused by name") {
   const Tensor w = leaf({1}), integers = arange(3);
   check_error([&] { SGD(Parameters{}, {}); }, "no parameters; got an empty list");
-  check_error([&] { SGD(Parameters{{"a", w}, {"b", w}}, {}); },
-              "a parameter is given twice; got a and b");
-  check_error([&] { SGD(Parameters{{"a", w}, {"a", leaf({1})}}, {}); },
-              "two parameters are called a");
-  check_error([&] { SGD(Parameters{{"n", integers}}, {}); }, "parameter n is not floating; got i64");
-  check_error([&] { SGD(Parameters{{"r", w * 2}}, {}); },
-              "parameter r is the result of an operation; want a leaf");
+  check_error(
+      [&] {
+        SGD(Parameters{{"a", w}, {"b", w}}, {});
+      },
+      "a parameter is given twice; got a and b");
+  check_error(
+      [&] {
+        SGD(Parameters{{"a", w}, {"a", leaf({1})}}, {});
+      },
+      "two parameters are called a");
+  check_error(
+      [&] {
+        SGD(Parameters{{"n", integers}}, {});
+      },
+      "parameter n is not floating; got i64");
+  check_error(
+      [&] {
+        SGD(Parameters{{"r", w * 2}}, {});
+      },
+      "parameter r is the result of an operation; want a leaf");
   check_error([&] { SGD(Parameters{{"u", Tensor()}}, {}); }, "parameter u is undefined");
   auto optimizer = SGD(Parameters{{"w", w}}, {});
   check_error([&] { optimizer.set_master("w", zeros({1})); }, "parameter w needs none; got f32");
