@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Documents are true: links lead somewhere, files that they name exist, and the README's program is
+# the example that is built and tested.
+# usage: documents.sh ROOT
+set -euo pipefail
+cd "$1"
+
+failures=0
+complain() { echo "$1"; failures=$((failures + 1)); }
+
+documents=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md)
+for document in "${documents[@]}"; do
+  folder=$(dirname "$document")
+  while read -r link; do
+    [[ $link == http* || $link == '#'* || -e $folder/${link%%#*} ]] ||
+      complain "$document: link to $link, which does not exist"
+  done < <(grep -oP '\]\(\K[^)]+' "$document" || true)
+  # `room/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
+  while read -r name; do
+    [[ -e $name ]] || complain "$document: names $name, which does not exist"
+  done < <(grep -oP '`\K(kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests|docs|scripts)/[A-Za-z0-9_./-]+(?=`)' "$document" || true)
+done
+
+program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
+[[ $program == "$(cat examples/mlp/mlp.cpp)" ]] ||
+  complain "README.md: its first C++ block differs from examples/mlp/mlp.cpp"
+echo "${#documents[@]} documents"
+((failures == 0))

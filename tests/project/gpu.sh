@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Says why there are no GPU checks, and counts as skipped.
+# usage: gpu.sh ROOT
+set -euo pipefail
+cd "$1"
+
+if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+  echo "skipped: no NVIDIA device on this machine"
+else
+  echo "skipped: this version trains on the CPU only; its kernels for GPUs are not tested yet"
+fi
+exit 77

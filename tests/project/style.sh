@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What a formatter would do silently: no tabs, no spaces at the end of a line, a newline at the end
+# of a file, lines of code within 100 columns. Tables (*.def) may have long rows.
+# usage: style.sh ROOT
+set -euo pipefail
+cd "$1"
+
+mapfile -t files < <(find . -path './build*' -prune -o -path ./.git -prune -o -path './out*' -prune \
+  -o -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.def' -o -name '*.cu' -o -name '*.sh' \
+  -o -name '*.py' -o -name '*.md' -o -name '*.json' -o -name 'meson*' \) \
+  -not -path './tests/golden/*/*' -print | sort)
+((${#files[@]} > 200)) || { echo "only ${#files[@]} files were found"; exit 1; }
+
+failures=0
+report() { [[ -z $2 ]] || { echo "$1:"; echo "$2"; failures=1; }; }
+
+report "tabs" "$(grep -nP '\t' "${files[@]}" || true)"
+report "spaces at the end of a line" "$(grep -nE ' +$' "${files[@]}" || true)"
+report "carriage returns" "$(grep -nP '\r' "${files[@]}" || true)"
+report "no newline at the end" "$(for file in "${files[@]}"; do
+  [[ ! -s $file || -z $(tail -c 1 "$file") ]] || echo "$file"
+done)"
+mapfile -t code < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cpp|cu|sh|py)$')
+report "lines over 100 columns" "$(grep -nP '^.{101,}$' "${code[@]}" || true)"
+report "headers without #pragma once" "$(printf '%s\n' "${code[@]}" | grep '\.h$' |
+  xargs grep -L '^#pragma once' || true)"
+report "unfinished work" "$(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "${files[@]}" || true)"
+echo "${#files[@]} files"
+((failures == 0))
