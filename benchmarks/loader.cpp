@@ -80,9 +80,10 @@ Image picture(uint64_t seed) {
     for (int x = 0; x < image.width(); ++x) {
       double value = 128 + 13 * random.uniform(-1, 1);
       for (int k = 0; k < 8; ++k)
-        value += 60.0 / (k + 1) *
-                 std::sin(0.02 * (1 << k % 5) * (x * std::cos(phase[k][0]) +
-                                                 y * std::sin(phase[k][0])) + phase[k][1]);
+        value +=
+            60.0 / (k + 1) *
+            std::sin(0.02 * (1 << k % 5) * (x * std::cos(phase[k][0]) + y * std::sin(phase[k][0])) +
+                     phase[k][1]);
       for (int c = 0; c < 3; ++c)
         image.row(y)[3 * x + c] = static_cast<uint8_t>(
             std::clamp(value + 25 * std::sin(0.03 * x + phase[c][2]), 0.0, 255.0));
@@ -122,9 +123,8 @@ double pass_seconds(DataLoader& loader) {
 ordered_json report(const Arguments& arguments, const std::string& folder) {
   const JpegFiles files(folder);
   const auto images = static_cast<double>(files.size());
-  DataLoader loader(files, {.batch_size = arguments.batch,
-                            .shuffle = true,
-                            .workers = arguments.workers});
+  DataLoader loader(files,
+                    {.batch_size = arguments.batch, .shuffle = true, .workers = arguments.workers});
   pass_seconds(loader);  // files into the page cache, memory into the allocator
   const double cpu_before = cpu_seconds();
   std::vector<double> seconds;
@@ -157,8 +157,10 @@ void run(const Arguments& arguments) {
   std::optional<MadeFiles> made;
   if (arguments.data.empty()) made.emplace();
   const ordered_json result = report(arguments, made ? made->path() : arguments.data);
-  if (arguments.json) fmt::print("{}\n", result.dump());
-  else print_table(result);
+  if (arguments.json)
+    fmt::print("{}\n", result.dump());
+  else
+    print_table(result);
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ Tensor label_tensor(int64_t label) {
 
 Sample::Sample(LazyImage image, int64_t label)
     : image_(std::move(image)), label_(label_tensor(label)) {}
-Sample::Sample(Tensor image, int64_t label)
-    : Sample(std::move(image), label_tensor(label)) {}
+Sample::Sample(Tensor image, int64_t label) : Sample(std::move(image), label_tensor(label)) {}
 Sample::Sample(Tensor image, Tensor label)
     : image_(untracked::contiguous(image)), label_(untracked::contiguous(label)) {}
 

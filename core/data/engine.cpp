@@ -160,8 +160,8 @@ void Engine::reserve(Job& job, const Sample& sample) {
   if (!job.batch.image.defined()) {
     job.shape = sample.shape();
     job.batch.image = empty(batch_shape(job.size(), job.shape), {.dtype = sample.dtype()});
-    job.batch.label = empty(batch_shape(job.size(), sample.label().shape()),
-                            {.dtype = sample.label().dtype()});
+    job.batch.label =
+        empty(batch_shape(job.size(), sample.label().shape()), {.dtype = sample.label().dtype()});
     return;
   }
   const Batch& batch = job.batch;
@@ -170,10 +170,11 @@ void Engine::reserve(Job& job, const Sample& sample) {
         "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
         "and {}, want the same for all",
         sample.label().shape().to_string(), batch.label.shape().to_string());
-  check(sample.shape() == job.shape,
-        "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, want "
-        "a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
-        sample.shape().to_string(), sample.name(), job.shape.to_string());
+  check(
+      sample.shape() == job.shape,
+      "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, want "
+      "a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
+      sample.shape().to_string(), sample.name(), job.shape.to_string());
 }
 
 void Engine::finish_inline(Job& job) {

@@ -37,8 +37,8 @@ class Engine {
   struct Job {
     uint64_t epoch;
     std::vector<int64_t> indices;
-    Batch batch;      // allocated when the shape of a first sample is known
-    Shape shape;      // of a sample
+    Batch batch;  // allocated when the shape of a first sample is known
+    Shape shape;  // of a sample
     int64_t claimed = 0, finished = 0;
     std::map<int64_t, std::exception_ptr> errors;  // by position
     int64_t size() const { return static_cast<int64_t>(indices.size()); }
@@ -62,7 +62,7 @@ class Engine {
   std::condition_variable work_ready_, batch_ready_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;
-  LoaderState now_;                   // of the epoch that runs, or ran last
+  LoaderState now_;                                  // of the epoch that runs, or ran last
   std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, if not after now_
   std::vector<int64_t> order_;
   int64_t scheduled_ = 0;

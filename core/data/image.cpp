@@ -36,8 +36,8 @@ void bad_image(const std::string& name, const std::string& reason) {
 void check_image_size(const std::string& name, int64_t width, int64_t height) {
   using namespace image_limits;
   if (width < 1 || height < 1 || width > side || height > side)
-    bad_image(name, fmt::format("size out of range; got {} x {}, want 1 to {} a side", width, height,
-                                side));
+    bad_image(name, fmt::format("size out of range; got {} x {}, want 1 to {} a side", width,
+                                height, side));
   if (width * height > pixels)
     bad_image(name, fmt::format("too many pixels; got {} x {}, want at most {} megapixels", width,
                                 height, pixels >> 20));
@@ -58,9 +58,9 @@ std::string guess_kind(Bytes file) {
     const char* name;
   };
   static constexpr Kind kinds[] = {
-      {"GIF8", "a GIF file"},  {"BM", "a BMP file"},       {"RIFF", "a WebP or RIFF file"},
-      {"<!", "an HTML file"},  {"<html", "an HTML file"},  {"<?xml", "an XML file"},
-      {"II*", "a TIFF file"},  {"MM\0*", "a TIFF file"},   {"%PDF", "a PDF file"},
+      {"GIF8", "a GIF file"},   {"BM", "a BMP file"},        {"RIFF", "a WebP or RIFF file"},
+      {"<!", "an HTML file"},   {"<html", "an HTML file"},   {"<?xml", "an XML file"},
+      {"II*", "a TIFF file"},   {"MM\0*", "a TIFF file"},    {"%PDF", "a PDF file"},
       {"PK\3\4", "a ZIP file"}, {"\x1f\x8b", "a gzip file"},
   };
   if (file.empty()) return "an empty file";

@@ -49,9 +49,9 @@ class Image {
 namespace image_limits {
 inline constexpr int side = 16384;
 inline constexpr int64_t pixels = int64_t{64} << 20;
-inline constexpr int scans = 500;                        // of a progressive JPEG
+inline constexpr int scans = 500;                         // of a progressive JPEG
 inline constexpr int64_t scanned_pixels = 1'000'000'000;  // pixels x scans: under a second
-inline constexpr size_t memory = size_t{256} << 20;      // all that decoding one file may take
+inline constexpr size_t memory = size_t{256} << 20;       // all that decoding one file may take
 inline constexpr size_t file_bytes = size_t{64} << 20;
 }  // namespace image_limits
 

@@ -27,8 +27,8 @@ bool is_hidden(const fs::path& path) {
 }
 
 bool is_image_by_name(const fs::path& path) {
-  static const std::vector<std::string> extensions = {".jpg", ".jpeg", ".png",  ".bmp", ".gif",
-                                                      ".ppm", ".pgm",  ".tif",  ".tiff", ".webp"};
+  static const std::vector<std::string> extensions = {".jpg", ".jpeg", ".png", ".bmp",  ".gif",
+                                                      ".ppm", ".pgm",  ".tif", ".tiff", ".webp"};
   std::string extension = path.extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return !is_hidden(path) &&

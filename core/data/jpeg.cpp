@@ -52,7 +52,8 @@ struct Decoder {
 };
 
 // Called for every row of blocks in every scan. Progressive files may hold thousands of scans that
-// cost a few bytes each: https://libjpeg-turbo.org/pmwiki/uploads/About/TwoIssueswiththeJPEGStandard.pdf
+// cost a few bytes each:
+// https://libjpeg-turbo.org/pmwiki/uploads/About/TwoIssueswiththeJPEGStandard.pdf
 void limit_scans(j_common_ptr common) {
   auto* info = reinterpret_cast<j_decompress_ptr>(common);
   auto* decoder = reinterpret_cast<Decoder*>(info);

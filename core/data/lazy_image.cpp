@@ -31,8 +31,8 @@ void LazyImage::crop(const Box& box) {
 void LazyImage::pad(int left, int top, int right, int bottom) {
   check(!is_tensor_, "pad: '{}' is a tensor already; want it before ToTensor", name_);
   const Image inner = pixels();
-  auto padded = std::make_shared<Image>(inner.width() + left + right,
-                                        inner.height() + top + bottom, inner.channels());
+  auto padded = std::make_shared<Image>(inner.width() + left + right, inner.height() + top + bottom,
+                                        inner.channels());
   std::memset(padded->data(), 0, padded->bytes());
   for (int y = 0; y < inner.height(); ++y)
     std::memcpy(padded->row(top + y) + left * inner.channels(), inner.row(y), inner.row_bytes());
@@ -48,10 +48,11 @@ void LazyImage::to_tensor() {
 
 void LazyImage::normalize(const std::vector<double>& mean, const std::vector<double>& std) {
   check(is_tensor_, "Normalize: '{}' is still pixels; want ToTensor before it", name_);
-  check(mean.size() == 1 || static_cast<int>(mean.size()) == channels(),
-        "Normalize: '{}' has another number of channels; got {} means for {} channels, want Gray2RGB "
-        "before it",
-        name_, mean.size(), channels());
+  check(
+      mean.size() == 1 || static_cast<int>(mean.size()) == channels(),
+      "Normalize: '{}' has another number of channels; got {} means for {} channels, want Gray2RGB "
+      "before it",
+      name_, mean.size(), channels());
   for (size_t c = 0; c < values_.size(); ++c) {
     const auto m = static_cast<float>(mean[c < mean.size() ? c : 0]);
     const auto s = static_cast<float>(std[c < std.size() ? c : 0]);
@@ -87,8 +88,7 @@ PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) 
   const Stage& stage = stages_[stages - 1];
   auto& [x, y, out] = workshop.steps[stages - 1];
   x.compute(stage.crop.width, stage.width, stage.interpolation, need.left, need.left + need.width);
-  y.compute(stage.crop.height, stage.height, stage.interpolation, need.top,
-            need.top + need.height);
+  y.compute(stage.crop.height, stage.height, stage.interpolation, need.top, need.top + need.height);
   PixelView in = region(stages - 1,
                         {stage.crop.left + x.input_begin(), stage.crop.top + y.input_begin(),
                          x.input_end() - x.input_begin(), y.input_end() - y.input_begin()},

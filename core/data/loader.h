@@ -1,11 +1,12 @@
 // DataLoader: batches of a dataset, prepared ahead by worker threads.
 //
 //   DataLoader loader(dataset, {.batch_size = 128, .shuffle = true, .drop_last = true});
-//   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next epoch
+//   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next
+//   epoch
 //
 // Batches are the same bits whatever the number of workers: order and augmentation depend on the
-// seed, the epoch and the sample only. A DataLoader is a handle, copies share their state; it is for
-// one consumer thread.
+// seed, the epoch and the sample only. A DataLoader is a handle, copies share their state; it is
+// for one consumer thread.
 #pragma once
 
 #include "core/data/dataset.h"

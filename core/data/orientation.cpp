@@ -44,8 +44,10 @@ int exif_orientation(std::span<const uint8_t> tiff) {
 
 Image upright(const Image& image, int orientation) {
   const bool transposed = orientation >= 5;
-  const bool mirror_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool mirror_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool mirror_x =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool mirror_y =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const int width = image.width(), height = image.height(), channels = image.channels();
   Image out(transposed ? height : width, transposed ? width : height, channels);
   for (int y = 0; y < out.height(); ++y)

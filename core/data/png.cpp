@@ -79,8 +79,7 @@ bool set_conversions(Decoder& decoder) {
 
 bool read_pixels(Decoder& decoder, Image& image) {
   if (setjmp(decoder.escape)) return false;
-  const bool interlaced =
-      png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
+  const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
   const int passes = interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (int y = 0; y < image.height(); ++y) png_read_row(decoder.png, image.row(y), nullptr);

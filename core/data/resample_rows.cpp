@@ -52,15 +52,15 @@ AVX2 inline __m256i load_pixels(const uint8_t* upper, const uint8_t* lower) {
 template <int pixel>
 AVX2 inline __m256i widened(__m256i pixels) {
   constexpr int p = 3 * pixel, zeros = 0x80808000;
-  return _mm256_shuffle_epi8(pixels, _mm256_setr_epi32(zeros + p, zeros + p + 1, zeros + p + 2,
-                                                       zeros + p + 3, zeros + p, zeros + p + 1,
-                                                       zeros + p + 2, zeros + p + 3));
+  return _mm256_shuffle_epi8(
+      pixels, _mm256_setr_epi32(zeros + p, zeros + p + 1, zeros + p + 2, zeros + p + 3, zeros + p,
+                                zeros + p + 1, zeros + p + 2, zeros + p + 3));
 }
 
 template <int pixel>
 AVX2 inline __m256i added(__m256i sum, __m256i pixels, const int32_t* weights) {
-  return _mm256_add_epi32(sum, _mm256_mullo_epi32(widened<pixel>(pixels),
-                                                  _mm256_set1_epi32(weights[pixel])));
+  return _mm256_add_epi32(
+      sum, _mm256_mullo_epi32(widened<pixel>(pixels), _mm256_set1_epi32(weights[pixel])));
 }
 
 // The first `bytes` of each row's pixel.
@@ -76,8 +76,8 @@ AVX2 inline void store_pixels(__m256i sum, uint8_t* upper, uint8_t* lower) {
 
 // `fixed` is the number of weights if known when compiling, else 0.
 template <int fixed>
-AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower,
-                                 const int32_t* weights, int any_count) {
+AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower, const int32_t* weights,
+                                 int any_count) {
   const int count = fixed ? fixed : any_count;
   __m256i sum = _mm256_set1_epi32(half);
   int k = 0;

@@ -1,9 +1,9 @@
 // Antialiased resizing that gives Pillow's pixels, bit for bit.
 //
 // Two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits. The
-// horizontal one comes first, unless the height shrinks by more than twice the pixels that the width
-// shrinks by (so since Pillow 13). A pass that does not change a size is skipped. Any part of a
-// result can be computed alone, at the cost of that part. Thread-safe.
+// horizontal one comes first, unless the height shrinks by more than twice the pixels that the
+// width shrinks by (so since Pillow 13). A pass that does not change a size is skipped. Any part of
+// a result can be computed alone, at the cost of that part. Thread-safe.
 #pragma once
 
 #include "core/data/image.h"

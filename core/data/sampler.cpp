@@ -47,8 +47,8 @@ std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
 DistributedSampler::DistributedSampler(int64_t size, DistributedSamplerOptions options)
     : size_(size), options_(options) {
   check_not_empty("DistributedSampler", size);
-  check(options.world_size >= 1, "DistributedSampler: world_size out of range; got {}, want 1 or more",
-        options.world_size);
+  check(options.world_size >= 1,
+        "DistributedSampler: world_size out of range; got {}, want 1 or more", options.world_size);
   check(options.rank >= 0 && options.rank < options.world_size,
         "DistributedSampler: rank out of range; got {}, want 0 to {}", options.rank,
         options.world_size - 1);

@@ -26,8 +26,8 @@ class Compose : public Transform {
  public:
   Compose() = default;
   template <std::derived_from<Transform>... T>
-    requires(sizeof...(T) > 1 || (!std::same_as<T, Compose> && ...))
-  explicit Compose(T... transforms) {
+  requires(sizeof...(T) > 1 ||
+           (!std::same_as<T, Compose> && ...)) explicit Compose(T... transforms) {
     (add(std::make_shared<T>(std::move(transforms))), ...);
   }
   void add(std::shared_ptr<const Transform> transform) { steps_.push_back(std::move(transform)); }
@@ -67,7 +67,7 @@ struct RandomResizedCropOptions {
   struct Range {
     double low, high;
   };
-  Range scale = {0.08, 1.0};       // of the area
+  Range scale = {0.08, 1.0};         // of the area
   Range ratio = {3.0 / 4, 4.0 / 3};  // width / height
   Interpolation interpolation = Interpolation::bilinear;
 };

@@ -86,7 +86,8 @@ struct Scene {
   double noise;
 };
 
-// Each class has hues that it likes, as things have; its neighbours' overlap, grey images have none.
+// Each class has hues that it likes, as things have; its neighbours' overlap, grey images have
+// none.
 Scene draw_scene(int label, RandomStream& random) {
   Scene scene;
   scene.size = draw_size(random);
@@ -161,7 +162,8 @@ void make_small_set(const std::string& folder, const SmallSetOptions& options) {
     write_classes(unfinished, options);
     std::error_code other_was_first;
     fs::rename(unfinished, images, other_was_first);
-    if (!fs::exists(images)) throw fs::filesystem_error("rename", unfinished, images, other_was_first);
+    if (!fs::exists(images))
+      throw fs::filesystem_error("rename", unfinished, images, other_was_first);
     fs::remove_all(unfinished);
   } catch (const fs::filesystem_error& error) {
     fail_run("small set: cannot write '{}': {}", error.path1().string(), error.code().message());

@@ -1,5 +1,5 @@
-// A small set of real JPEG files in Caltech101's layout, for those who have not downloaded it: eight
-// classes of drawn patterns that a Vision Transformer learns from scratch in minutes.
+// A small set of real JPEG files in Caltech101's layout, for those who have not downloaded it:
+// eight classes of drawn patterns that a Vision Transformer learns from scratch in minutes.
 #pragma once
 
 #include <cstdint>

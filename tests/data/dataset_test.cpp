@@ -58,8 +58,9 @@ TEST_CASE("missing, empty and one-class folders say what was looked for") {
   const auto caltech = [&](const std::string& root) {
     return error_of([&] { Caltech101(folder.path(root)); });
   };
-  CHECK(contains(caltech("none"), "want a folder 101_ObjectCategories or "
-                                  "caltech101/101_ObjectCategories"));
+  CHECK(contains(caltech("none"),
+                 "want a folder 101_ObjectCategories or "
+                 "caltech101/101_ObjectCategories"));
   CHECK(contains(error_of([&] { ImageFolder(folder.path("none")); }), "no such folder"));
   std::filesystem::create_directories(folder.path("empty"));
   CHECK(contains(error_of([&] { ImageFolder(folder.path("empty")); }), "got none"));

@@ -44,9 +44,7 @@ std::string jpeg_with_size(std::string file, int width, int height) {
   return file;
 }
 
-std::string word(int value) {
-  return {static_cast<char>(value >> 8), static_cast<char>(value)};
-}
+std::string word(int value) { return {static_cast<char>(value >> 8), static_cast<char>(value)}; }
 
 std::string segment(int marker, const std::string& data) {
   return std::string{'\xff', static_cast<char>(marker)} + word(static_cast<int>(data.size()) + 2) +
@@ -66,8 +64,8 @@ std::string scan_bomb(int log2_side, int scans) {
   file += segment(0xc2, "\x08" + word(side) + word(side) + std::string{'\1', '\1', '\x11', '\0'});
   file += segment(0xc4, std::string(1, '\0') + one_code + std::string(1, '\0'));
   file += segment(0xc4, "\x10" + one_code + static_cast<char>(log2_run << 4));
-  file += segment(0xda, std::string{'\1', '\1', '\0', '\0', '\0', '\0'}) +
-          zero_bits(1 << log2_blocks);
+  file +=
+      segment(0xda, std::string{'\1', '\1', '\0', '\0', '\0', '\0'}) + zero_bits(1 << log2_blocks);
   for (int scan = 0; scan < scans; ++scan) {
     const auto coefficient = static_cast<char>(1 + scan % 63);
     const int low = 13 - scan / 63, high = scan < 63 ? 0 : low + 1;
@@ -111,8 +109,7 @@ TEST_CASE("a changed byte gives an image or a bad image, never anything else") {
         std::string changed = file;
         changed[i] = static_cast<char>(value);
         try {
-          const Image image =
-              decode_image(bytes_of(changed), "x.jpg", {.apply_orientation = true});
+          const Image image = decode_image(bytes_of(changed), "x.jpg", {.apply_orientation = true});
           CHECK(!image.empty());
         } catch (const Error& error) {
           CHECK(error.kind() == ErrorKind::data);
@@ -126,8 +123,8 @@ TEST_CASE("a PNG with a wrong checksum is refused, in any chunk") {
   for (const char* chunk : {"IHDR", "PLTE", "IDAT", "IEND"}) {
     std::string changed = file;
     const size_t at = changed.find(chunk);
-    const size_t length = static_cast<uint8_t>(changed[at - 1]) |
-                          static_cast<uint8_t>(changed[at - 2]) << 8;
+    const size_t length =
+        static_cast<uint8_t>(changed[at - 1]) | static_cast<uint8_t>(changed[at - 2]) << 8;
     changed[at + 4 + length] ^= 1;
     CAPTURE(chunk);
     CHECK(refused(changed));

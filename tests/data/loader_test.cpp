@@ -10,7 +10,7 @@ using namespace booster::test;
 
 namespace {
 
-const Compose augmented{Resize(24), RandomResizedCrop(16), RandomHorizontalFlip(), ToTensor(),
+const Compose augmented{Resize(24), RandomResizedCrop(16),  RandomHorizontalFlip(), ToTensor(),
                         Gray2RGB(), Normalize({0.5}, {0.5})};
 
 // Two classes of JPEG files, grey and colour, of several sizes.
@@ -196,10 +196,8 @@ TEST_CASE("with several ranks a batch of only bad images is an error, not a miss
   const Pictures pictures(4);
   const ImageFolder dataset = pictures.dataset();
   for (int i : {0, 2}) std::filesystem::remove(dataset.path(i));
-  DataLoader loader(dataset, {.batch_size = 2,
-                              .on_bad_image = BadImagePolicy::skip,
-                              .rank = 0,
-                              .world_size = 2});
+  DataLoader loader(
+      dataset, {.batch_size = 2, .on_bad_image = BadImagePolicy::skip, .rank = 0, .world_size = 2});
   CHECK(contains(error_of([&] { epoch(loader); }), "all 2 images of a batch of rank 0"));
 }
 

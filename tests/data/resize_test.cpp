@@ -34,8 +34,8 @@ TEST_CASE("any part of a result computed alone equals that part of the whole") {
       int largest = 0;
       for (int row = 0; row < part.height; ++row)
         for (int i = 0; i < part.width * 3; ++i)
-          largest = std::max(largest, std::abs(out.row(row)[i] -
-                                               whole.row(part.top + row)[part.left * 3 + i]));
+          largest = std::max(
+              largest, std::abs(out.row(row)[i] - whole.row(part.top + row)[part.left * 3 + i]));
       CHECK(largest == 0);
     }
 }
