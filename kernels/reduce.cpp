@@ -2,7 +2,7 @@
 //
 // The reduced and the kept dimensions are walked as two index spaces. Sums add in a fixed order
 // (16 interleaved partial sums per run of the innermost reduced dimension, runs added in order), so
-// the bits do not depend on threads. f32 and 16-bit sums accumulate in double between runs.
+// the bits do not depend on threads. Floating sums accumulate in double.
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
 #include "kernels/math.h"
@@ -46,13 +46,13 @@ struct Space {
 
 template <class C>
 double sum_run(const C* x, int64_t n) {
-  C partial[lanes] = {};
+  double partial[lanes] = {};
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    for (int k = 0; k < lanes; ++k) partial[k] += x[i + k];
-  for (; i < n; ++i) partial[i % lanes] += x[i];
+    for (int k = 0; k < lanes; ++k) partial[k] += double(x[i + k]);
+  for (; i < n; ++i) partial[i % lanes] += double(x[i]);
   double total = 0;
-  for (int k = 0; k < lanes; ++k) total += double(partial[k]);
+  for (int k = 0; k < lanes; ++k) total += partial[k];
   return total;
 }
 

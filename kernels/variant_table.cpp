@@ -5,14 +5,14 @@ namespace booster::kernels {
 
 namespace cpu {
 #define KERNEL(...)
-#define DEVICE_KERNEL(name, ...) __attribute__((weak)) void name(__VA_ARGS__);
+#define DEVICE_KERNEL(name, ...) void name(__VA_ARGS__);
 #include "kernels/catalogue.def"
 }  // namespace cpu
 
 namespace BOOSTER_VARIANT {
 
 #define DEVICE_KERNEL(...)
-#define KERNEL(name, ...) __attribute__((weak)) void name(__VA_ARGS__);
+#define KERNEL(name, ...) void name(__VA_ARGS__);
 #include "kernels/catalogue.def"
 
 extern const Table table;

@@ -67,7 +67,7 @@ bool takes_part(const OpPolicy& policy, const Tensor& x) {
 
 // Folds from the left as torch does: starts at the lower dtype, one f32 makes it f32, and a 16-bit
 // dtype that is neither is an error unless f32 came first.
-DType widest_dtype(const OpPolicy& policy, Op op, std::initializer_list<Tensor*> arguments) {
+DType widest_dtype(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
   DType widest = policy.lower;
   for (const Tensor* x : arguments) {
     if (!takes_part(policy, *x) || widest == DType::f32) continue;
@@ -80,7 +80,7 @@ DType widest_dtype(const OpPolicy& policy, Op op, std::initializer_list<Tensor*>
   return widest;
 }
 
-void cast_all(const OpPolicy& policy, std::initializer_list<Tensor*> arguments, DType dtype) {
+void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType dtype) {
   for (Tensor* x : arguments)
     if (takes_part(policy, *x)) *x = cast(*x, dtype);
 }
@@ -108,7 +108,7 @@ PolicyScope::~PolicyScope() {
   if (--policy_depth == 0) region_casts.clear();
 }
 
-void apply_policy_slow(const OpPolicy& policy, Op op, std::initializer_list<Tensor*> arguments) {
+void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
   switch (policy[op]) {
     case OpClass::untouched:
     case OpClass::fp32_result: return;
@@ -120,6 +120,13 @@ void apply_policy_slow(const OpPolicy& policy, Op op, std::initializer_list<Tens
            "binary_cross_entropy_with_logits, or turn the policy off for this call",
            name_of(op), policy.name, name_of(policy.lower));
   }
+}
+
+void apply_policy(Op op, std::vector<Tensor>& arguments) {
+  if (!policy_now) return;
+  std::vector<Tensor*> handles;
+  for (Tensor& argument : arguments) handles.push_back(&argument);
+  apply_policy_slow(*policy_now, op, handles);
 }
 
 DType dtype_under_policy(Op op, Device device) {

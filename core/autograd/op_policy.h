@@ -10,6 +10,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 namespace booster {
@@ -63,13 +64,14 @@ class PolicyScope {
 const OpPolicy* current_policy();
 
 // Casts the arguments (in place of the handles given) as the policy says for the op; undefined
-// tensors are skipped. Returns the dtype that the result must have if it is not what the arguments
-// give (fp32_result), else the arguments' own.
-void apply_policy_slow(const OpPolicy& policy, Op op, std::initializer_list<Tensor*> arguments);
+// tensors are skipped. Error for a banned op, and for dtypes that cannot be widened.
+void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   if (const OpPolicy* policy = current_policy()) [[unlikely]]
-    apply_policy_slow(*policy, op, arguments);
+    apply_policy_slow(*policy, op, {arguments.begin(), arguments.size()});
 }
+// For ops that take any number of tensors.
+void apply_policy(Op op, std::vector<Tensor>& arguments);
 
 // The dtype in which `op` would run on an f32 tensor of this device now: lets a fused op write its
 // result in the dtype that its only consumer wants.

@@ -120,14 +120,7 @@ Tensor contiguous(const Tensor& x) {
 Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
   check(!given.empty(), "cat: want at least one tensor");
   std::vector<Tensor> tensors = given;
-  if (const OpPolicy* policy = current_policy(); policy && (*policy)[Op::cat] == OpClass::widest) {
-    // The policy folds over all arguments, whose number is known at run time only.
-    DType widest = policy->lower;
-    for (Tensor& x : tensors)
-      if (x.dtype() == DType::f32 || x.dtype() == DType::f64) widest = DType::f32;
-    for (Tensor& x : tensors)
-      if (is_16_bit(x.dtype()) || x.dtype() == DType::f32) x = cast(x, widest);
-  }
+  apply_policy(Op::cat, tensors);
   const int d = normal_dim("cat", dim, tensors[0].ndim());
   Shape shape = tensors[0].shape();
   DType dtype = tensors[0].dtype();

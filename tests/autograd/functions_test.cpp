@@ -55,11 +55,11 @@ TEST_CASE("reductions of every kind equal plain loops") {
   CHECK(sum(zeros({0, 3})).item() == 0);
 }
 
-TEST_CASE("a long f32 sum is right to two units in the last place, in any layout") {
+TEST_CASE("a long f32 sum is rounded once, in any layout") {
   const Tensor x = full({1000003}, 0.1);
-  CHECK(sum(x).item() == doctest::Approx(1000003 * double(0.1f)).epsilon(2.4e-7));
+  CHECK(sum(x).item() == doctest::Approx(1000003 * double(0.1f)).epsilon(6e-8));
   const Tensor y = full({1000, 1003}, 0.1);
-  for (double v : sum(y, {0}).to_vector<double>()) CHECK(v == doctest::Approx(1000 * double(0.1f)).epsilon(2.4e-7));
+  for (double v : sum(y, {0}).to_vector<double>()) CHECK(v == doctest::Approx(1000 * double(0.1f)).epsilon(6e-8));
 }
 
 TEST_CASE("amax shares the gradient among ties") {

@@ -1,0 +1,67 @@
+// Result dtypes under the policies of fp16 and bf16, as PyTorch 2.15 gives them.
+#include "mixed_precision/autocast_lists.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/losses.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+
+namespace {
+Tensor of(DType dtype, const Shape& shape = {2, 2}) { return full(shape, 0.5, {.dtype = dtype}); }
+}  // namespace
+
+TEST_CASE("a CPU region of bf16 casts what torch's lists say") {
+  const OpPolicy policy = torch_autocast_policy(DeviceType::cpu, DType::bf16);
+  const PolicyScope scope(&policy);
+  const Tensor f32 = of(DType::f32), bf16 = of(DType::bf16);
+  CHECK(matmul(f32, f32).dtype() == DType::bf16);
+  CHECK(linear(f32, f32).dtype() == DType::bf16);
+  CHECK(conv2d(of(DType::f32, {1, 1, 4, 4}), of(DType::f32, {1, 1, 2, 2})).dtype() == DType::bf16);
+  CHECK(matmul(of(DType::f64), of(DType::f64)).dtype() == DType::f64);
+  CHECK(softmax(bf16, -1).dtype() == DType::bf16);
+  CHECK(exp(bf16).dtype() == DType::bf16);
+  CHECK(sum(bf16).dtype() == DType::bf16);
+  CHECK(layer_norm(f32, {2}).dtype() == DType::f32);
+  CHECK(cat({bf16, f32}).dtype() == DType::f32);
+  CHECK(cat({bf16, bf16}).dtype() == DType::bf16);
+  CHECK(add(bf16, f32).dtype() == DType::f32);
+  CHECK(mse_loss(bf16, bf16).dtype() == DType::f32);
+  CHECK(binary_cross_entropy(bf16, bf16).dtype() == DType::f32);
+  CHECK_THROWS_AS(cat({of(DType::f16), f32}), Error);
+}
+
+TEST_CASE("a CUDA region of fp16 follows the CUDA lists") {
+  const OpPolicy policy = torch_autocast_policy(DeviceType::cuda, DType::f16);
+  CHECK(policy[Op::exp] == OpClass::fp32);
+  CHECK(policy[Op::softmax] == OpClass::fp32_result);
+  CHECK(policy[Op::layer_norm] == OpClass::fp32);
+  CHECK(policy[Op::binary_cross_entropy] == OpClass::banned);
+  CHECK(policy[Op::cat] == OpClass::untouched);
+  CHECK(policy[Op::linear] == OpClass::lower_precision);
+  CHECK(policy[Op::batch_norm] == OpClass::untouched);
+  // Tensors of another device pass untouched.
+  const PolicyScope scope(&policy);
+  CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f32);
+}
+
+TEST_CASE("an f32 weight gets an f32 gradient although all its math was 16-bit") {
+  const OpPolicy policy = torch_autocast_policy(DeviceType::cpu, DType::f16);
+  Tensor weight = of(DType::f32).requires_grad_();
+  Tensor loss;
+  {
+    const PolicyScope scope(&policy);
+    const Tensor y = linear(of(DType::f32), weight);
+    CHECK(y.dtype() == DType::f16);
+    loss = mse_loss(y, of(DType::f32));
+  }
+  backward(loss);
+  CHECK(weight.grad().dtype() == DType::f32);
+}
+
+TEST_CASE("the lower dtype must have 16 bits") {
+  CHECK_THROWS_AS(torch_autocast_policy(DeviceType::cpu, DType::f32), Error);
+}

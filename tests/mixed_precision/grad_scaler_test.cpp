@@ -1,0 +1,246 @@
+// The state machine and the scale sequences of torch.amp.GradScaler.
+#include "mixed_precision/grad_scaler.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/optim/sgd.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+using namespace booster;
+
+namespace {
+
+// One parameter of value 1 whose gradient under loss `w * g` is g.
+struct Training {
+  Tensor w = from_vector<float>({1}, {1}).requires_grad_();
+  SGD optimizer{{w}, {.lr = 0.5}};
+
+  void backward(GradScaler& scaler, double gradient) {
+    optimizer.zero_grad();
+    booster::backward(scaler.scale(sum(w * gradient)));
+  }
+};
+
+struct Vector {
+  const char* id;
+  GradScalerOptions options;
+  std::string pattern;          // F3I2: three finite steps, two with an infinity
+  std::vector<double> last;     // the scales after the last steps
+  int64_t tracker;
+  int64_t skipped;
+};
+
+std::string expanded(const std::string& pattern) {
+  std::string steps;
+  for (size_t i = 0; i < pattern.size();) {
+    const char letter = pattern[i++];
+    size_t digits = 0;
+    while (i + digits < pattern.size() && std::isdigit(pattern[i + digits])) ++digits;
+    steps += std::string(digits ? std::stoul(pattern.substr(i, digits)) : 1, letter);
+    i += digits;
+  }
+  return steps;
+}
+
+double two_to(int power) { return std::ldexp(1.0, power); }
+
+}  // namespace
+
+TEST_CASE("scales follow torch's for every pattern of finite and infinite steps") {
+  const Vector vectors[] = {
+      {"T1", {.init_scale = 65536, .growth_interval = 3}, "F7", {65536, 65536, 131072, 131072, 131072, 262144, 262144}, 1, 0},
+      {"T2", {.init_scale = 1024, .growth_interval = 3}, "FFIFFFI", {1024, 1024, 512, 512, 512, 1024, 512}, 0, 2},
+      {"T3", {}, "I5F2", {two_to(15), two_to(14), two_to(13), 4096, 2048, 2048, 2048}, 2, 5},
+      {"T4", {.init_scale = 8, .growth_interval = 2}, "FFIFFIFFFF", {8, 16, 8, 8, 16, 8, 8, 16, 16, 32}, 0, 2},
+      {"T5", {.init_scale = 1, .growth_interval = 2}, "I4FF", {0.5, 0.25, 0.125, 0.0625, 0.0625, 0.125}, 0, 4},
+      {"T6", {.init_scale = two_to(127), .growth_interval = 1}, "F3IF2", {two_to(127), two_to(127), two_to(127), two_to(126), two_to(127), two_to(127)}, 0, 1},
+      {"T7", {.growth_factor = 1.5, .backoff_factor = 0.8, .growth_interval = 4}, "F4I2F4",
+       {65536, 65536, 65536, 98304, float(78643.2031), 62914.5625, 62914.5625, 62914.5625, 62914.5625, float(94371.8438)}, 0, 2},
+      {"T8", {.growth_interval = 1}, "FIFIFI", {131072, 65536, 131072, 65536, 131072, 65536}, 0, 3},
+      {"T9", {.init_scale = 4, .growth_interval = 2}, "FIFIFFFF", {4, 2, 2, 1, 1, 2, 2, 4}, 0, 2},
+      {"T10", {}, "F1999IF2000F2000", {65536, 131072}, 0, 1},
+  };
+  for (const Vector& vector : vectors) {
+    CAPTURE(vector.id);
+    GradScaler scaler(vector.options);
+    Training training;
+    std::vector<double> scales;
+    int64_t skipped = 0;
+    for (const char step : expanded(vector.pattern)) {
+      const double before = training.w.item();
+      training.backward(scaler, step == 'I' ? INFINITY : 0x1p-130);
+      scaler.step(training.optimizer);
+      if (step == 'I') {
+        CHECK(training.w.item() == before);
+        ++skipped;
+      }
+      scaler.update();
+      scales.push_back(scaler.get_scale());
+    }
+    REQUIRE(scales.size() >= vector.last.size());
+    CHECK(std::vector<double>(scales.end() - static_cast<int64_t>(vector.last.size()), scales.end()) == vector.last);
+    CHECK(scaler.growth_tracker() == vector.tracker);
+    CHECK(skipped == vector.skipped);
+  }
+}
+
+TEST_CASE("a nan counts as an overflow") {
+  GradScaler scaler;
+  Training training;
+  training.backward(scaler, NAN);
+  scaler.step(training.optimizer);
+  scaler.update();
+  CHECK(scaler.get_scale() == 32768);
+  CHECK(training.w.item() == 1);
+}
+
+TEST_CASE("a step uses the true gradient, unscaled by the step or by unscale_") {
+  for (const bool explicitly : {false, true}) {
+    GradScaler scaler({.init_scale = 1024});
+    Training training;
+    training.backward(scaler, 2);
+    if (explicitly) {
+      scaler.unscale_(training.optimizer);
+      CHECK(training.w.grad().item() == 2);
+    }
+    scaler.step(training.optimizer);
+    scaler.update();
+    CHECK(training.w.item() == 0);
+  }
+}
+
+TEST_CASE("calls out of order are errors") {
+  Training training;
+  GradScaler scaler;
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no loss was scaled"), Error);
+  CHECK_THROWS_WITH_AS(scaler.update(), doctest::Contains("no loss was scaled"), Error);
+  training.backward(scaler, 1);
+  CHECK_THROWS_WITH_AS(scaler.update(), doctest::Contains("no inf checks were recorded"), Error);
+  scaler.unscale_(training.optimizer);
+  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("already called"), Error);
+  scaler.step(training.optimizer);
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("after step()"), Error);
+  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("after step()"), Error);
+  scaler.update();
+  training.backward(scaler, 1);
+  scaler.unscale_(training.optimizer);
+  scaler.update();  // an optimizer that was looked at but not stepped is fine
+}
+
+TEST_CASE("an optimizer without any gradient is an error") {
+  Training training;
+  GradScaler scaler;
+  training.backward(scaler, 1);
+  training.optimizer.zero_grad();
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no inf checks were recorded for this optimizer"), Error);
+}
+
+TEST_CASE("f16 gradients are refused by name and left alone") {
+  Tensor w = ones({2}, {.dtype = DType::f16}).requires_grad_();
+  SGD optimizer(Parameters{{"half.weight", w}}, {.lr = 1});
+  GradScaler scaler;
+  booster::backward(scaler.scale(sum(cast(w, DType::f32)) * 0.001));
+  const double before = w.grad().to_vector<double>()[0];
+  CHECK_THROWS_WITH_AS(scaler.unscale_(optimizer), doctest::Contains("half.weight"), Error);
+  CHECK(w.grad().to_vector<double>()[0] == before);
+}
+
+TEST_CASE("two optimizers decide for themselves, the scale backs off once for both") {
+  const char* a_steps = "FFIIFFF";
+  const char* b_steps = "FIFIFFF";
+  const double scales[] = {65536, 32768, 16384, 8192, 8192, 8192, 16384};
+  GradScaler scaler({.growth_interval = 3});
+  Training a, b;
+  for (int i = 0; i < 7; ++i) {
+    const double before_a = a.w.item(), before_b = b.w.item();
+    a.backward(scaler, a_steps[i] == 'I' ? INFINITY : 1);
+    b.backward(scaler, b_steps[i] == 'I' ? INFINITY : 1);
+    scaler.step(a.optimizer);
+    scaler.step(b.optimizer);
+    scaler.update();
+    CHECK((a.w.item() == before_a) == (a_steps[i] == 'I'));
+    CHECK((b.w.item() == before_b) == (b_steps[i] == 'I'));
+    CHECK(scaler.get_scale() == scales[i]);
+  }
+}
+
+TEST_CASE("a saved scaler goes on in the middle of a growth interval") {
+  auto steps = [](GradScaler& scaler, int n) {
+    Training training;
+    for (int i = 0; i < n; ++i) {
+      training.backward(scaler, 1);
+      scaler.step(training.optimizer);
+      scaler.update();
+    }
+  };
+  GradScaler first({.growth_interval = 3}), second({.growth_interval = 7});
+  steps(first, 2);
+  second.load_state_dict(first.state_dict());
+  CHECK(second.growth_tracker() == 2);
+  steps(second, 1);
+  CHECK(second.get_scale() == 131072);
+  auto state = first.state_dict();
+  state.erase("_growth_tracker");
+  state["scale"] = 7;
+  CHECK_THROWS_AS(second.load_state_dict(state), Error);
+  CHECK(second.get_scale() == 131072);
+}
+
+TEST_CASE("a scale whose inverse overflows is refused before it can corrupt a parameter") {
+  GradScaler scaler({.init_scale = two_to(-130)});
+  Training training;
+  training.backward(scaler, 1);
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("collapsed"), Error);
+  CHECK(training.w.item() == 1);
+}
+
+TEST_CASE("below one the product is checked too") {
+  GradScaler scaler({.init_scale = 0x1p-10});
+  Training training;
+  training.optimizer.zero_grad();
+  // A gradient that is finite, and is not once it is divided by the scale.
+  booster::backward(scaler.scale(sum(training.w * 1.0)));
+  training.w.set_grad(from_vector<float>({3e38f}, {1}));
+  scaler.step(training.optimizer);
+  CHECK(training.w.item() == 1);
+  scaler.update();
+  CHECK(scaler.get_scale() == 0x1p-11);
+}
+
+TEST_CASE("a disabled scaler passes everything through") {
+  GradScaler scaler({.enabled = false});
+  Training training;
+  training.backward(scaler, 1);
+  scaler.step(training.optimizer);
+  scaler.update();
+  CHECK(training.w.item() == 0.5);
+  CHECK(scaler.get_scale() == 1);
+  CHECK(scaler.state_dict().empty());
+}
+
+TEST_CASE("wrong factors are errors, and a 16-bit loss is scaled in f32") {
+  CHECK_THROWS_AS(GradScaler({.growth_factor = 1}), Error);
+  CHECK_THROWS_AS(GradScaler({.backoff_factor = 1}), Error);
+  CHECK_THROWS_AS(GradScaler({.init_scale = 0}), Error);
+  GradScaler scaler;
+  const Tensor loss = scaler.scale(ones({2}, {.dtype = DType::f16}) * 3.0);
+  CHECK(loss.dtype() == DType::f32);
+  CHECK(loss.to_vector<float>()[0] == 3 * 65536.0f);
+}
+
+TEST_CASE("update with a number sets the scale and keeps the counter") {
+  GradScaler scaler({.growth_interval = 3});
+  Training training;
+  training.backward(scaler, 1);
+  scaler.step(training.optimizer);
+  scaler.update();
+  scaler.update(128);
+  CHECK(scaler.get_scale() == 128);
+  CHECK(scaler.growth_tracker() == 1);
+  CHECK_THROWS_AS(scaler.update(INFINITY), Error);
+}
