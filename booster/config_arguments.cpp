@@ -51,6 +51,11 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
+// Not by fmt::print, which throws where stderr is closed.
+void say_error(const char* text) {
+  std::fputs(("error: " + std::string(text) + "\n").c_str(), stderr);
+}
+
 [[noreturn]] void end_with_error() {
   int code = 1;
   try {
@@ -58,11 +63,11 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     std::abort();
   } catch (const Error& error) {
     code = error.exit_code();
-    fmt::print(stderr, "error: {}\n", error.what());
+    say_error(error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    say_error(error.what());
   } catch (...) {
-    fmt::print(stderr, "error: an unknown exception\n");
+    say_error("an unknown exception");
   }
   std::fflush(nullptr);
   ::_exit(code);

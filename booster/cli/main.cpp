@@ -1,5 +1,6 @@
 // The `booster` program: one subcommand per task.
 #include "booster/cli/commands.h"
+#include "booster/config.h"
 #include "booster/run/run.h"
 #include "kernels/error.h"
 
@@ -79,13 +80,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+  booster::report_uncaught_errors();
+  return run(argc, argv);
 }

@@ -7,6 +7,9 @@
 
 #include <cstdlib>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace booster;
 using doctest::Contains;
 
@@ -161,6 +164,23 @@ TEST_CASE("command line options are read strictly") {
   CHECK_THROWS_WITH_AS(from({"--config"}), Contains("needs a value"), Error);
   CHECK_THROWS_WITH_AS(from({"--config", "/nowhere.json"}),
                        Contains("/nowhere.json: cannot open: No such file"), Error);
+}
+
+TEST_CASE("a program that lets a config's error escape ends with code 2") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto program = []() noexcept {
+      const char* arguments[] = {"program", "--set", "train.epochs=0"};
+      ::close(STDERR_FILENO);
+      Config::from_args(3, arguments);
+    };
+    program();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
 }
 
 TEST_CASE("the schema lists every option of the defaults") {
