@@ -52,9 +52,9 @@ Tensor product(const Tensor& a, const Tensor& b) {
 
 void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   arguments::floating("linear_gelu", "weight", weight);
-  check(x.ndim() >= 1 && weight.ndim() == 2 && x.shape().back() == weight.size(1),
-        "linear_gelu: sizes do not fit; got x {} and weight {}, want (..., in) and (out, in)",
-        x.shape().to_string(), weight.shape().to_string());
+  if (x.ndim() < 1 || weight.ndim() != 2 || x.shape().back() != weight.size(1))
+    fail("linear_gelu: sizes do not fit; got x {} and weight {}, want (..., in) and (out, in)",
+         x.shape().to_string(), weight.shape().to_string());
   arguments::same_dtype("linear_gelu", "weight", weight, x);
   arguments::same_dtype("linear_gelu", "bias", bias, x);
   arguments::optional_shape("linear_gelu", "bias", bias, {weight.size(0)});
@@ -63,6 +63,12 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offset, GeluForm form) {
+  // A list that names gelu sends it to another dtype than the product's: then it is a step of its
+  // own.
+  const OpPolicy* policy = current_policy();
+  const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
+  if (policy && (*policy)[activation] != OpClass::untouched)
+    return gelu(linear(input, matrix, offset), form);
   Tensor x = input, weight = matrix, bias = offset;
   arguments::floating("linear_gelu", "x", x);
   apply_policy(Op::linear, {&x, &weight, &bias});

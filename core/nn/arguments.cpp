@@ -1,5 +1,6 @@
 #include "core/nn/arguments.h"
 
+// Texts are put together only for an error: formatting shapes would cost more than small kernels.
 namespace booster::arguments {
 
 void floating(const char* op, const char* name, const Tensor& x) {
@@ -9,22 +10,22 @@ void floating(const char* op, const char* name, const Tensor& x) {
 }
 
 void optional_shape(const char* op, const char* name, const Tensor& x, const Shape& shape) {
-  check(!x.defined() || x.shape() == shape, "{}: {} has the wrong shape; got {}, want {}", op, name,
-        x.defined() ? x.shape().to_string() : "", shape.to_string());
+  if (!x.defined() || x.shape() == shape) return;
+  fail("{}: {} has the wrong shape; got {}, want {}", op, name, x.shape().to_string(),
+       shape.to_string());
 }
 
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {
-  check(!argument.defined() || argument.dtype() == x.dtype(),
-        "{}: dtypes differ; got {} for {}, want {} as the input has", op,
-        argument.defined() ? name_of(argument.dtype()) : "", name, name_of(x.dtype()));
+  if (!argument.defined() || argument.dtype() == x.dtype()) return;
+  fail("{}: dtypes differ; got {} for {}, want {} as the input has", op, name_of(argument.dtype()),
+       name, name_of(x.dtype()));
 }
 
 void parameter_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {
-  const bool fits = !argument.defined() || argument.dtype() == x.dtype() ||
-                    (argument.dtype() == DType::f32 && is_16_bit(x.dtype()));
-  check(fits, "{}: {} has the wrong dtype; got {}, want {}{}", op, name,
-        argument.defined() ? name_of(argument.dtype()) : "", name_of(x.dtype()),
-        is_16_bit(x.dtype()) ? " or f32" : " as the input has");
+  if (!argument.defined() || argument.dtype() == x.dtype()) return;
+  if (argument.dtype() == DType::f32 && is_16_bit(x.dtype())) return;
+  fail("{}: {} has the wrong dtype; got {}, want {}{}", op, name, name_of(argument.dtype()),
+       name_of(x.dtype()), is_16_bit(x.dtype()) ? " or f32" : " as the input has");
 }
 
 Tensor indices(const char* op, const char* name, const Tensor& x) {

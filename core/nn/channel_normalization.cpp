@@ -10,8 +10,8 @@ namespace booster {
 namespace {
 
 void check_channels(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check(x.ndim() >= 2, "{}: too few dimensions; got {}, want (n, channels, ...)", op,
-        x.shape().to_string());
+  if (x.ndim() < 2)
+    fail("{}: too few dimensions; got {}, want (n, channels, ...)", op, x.shape().to_string());
   const Shape channels = {x.size(1)};
   arguments::optional_shape(op, "weight", weight, channels);
   arguments::optional_shape(op, "bias", bias, channels);
@@ -62,7 +62,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   apply_policy(Op::batch_norm, {&x, &gamma, &beta});
   check_channels("batch_norm", x, gamma, beta);
   check_running(x, running_mean, running_var, options.training);
-  check(!options.training || x.size(1) == 0 || x.numel() / x.size(1) != 1,
+  if (options.training && x.size(1) > 0 && x.numel() / x.size(1) == 1)
+    fail(
         "batch_norm: one value per channel has no variance; got {}, want more samples or eval mode",
         x.shape().to_string());
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};

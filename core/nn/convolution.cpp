@@ -13,20 +13,21 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::floating("conv2d", "weight", weight);
   arguments::same_dtype("conv2d", "weight", weight, x);
   arguments::same_dtype("conv2d", "bias", bias, x);
-  check(x.ndim() == 4, "conv2d: wrong number of dimensions; got x {}, want (n, c, h, w)",
-        x.shape().to_string());
-  check(weight.ndim() == 4,
-        "conv2d: wrong number of dimensions; got weight {}, want (out, channels / groups, kh, kw)",
-        weight.shape().to_string());
+  if (x.ndim() != 4)
+    fail("conv2d: wrong number of dimensions; got x {}, want (n, c, h, w)", x.shape().to_string());
+  if (weight.ndim() != 4)
+    fail("conv2d: wrong number of dimensions; got weight {}, want (out, channels / groups, kh, kw)",
+         weight.shape().to_string());
   const int64_t groups = options.groups;
   check(groups > 0 && x.size(1) % groups == 0 && weight.size(0) % groups == 0,
         "conv2d: groups do not divide the channels; got {} groups for {} channels in, {} out",
         groups, x.size(1), weight.size(0));
-  check(
-      weight.size(1) * groups == x.size(1),
-      "conv2d: channels differ; got x {} and weight {} in {} groups, want weight ({}, {}, kh, kw)",
-      x.shape().to_string(), weight.shape().to_string(), groups, weight.size(0),
-      x.size(1) / groups);
+  if (weight.size(1) * groups != x.size(1))
+    fail(
+        "conv2d: channels differ; got x {} and weight {} in {} groups, want weight ({}, {}, kh, "
+        "kw)",
+        x.shape().to_string(), weight.shape().to_string(), groups, weight.size(0),
+        x.size(1) / groups);
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 

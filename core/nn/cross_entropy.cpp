@@ -30,8 +30,9 @@ Shape loss_shape(const Tensor& x) {
 
 // Class numbers of every row, checked against the logits' shape.
 Tensor class_numbers(const char* op, const Tensor& target, const Tensor& x) {
-  check(target.shape() == loss_shape(x), "{}: target does not fit; got {} beside {}, want {}", op,
-        target.shape().to_string(), x.shape().to_string(), loss_shape(x).to_string());
+  if (target.shape() != loss_shape(x))
+    fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape().to_string(),
+         x.shape().to_string(), loss_shape(x).to_string());
   return untracked::reshape(arguments::indices(op, "target", target), {target.numel()});
 }
 
@@ -129,9 +130,9 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
 // -sum over classes of w[c] q[c] log p[c], with q the target smoothed towards 1 / classes.
 Tensor from_probabilities(const Tensor& x, const Tensor& target,
                           const CrossEntropyOptions& options) {
-  check(target.shape() == x.shape(),
-        "cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
-        target.shape().to_string(), x.shape().to_string());
+  if (target.shape() != x.shape())
+    fail("cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
+         target.shape().to_string(), x.shape().to_string());
   const Tensor logits = wide(class_rows("cross_entropy", x));
   const int64_t classes = logits.size(1);
   check_weight("cross_entropy", options.weight, classes);

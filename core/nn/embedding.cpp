@@ -10,8 +10,9 @@ Tensor embedding(const Tensor& index, const Tensor& entries, std::optional<int64
   Tensor table = entries;
   arguments::floating("embedding", "table", table);
   apply_policy(Op::embedding, {&table});
-  check(table.ndim() == 2, "embedding: table has the wrong shape; got {}, want (entries, features)",
-        table.shape().to_string());
+  if (table.ndim() != 2)
+    fail("embedding: table has the wrong shape; got {}, want (entries, features)",
+         table.shape().to_string());
   const Tensor rows = arguments::indices("embedding", "index", index);
   Shape shape = rows.shape();
   shape.push_back(table.size(1));

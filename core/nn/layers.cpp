@@ -86,8 +86,9 @@ BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
                                                                 : Tensor())),
       options_(options) {}
 Tensor BatchNorm2d::forward(const Tensor& x) {
-  check(x.ndim() == 4, "BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)",
-        x.shape().to_string());
+  if (x.ndim() != 4)
+    fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)",
+         x.shape().to_string());
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
     Tensor(num_batches_tracked).add_(ones({}, {.dtype = DType::i64}));

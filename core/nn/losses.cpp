@@ -20,8 +20,9 @@ Pair entered(Op op, const Tensor& output, const Tensor& target) {
   Pair pair{output, target};
   arguments::floating(name_of(op), "output", output);
   check(target.defined(), "{}: target is undefined", name_of(op));
-  check(output.shape() == target.shape(), "{}: shapes differ; got output {} and target {}",
-        name_of(op), output.shape().to_string(), target.shape().to_string());
+  if (output.shape() != target.shape())
+    fail("{}: shapes differ; got output {} and target {}", name_of(op), output.shape().to_string(),
+         target.shape().to_string());
   apply_policy(op, {&pair.output, &pair.target});
   const DType dtype = arguments::statistics_dtype(pair.output);
   return {wide(pair.output, dtype), wide(pair.target, dtype)};

@@ -21,9 +21,11 @@ class Distinct {
   std::unordered_set<const TensorBody*> seen_;
 };
 
-// The body takes over the memory of `from`.
+// The body takes over the memory of `from`, which nobody else holds. Its version goes on counting,
+// so that copies kept of the old numbers are seen to be stale.
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
+  from.body()->storage->version = x.version() + 1;
   body.storage = from.body()->storage;
   body.offset = from.body()->offset;
   body.strides = from.strides();

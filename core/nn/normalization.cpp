@@ -14,8 +14,9 @@ Shape rows_to_normalize(const Tensor& x, const Shape& normalized, const Tensor& 
   const int outer = x.ndim() - normalized.ndim();
   bool fits = normalized.ndim() > 0 && outer >= 0;
   for (int i = 0; fits && i < normalized.ndim(); ++i) fits = x.shape()[outer + i] == normalized[i];
-  check(fits, "layer_norm: x does not end in the normalised shape; got {}, want it to end in {}",
-        x.shape().to_string(), normalized.to_string());
+  if (!fits)
+    fail("layer_norm: x does not end in the normalised shape; got {}, want it to end in {}",
+         x.shape().to_string(), normalized.to_string());
   arguments::optional_shape("layer_norm", "weight", weight, normalized);
   arguments::optional_shape("layer_norm", "bias", bias, normalized);
   int64_t rows = 1;

@@ -162,6 +162,9 @@ TEST_CASE("a change of dtype reaches tensors held elsewhere and may spare some m
   CHECK(model.buffers()[0].tensor.dtype() == DType::f64);
   CHECK(model.buffers()[2].tensor.dtype() == DType::i64);
   CHECK_THROWS_AS(model->to(DType::i32), Error);
+  const uint32_t version = held[0].tensor.version();
+  model->to(DType::f32);
+  CHECK(held[0].tensor.version() > version);  // a 16-bit copy kept for autocast is not current
 }
 
 TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {

@@ -46,6 +46,15 @@ TEST_CASE("functions ask the policy for their dtype") {
   CHECK_THROWS_WITH_AS(binary_cross_entropy(low, low), doctest::Contains("with_logits"), Error);
 }
 
+TEST_CASE("a list that names gelu is heard by the fused form too") {
+  OpPolicy policy = autocast_like(DType::bf16);
+  policy.set(Op::gelu, OpClass::fp32);
+  const PolicyScope scope(&policy);
+  const Tensor x = hashed({2, 4}, 1), weight = hashed({3, 4}, 3);
+  CHECK(linear_gelu(x, weight).dtype() == DType::f32);
+  CHECK(linear_gelu(x, weight, {}, GeluForm::tanh).dtype() == DType::bf16);
+}
+
 TEST_CASE("a layer norm written in 16 bits equals one that is cast, forward and backward") {
   const Tensor g = bf16(hashed({3, 8}, 4));
   const auto run = [&](bool at_once) {
