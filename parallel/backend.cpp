@@ -10,16 +10,20 @@ namespace {
 
 // Below this, one exchange of everything beats reducing in parts.
 constexpr int64_t whole_bytes = 16 << 10;
-// Bytes that one rank reduces at a time: small enough for the second-level cache.
-constexpr int64_t block_bytes = 128 << 10;
 
 constexpr int nobody = -1;
 
 enum class Operation : uint8_t {
-  all_reduce, broadcast, all_gather, reduce_scatter, all_to_all, point_to_point, barrier
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  point_to_point,
+  barrier
 };
 const char* name_of(Operation operation) {
-  constexpr const char* names[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter",
+  constexpr const char* names[] = {"all_reduce", "broadcast",    "all_gather", "reduce_scatter",
                                    "all_to_all", "send/receive", "barrier"};
   return names[std::min<size_t>(static_cast<size_t>(operation), 6)];
 }
@@ -35,7 +39,8 @@ struct Part {
 };
 Part part_of(int64_t count, int rank, int size) {
   const int64_t short_part = count / size, longer_parts = count % size;
-  return {short_part * rank + std::min<int64_t>(longer_parts, rank), short_part + (rank < longer_parts)};
+  return {short_part * rank + std::min<int64_t>(longer_parts, rank),
+          short_part + (rank < longer_parts)};
 }
 
 template <class T>
@@ -105,7 +110,8 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 void Backend::check_agreement(const Signature& own) {
   if (!check_ || size() == 1) return;
   std::vector<Signature> all(size(), own);
-  exchange_with_all([&](int) { return bytes_of(own); }, [&](int rank) { return bytes_of(all[rank]); });
+  exchange_with_all([&](int) { return bytes_of(own); },
+                    [&](int rank) { return bytes_of(all[rank]); });
   if (std::all_of(all.begin(), all.end(), [&](const Signature& s) { return s == own; })) return;
   std::string text = "the ranks do not call the same collective: ";
   for (int rank = 0; rank < size(); ++rank)
@@ -128,9 +134,10 @@ void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
 // Block by block, so that what arrives is reduced while it is in the cache and while the next
 // blocks are already on their way.
 void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction) {
-  const int64_t block = block_bytes / size_of(data.dtype);
-  received_.resize(static_cast<size_t>(size() * block_bytes));
   const int64_t longest = part_of(data.count, 0, size()).length;
+  const int64_t block = std::min(longest, block_bytes() / size_of(data.dtype));
+  const int64_t stride = block * size_of(data.dtype);
+  received_.resize(static_cast<size_t>(size() * stride));
   for (int64_t done = 0; done < longest; done += block) {
     const auto block_of = [&](int rank) {
       const Part part = part_of(data.count, rank, size());
@@ -138,7 +145,7 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
     };
     const auto own = block_of(members_.rank);
     const auto place = [&](int rank) {
-      return std::span(received_).subspan(rank * block_bytes, own.size());
+      return std::span(received_).subspan(rank * stride, own.size());
     };
     exchange_with_all(block_of, place);
     std::vector<const void*> sources;
@@ -159,8 +166,11 @@ void Backend::share_parts(const Buffer& data) {
 }
 
 void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_, .count = data.count, .operation = Operation::all_reduce,
-                   .reduction = reduction, .dtype = data.dtype});
+  check_agreement({.sequence = ++sequence_,
+                   .count = data.count,
+                   .operation = Operation::all_reduce,
+                   .reduction = reduction,
+                   .dtype = data.dtype});
   if (size() == 1) return;
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
@@ -170,15 +180,21 @@ void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
 }
 
 void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_, .count = out.count,
-                   .operation = Operation::reduce_scatter, .reduction = reduction, .dtype = in.dtype});
+  check_agreement({.sequence = ++sequence_,
+                   .count = out.count,
+                   .operation = Operation::reduce_scatter,
+                   .reduction = reduction,
+                   .dtype = in.dtype});
   if (size() > 1) return reduce_own_part(in, out, reduction);
   std::ranges::copy(in.all(), out.all().begin());
 }
 
 void Backend::broadcast(const Buffer& data, int root) {
-  check_agreement({.sequence = ++sequence_, .count = data.count, .root = members_.ranks[root],
-                   .operation = Operation::broadcast, .dtype = data.dtype});
+  check_agreement({.sequence = ++sequence_,
+                   .count = data.count,
+                   .root = members_.ranks[root],
+                   .operation = Operation::broadcast,
+                   .dtype = data.dtype});
   if (members_.rank != root) {
     const Incoming incoming{root, data.all()};
     return exchange({}, {&incoming, 1});
@@ -190,7 +206,9 @@ void Backend::broadcast(const Buffer& data, int root) {
 }
 
 void Backend::all_gather(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_, .count = in.count, .operation = Operation::all_gather,
+  check_agreement({.sequence = ++sequence_,
+                   .count = in.count,
+                   .operation = Operation::all_gather,
                    .dtype = in.dtype});
   const auto own = out.part(members_.rank * in.count, in.count);
   if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
@@ -198,7 +216,9 @@ void Backend::all_gather(const Buffer& out, const Buffer& in) {
 }
 
 void Backend::all_to_all(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_, .count = in.count, .operation = Operation::all_to_all,
+  check_agreement({.sequence = ++sequence_,
+                   .count = in.count,
+                   .operation = Operation::all_to_all,
                    .dtype = in.dtype});
   const int64_t length = in.count / size();
   const auto outgoing = [&](int rank) { return in.part(rank * length, length); };

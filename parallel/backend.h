@@ -18,9 +18,9 @@ namespace booster {
 
 // Who belongs to a group, and where its members meet.
 struct Membership {
-  std::string name = "alone";  // a file name, unique in the run
-  std::vector<int> ranks = {0};  // ranks of the world, in the order of the group
-  int rank = 0;                  // own place in `ranks`
+  std::string name = "alone";              // a file name, unique in the run
+  std::vector<int> ranks = {0};            // ranks of the world, in the order of the group
+  int rank = 0;                            // own place in `ranks`
   std::shared_ptr<Rendezvous> rendezvous;  // null when alone
 
   int size() const { return static_cast<int>(ranks.size()); }
@@ -58,10 +58,14 @@ class Backend {
   const Membership& members() const { return members_; }
 
  protected:
-  // Moves all of them at once, in any order except that messages between two ranks keep theirs; returns
-  // when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has died or
-  // does not come within group_timeout().
+  // Moves all of them at once, in any order except that messages between two ranks keep theirs;
+  // returns when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has
+  // died or does not come within group_timeout().
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
+
+  // Bytes that are exchanged and then reduced at a time; small enough for the second-level cache,
+  // large enough that waiting for each other does not count.
+  virtual int64_t block_bytes() const { return 128 << 10; }
 
   // Throws if one of the members has died or has reported a failure.
   void check_members() const;

@@ -60,6 +60,7 @@ class GlooBackend final : public Backend {
 
  protected:
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
+  int64_t block_bytes() const override { return 4 << 20; }
 
  private:
   void await(Pending& message);
@@ -92,7 +93,9 @@ class BlockedSignals {
 };
 
 GlooBackend::GlooBackend(Membership joined)
-    : Backend(std::move(joined)), timeout_(group_timeout()), sent_(members().size()),
+    : Backend(std::move(joined)),
+      timeout_(group_timeout()),
+      sent_(members().size()),
       received_(members().size()) {
   BlockedSignals guard;
   gloo::transport::tcp::attr attributes;
@@ -134,7 +137,8 @@ void GlooBackend::watch() {
 
 void GlooBackend::explain(int peer, const char* what) {
   // The kernel closes connections and drops locks of an ended process at nearly the same time.
-  for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) check_members();
+  for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    check_members();
   fail_run("{} closed its connection: {}", members().describe(peer), what);
 }
 

@@ -14,9 +14,9 @@ struct Group::State {
   ~State() { backend->stop(); }
 
   std::unique_ptr<Backend> backend;
-  std::string failure;                       // the first error; later operations repeat it
+  std::string failure;                        // the first error; later operations repeat it
   std::map<std::vector<int>, int> subgroups;  // made so far, by members
-  WorkQueue queue;                           // ends before the backend does
+  WorkQueue queue;                            // ends before the backend does
 };
 
 namespace {
@@ -24,7 +24,8 @@ namespace {
 Membership whole_world(const std::string& folder, int rank, int size) {
   check(size >= 1 && rank >= 0 && rank < size, "Group: want 0 <= rank < size; got rank {}, size {}",
         rank, size);
-  Membership members{.name = "world", .ranks = std::vector<int>(size), .rank = rank, .rendezvous = nullptr};
+  Membership members{
+      .name = "world", .ranks = std::vector<int>(size), .rank = rank, .rendezvous = nullptr};
   std::iota(members.ranks.begin(), members.ranks.end(), 0);
   if (size > 1) members.rendezvous = std::make_shared<Rendezvous>(folder, rank, size);
   return members;
@@ -44,7 +45,8 @@ void check_same_dtype(const char* name, const Buffer& out, const Buffer& in) {
 }  // namespace
 
 Group::Group() : Group(Membership{}) {}
-Group::Group(const std::string& folder, int rank, int size) : Group(whole_world(folder, rank, size)) {}
+Group::Group(const std::string& folder, int rank, int size)
+    : Group(whole_world(folder, rank, size)) {}
 Group::Group(Membership members) : state_(std::make_shared<State>(std::move(members))) {}
 
 int Group::rank() const { return state_->backend->members().rank; }
@@ -90,8 +92,8 @@ Work Group::issue(const char* name, Operation&& operation) const {
 }
 
 void Group::check_peer(const char* name, int rank) const {
-  check(rank >= 0 && rank < size(), "{}: no such rank in the group; got {}, want 0 to {}", name, rank,
-        size() - 1);
+  check(rank >= 0 && rank < size(), "{}: no such rank in the group; got {}, want 0 to {}", name,
+        rank, size() - 1);
 }
 
 Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction) const {
@@ -111,12 +113,14 @@ Work Group::all_gather_async(const Buffer& out, const Buffer& in) const {
   return issue("all_gather", [=](Backend& backend) { backend.all_gather(out, in); });
 }
 
-Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction) const {
+Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in,
+                                 CollectiveOp reduction) const {
   check_reduction(reduction, in.dtype);
   check_same_dtype("reduce_scatter", out, in);
   check(in.count == out.count * size(), "reduce_scatter: the input has {} elements; want {} x {}",
         in.count, size(), out.count);
-  return issue("reduce_scatter", [=](Backend& backend) { backend.reduce_scatter(out, in, reduction); });
+  return issue("reduce_scatter",
+               [=](Backend& backend) { backend.reduce_scatter(out, in, reduction); });
 }
 
 Work Group::all_to_all_async(const Buffer& out, const Buffer& in) const {

@@ -5,8 +5,8 @@
 // ranks (BOOSTER_CHECK_COLLECTIVES=0 saves that check). Each collective has a form `..._async` that
 // returns at once: operations run in the order of issue on the group's own thread, and errors are
 // thrown by Work::wait(). A rank that has died is an error that names it, and so is one that does
-// not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left. What is
-// not complete when the last handle goes is given up.
+// not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left. What
+// is not complete when the last handle goes is given up.
 //
 // Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
 #pragma once

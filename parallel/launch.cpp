@@ -27,11 +27,23 @@ struct Launcher {
 };
 
 const Launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
      {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr,
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"Slurm",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_LOCALID",
+     nullptr,
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"PMI_PORT", "PMI_FD"}},
 };
@@ -55,7 +67,8 @@ constexpr int most_ranks = 1 << 20;
 
 int number_from(const char* name, int low, int high, std::string_view why) {
   const std::string text = variable(name);
-  check(!text.empty(), "{}: is not set, but {} is; want a number from {} to {}", name, why, low, high);
+  check(!text.empty(), "{}: is not set, but {} is; want a number from {} to {}", name, why, low,
+        high);
   const auto value = whole_number(text, low, high);
   check(value.has_value(), "{}: want a number from {} to {}; got '{}'", name, low, high, text);
   return *value;
@@ -68,8 +81,10 @@ std::optional<int> tasks_on_node(std::string_view list, int node) {
     std::string_view entry = list.substr(0, comma);
     list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
     int repeats = 1;
-    if (const auto times = entry.find("(x"); times != std::string_view::npos && entry.back() == ')') {
-      const auto count = whole_number(entry.substr(times + 2, entry.size() - times - 3), 1, most_ranks);
+    if (const auto times = entry.find("(x");
+        times != std::string_view::npos && entry.back() == ')') {
+      const auto count =
+          whole_number(entry.substr(times + 2, entry.size() - times - 3), 1, most_ranks);
       if (!count) return std::nullopt;
       repeats = *count;
       entry = entry.substr(0, times);
@@ -86,10 +101,11 @@ int slurm_local_size(int size) {
   const std::string list = variable(name);
   if (list.empty()) return size;
   const int node = variable("SLURM_NODEID").empty()
-                       ? 0 : number_from("SLURM_NODEID", 0, most_ranks, "SLURM_PROCID");
+                       ? 0
+                       : number_from("SLURM_NODEID", 0, most_ranks, "SLURM_PROCID");
   const auto tasks = tasks_on_node(list, node);
-  check(tasks.has_value(), "{}: want a list such as 4(x2),3 that covers node {}; got '{}'", name, node,
-        list);
+  check(tasks.has_value(), "{}: want a list such as 4(x2),3 that covers node {}; got '{}'", name,
+        node, list);
   return *tasks;
 }
 
@@ -120,8 +136,8 @@ std::string meeting_place(const Launcher& launcher) {
 
 void check_master() {
   const std::string port = variable("MASTER_PORT");
-  check(port.empty() || whole_number(port, 0, 65535), "MASTER_PORT: want a port from 0 to 65535; got '{}'",
-        port);
+  check(port.empty() || whole_number(port, 0, 65535),
+        "MASTER_PORT: want a port from 0 to 65535; got '{}'", port);
 }
 
 World world_from(const Launcher& launcher) {
@@ -134,7 +150,8 @@ World world_from(const Launcher& launcher) {
   const bool has_local = !variable(launcher.local_rank).empty();
   const bool has_local_size = !variable(launcher.local_size).empty();
   world.local_size = has_local_size ? number_from(launcher.local_size, 1, most_ranks, launcher.rank)
-                     : launcher.local_size ? world.size : slurm_local_size(world.size);
+                     : launcher.local_size ? world.size
+                                           : slurm_local_size(world.size);
   world.local_rank = has_local || has_local_size
                          ? number_from(launcher.local_rank, 0, most_ranks,
                                        has_local_size ? launcher.local_size : launcher.rank)
@@ -170,8 +187,10 @@ Group World::group() const {
   std::lock_guard lock(mutex);
   if (made) return *made;
   if (local_size != size)
-    fail("World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
-         "machine, want all on one", size, local_size);
+    fail(
+        "World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
+        "machine, want all on one",
+        size, local_size);
   return made.emplace(size == 1 ? Group() : Group(folder, rank, size));
 }
 

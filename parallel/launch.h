@@ -1,7 +1,7 @@
 // World: which rank this process is, read from what started it.
 //
-// Understood: `booster run` and torchrun (RANK, WORLD_SIZE, ...), Open MPI, MPICH and Slurm; without
-// any of them the process is alone. Thread-safe.
+// Understood: `booster run` and torchrun (RANK, WORLD_SIZE, ...), Open MPI, MPICH and Slurm;
+// without any of them the process is alone. Thread-safe.
 #pragma once
 
 #include "parallel/group.h"
@@ -13,8 +13,8 @@ namespace booster {
 struct World {
   int rank = 0, size = 1;              // of all processes
   int local_rank = 0, local_size = 1;  // of those on this machine
-  std::string launcher = "alone";      // or "torchrun" (and the run tool), "Open MPI", "MPICH", "Slurm"
-  std::string folder;                  // where the ranks of this machine meet; "" when alone
+  std::string launcher = "alone";  // or "torchrun" (and the run tool), "Open MPI", "MPICH", "Slurm"
+  std::string folder;              // where the ranks of this machine meet; "" when alone
 
   // The group of all ranks. Made at the first call, at which all ranks must meet; the same group
   // for every call in this process. Error when the ranks are on several machines.

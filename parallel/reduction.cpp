@@ -22,7 +22,8 @@ void check_reduction(CollectiveOp reduction, DType dtype) {
 namespace {
 
 View run_of(const void* data, int64_t count, DType dtype) {
-  return {.data = const_cast<void*>(data), .dtype = dtype, .ndim = 1, .shape = {count}, .strides = {1}};
+  return {
+      .data = const_cast<void*>(data), .dtype = dtype, .ndim = 1, .shape = {count}, .strides = {1}};
 }
 
 BinaryOp step_of(CollectiveOp reduction) {

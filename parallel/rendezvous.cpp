@@ -37,7 +37,8 @@ constexpr milliseconds poll_interval(5);
 // How long a place may still be held by a process of an earlier run that is about to end.
 constexpr std::chrono::seconds handover(10);
 
-// A POSIX lock on the whole file: it belongs to this process, not to its children, and ends with it.
+// A POSIX lock on the whole file: it belongs to this process, not to its children, and ends with
+// it.
 bool try_lock(int file) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;

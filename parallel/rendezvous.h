@@ -51,8 +51,8 @@ class Rendezvous {
 
  private:
   struct Member {
-    int lock = -1;       // descriptor of its file
-    std::string label;   // "pid 4242 on host"
+    int lock = -1;      // descriptor of its file
+    std::string label;  // "pid 4242 on host"
   };
   void lead();
   void follow();

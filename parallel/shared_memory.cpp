@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t line = 64;                 // cache line
+constexpr size_t line = 64;                  // cache line
 constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
 constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often have 64 MB in all
 constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other side is told
@@ -54,14 +54,17 @@ size_t ring_bytes(int ranks) {
 }
 
 long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
-  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr,
+                 0);
 }
 
 // The mapped file.
 class Segment {
  public:
   Segment(int file, int ranks)
-      : ranks_(ranks), capacity_(ring_bytes(ranks)), bytes_(bytes_for(ranks)),
+      : ranks_(ranks),
+        capacity_(ring_bytes(ranks)),
+        bytes_(bytes_for(ranks)),
         memory_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) {
     if (memory_ == MAP_FAILED)
       fail_run("shm: cannot map {} bytes: {}", bytes_, std::strerror(errno));
@@ -71,7 +74,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   static size_t bytes_for(int ranks) {
-    return ranks * sizeof(Bell) + static_cast<size_t>(ranks) * ranks * (sizeof(Ring) + ring_bytes(ranks));
+    return ranks * sizeof(Bell) +
+           static_cast<size_t>(ranks) * ranks * (sizeof(Ring) + ring_bytes(ranks));
   }
   size_t capacity() const { return capacity_; }
   Bell& bell(int rank) { return static_cast<Bell*>(memory_)[rank]; }
@@ -89,7 +93,8 @@ class Segment {
 class SharedMemoryBackend final : public Backend {
  public:
   SharedMemoryBackend(Membership members, int file)
-      : Backend(std::move(members)), segment_(file, this->members().size()),
+      : Backend(std::move(members)),
+        segment_(file, this->members().size()),
         timeout_(group_timeout()) {}
   const char* name() const override { return "shm"; }
   void stop() override {
@@ -197,7 +202,8 @@ void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point s
   if (Clock::now() - since > timeout_) fail_timeout(waits_for);
 }
 
-void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
+                                   std::span<const Incoming> incoming) {
   std::vector<Outgoing> to_write(outgoing.begin(), outgoing.end());
   std::vector<Incoming> to_read(incoming.begin(), incoming.end());
   const auto move = [&] {
@@ -240,7 +246,8 @@ int create_segment(const std::string& path, int ranks) {
 
 std::unique_ptr<Backend> make_shared_memory(Membership members) {
   const auto rendezvous = members.rendezvous;
-  const std::string key = members.name + ".shm", path = rendezvous->folder() + "/" + key + "-segment";
+  const std::string key = members.name + ".shm",
+                    path = rendezvous->folder() + "/" + key + "-segment";
   const bool creates = members.rank == 0;
   int file = creates ? create_segment(path, members.size()) : -1;
   if (creates) rendezvous->put(key, file >= 0 ? "ready" : "no room");

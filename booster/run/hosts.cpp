@@ -22,15 +22,21 @@ constexpr size_t most_hosts = 65536;
 
 // A first character other than a letter or digit could be an option of ssh.
 void check_host(const std::string& name, const std::string& where) {
-  const auto legal = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
-  check(!name.empty() && name.size() <= longest_host && std::isalnum(static_cast<unsigned char>(name[0])) &&
-            std::all_of(name.begin(), name.end(), legal),
-        "{}: no host name; got '{}', want letters, digits, '.', '_' and '-', a letter or digit first", where, name);
+  const auto legal = [](unsigned char c) {
+    return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-');
+  };
+  check(
+      !name.empty() && name.size() <= longest_host &&
+          std::isalnum(static_cast<unsigned char>(name[0])) &&
+          std::all_of(name.begin(), name.end(), legal),
+      "{}: no host name; got '{}', want letters, digits, '.', '_' and '-', a letter or digit first",
+      where, name);
 }
 
 void add_host(std::vector<std::string>& hosts, const std::string& name, const std::string& where) {
   check_host(name, where);
-  check(std::find(hosts.begin(), hosts.end(), name) == hosts.end(), "{}: the host {} comes twice", where, name);
+  check(std::find(hosts.begin(), hosts.end(), name) == hosts.end(), "{}: the host {} comes twice",
+        where, name);
   check(hosts.size() < most_hosts, "{}: more than {} hosts", where, most_hosts);
   hosts.push_back(name);
 }
@@ -54,7 +60,8 @@ std::vector<std::string> read_hostfile(const std::string& path) {
     if (!(words >> name)) continue;
     add_host(hosts, name, where);
     while (words >> attribute)
-      check(attribute.starts_with("slots=") || attribute.starts_with("port="), "{}: got '{}', want slots=N or port=N", where, attribute);
+      check(attribute.starts_with("slots=") || attribute.starts_with("port="),
+            "{}: got '{}', want slots=N or port=N", where, attribute);
   }
   check(!hosts.empty(), "--hostfile: {} names no host", path);
   return hosts;
@@ -62,12 +69,13 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 
 // Keeps the hosts of which `keep(is it in the list)` is true; error if the list names another.
 template <class Keep>
-void filter(std::vector<std::string>& hosts, const std::string& list, const std::string& where, Keep&& keep) {
+void filter(std::vector<std::string>& hosts, const std::string& list, const std::string& where,
+            Keep&& keep) {
   if (list.empty()) return;
   const auto named = split_list(list, where);
   for (const auto& name : named)
-    check(std::find(hosts.begin(), hosts.end(), name) != hosts.end(), "{}: no such host in the hostfile; got '{}'{}", where,
-          name, legal_names(name, hosts));
+    check(std::find(hosts.begin(), hosts.end(), name) != hosts.end(),
+          "{}: no such host in the hostfile; got '{}'{}", where, name, legal_names(name, hosts));
   std::erase_if(hosts, [&](const std::string& host) {
     return !keep(std::find(named.begin(), named.end(), host) != named.end());
   });
@@ -86,7 +94,8 @@ std::vector<std::string> forwarded_variables(const RunOptions& options) {
     if (is_forwarded(*variable)) result.push_back(*variable);
   for (const std::string& wanted : options.env) {
     const char* value = std::getenv(wanted.c_str());
-    check(wanted.find('=') != std::string::npos || value, "--env: the variable {} is not set", wanted);
+    check(wanted.find('=') != std::string::npos || value, "--env: the variable {} is not set",
+          wanted);
     result.push_back(wanted.find('=') != std::string::npos ? wanted : wanted + "=" + value);
   }
   return result;
@@ -105,7 +114,10 @@ std::vector<std::string> hosts_of(const RunOptions& options) {
 
 // Within single quotes a POSIX shell takes every byte as it is, except the quote itself.
 std::string shell_quoted(const std::string& text) {
-  const auto plain = [](unsigned char c) { return c < 128 && (std::isalnum(c) || std::string_view("_-./:=@%+,").find(c) != std::string_view::npos); };
+  const auto plain = [](unsigned char c) {
+    return c < 128 &&
+           (std::isalnum(c) || std::string_view("_-./:=@%+,").find(c) != std::string_view::npos);
+  };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
   std::string quoted = "'";
   for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -118,21 +130,25 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<std::string>& hosts, int node) {
+std::vector<std::string> ssh_command(const RunOptions& options,
+                                     const std::vector<std::string>& hosts, int node) {
   std::vector<std::string> remote = {"env"};
   for (const auto& variable : forwarded_variables(options)) remote.push_back(variable);
   remote.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
-  remote.insert(remote.end(), {"run", "--stop_at_eof", "--nproc_per_node", std::to_string(options.nproc_per_node),
-                               "--nnodes", std::to_string(hosts.size()), "--node_rank", std::to_string(node),
-                               "--master_addr", options.master_addr.empty() ? hosts[0] : options.master_addr,
-                               "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});
+  remote.insert(
+      remote.end(),
+      {"run", "--stop_at_eof", "--nproc_per_node", std::to_string(options.nproc_per_node),
+       "--nnodes", std::to_string(hosts.size()), "--node_rank", std::to_string(node),
+       "--master_addr", options.master_addr.empty() ? hosts[0] : options.master_addr,
+       "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});
   if (!options.log_dir.empty()) remote.insert(remote.end(), {"--log_dir", options.log_dir});
   remote.push_back("--");
   remote.insert(remote.end(), options.command.begin(), options.command.end());
   std::vector<std::string> command = {"ssh", "-o", "BatchMode=yes"};
   if (options.ssh_port) command.insert(command.end(), {"-p", std::to_string(options.ssh_port)});
   const std::string folder = shell_quoted(std::filesystem::current_path().string());
-  command.insert(command.end(), {"--", hosts[node], "cd " + folder + " && exec " + shell_line(remote)});
+  command.insert(command.end(),
+                 {"--", hosts[node], "cd " + folder + " && exec " + shell_line(remote)});
   return command;
 }
 

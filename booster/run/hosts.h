@@ -19,7 +19,7 @@ std::string shell_line(const std::vector<std::string>& words);
 
 // Arguments of ssh that run `booster run` for node `node` in the same folder of that machine.
 // Variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and those of --env, are handed on.
-std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<std::string>& hosts,
-                                     int node);
+std::vector<std::string> ssh_command(const RunOptions& options,
+                                     const std::vector<std::string>& hosts, int node);
 
 }  // namespace booster

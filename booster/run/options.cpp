@@ -23,13 +23,14 @@ int number(const char* name, const std::string& text, int low, int high) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  check(whole && value >= low && value <= high, "--{}: want a number from {} to {}; got '{}'", name, low,
-        high, text);
+  check(whole && value >= low && value <= high, "--{}: want a number from {} to {}; got '{}'", name,
+        low, high, text);
   return value;
 }
 
 Setter number_into(int RunOptions::*member, const char* name, int low, int high) {
-  return [=](RunOptions& o, const std::string& value) { o.*member = number(name, value, low, high); };
+  return
+      [=](RunOptions& o, const std::string& value) { o.*member = number(name, value, low, high); };
 }
 
 Setter text_into(std::string RunOptions::*member, const char* name) {
@@ -46,28 +47,43 @@ Setter switch_on(bool RunOptions::*member) {
 void add_variable(RunOptions& options, const std::string& value) {
   const std::string name = value.substr(0, value.find('='));
   const bool legal = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
-                     std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+                     std::all_of(name.begin(), name.end(),
+                                 [](unsigned char c) { return std::isalnum(c) || c == '_'; });
   check(legal, "--env: want NAME or NAME=VALUE, a name of letters, digits and _; got '{}'", value);
   options.env.push_back(value);
 }
 
 const std::vector<Option>& options() {
   static const std::vector<Option> all = {
-      {"nproc_per_node", "N", "ranks on each machine (1)", number_into(&RunOptions::nproc_per_node, "nproc_per_node", 1, 4096)},
-      {"nnodes", "N", "machines, when the tool is started on each (1)", number_into(&RunOptions::nnodes, "nnodes", 1, 65536)},
-      {"node_rank", "I", "which of them this is (0)", number_into(&RunOptions::node_rank, "node_rank", 0, 65535)},
-      {"master_addr", "HOST", "MASTER_ADDR of the ranks (127.0.0.1, or the first host)", text_into(&RunOptions::master_addr, "master_addr")},
-      {"master_port", "PORT", "MASTER_PORT of the ranks (a free one; 29500 for several machines)", number_into(&RunOptions::master_port, "master_port", 1, 65535)},
-      {"hostfile", "FILE", "machines to reach by ssh, a name in each line", text_into(&RunOptions::hostfile, "hostfile")},
+      {"nproc_per_node", "N", "ranks on each machine (1)",
+       number_into(&RunOptions::nproc_per_node, "nproc_per_node", 1, 4096)},
+      {"nnodes", "N", "machines, when the tool is started on each (1)",
+       number_into(&RunOptions::nnodes, "nnodes", 1, 65536)},
+      {"node_rank", "I", "which of them this is (0)",
+       number_into(&RunOptions::node_rank, "node_rank", 0, 65535)},
+      {"master_addr", "HOST", "MASTER_ADDR of the ranks (127.0.0.1, or the first host)",
+       text_into(&RunOptions::master_addr, "master_addr")},
+      {"master_port", "PORT", "MASTER_PORT of the ranks (a free one; 29500 for several machines)",
+       number_into(&RunOptions::master_port, "master_port", 1, 65535)},
+      {"hostfile", "FILE", "machines to reach by ssh, a name in each line",
+       text_into(&RunOptions::hostfile, "hostfile")},
       {"host", "A,B", "machines to reach by ssh", text_into(&RunOptions::host, "host")},
-      {"include", "A,B", "of the hostfile's machines, use these", text_into(&RunOptions::include, "include")},
-      {"exclude", "A,B", "of the hostfile's machines, leave out these", text_into(&RunOptions::exclude, "exclude")},
-      {"ssh-port", "PORT", "port of ssh (ssh's own setting)", number_into(&RunOptions::ssh_port, "ssh-port", 1, 65535)},
-      {"env", "NAME[=VALUE]", "hand this variable to the ranks on all machines; may be repeated", add_variable},
-      {"log_dir", "DIR", "also write each rank's output to DIR/rank-N.log", text_into(&RunOptions::log_dir, "log_dir")},
-      {"max_restarts", "N", "start all ranks again up to N times when one fails (0)", number_into(&RunOptions::max_restarts, "max_restarts", 0, 1000)},
-      {"dry-run", nullptr, "print what would be started, start nothing", switch_on(&RunOptions::dry_run)},
-      {"stop_at_eof", nullptr, "stop the ranks when standard input ends", switch_on(&RunOptions::stop_at_eof)},
+      {"include", "A,B", "of the hostfile's machines, use these",
+       text_into(&RunOptions::include, "include")},
+      {"exclude", "A,B", "of the hostfile's machines, leave out these",
+       text_into(&RunOptions::exclude, "exclude")},
+      {"ssh-port", "PORT", "port of ssh (ssh's own setting)",
+       number_into(&RunOptions::ssh_port, "ssh-port", 1, 65535)},
+      {"env", "NAME[=VALUE]", "hand this variable to the ranks on all machines; may be repeated",
+       add_variable},
+      {"log_dir", "DIR", "also write each rank's output to DIR/rank-N.log",
+       text_into(&RunOptions::log_dir, "log_dir")},
+      {"max_restarts", "N", "start all ranks again up to N times when one fails (0)",
+       number_into(&RunOptions::max_restarts, "max_restarts", 0, 1000)},
+      {"dry-run", nullptr, "print what would be started, start nothing",
+       switch_on(&RunOptions::dry_run)},
+      {"stop_at_eof", nullptr, "stop the ranks when standard input ends",
+       switch_on(&RunOptions::stop_at_eof)},
       {"help", nullptr, "print this", switch_on(&RunOptions::help)},
   };
   return all;
@@ -88,13 +104,18 @@ const Option& find_option(const std::string& name) {
 }
 
 void check_together(const RunOptions& o) {
-  check(o.node_rank < o.nnodes, "--node_rank: want less than --nnodes = {}; got {}", o.nnodes, o.node_rank);
-  check(o.hostfile.empty() || o.host.empty(), "--host: names the machines, and so does --hostfile; want one of them");
-  check(o.include.empty() || o.exclude.empty(), "--include: cannot be used together with --exclude");
-  check((o.include.empty() && o.exclude.empty()) || !o.hostfile.empty(), "--include, --exclude: want --hostfile too");
+  check(o.node_rank < o.nnodes, "--node_rank: want less than --nnodes = {}; got {}", o.nnodes,
+        o.node_rank);
+  check(o.hostfile.empty() || o.host.empty(),
+        "--host: names the machines, and so does --hostfile; want one of them");
+  check(o.include.empty() || o.exclude.empty(),
+        "--include: cannot be used together with --exclude");
+  check((o.include.empty() && o.exclude.empty()) || !o.hostfile.empty(),
+        "--include, --exclude: want --hostfile too");
   const bool by_ssh = !o.hostfile.empty() || !o.host.empty();
   check(!by_ssh || o.nnodes == 1, "--nnodes: is counted from the list of hosts; leave it out");
-  check(by_ssh || o.nnodes == 1 || !o.master_addr.empty(), "--master_addr: is not set; want the address of node 0, the same on all machines");
+  check(by_ssh || o.nnodes == 1 || !o.master_addr.empty(),
+        "--master_addr: is not set; want the address of node 0, the same on all machines");
 }
 
 }  // namespace
@@ -107,9 +128,11 @@ RunOptions parse_run_options(const std::vector<std::string>& args) {
       result.help = true;
       continue;
     }
-    check(args[i].starts_with("--"), "run: no such option; got '{}', want one that begins with --", args[i]);
+    check(args[i].starts_with("--"), "run: no such option; got '{}', want one that begins with --",
+          args[i]);
     const auto equals = args[i].find('=');
-    const Option& option = find_option(args[i].substr(2, equals == std::string::npos ? equals : equals - 2));
+    const Option& option =
+        find_option(args[i].substr(2, equals == std::string::npos ? equals : equals - 2));
     if (!option.value) {
       check(equals == std::string::npos, "--{}: takes no value; got '{}'", option.name, args[i]);
       option.set(result, "");
@@ -123,15 +146,19 @@ RunOptions parse_run_options(const std::vector<std::string>& args) {
   if (i < args.size() && args[i] == "--") ++i;
   result.command.assign(args.begin() + static_cast<std::ptrdiff_t>(i), args.end());
   if (result.help) return result;
-  check(!result.command.empty() && !result.command[0].empty(), "run: no program given; want booster run [options] PROGRAM [ARGS...]");
+  check(!result.command.empty() && !result.command[0].empty(),
+        "run: no program given; want booster run [options] PROGRAM [ARGS...]");
   check_together(result);
   return result;
 }
 
 std::string run_help() {
-  std::string text = "booster run [options] PROGRAM [ARGS...]\nStarts PROGRAM as one or more ranks.\n\n";
+  std::string text =
+      "booster run [options] PROGRAM [ARGS...]\nStarts PROGRAM as one or more ranks.\n\n";
   for (const Option& option : options())
-    text += fmt::format("  {:<24} {}\n", fmt::format("--{} {}", option.name, option.value ? option.value : ""), option.help);
+    text += fmt::format("  {:<24} {}\n",
+                        fmt::format("--{} {}", option.name, option.value ? option.value : ""),
+                        option.help);
   return text;
 }
 

@@ -13,7 +13,7 @@ struct RunOptions {
   std::string master_addr;  // "": chosen by the run tool
   int master_port = 0;      // 0: likewise
   std::string hostfile, host, include, exclude;
-  int ssh_port = 0;  // 0: ssh's own setting
+  int ssh_port = 0;              // 0: ssh's own setting
   std::vector<std::string> env;  // NAME or NAME=VALUE
   std::string log_dir;
   int max_restarts = 0;

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 extern char** environ;
 
@@ -48,12 +50,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 // A background process that read the terminal would be stopped.
 int input_for(const Launch& launch, const Pipe& held) {
   if (launch.holds_input) return held.read;
-  return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+  return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+                                                           : -1;
 }
 
 // Between fork and exec only calls that are safe after fork.
-[[noreturn]] void become(const char* path, char** arguments, char** environment, pid_t parent, int input,
-                         int out, int error, int report) {
+[[noreturn]] void become(const char* path, char** arguments, char** environment, pid_t parent,
+                         int input, int out, int error, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
@@ -88,8 +91,8 @@ Process start(const Launch& launch) {
   const int input = input_for(launch, held);
   const pid_t parent = getpid(), pid = fork();
   if (pid == 0)
-    become(launch.path.c_str(), argument_pointers.data(), environment_pointers.data(), parent, input, out.write,
-           error.write, report.write);
+    become(launch.path.c_str(), argument_pointers.data(), environment_pointers.data(), parent,
+           input, out.write, error.write, report.write);
   const int fork_error = errno;
   if (pid > 0) setpgid(pid, pid);
   close_all({out.write, error.write, input, report.write});
@@ -105,17 +108,19 @@ Process start(const Launch& launch) {
 namespace {
 
 // The keeper's own life: it learns groups from the pipe and acts when the pipe closes.
-[[noreturn]] void keep(int pipe) {
+[[noreturn]] void keep(int pipe, const std::string& folder) {
   std::set<pid_t> groups;
   for (pid_t message; read(pipe, &message, sizeof message) == sizeof message;)
     message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
   for (pid_t group : groups) kill(-group, SIGKILL);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
   _exit(0);
 }
 
 }  // namespace
 
-Keeper::Keeper() {
+Keeper::Keeper(const std::string& folder) {
   const Pipe pipe = make_pipe();
   pid_ = fork();
   if (pid_ < 0) fail_run("run: cannot start a process: {}", std::strerror(errno));
@@ -126,7 +131,7 @@ Keeper::Keeper() {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     dup2(pipe.read, STDIN_FILENO);
     close_range(STDIN_FILENO + 1, ~0U, 0);  // nobody shall wait for what the keeper holds open
-    keep(STDIN_FILENO);
+    keep(STDIN_FILENO, folder);
   }
   close(pipe.read);
   pipe_ = pipe.write;

@@ -10,31 +10,31 @@
 namespace booster {
 
 struct Launch {
-  std::string label;              // "rank 1", or "node 1 (host)"
-  std::string prefix;             // before each line of its output; "" passes bytes as they are
-  std::string log_path;           // "": no log
-  std::string path;               // of the program
-  std::vector<std::string> arguments;  // the first is the program's name
+  std::string label;     // "rank 1", or "node 1 (host)"
+  std::string prefix;    // before each line of its output; "" passes bytes as they are
+  std::string log_path;  // "": no log
+  std::string path;      // of the program
+  std::vector<std::string> arguments;              // the first is the program's name
   std::map<std::string, std::string> environment;  // set on top of the run tool's own
   bool inherits_terminal = false;  // its output may go straight to the run tool's own terminal
   bool holds_input = false;        // its standard input stays open as long as the run tool lives
 };
 
 struct Process {
-  pid_t pid = -1;      // leads a process group of its own
-  int out = -1;        // pipe ends to read its output from; -1 where it inherits the terminal
+  pid_t pid = -1;  // leads a process group of its own
+  int out = -1;    // pipe ends to read its output from; -1 where it inherits the terminal
   int error = -1;
-  int input = -1;      // with holds_input: to keep open
+  int input = -1;  // with holds_input: to keep open
 };
 
 // Error, naming the program and the reason, if it cannot be started. The process gets SIGKILL when
 // the calling thread ends; SIGHUP, SIGINT, SIGTERM and SIGCHLD are unblocked in it.
 Process start(const Launch& launch);
 
-// Kills process groups when this process ends in any way, even by SIGKILL.
+// Kills process groups, then removes a folder, when this process ends in any way, even by SIGKILL.
 class Keeper {
  public:
-  Keeper();
+  explicit Keeper(const std::string& folder);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;

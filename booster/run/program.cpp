@@ -38,7 +38,8 @@ std::string find_along_path(const std::string& name) {
   }
   const bool is_here = fs::exists(name);
   fail("run: no program '{}' along PATH{}", name,
-       is_here ? fmt::format("; want ./{} for the one in this folder", name) : hint(name, "/usr/bin"));
+       is_here ? fmt::format("; want ./{} for the one in this folder", name)
+               : hint(name, "/usr/bin"));
 }
 
 }  // namespace
@@ -49,7 +50,8 @@ std::string find_program(const std::string& name) {
   std::error_code ignored;
   check(fs::exists(path, ignored), "run: no such program; got '{}'{}", name, hint(name, folder));
   check(!fs::is_directory(path, ignored), "run: '{}' is a folder; want a program", name);
-  check(is_executable(path), "run: '{}' is not executable; want a program, or its interpreter before it", name);
+  check(is_executable(path),
+        "run: '{}' is not executable; want a program, or its interpreter before it", name);
   return name;
 }
 

@@ -52,8 +52,11 @@ RankStream::RankStream(int source, int sink, std::string prefix, std::shared_ptr
 }
 
 RankStream::RankStream(RankStream&& other) noexcept
-    : source_(std::exchange(other.source_, -1)), sink_(other.sink_), prefix_(std::move(other.prefix_)),
-      record_(std::move(other.record_)), line_(std::move(other.line_)) {}
+    : source_(std::exchange(other.source_, -1)),
+      sink_(other.sink_),
+      prefix_(std::move(other.prefix_)),
+      record_(std::move(other.record_)),
+      line_(std::move(other.line_)) {}
 
 RankStream::~RankStream() {
   if (source_ >= 0) close(source_);

@@ -44,27 +44,14 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// A private folder in memory, where the ranks meet; removed at the end.
-class MeetingPlace {
- public:
-  MeetingPlace() {
-    for (const char* parent : {"/dev/shm", "/tmp"}) {
-      path_ = fmt::format("{}/booster-run-XXXXXX", parent);
-      if (mkdtemp(path_.data())) return;
-    }
-    fail_run("run: cannot make a folder in /dev/shm or /tmp: {}", std::strerror(errno));
+// A private folder, in memory where possible, in which the ranks meet.
+std::string make_meeting_place() {
+  for (const char* parent : {"/dev/shm", "/tmp"}) {
+    std::string path = fmt::format("{}/booster-run-XXXXXX", parent);
+    if (mkdtemp(path.data())) return path;
   }
-  ~MeetingPlace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+  fail_run("run: cannot make a folder in /dev/shm or /tmp: {}", std::strerror(errno));
+}
 
 using Environment = std::map<std::string, std::string>;
 
@@ -81,8 +68,10 @@ Environment environment_of(const RunOptions& options, int local_rank) {
     variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores() / options.nproc_per_node));
   for (const std::string& setting : options.env) {
     const auto equals = setting.find('=');
-    if (equals != std::string::npos) variables[setting.substr(0, equals)] = setting.substr(equals + 1);
-    else check(std::getenv(setting.c_str()), "--env: the variable {} is not set", setting);
+    if (equals != std::string::npos)
+      variables[setting.substr(0, equals)] = setting.substr(equals + 1);
+    else
+      check(std::getenv(setting.c_str()), "--env: the variable {} is not set", setting);
   }
   return variables;
 }
@@ -111,7 +100,8 @@ std::vector<Launch> local_launches(const RunOptions& options) {
 }
 
 // One ssh per machine; the run tool over there prefixes, logs and guards its own ranks.
-std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<std::string>& hosts) {
+std::vector<Launch> remote_launches(const RunOptions& options,
+                                    const std::vector<std::string>& hosts) {
   std::vector<Launch> launches;
   for (size_t node = 0; node < hosts.size(); ++node) {
     Launch launch;
@@ -127,7 +117,8 @@ std::vector<Launch> remote_launches(const RunOptions& options, const std::vector
 void print_plan(const std::vector<Launch>& launches) {
   for (const Launch& launch : launches) {
     std::string line;
-    for (const auto& [name, value] : launch.environment) line += name + "=" + shell_quoted(value) + " ";
+    for (const auto& [name, value] : launch.environment)
+      line += name + "=" + shell_quoted(value) + " ";
     fmt::print("{}{}{}\n", launch.prefix, line, shell_line(launch.arguments));
   }
 }
@@ -151,13 +142,16 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
 
 int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
   make_log_folder(options);
-  for (const Launch& launch : launches) fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
-  Keeper keeper;
-  const MeetingPlace meeting_place;
+  for (const Launch& launch : launches)
+    fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
+  const std::string meeting_place = make_meeting_place();
+  Keeper keeper(meeting_place);
   for (int number = 0;; ++number) {
-    const Outcome outcome = attempt(launches, options, keeper, meeting_place.path(), number);
-    if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts) return outcome.exit_code;
-    fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1, options.max_restarts);
+    const Outcome outcome = attempt(launches, options, keeper, meeting_place, number);
+    if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts)
+      return outcome.exit_code;
+    fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1,
+               options.max_restarts);
   }
 }
 
@@ -167,7 +161,8 @@ int run_with(RunOptions options) {
     return 0;
   }
   const auto hosts = hosts_of(options);
-  if (options.master_port == 0) options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
+  if (options.master_port == 0)
+    options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
   const auto launches = hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
   if (!options.dry_run) return run_all(launches, options);
   print_plan(launches);

@@ -105,7 +105,8 @@ Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, bool
     const Process process = start(launch);
     keeper_.watch(process.pid);
     if (process.out >= 0) streams_.emplace_back(process.out, STDOUT_FILENO, launch.prefix, record);
-    if (process.error >= 0) streams_.emplace_back(process.error, STDERR_FILENO, launch.prefix, record);
+    if (process.error >= 0)
+      streams_.emplace_back(process.error, STDERR_FILENO, launch.prefix, record);
     members_.push_back({&launch, process, std::move(record)});
   }
 }
@@ -144,7 +145,8 @@ Outcome Supervisor::run() {
 }
 
 void Supervisor::wait_for_event() {
-  std::vector<pollfd> files = {{signals_.file(), POLLIN, 0}, {watches_input_ ? STDIN_FILENO : -1, POLLIN, 0}};
+  std::vector<pollfd> files = {{signals_.file(), POLLIN, 0},
+                               {watches_input_ ? STDIN_FILENO : -1, POLLIN, 0}};
   for (const RankStream& stream : streams_) files.push_back({stream.source(), POLLIN, 0});
   poll(files.data(), files.size(), kill_at_ ? 100 : -1);
   for (size_t i = 0; i < streams_.size(); ++i)
@@ -192,7 +194,8 @@ void Supervisor::reap() {
   for (Member& member : members_) {
     if (!member.running || waitpid(member.process.pid, &member.status, WNOHANG) <= 0) continue;
     member.running = false;
-    if (member.failed() && (!first || (WIFSIGNALED(member.status) && !WIFSIGNALED(first->status)))) first = &member;
+    if (member.failed() && (!first || (WIFSIGNALED(member.status) && !WIFSIGNALED(first->status))))
+      first = &member;
   }
   if (!first || failed_) return;
   failed_ = true;
@@ -203,8 +206,8 @@ void Supervisor::reap() {
 void Supervisor::report(const Member& member) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  std::string text = fmt::format("booster run: {} (pid {}, host {}) {}", member.launch->label, member.process.pid,
-                                 host, reason_of(member.status));
+  std::string text = fmt::format("booster run: {} (pid {}, host {}) {}", member.launch->label,
+                                 member.process.pid, host, reason_of(member.status));
   const auto& lines = member.record->last_lines();
   if (!lines.empty()) text += "; its last lines:";
   for (const auto& line : lines) text += "\n  " + line;

@@ -117,7 +117,8 @@ TEST_CASE("rank: one leaves early" * doctest::skip()) {
 }
 TEST_CASE("a rank that ends well but early is named") {
   for_each_backend([](const std::string& backend) {
-    CHECK(failures(Ranks("rank: one leaves early", 3, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+    CHECK(failures(Ranks("rank: one leaves early", 3, {{"BOOSTER_BACKEND", backend}}).wait(20)) ==
+          "");
   });
 }
 
@@ -131,7 +132,8 @@ TEST_CASE("rank: sends and leaves" * doctest::skip()) {
 }
 TEST_CASE("what a rank sent before it ended arrives") {
   for_each_backend([](const std::string& backend) {
-    CHECK(failures(Ranks("rank: sends and leaves", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+    CHECK(failures(Ranks("rank: sends and leaves", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) ==
+          "");
   });
 }
 
@@ -154,17 +156,20 @@ TEST_CASE("rank: disagrees" * doctest::skip()) {
   CAPTURE(error);
   CHECK(contains(error, "the ranks do not call the same collective"));
   CHECK(contains(error, "rank 0: all_reduce of 100 f32 by sum"));
-  const std::map<std::string, std::string> wants = {
-      {"count", "rank 1: all_reduce of 101 f32"}, {"dtype", "rank 1: all_reduce of 100 i32"},
-      {"reduction", "by max"}, {"collective", "rank 1: all_gather"}, {"barrier", "rank 1: barrier"},
-      {"send", ""}};
+  const std::map<std::string, std::string> wants = {{"count", "rank 1: all_reduce of 101 f32"},
+                                                    {"dtype", "rank 1: all_reduce of 100 i32"},
+                                                    {"reduction", "by max"},
+                                                    {"collective", "rank 1: all_gather"},
+                                                    {"barrier", "rank 1: barrier"},
+                                                    {"send", ""}};
   CHECK(contains(error, wants.at(how)));
 }
 TEST_CASE("ranks that call different collectives all get an error that says who calls what") {
   for_each_backend([](const std::string& backend) {
     for (const char* how : {"count", "dtype", "reduction", "collective", "barrier"}) {
       CAPTURE(how);
-      CHECK(failures(Ranks("rank: disagrees", 3, {{"BOOSTER_BACKEND", backend}, {"TEST_HOW", how}}).wait(20)) == "");
+      CHECK(failures(Ranks("rank: disagrees", 3, {{"BOOSTER_BACKEND", backend}, {"TEST_HOW", how}})
+                         .wait(20)) == "");
     }
   });
 }
@@ -187,7 +192,9 @@ TEST_CASE("rank: gives up pending work" * doctest::skip()) {
 }
 TEST_CASE("a group that goes while work is pending gives the work up") {
   for_each_backend([](const std::string& backend) {
-    CHECK(failures(Ranks("rank: gives up pending work", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) == "");
+    CHECK(failures(
+              Ranks("rank: gives up pending work", 2, {{"BOOSTER_BACKEND", backend}}).wait(20)) ==
+          "");
   });
 }
 
@@ -202,11 +209,14 @@ TEST_CASE("rank: meets in a used folder" * doctest::skip()) {
 TEST_CASE("ranks meet where an earlier run was killed, and leave nothing behind") {
   const std::string folder = "/tmp/booster-test-meeting-" + std::to_string(getpid());
   {
-    Ranks killed("rank: meets in a used folder", 2, {{"TEST_MEETING_PLACE", folder}, {"TEST_HANG", "1"}});
+    Ranks killed("rank: meets in a used folder", 2,
+                 {{"TEST_MEETING_PLACE", folder}, {"TEST_HANG", "1"}});
     for (const char* name : {"ready-0", "ready-1"}) killed.wait_for_file(name);
   }
   CHECK(std::filesystem::exists(folder));
-  CHECK(failures(Ranks("rank: meets in a used folder", 2, {{"TEST_MEETING_PLACE", folder}}).wait(20)) == "");
+  CHECK(failures(
+            Ranks("rank: meets in a used folder", 2, {{"TEST_MEETING_PLACE", folder}}).wait(20)) ==
+        "");
   CHECK(!std::filesystem::exists(folder));
 }
 
@@ -214,10 +224,12 @@ TEST_CASE("rank: does not wait for ever" * doctest::skip()) {
   const World world = launch_from_env();
   const std::string error = error_of([&] { Group(test_folder() + "/meet", world.rank, 3); });
   CAPTURE(error);
-  CHECK((contains(error, "missing: rank 2") || contains(error, "gave up") || contains(error, "has ended")));
+  CHECK((contains(error, "missing: rank 2") || contains(error, "gave up") ||
+         contains(error, "has ended")));
 }
 TEST_CASE("a rank that never comes is named when the time is up") {
-  CHECK(failures(Ranks("rank: does not wait for ever", 2, {{"BOOSTER_TIMEOUT", "0.5"}}).wait(20)) == "");
+  CHECK(failures(Ranks("rank: does not wait for ever", 2, {{"BOOSTER_TIMEOUT", "0.5"}}).wait(20)) ==
+        "");
 }
 
 TEST_CASE("a folder that others can enter is refused") {
@@ -225,7 +237,9 @@ TEST_CASE("a folder that others can enter is refused") {
   REQUIRE(mkdtemp(folder.data()));
   std::filesystem::permissions(folder, std::filesystem::perms::all);
   CHECK_THROWS_WITH_AS(Group(folder, 0, 2),
-                       ("rendezvous: " + folder + " is not a private folder of this user; want a folder with mode 0700").c_str(),
+                       ("rendezvous: " + folder +
+                        " is not a private folder of this user; want a folder with mode 0700")
+                           .c_str(),
                        Error);
   std::filesystem::remove_all(folder);
 }

@@ -13,11 +13,29 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-const char* const known[] = {
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BOOSTER_RENDEZVOUS",
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-    "SLURM_NODEID", "SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_JOB_ID", "SLURM_STEP_ID"};
+const char* const known[] = {"RANK",
+                             "WORLD_SIZE",
+                             "LOCAL_RANK",
+                             "LOCAL_WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "BOOSTER_RENDEZVOUS",
+                             "OMPI_COMM_WORLD_RANK",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "MPI_LOCALRANKID",
+                             "MPI_LOCALNRANKS",
+                             "SLURM_PROCID",
+                             "SLURM_NTASKS",
+                             "SLURM_LOCALID",
+                             "SLURM_NODEID",
+                             "SLURM_TASKS_PER_NODE",
+                             "SLURM_STEP_TASKS_PER_NODE",
+                             "SLURM_JOB_ID",
+                             "SLURM_STEP_ID"};
 
 World world_of(const Variables& variables) {
   for (const char* name : known) unsetenv(name);
@@ -49,8 +67,12 @@ void check_world(const Variables& variables, int rank, int size, int local_rank,
   CHECK(world.local_size == local_size);
 }
 
-const Variables torchrun = {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"},
-                            {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+const Variables torchrun = {{"RANK", "5"},
+                            {"WORLD_SIZE", "8"},
+                            {"LOCAL_RANK", "1"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"MASTER_ADDR", "node0"},
+                            {"MASTER_PORT", "29500"}};
 
 Variables with(Variables variables, const std::string& name, const std::string& value) {
   variables[name] = value;
@@ -63,17 +85,27 @@ TEST_CASE("a process without a launcher is alone") {
   check_world({}, 0, 1, 0, 1);
   CHECK(world_of({}).group().size() == 1);
   check_world({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}, 0, 1, 0, 1);  // inside salloc
-  check_world({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}}, 0, 1, 0, 1);  // sbatch
+  check_world({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}}, 0, 1, 0,
+              1);  // sbatch
 }
 
 TEST_CASE("each launcher's variables are understood") {
   check_world(torchrun, 5, 8, 1, 4);
   check_world({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, 1, 2, 1, 2);
-  check_world({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}, 3, 4, 1, 2);
+  check_world({{"OMPI_COMM_WORLD_RANK", "3"},
+               {"OMPI_COMM_WORLD_SIZE", "4"},
+               {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+              3, 4, 1, 2);
   check_world({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, 1, 2, 1, 2);
-  check_world({{"SLURM_PROCID", "6"}, {"SLURM_NTASKS", "7"}, {"SLURM_LOCALID", "2"}, {"SLURM_NODEID", "2"},
-               {"SLURM_TASKS_PER_NODE", "2(x2),3"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}, 6, 7, 2, 3);
+  check_world({{"SLURM_PROCID", "6"},
+               {"SLURM_NTASKS", "7"},
+               {"SLURM_LOCALID", "2"},
+               {"SLURM_NODEID", "2"},
+               {"SLURM_TASKS_PER_NODE", "2(x2),3"},
+               {"SLURM_JOB_ID", "7"},
+               {"SLURM_STEP_ID", "0"}},
+              6, 7, 2, 3);
   check_world({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}}, 1, 2, 1, 2);
 }
 
@@ -86,17 +118,26 @@ TEST_CASE("the run tool inside a Slurm job counts, not the job") {
 
 TEST_CASE("wrong values are errors that name the variable") {
   CHECK(error_of(with(torchrun, "RANK", "8")) == "RANK: want less than WORLD_SIZE = 8; got 8");
-  CHECK(error_of(with(torchrun, "RANK", "-1")) == "RANK: want a number from 0 to 1048576; got '-1'");
-  CHECK(error_of(with(torchrun, "RANK", "5x")) == "RANK: want a number from 0 to 1048576; got '5x'");
-  CHECK(error_of(with(torchrun, "WORLD_SIZE", "0")) == "WORLD_SIZE: want a number from 1 to 1048576; got '0'");
-  CHECK(error_of(with(torchrun, "WORLD_SIZE", "99999999999")) == "WORLD_SIZE: want a number from 1 to 1048576; got '99999999999'");
-  CHECK(error_of(with(torchrun, "LOCAL_RANK", "4")) == "LOCAL_RANK: want less than LOCAL_WORLD_SIZE = 4; got 4");
-  CHECK(error_of(with(torchrun, "LOCAL_WORLD_SIZE", "9")) == "LOCAL_WORLD_SIZE: want at most WORLD_SIZE = 8; got 9");
-  CHECK(error_of(with(torchrun, "LOCAL_RANK", "")).starts_with("LOCAL_RANK: is not set, but LOCAL_WORLD_SIZE is"));
-  CHECK(error_of(with(torchrun, "MASTER_PORT", "65536")) == "MASTER_PORT: want a port from 0 to 65535; got '65536'");
+  CHECK(error_of(with(torchrun, "RANK", "-1")) ==
+        "RANK: want a number from 0 to 1048576; got '-1'");
+  CHECK(error_of(with(torchrun, "RANK", "5x")) ==
+        "RANK: want a number from 0 to 1048576; got '5x'");
+  CHECK(error_of(with(torchrun, "WORLD_SIZE", "0")) ==
+        "WORLD_SIZE: want a number from 1 to 1048576; got '0'");
+  CHECK(error_of(with(torchrun, "WORLD_SIZE", "99999999999")) ==
+        "WORLD_SIZE: want a number from 1 to 1048576; got '99999999999'");
+  CHECK(error_of(with(torchrun, "LOCAL_RANK", "4")) ==
+        "LOCAL_RANK: want less than LOCAL_WORLD_SIZE = 4; got 4");
+  CHECK(error_of(with(torchrun, "LOCAL_WORLD_SIZE", "9")) ==
+        "LOCAL_WORLD_SIZE: want at most WORLD_SIZE = 8; got 9");
+  CHECK(error_of(with(torchrun, "LOCAL_RANK", ""))
+            .starts_with("LOCAL_RANK: is not set, but LOCAL_WORLD_SIZE is"));
+  CHECK(error_of(with(torchrun, "MASTER_PORT", "65536")) ==
+        "MASTER_PORT: want a port from 0 to 65535; got '65536'");
   CHECK(error_of({{"RANK", "0"}}).starts_with("WORLD_SIZE: is not set, but RANK is"));
   CHECK(error_of({{"WORLD_SIZE", "2"}}).starts_with("RANK: is not set, but WORLD_SIZE is"));
   CHECK(error_of({{"LOCAL_RANK", "0"}}).starts_with("LOCAL_RANK: is set to '0', but RANK"));
   CHECK(error_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
-  CHECK(error_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}}).starts_with("SLURM_TASKS_PER_NODE: want a list"));
+  CHECK(error_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
+            .starts_with("SLURM_TASKS_PER_NODE: want a list"));
 }

@@ -31,7 +31,8 @@ std::string output_file(const std::string& folder, size_t rank) {
 
 }  // namespace
 
-Ranks::Ranks(const std::string& test_case, int size, const std::map<std::string, std::string>& environment) {
+Ranks::Ranks(const std::string& test_case, int size,
+             const std::map<std::string, std::string>& environment) {
   folder_ = "/dev/shm/booster-test-XXXXXX";
   if (!mkdtemp(folder_.data())) {
     folder_ = "/tmp/booster-test-XXXXXX";

@@ -17,7 +17,8 @@ class Ranks {
  public:
   // `test_case` is the name of a test case with doctest::skip(); it runs in `size` processes with
   // torchrun's variables and these more.
-  Ranks(const std::string& test_case, int size, const std::map<std::string, std::string>& environment = {});
+  Ranks(const std::string& test_case, int size,
+        const std::map<std::string, std::string>& environment = {});
   ~Ranks();
   pid_t pid(int rank) const { return pids_[rank]; }
   // The folder in which the ranks meet; a test may put files of its own into it.

@@ -46,7 +46,9 @@ class Running {
     pid_ = fork();
     if (pid_ != 0) return;
     for (const char* name : {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}) unsetenv(name);
-    if (!freopen((folder_.path + "/out").c_str(), "w", stdout) || !freopen((folder_.path + "/err").c_str(), "w", stderr)) _exit(99);
+    if (!freopen((folder_.path + "/out").c_str(), "w", stdout) ||
+        !freopen((folder_.path + "/err").c_str(), "w", stderr))
+      _exit(99);
     const int code = run_tool(args);
     fflush(stdout);
     fflush(stderr);
@@ -75,13 +77,17 @@ Ended run(const Words& args) {
   const auto start = Clock::now();
   Running running(args);
   const int code = running.wait();
-  return {code, running.out(), running.err(), std::chrono::duration<double>(Clock::now() - start).count()};
+  return {code, running.out(), running.err(),
+          std::chrono::duration<double>(Clock::now() - start).count()};
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 void wait_for(const std::string& path) {
-  for (int i = 0; i < 5000 && read_file(path).empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (int i = 0; i < 5000 && read_file(path).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 bool is_alive(pid_t pid) {
@@ -96,8 +102,25 @@ bool all_gone(const std::vector<pid_t>& pids) {
   return false;
 }
 
-const Words hostile = {"", " ", "a b", "'", "\"", "$(touch /tmp/booster-was-here)", "`id`", "line\nbreak", "\t", "*", "~",
-                       "naïve ünïcode 漢字", "\\", "--nproc_per_node", "-x", ";", "&", "|", "\x01\xff\xfe"};
+const Words hostile = {"",
+                       " ",
+                       "a b",
+                       "'",
+                       "\"",
+                       "$(touch /tmp/booster-was-here)",
+                       "`id`",
+                       "line\nbreak",
+                       "\t",
+                       "*",
+                       "~",
+                       "naïve ünïcode 漢字",
+                       "\\",
+                       "--nproc_per_node",
+                       "-x",
+                       ";",
+                       "&",
+                       "|",
+                       "\x01\xff\xfe"};
 
 std::string joined_by_zeros(const Words& words) {
   std::string text;
@@ -115,8 +138,9 @@ TEST_CASE("the exit code is the program's") {
 }
 
 TEST_CASE("the first failing rank is reported and the others are stopped") {
-  const auto ended = run({"--nproc_per_node=3", "sh", "-c",
-                          "echo started; if [ $RANK = 1 ]; then echo its reason >&2; exit 5; fi; exec sleep 60"});
+  const auto ended =
+      run({"--nproc_per_node=3", "sh", "-c",
+           "echo started; if [ $RANK = 1 ]; then echo its reason >&2; exit 5; fi; exec sleep 60"});
   CHECK(ended.code == 5);
   CHECK(ended.seconds < 4);
   CHECK(contains(ended.err, "booster run: rank 1 (pid "));
@@ -127,14 +151,16 @@ TEST_CASE("the first failing rank is reported and the others are stopped") {
 }
 
 TEST_CASE("only the last 20 lines are repeated") {
-  const auto ended = run({"--nproc_per_node", "1", "sh", "-c", "i=0; while [ $i -lt 50 ]; do echo line$i; i=$((i+1)); done; exit 1"});
+  const auto ended = run({"--nproc_per_node", "1", "sh", "-c",
+                          "i=0; while [ $i -lt 50 ]; do echo line$i; i=$((i+1)); done; exit 1"});
   CHECK(contains(ended.err, "  line30\n"));
   CHECK(!contains(ended.err, "  line29\n"));
 }
 
 TEST_CASE("a rank that ignores SIGTERM is killed after 5 seconds") {
-  const auto ended = run({"--nproc_per_node", "2", "sh", "-c",
-                          "if [ $RANK = 0 ]; then sleep 0.3; exit 3; fi; trap '' TERM; while :; do sleep 0.1; done"});
+  const auto ended = run(
+      {"--nproc_per_node", "2", "sh", "-c",
+       "if [ $RANK = 0 ]; then sleep 0.3; exit 3; fi; trap '' TERM; while :; do sleep 0.1; done"});
   CHECK(ended.code == 3);
   CHECK(ended.seconds > 4.5);
   CHECK(ended.seconds < 9);
@@ -156,19 +182,25 @@ TEST_CASE("a shell gives quoted words back byte for byte") {
 }
 
 TEST_CASE("every rank learns who it is") {
-  const auto ended = run({"--nproc_per_node", "2", "--master_port", "12345", "--env", "EXTRA=a b", "sh", "-c",
-                          "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $EXTRA; test $OMP_NUM_THREADS -ge 1; test -d $(dirname $BOOSTER_RENDEZVOUS)"});
+  const auto ended =
+      run({"--nproc_per_node", "2", "--master_port", "12345", "--env", "EXTRA=a b", "sh", "-c",
+           "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $EXTRA; "
+           "test $OMP_NUM_THREADS -ge 1; test -d $(dirname $BOOSTER_RENDEZVOUS)"});
   CHECK(ended.code == 0);
   CHECK(contains(ended.out, "[0] 0 0 2 2 127.0.0.1 12345 a b\n"));
   CHECK(contains(ended.out, "[1] 1 1 2 2 127.0.0.1 12345 a b\n"));
-  CHECK(run({"--nnodes", "3", "--node_rank", "2", "--master_addr", "node0", "--nproc_per_node", "2", "sh", "-c", "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT"})
+  CHECK(run({"--nnodes", "3", "--node_rank", "2", "--master_addr", "node0", "--nproc_per_node", "2",
+             "sh", "-c", "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT"})
             .out.find("[5] 5/6 1 node0 29500\n") != std::string::npos);
 }
 
 TEST_CASE("the output of one rank passes untouched, that of several line by line") {
-  CHECK(run({"printf", "a\\r50%%\\rno end\\000\\377"}).out == std::string("a\r50%\rno end\0\xff", 14));
-  const auto ended = run({"--nproc_per_node", "2", "sh", "-c", "printf 'one\\ntwo'; printf error >&2"});
-  for (const char* line : {"[0] one\n", "[0] two\n", "[1] one\n", "[1] two\n"}) CHECK(contains(ended.out, line));
+  CHECK(run({"printf", "a\\r50%%\\rno end\\000\\377"}).out ==
+        std::string("a\r50%\rno end\0\xff", 14));
+  const auto ended =
+      run({"--nproc_per_node", "2", "sh", "-c", "printf 'one\\ntwo'; printf error >&2"});
+  for (const char* line : {"[0] one\n", "[0] two\n", "[1] one\n", "[1] two\n"})
+    CHECK(contains(ended.out, line));
   CHECK(contains(ended.err, "[0] error\n"));
 }
 
@@ -185,7 +217,9 @@ TEST_CASE("one rank writes to the terminal itself") {
 TEST_CASE("logs hold what each rank wrote") {
   Folder folder;
   const std::string logs = folder.path + "/new/logs";
-  CHECK(run({"--nproc_per_node", "2", "--log_dir", logs, "sh", "-c", "echo out $RANK; sleep 0.05; echo err >&2"}).code == 0);
+  CHECK(run({"--nproc_per_node", "2", "--log_dir", logs, "sh", "-c",
+             "echo out $RANK; sleep 0.05; echo err >&2"})
+            .code == 0);
   CHECK(read_file(logs + "/rank-0.log") == "out 0\nerr\n");
   CHECK(read_file(logs + "/rank-1.log") == "out 1\nerr\n");
   CHECK(run({"--log_dir", "/proc/nowhere", "true"}).code == 1);
@@ -206,7 +240,8 @@ TEST_CASE("signals reach the ranks, which end in their own way") {
   for (int number : {SIGTERM, SIGINT}) {
     Folder folder;
     Running running({"--nproc_per_node", "2", "sh", "-c",
-                     "trap 'exit 33' TERM INT; echo up > $0/up$RANK; while :; do sleep 0.05; done", folder.path});
+                     "trap 'exit 33' TERM INT; echo up > $0/up$RANK; while :; do sleep 0.05; done",
+                     folder.path});
     for (const char* name : {"/up0", "/up1"}) wait_for(folder.path + name);
     kill(running.pid(), number);
     CHECK(running.wait() == 33);
@@ -220,9 +255,11 @@ TEST_CASE("signals reach the ranks, which end in their own way") {
 TEST_CASE("no process is left when the run tool is killed, or when the ranks leave children") {
   for (bool killed : {true, false}) {
     Folder folder;
-    Running running({"--nproc_per_node", "2", "sh", "-c",
-                     std::string("sleep 300 & echo $! $$ > $0/part$RANK; mv $0/part$RANK $0/pids$RANK; ") + (killed ? "wait" : "exit 0"),
-                     folder.path});
+    Running running(
+        {"--nproc_per_node", "2", "sh", "-c",
+         std::string("sleep 300 & echo $! $$ > $0/part$RANK; mv $0/part$RANK $0/pids$RANK; ") +
+             (killed ? "wait" : "exit 0"),
+         folder.path});
     std::vector<pid_t> pids;
     for (const char* name : {"/pids0", "/pids1"}) {
       wait_for(folder.path + name);
@@ -247,7 +284,8 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   Folder folder;
   std::ofstream(folder.path + "/data.txt") << "x";
   check_usage({}, "no program given");
-  check_usage({"--nproc_per_node", "0", "true"}, "--nproc_per_node: want a number from 1 to 4096; got '0'");
+  check_usage({"--nproc_per_node", "0", "true"},
+              "--nproc_per_node: want a number from 1 to 4096; got '0'");
   check_usage({"--nproc_per_node", "two", "true"}, "got 'two'");
   check_usage({"--nproc_per_nod", "2", "true"}, "did you mean nproc_per_node?");
   check_usage({"--nproc_per_node"}, "--nproc_per_node: want a value N");
@@ -258,7 +296,8 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   check_usage({"nosuchprogramanywhere"}, "no program 'nosuchprogramanywhere' along PATH");
   check_usage({folder.path}, "is a folder");
   check_usage({folder.path + "/data.txt"}, "is not executable");
-  check_usage({"--nnodes", "2", "--node_rank", "2", "true"}, "--node_rank: want less than --nnodes = 2; got 2");
+  check_usage({"--nnodes", "2", "--node_rank", "2", "true"},
+              "--node_rank: want less than --nnodes = 2; got 2");
   check_usage({"--nnodes", "2", "true"}, "--master_addr: is not set");
   check_usage({"--env", "1X=2", "true"}, "--env: want NAME or NAME=VALUE");
   check_usage({"--env", "NOT_SET_ANYWHERE", "true"}, "NOT_SET_ANYWHERE is not set");
@@ -275,7 +314,8 @@ TEST_CASE("a file that the system cannot run is a usage error") {
 }
 
 TEST_CASE("host names that a shell or ssh could take for something else are refused") {
-  for (const char* host : {"-oProxyCommand=id", "a;b", "$(id)", "a b", "", "a\nb", ".a", "é", "a/b", "user@host"}) {
+  for (const char* host :
+       {"-oProxyCommand=id", "a;b", "$(id)", "a b", "", "a\nb", ".a", "é", "a/b", "user@host"}) {
     CAPTURE(host);
     RunOptions options;
     options.host = std::string("good,") + host;
@@ -287,7 +327,8 @@ TEST_CASE("a hostfile is read, filtered and checked") {
   Folder folder;
   RunOptions options;
   options.hostfile = folder.path + "/hosts";
-  std::ofstream(options.hostfile) << "# machines\nnode0 slots=2\n\n  node1  # second\nnode-2.example.org port=2222\n";
+  std::ofstream(options.hostfile)
+      << "# machines\nnode0 slots=2\n\n  node1  # second\nnode-2.example.org port=2222\n";
   CHECK(hosts_of(options) == Words{"node0", "node1", "node-2.example.org"});
   options.include = "node1,node0";
   CHECK(hosts_of(options) == Words{"node0", "node1"});
@@ -298,15 +339,21 @@ TEST_CASE("a hostfile is read, filtered and checked") {
   CHECK_THROWS_AS(hosts_of(options), Error);
   options.exclude = "";
   std::ofstream(options.hostfile) << "node0\nnode0\n";
-  CHECK_THROWS_WITH_AS(hosts_of(options), (options.hostfile + ":2: the host node0 comes twice").c_str(), Error);
+  CHECK_THROWS_WITH_AS(hosts_of(options),
+                       (options.hostfile + ":2: the host node0 comes twice").c_str(), Error);
 }
 
 TEST_CASE("a dry run prints the commands and starts nothing") {
-  const auto local = run({"--dry-run", "--nproc_per_node", "2", "--master_port", "5", "sh", "-c", "echo 'it''s'"});
-  CHECK(contains(local.out, "[1] LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=5 "));
+  const auto local =
+      run({"--dry-run", "--nproc_per_node", "2", "--master_port", "5", "sh", "-c", "echo 'it''s'"});
+  CHECK(contains(local.out,
+                 "[1] LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=5 "));
   CHECK(contains(local.out, " sh -c 'echo '\\''it'\\'''\\''s'\\'''\n"));
-  const auto remote = run({"--dry-run", "--host", "a,b", "--ssh-port", "2222", "--nproc_per_node", "4", "prog", "x y"});
+  const auto remote = run(
+      {"--dry-run", "--host", "a,b", "--ssh-port", "2222", "--nproc_per_node", "4", "prog", "x y"});
   CHECK(contains(remote.out, "ssh -o BatchMode=yes -p 2222 -- a 'cd "));
-  CHECK(contains(remote.out, "run --stop_at_eof --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr a --master_port 29500 -- prog "));
+  CHECK(contains(remote.out,
+                 "run --stop_at_eof --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr a "
+                 "--master_port 29500 -- prog "));
   CHECK(contains(remote.out, "'\\''x y'\\'''\n"));
 }
