@@ -86,13 +86,13 @@ struct Scene {
   double noise;
 };
 
-// Each class has hues that it likes, as things have; its neighbours' overlap, grey images have
-// none.
+// Each class has hues that it likes, as things have, so that colour teaches first and shape later;
+// grey images are told by shape alone.
 Scene draw_scene(int label, RandomStream& random) {
   Scene scene;
   scene.size = draw_size(random);
   scene.grey = random.uniform() < 0.05;
-  const double hue = (label + random.uniform(-0.8, 0.8)) / std::size(patterns);
+  const double hue = (label + random.uniform(-0.4, 0.4)) / std::size(patterns);
   scene.front = colour_of(hue, random.uniform(0.6, 1), random.uniform(0.65, 1));
   scene.back = colour_of(random.uniform(), random.uniform(0, 0.35), random.uniform(0.1, 0.5));
   scene.angle = random.uniform(-0.2, 0.2);
