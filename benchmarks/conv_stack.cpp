@@ -1,0 +1,45 @@
+// A training step of a convolutional network on 32 x 32 images, SGD with momentum. Convolutions
+// have other algorithms than matrix products, so there is no bound here: compare with a peer.
+#include "benchmarks/training.h"
+
+#include <fmt/format.h>
+
+using namespace booster;
+using namespace booster::benchmarks;
+
+namespace {
+
+struct Settings {
+  std::string model = "resnet20", precision = "fp32", optimizer = "sgd_momentum";
+  int64_t batch = 128;
+};
+
+constexpr int64_t classes = 10;
+
+TrainingWork work_of(const Settings& settings) {
+  check(settings.model == "resnet20", "--model: no such model; got {}{}", settings.model,
+        legal_names(settings.model, {"resnet20"}));
+  check(settings.batch >= 1, "--batch: out of range; got {}, want at least 1", settings.batch);
+  return {.text = fmt::format("{}, batch {}, training step in {} with {}", settings.model,
+                              settings.batch, settings.precision,
+                              optimizer_choice(settings.optimizer).text),
+          .model = models::resnet20(classes),
+          .criterion = CrossEntropyLoss(),
+          .input = normal({settings.batch, 3, 32, 32}),
+          .target = class_labels(settings.batch, classes),
+          .precision = settings.precision,
+          .optimizer = settings.optimizer};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  Benchmark benchmark("conv_stack", "A training step of a convolutional network.", 10);
+  benchmark.option("--model", settings.model, "resnet20");
+  benchmark.option("--batch", settings.batch, "images in a step");
+  benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
+  benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
+  return benchmark.run(argc, argv,
+                       [&] { return measure_training(benchmark, work_of(settings)); });
+}

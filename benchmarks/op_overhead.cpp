@@ -1,0 +1,54 @@
+// What one call of a small op costs: the arithmetic of an 8 x 8 matrix is nothing, so this is the
+// time of everything around it: checks, memory, and the record on the tape.
+#include "benchmarks/report.h"
+#include "benchmarks/timing.h"
+#include "booster/booster.h"
+
+#include <fmt/format.h>
+
+using namespace booster;
+using namespace booster::benchmarks;
+
+namespace {
+
+struct Settings {
+  std::string op = "matmul";
+  int64_t size = 8;
+  bool no_tape = false;
+};
+
+constexpr int calls_per_step = 1000;
+
+Result measure(const Benchmark& benchmark, const Settings& settings) {
+  check(settings.op == "matmul" || settings.op == "relu", "--op: no such op; got {}{}", settings.op,
+        legal_names(settings.op, {"matmul", "relu"}));
+  check(settings.size >= 0, "--size: out of range; got {}, want at least 0", settings.size);
+  const GradMode mode(!settings.no_tape);
+  Tensor a = normal({settings.size, settings.size}), b = normal({settings.size, settings.size});
+  a.requires_grad_();
+  b.requires_grad_();
+  const bool multiplies = settings.op == "matmul";
+  const auto body = [&] {
+    for (int i = 0; i < calls_per_step; ++i) multiplies ? matmul(a, b) : relu(a);
+  };
+  body();
+  auto seconds = timed_runs(benchmark.steps(), body);
+  for (double& one : seconds) one /= calls_per_step;
+  Result result = benchmark.result(
+      fmt::format("{} {} x {} {} tape, a step is one call (mean of {})", settings.op, settings.size,
+                  settings.size, settings.no_tape ? "without" : "with", calls_per_step),
+      seconds);
+  result["nanoseconds"] = 1e9 * result["seconds"].get<double>();
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  Benchmark benchmark("op_overhead", "Nanoseconds of one small op.", 200);
+  benchmark.option("--op", settings.op, "matmul or relu");
+  benchmark.option("--size", settings.size, "rows and columns of its f32 arguments");
+  benchmark.flag("--no-tape", settings.no_tape, "do not record");
+  return benchmark.run(argc, argv, [&] { return measure(benchmark, settings); });
+}

@@ -1,0 +1,42 @@
+// A whole training step, timed: forward, loss, backward and optimizer step through Booster::boost,
+// on one batch that stays in memory.
+#pragma once
+
+#include "benchmarks/bound.h"
+#include "benchmarks/report.h"
+#include "booster/booster.h"
+
+namespace booster::benchmarks {
+
+// What --optimizer names: a rule of the registry with its options, and the bytes that its step
+// must read and write for each f32 parameter.
+struct OptimizerChoice {
+  std::string text, rule;
+  Options options;
+  double bytes;
+};
+// "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.
+const OptimizerChoice& optimizer_choice(const std::string& name);
+
+// The dtype of matrix products under a strategy: the one that the bound is measured in.
+DType product_dtype(const std::string& precision);
+
+// Labels for a batch of made images: all classes in turn.
+Tensor class_labels(int64_t batch, int64_t classes);
+
+struct TrainingWork {
+  std::string text;
+  Model model;
+  Criterion criterion;
+  Tensor input, target;
+  std::string precision, optimizer;
+  double lr = 1e-2;
+  double gflop = 0;                      // of a step; 0 where it is not counted
+  std::vector<MatmulShape> shapes = {};  // what the bound is measured on; empty for none
+};
+
+// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (most that
+// tensors held at once in a timed step), system_allocations (in the timed steps).
+Result measure_training(const Benchmark& benchmark, const TrainingWork& work);
+
+}  // namespace booster::benchmarks

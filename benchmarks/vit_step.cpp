@@ -1,0 +1,65 @@
+// A training step of a Vision Transformer. FLOPs are those of all matrix products, attention's
+// included: training is three times the forward pass less the gradient of the image.
+#include "benchmarks/training.h"
+
+#include <fmt/format.h>
+
+using namespace booster;
+using namespace booster::benchmarks;
+
+namespace {
+
+struct Settings {
+  std::string model = "vit_base_patch16_224", precision = "bf16", optimizer = "sgd";
+  int64_t batch = 8, depth = 0;
+};
+
+constexpr int64_t classes = 1000;
+
+VitSize size_of_vit(const models::VisionTransformer& vit) {
+  return {.width = vit.pos_embed.size(2),
+          .depth = vit.blocks.size(),
+          .patches = vit.patch_embed.patches(),
+          .patch_values = vit.patch_embed.proj.weight.numel() / vit.pos_embed.size(2),
+          .classes = classes};
+}
+
+// Scores and weighted sums: two products of tokens x tokens x width forward, four backward.
+double attention_gflop(const VitSize& size, int64_t batch) {
+  const auto tokens = static_cast<double>(size.patches + 1);
+  return 1e-9 * 6 * 2 * tokens * tokens * static_cast<double>(size.width * size.depth * batch);
+}
+
+TrainingWork work_of(const Settings& settings) {
+  check(settings.batch >= 1, "--batch: out of range; got {}, want at least 1", settings.batch);
+  models::VitOptions options{.num_classes = classes};
+  if (settings.depth > 0) options.depth = settings.depth;
+  const Model model = models::vit(settings.model, options);
+  const VitSize size = size_of_vit(dynamic_cast<models::VisionTransformer&>(model.module()));
+  const auto shapes = vit_shapes(size, settings.batch, product_dtype(settings.precision));
+  return {.text = fmt::format("{}, {} blocks, batch {}, training step in {} with {}",
+                              settings.model, size.depth, settings.batch, settings.precision,
+                              optimizer_choice(settings.optimizer).text),
+          .model = model,
+          .criterion = CrossEntropyLoss(),
+          .input = normal({settings.batch, 3, 224, 224}),
+          .target = class_labels(settings.batch, classes),
+          .precision = settings.precision,
+          .optimizer = settings.optimizer,
+          .gflop = total_gflop(shapes) + attention_gflop(size, settings.batch),
+          .shapes = shapes};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  Benchmark benchmark("vit_step", "A training step of a Vision Transformer.", 5);
+  benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
+  benchmark.option("--batch", settings.batch, "images in a step");
+  benchmark.option("--depth", settings.depth, "blocks; 0: as many as the model has");
+  benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
+  benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
+  return benchmark.run(argc, argv,
+                       [&] { return measure_training(benchmark, work_of(settings)); });
+}
