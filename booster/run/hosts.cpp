@@ -126,7 +126,10 @@ std::string shell_quoted(const std::string& text) {
 
 std::string shell_line(const std::vector<std::string>& words) {
   std::string line;
-  for (const auto& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  for (const auto& word : words) {
+    if (!line.empty()) line += ' ';
+    line += shell_quoted(word);
+  }
   return line;
 }
 
