@@ -14,7 +14,7 @@ for document in "${documents[@]}"; do
   while read -r link; do
     [[ $link == http* || $link == '#'* || -e $folder/${link%%#*} ]] ||
       complain "$document: link to $link, which does not exist"
-  done < <(grep -oP '\]\(\K[^)]+' "$document" || true)
+  done < <(sed '/^ *```/,/^ *```/d' "$document" | grep -oP '\]\(\K[^)]+' || true)
   # `room/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
   while read -r name; do
     [[ -e $name ]] || complain "$document: names $name, which does not exist"
