@@ -14,7 +14,8 @@ packages=(
 
 missing=()
 for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [[ $status == *"ok installed" ]] || missing+=("$package")
 done
 ((${#missing[@]} > 0)) || exit 0
 

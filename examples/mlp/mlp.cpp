@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
   auto criterion = CrossEntropyLoss();
   auto loader = booster.prepare_dataloader(TensorDataset(points, classes),
                                            {.batch_size = 64, .shuffle = true, .drop_last = true});
-  auto scheduler = LinearWarmupLR(optimizer, {.warmup_steps = 10, .total_steps = 5 * loader.size()});
+  auto scheduler =
+      LinearWarmupLR(optimizer, {.warmup_steps = 10, .total_steps = 5 * loader.size()});
 
   auto boosted = booster.boost(model, optimizer, criterion, loader, scheduler);
   auto& [net, opt, loss_fn, data, lr] = boosted;

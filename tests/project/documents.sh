@@ -8,6 +8,7 @@ cd "$1"
 failures=0
 complain() { echo "$1"; failures=$((failures + 1)); }
 
+rooms="kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests|docs|scripts"
 documents=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md)
 for document in "${documents[@]}"; do
   folder=$(dirname "$document")
@@ -18,7 +19,7 @@ for document in "${documents[@]}"; do
   # `room/file.h`, `scripts/test.sh`: names between backticks that look like files of this tree
   while read -r name; do
     [[ -e $name ]] || complain "$document: names $name, which does not exist"
-  done < <(grep -oP '`\K(kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests|docs|scripts)/[A-Za-z0-9_./-]+(?=`)' "$document" || true)
+  done < <(grep -oP "\`\K($rooms)/[A-Za-z0-9_./-]+(?=\`)" "$document" || true)
 done
 
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$1"
 
-mapfile -t files < <(find . -path './build*' -prune -o -path ./.git -prune -o -path './out*' -prune \
+mapfile -t files < <(find . \( -path './build*' -o -path ./.git -o -path './out*' \) -prune \
   -o -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.def' -o -name '*.cu' -o -name '*.sh' \
   -o -name '*.py' -o -name '*.md' -o -name '*.json' -o -name 'meson*' \) \
   -not -path './tests/golden/*/*' -print | sort)
@@ -20,7 +20,7 @@ report "carriage returns" "$(grep -nP '\r' "${files[@]}" || true)"
 report "no newline at the end" "$(for file in "${files[@]}"; do
   [[ ! -s $file || -z $(tail -c 1 "$file") ]] || echo "$file"
 done)"
-mapfile -t code < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cpp|cu|sh|py)$')
+mapfile -t code < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cpp|cu|sh)$')
 report "lines over 100 columns" "$(grep -nP '^.{101,}$' "${code[@]}" || true)"
 report "headers without #pragma once" "$(printf '%s\n' "${code[@]}" | grep '\.h$' |
   xargs grep -L '^#pragma once' || true)"

@@ -11,9 +11,10 @@ failures=0
 for archive in "$@"; do
   variant=$(basename "$archive" .a)
   variant=${variant#"$prefix"}
-  symbols=$("$nm" --demangle --defined-only "$archive" | grep -E '^[0-9a-f]+ [WVu] ' | cut -d' ' -f3- || true)
+  symbols=$("$nm" --demangle --defined-only "$archive" | grep -E '^[0-9a-f]+ [WVu] ' |
+    cut -d' ' -f3- || true)
   total=$("$nm" --defined-only "$archive" | grep -c ' [TtDdRr] ' || true)
-  ((total > 20)) || { echo "$archive: only $total symbols were found; the search is broken"; exit 1; }
+  ((total > 20)) || { echo "$archive: only $total symbols; the search is broken"; exit 1; }
   while IFS= read -r symbol; do
     [[ -z $symbol || $symbol == *"booster::kernels::$variant::"* ]] && continue
     echo "$(basename "$archive"): weak symbol outside booster::kernels::$variant: $symbol"
