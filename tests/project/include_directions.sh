@@ -38,7 +38,7 @@ while IFS=: read -r file line text; do
   from=$(room_of "$file") to=$(room_of "$name")
   [[ -v allowed[$from] ]] || complain "$file: '$from' is no room; add it to the table of this test"
   if [[ ! -v allowed[$to] || ! -e $name ]]; then
-    [[ $mark == '<' ]] || complain "$file:$line: \"$name\" is no file of a room; want \"room/file.h\""
+    [[ $mark == '<' ]] || complain "$file:$line: \"$name\" is no file of a room"
     continue
   fi
   [[ $from == "$to" || " ${allowed[$from]} " == *" $to "* ]] ||
