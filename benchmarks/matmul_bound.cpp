@@ -1,29 +1,17 @@
 // What this machine can do: GFLOP/s of oneDNN's matmul, and of our kernel over it, on the shapes of
 // ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch 512).
 #include "benchmarks/bound.h"
-#include "booster/machine.h"
-#include "kernels/catalogue.h"
+#include "benchmarks/report.h"
 #include "kernels/error.h"
-#include "kernels/memory.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <string>
 
 using namespace booster;
 using namespace booster::benchmarks;
-using nlohmann::ordered_json;
 
 namespace {
-
-struct Options {
-  std::string dtype = "all";
-  int threads = kernels::thread_count();
-  int steps = 5;
-  bool json = false;
-};
 
 struct Workload {
   std::string name;
@@ -40,7 +28,7 @@ std::string layout_of(const MatmulShape& shape) {
   return shape.a_transposed ? "a^T b" : shape.b_transposed ? "a b^T" : "a b";
 }
 
-ordered_json entry_for(const std::string& work, const MatmulShape& shape, int runs) {
+Result entry_for(const std::string& work, const MatmulShape& shape, int runs) {
   const ShapeTimes times = measure(shape, runs);
   const double gflop = shape.gflop() / static_cast<double>(shape.count);
   return {{"work", work},
@@ -57,33 +45,25 @@ ordered_json entry_for(const std::string& work, const MatmulShape& shape, int ru
           {"of_bound", times.library / times.kernel}};
 }
 
-ordered_json report(const Options& options, const std::vector<DType>& dtypes) {
-  ordered_json result = {{"benchmark", "matmul_bound"},
-                         {"work", "matrix products of training steps"},
-                         {"steps", options.steps},
-                         {"threads", options.threads},
-                         {"variant", kernels::cpu_variant()},
-                         {"machine", processor_name()},
-                         {"versions", library_versions()}};
+// The seconds of a whole list are sums of the shortest runs of its shapes.
+Result measure_all(const Benchmark& benchmark, const std::vector<DType>& dtypes) {
+  Result shapes_result = Result::array();
   double seconds = 0, bound_seconds = 0, gflop = 0;
   for (const DType dtype : dtypes)
     for (const auto& [name, shapes] : workloads(dtype))
       for (const MatmulShape& shape : shapes) {
-        const auto& entry = result["shapes"].emplace_back(entry_for(name, shape, options.steps));
+        const auto& entry = shapes_result.emplace_back(entry_for(name, shape, benchmark.steps()));
         seconds += entry["seconds_min"].get<double>() * static_cast<double>(shape.count);
         bound_seconds += shape.gflop() / entry["bound_gflops"].get<double>();
         gflop += shape.gflop();
       }
-  result.update({{"seconds", seconds},
-                 {"seconds_min", seconds},
-                 {"gflop", gflop},
-                 {"gflops", gflop / seconds},
-                 {"bound_gflops", gflop / bound_seconds},
-                 {"of_bound", bound_seconds / seconds}});
+  Result result = benchmark.result("matrix products of training steps", {seconds});
+  add_flops(result, gflop, gflop / bound_seconds);
+  result["shapes"] = std::move(shapes_result);
   return result;
 }
 
-void print_table(const ordered_json& result) {
+void print_table(const Result& result) {
   fmt::print("{}, {} threads, {}, oneDNN {}\n", result["machine"].get<std::string>(),
              result["threads"].get<int>(), result["variant"].get<std::string>(),
              result["versions"]["onednn"].get<std::string>());
@@ -106,32 +86,12 @@ std::vector<DType> dtypes_of(const std::string& name) {
   return {DType::f32, DType::bf16};
 }
 
-void run(const Options& options) {
-  const auto dtypes = dtypes_of(options.dtype);
-  kernels::set_thread_count(options.threads);
-  check(options.steps >= 1, "--steps: too few; got {}, want 1 or more", options.steps);
-  const ordered_json result = report(options, dtypes);
-  if (options.json)
-    fmt::print("{}\n", result.dump());
-  else
-    print_table(result);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  CLI::App app("GFLOP/s of oneDNN's matmul and of ours, shape by shape.");
-  app.add_option("--dtype", options.dtype, "f32, bf16 or all")->capture_default_str();
-  app.add_option("--threads", options.threads, "threads")->capture_default_str();
-  app.add_option("--steps", options.steps, "runs per shape; the shortest counts")
-      ->capture_default_str();
-  app.add_flag("--json", options.json, "print one JSON object");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(options);
-  } catch (const Error& error) {
-    fmt::print(stderr, "matmul_bound: {}\n", error.what());
-    return error.exit_code();
-  }
+  std::string dtype = "all";
+  Benchmark benchmark("matmul_bound", "GFLOP/s of oneDNN's matmul and of ours, shape by shape.", 5);
+  benchmark.option("--dtype", dtype, "f32, bf16 or all");
+  return benchmark.run(
+      argc, argv, [&] { return measure_all(benchmark, dtypes_of(dtype)); }, print_table);
 }

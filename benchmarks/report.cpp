@@ -4,6 +4,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/error.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -3,6 +3,9 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
+
+#include <fmt/format.h>
 
 #include <fstream>
 
@@ -21,6 +24,16 @@ std::string processor_name() {
 int usable_cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+bool has_native_bf16() { return kernels::cpu_variant() == "avx512_bf16"; }
+
+AutoPrecision auto_precision() {
+  const std::string& variant = kernels::cpu_variant();
+  if (has_native_bf16())
+    return {"bf16", fmt::format("the CPU variant in use ({}) multiplies bf16 natively", variant)};
+  return {"fp32", fmt::format("the CPU variant in use ({}) multiplies no bf16 natively, which makes "
+                              "it slower than fp32", variant)};
 }
 
 nlohmann::json machine_info() {

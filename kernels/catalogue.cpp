@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/library.h"
 #include "kernels/error.h"
+#include "kernels/threads.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -61,6 +62,7 @@ const Variant& find_variant(const std::string& name) {
 }
 
 const Variant& initial_variant() {
+  shorten_waiting();
   const char* wanted = std::getenv("BOOSTER_CPU_VARIANT");
   const Variant& variant =
       wanted && *wanted ? find_variant(wanted) : find_variant(cpu_variants().back());

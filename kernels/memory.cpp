@@ -2,7 +2,6 @@
 
 #include "kernels/error.h"
 
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -79,12 +78,6 @@ int cuda_device_count() {
 #else
   return 0;
 #endif
-}
-
-int thread_count() { return omp_get_max_threads(); }
-void set_thread_count(int threads) {
-  check(threads >= 1 && threads <= 4096, "threads: out of range; got {}, want 1 to 4096", threads);
-  omp_set_num_threads(threads);
 }
 
 }  // namespace booster::kernels

@@ -18,8 +18,4 @@ void device_synchronize(Device device);
 // Number of CUDA devices that this process can use; 0 without a driver.
 int cuda_device_count();
 
-// Threads of the kernels' parallel loops (and of oneDNN).
-int thread_count();
-void set_thread_count(int threads);
-
 }  // namespace booster::kernels

@@ -1,7 +1,10 @@
 #include "booster/cli/commands.h"
+#include "booster/machine.h"
+#include "booster/machine_speed.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>
@@ -9,11 +12,9 @@
 #include <openssl/crypto.h>
 #include <png.h>
 
-#include <fstream>
 #include <thread>
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <unistd.h>
 
 namespace booster::cli {
@@ -23,18 +24,6 @@ namespace {
 template <class... T>
 void row(const char* what, fmt::format_string<T...> format, T&&... values) {
   fmt::print("{:<16} {}\n", what, fmt::vformat(format, fmt::make_format_args(values...)));
-}
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 double gibibytes(long pages) {
@@ -49,6 +38,20 @@ void report_cpu() {
       gibibytes(sysconf(_SC_AVPHYS_PAGES)));
   row("CPU variants", "{}; in use: {}", fmt::join(kernels::cpu_variants(), ", "),
       kernels::cpu_variant());
+}
+
+constexpr double seconds_per_rate = 0.6;
+
+// What this processor reaches in about two seconds of work, and what "auto" makes of it.
+void report_speed() {
+  const AutoPrecision choice = auto_precision();
+  row("memory rate", "{:.1f} GB/s read and written by a large copy",
+      measure_copy_gbytes_per_s(seconds_per_rate));
+  const double f32 = measure_matmul_gflops(DType::f32, seconds_per_rate);
+  const double bf16 = measure_matmul_gflops(DType::bf16, seconds_per_rate);
+  row("matmul rate", "{:.0f} GFLOP/s in f32, {:.0f} in bf16 ({:.2f} x)", f32, bf16, bf16 / f32);
+  row("bf16", "{}; mixed_precision \"auto\" is {}: {}", has_native_bf16() ? "native" : "not native",
+      choice.name, choice.reason);
 }
 
 void report_gpu() {
@@ -83,6 +86,7 @@ void report_libraries() {
 int doctor() {
   row("booster", "{}, built by {} {}", BOOSTER_VERSION, BOOSTER_COMPILER, __VERSION__);
   report_cpu();
+  report_speed();
   report_gpu();
   report_libraries();
   return 0;

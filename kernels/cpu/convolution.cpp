@@ -17,6 +17,7 @@
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
 
 #include <algorithm>
 

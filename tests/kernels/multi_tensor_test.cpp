@@ -1,5 +1,6 @@
 // Kernels over many tensors, on every CPU variant, against plain loops in double precision.
 #include "tests/kernels/everywhere.h"
+#include "kernels/threads.h"
 
 #include <limits>
 

@@ -4,6 +4,7 @@
 #include "core/optim/registry.h"
 #include "core/optim/sgd.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;

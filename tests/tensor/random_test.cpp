@@ -2,6 +2,7 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/memory.h"
+#include "kernels/threads.h"
 
 #include <doctest/doctest.h>
 
