@@ -1,10 +1,12 @@
 #include "booster/boosted.h"
 
 #include "core/autograd/op_policy.h"
+#include "kernels/trace.h"
 
 namespace booster {
 
 Tensor BoostedModel::operator()(const Tensor& x) const {
+  const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   Session& session = *session_;
   session.plugin->before_forward();
   const PolicyScope numbers(session.precision->policy(x.device()));
@@ -14,12 +16,14 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
 }
 
 void BoostedOptimizer::zero_grad() {
+  const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
   session_->optimizer.zero_grad();
   session_->grads_synced = false;
   session_->clipped_norm = -1;
 }
 
 double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
+  const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   session_->sync_grads();
   session_->precision->unscale(session_->optimizer);
   session_->clipped_norm = session_->optimizer.clip_grad_by_norm(max_norm);

@@ -1,5 +1,7 @@
 #include "booster/booster.h"
 
+#include "kernels/trace.h"
+
 namespace booster {
 namespace {
 
@@ -79,6 +81,7 @@ Boosted Booster::boost(const Model& model, const Optimizer& optimizer, const Cri
 
 void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer) const {
   check_loss(loss);
+  const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   Session& session = *optimizer.session_;
   session.grads_synced = false;
   booster::backward(session.precision->scale(loss));

@@ -18,6 +18,7 @@
 
 #include "booster/boosted.h"
 #include "booster/config.h"
+#include "booster/profiler.h"
 #include "booster/registry.h"
 #include "booster/training_checkpoint.h"
 #include "core/autograd/functions.h"
@@ -32,6 +33,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/lamb.h"
 #include "core/optim/sgd.h"
+#include "core/tensor/memory_report.h"
 #include "core/tensor/random.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_torch.h"

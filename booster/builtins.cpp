@@ -1,4 +1,5 @@
 // The built-in plugins and precision strategies: one row each.
+#include "booster/machine.h"
 #include "booster/registry.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_torch.h"
@@ -68,7 +69,11 @@ Registry<Precision>& precision_registry() {
        {"bf16",
         "torch's autocast to bf16, without a loss scale",
         {boolean_option("skip_non_finite", true, "leave out steps whose gradients are not finite")},
-        make_bf16}});
+        make_bf16},
+       {"auto",
+        "bf16 where the processor multiplies it natively, else fp32",
+        {},
+        [](auto&) { return precision_registry().make(auto_precision().name); }}});
   return registry;
 }
 

@@ -14,10 +14,11 @@ namespace booster {
 namespace {
 
 constexpr const char* usage_text =
-    "usage: {} [--config FILE] [--set key.path=value ...]\n"
+    "usage: {} [--config FILE] [--set key.path=value ...] [--profile FIRST:LAST]\n"
     "\n"
     "  --config FILE          JSON config; what it leaves out has its default\n"
     "  --set key.path=value   overrides one value of the config; may be repeated\n"
+    "  --profile FIRST:LAST   shows where the time of these steps goes; sets train.profile\n"
     "  --help                 this text\n"
     "\n"
     "What a config may hold:\n{}";
@@ -39,12 +40,15 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     const bool joined = name.substr(0, 2) == "--" && equals != name.npos;
     std::string value = joined ? name.substr(equals + 1) : "";
     if (joined) name.resize(equals);
-    check(name == "--config" || name == "--set", "command line: unknown option; got {}{}",
-          show_text(name), legal_names(name, {"--config", "--set", "--help"}));
+    check(name == "--config" || name == "--set" || name == "--profile",
+          "command line: unknown option; got {}{}", show_text(name),
+          legal_names(name, {"--config", "--set", "--profile", "--help"}));
     check(joined || i + 1 < argc, "command line: {} needs a value", name);
     if (!joined) value = argv[++i];
     if (name == "--set")
       arguments.overrides.push_back(value);
+    else if (name == "--profile")
+      arguments.overrides.push_back("train.profile=" + value);
     else
       arguments.config = value;
   }

@@ -170,6 +170,7 @@ Section train_section() {
                             "auto: go on from the newest checkpoint in output_dir, if there is one"),
               integer_option("keep_checkpoints", 2, between(1, 1'000'000),
                              "newest checkpoints that are kept"),
+              step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
           }};
 }
 

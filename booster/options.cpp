@@ -1,5 +1,7 @@
 #include "booster/options.h"
 
+#include "booster/step_range.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,6 +31,7 @@ const char* name_of(OptionType type) {
     case OptionType::text: return "a string";
     case OptionType::choice: return "one of";
     case OptionType::path: return "a path";
+    case OptionType::step_range: return "steps FIRST:LAST, counted from 1, or an empty string";
     case OptionType::data_path: return "a path, which may begin with $NAME,";
     case OptionType::integers: return "a list of whole numbers";
     case OptionType::numbers: return "a list of numbers";
@@ -135,6 +138,8 @@ class ValueCheck {
       wrong("bad path", value_,
             "; want a path without environment variables (only data.root may begin with one)");
     }
+    if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
+      wrong("bad range of steps", value_, "; want " + option_.wanted());
     if (option_.type != OptionType::data_path) return text;
     bool well_formed = true;
     std::string path = expanded(text, well_formed);
@@ -218,6 +223,9 @@ Option choice_option(std::string name, std::string value, std::vector<std::strin
 Option path_option(std::string name, std::string value, std::string description) {
   return option(std::move(name), OptionType::path, std::move(value), std::move(description));
 }
+Option step_range_option(std::string name, std::string description) {
+  return option(std::move(name), OptionType::step_range, "", std::move(description));
+}
 Option data_path_option(std::string name, std::string value, std::string description) {
   return option(std::move(name), OptionType::data_path, std::move(value), std::move(description));
 }
@@ -265,6 +273,9 @@ Json schema_of(const Option& option) {
       break;
     case OptionType::choice: schema["enum"] = option.choices; break;
     case OptionType::text: schema["type"] = "string"; break;
+    case OptionType::step_range:
+      schema = {{"type", "string"}, {"pattern", "^([1-9][0-9]*:[1-9][0-9]*)?$"}};
+      break;
     case OptionType::path: schema = {{"type", "string"}, {"pattern", "^[^$]"}}; break;
     case OptionType::data_path:
       schema = {{"type", "string"}, {"pattern", "^([^$]|\\$[A-Za-z_][A-Za-z0-9_]*(/|$)|$)"}};

@@ -27,6 +27,7 @@ enum class OptionType : uint8_t {
   text,       // a name or a sentence, taken as it stands
   choice,     // one of the choices
   path,       // a file or folder; may not name environment variables
+  step_range,  // "FIRST:LAST" (step_range.h), or empty
   data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
   integers,   // a list
   numbers,    // a list of the default's length
@@ -68,6 +69,7 @@ Option text_option(std::string name, std::string value, std::string description)
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
 Option path_option(std::string name, std::string value, std::string description);
+Option step_range_option(std::string name, std::string description);
 Option data_path_option(std::string name, std::string value, std::string description);
 Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description);

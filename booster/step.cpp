@@ -1,6 +1,7 @@
 // The one function that holds the whole order of a step: everything that a precision strategy and a
 // plugin do to gradients and parameters happens here, between backward and the next forward.
 #include "booster/session.h"
+#include "kernels/trace.h"
 
 namespace booster {
 
@@ -25,6 +26,7 @@ void Session::sync_grads() {
 }
 
 StepReport Session::step() {
+  const kernels::TraceScope span("step", kernels::SpanKind::phase);
   sync_grads();                                                  // every gradient is the global one
   Verdict verdict = precision->inspect(optimizer);               // are mine all finite?
   if (verdict.found_inf.defined()) plugin->agree(verdict.found_inf);  // are everybody's?

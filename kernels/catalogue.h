@@ -5,6 +5,7 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
+#include "kernels/call_trace.h"
 #include "kernels/loss_scale.h"
 #include "kernels/multi_tensor.h"
 #include "kernels/view.h"
@@ -39,6 +40,16 @@ struct Kernel<void(Args...)> {
   void operator()(Args... args) const {
     if (!function) [[unlikely]]
       missing_kernel(name);
+    if (is_tracing()) [[unlikely]]
+      return call_traced(args...);
+    function(args...);
+  }
+
+ private:
+  [[gnu::noinline]] void call_traced(const Args&... args) const {
+    CallTrace trace(name);
+    (trace.see(args), ...);
+    trace.begin();
     function(args...);
   }
 };

@@ -1,5 +1,6 @@
 #include "parallel/group.h"
 
+#include "kernels/trace.h"
 #include "parallel/backend.h"
 
 #include <algorithm>
@@ -77,6 +78,7 @@ Work Group::issue(const char* name, Operation&& operation) const {
   State* state = state_.get();  // lives at least as long as its queue
   auto guarded = [state, name, operation = std::forward<Operation>(operation)] {
     if (!state->failure.empty()) throw Error(state->failure, ErrorKind::failed);
+    const kernels::TraceScope span(name, kernels::SpanKind::collective);
     try {
       operation(*state->backend);
     } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #include "parallel/work_queue.h"
 
 #include "kernels/error.h"
+#include "kernels/trace.h"
 
 #include <omp.h>
 #include <signal.h>
@@ -23,6 +24,7 @@ struct Work::State {
 
 void Work::wait() const {
   if (!state_) return;
+  const kernels::TraceScope span("wait for ranks", kernels::SpanKind::collective);
   std::unique_lock lock(state_->mutex);
   state_->finished.wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);

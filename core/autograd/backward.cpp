@@ -3,6 +3,7 @@
 #include "core/autograd/tracking.h"
 
 #include "kernels/catalogue.h"
+#include "kernels/trace.h"
 
 #include <queue>
 #include <unordered_map>
@@ -71,7 +72,10 @@ class Backward {
     bool any = false;
     for (const Tensor& one : g) any |= one.defined();
     Gradients d(node);
-    if (any) node.backward(g, d);
+    if (any) {
+      const kernels::TraceScope span(node.name(), kernels::SpanKind::op);
+      node.backward(g, d);
+    }
     g.clear();
     if (!retain_graph_) node.release();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
@@ -147,6 +151,7 @@ void backward(const Tensor& root, BackwardOptions options) {
         "took part in (or one made under NoGradGuard)");
   Tensor grad = initial_gradient(root, std::move(options.grad));
   const NoGradGuard no_grad;
+  const MemoryScope memory(MemoryTag::workspace);
   const Depth inside;
   Backward(root, std::move(grad), options.retain_graph).run();
   if (depth > 1) return;

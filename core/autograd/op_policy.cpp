@@ -33,6 +33,7 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   CastCopy& copy = copy_slot(ensure_tape_state(leaf), dtype);
   if (!copy.values.defined() || copy.version != leaf.version()) {
     copy.values = untracked::cast(leaf.detach(), dtype);
+    set_memory_tag(copy.values, MemoryTag::copies);
     copy.version = leaf.version();
   }
   return copy.values.detach();

@@ -86,6 +86,7 @@ void set_grad_buffer(const Tensor& leaf, Tensor buffer) {
     check(buffer.shape() == leaf.shape() && buffer.dtype() == leaf.dtype(),
           "set_grad_buffer: does not fit the leaf; got {} {}, want {} {}", name_of(buffer.dtype()),
           buffer.shape().to_string(), name_of(leaf.dtype()), leaf.shape().to_string());
+  set_memory_tag(buffer, MemoryTag::gradients);
   ensure_tape_state(leaf).grad_buffer = std::move(buffer);
 }
 
@@ -116,6 +117,7 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
     state.grad.bump_version();
   } else {
     state.grad = is_exclusive(g) ? g : g.clone();
+    set_memory_tag(state.grad, MemoryTag::gradients);
   }
 }
 

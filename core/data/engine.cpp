@@ -1,6 +1,7 @@
 #include "core/data/engine.h"
 
 #include "kernels/error.h"
+#include "kernels/trace.h"
 
 #include <algorithm>
 #include <chrono>
@@ -134,6 +135,8 @@ void Engine::work() {
 
 // Loads one sample into its place. Never throws: errors are kept for the consumer.
 void Engine::fill(Job& job, int64_t position) {
+  const MemoryScope memory(MemoryTag::data);
+  const kernels::TraceScope span("load sample", kernels::SpanKind::loader);
   try {
     const int64_t index = job.indices[position];
     RandomStream random(options_.seed, job.epoch, static_cast<uint64_t>(index));
@@ -184,6 +187,7 @@ void Engine::finish_inline(Job& job) {
 
 // The finished first job, or null at the end of the epoch.
 std::shared_ptr<Engine::Job> Engine::wait_for_front() {
+  const kernels::TraceScope span("wait for batch", kernels::SpanKind::loader);
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   if (jobs_.empty()) return nullptr;

@@ -1,6 +1,7 @@
 #include "core/nn/module.h"
 
 #include "core/autograd/tape.h"
+#include "kernels/trace.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -26,6 +27,7 @@ class Distinct {
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
   from.body()->storage->version = x.version() + 1;
+  set_memory_tag(from, body.storage->tag);
   body.storage = from.body()->storage;
   body.offset = from.body()->offset;
   body.strides = from.strides();
@@ -52,6 +54,8 @@ void Module::visit(const std::string& prefix, const Visitor& visitor) const {
 }
 
 Tensor Module::operator()(const Tensor& given) {
+  const MemoryScope memory(memory_tag_);
+  const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   if (pre_hooks_.empty() && hooks_.empty()) return forward(given);
   Tensor x = given;
   for (const auto& [number, hook] : pre_hooks_)
@@ -161,12 +165,14 @@ Tensor Module::add_parameter(const std::string& name, Tensor value) {
   check_name(name);
   if (!value.defined()) return value;
   value.requires_grad_();
+  set_memory_tag(value, MemoryTag::parameters);
   parameters_.push_back({name, value});
   return value;
 }
 
 Tensor Module::add_buffer(const std::string& name, Tensor value) {
   check_name(name);
+  set_memory_tag(value, MemoryTag::parameters);
   if (value.defined()) buffers_.push_back({name, value});
   return value;
 }

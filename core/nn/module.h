@@ -16,6 +16,7 @@
 // thread at a time.
 #pragma once
 
+#include "core/tensor/memory_tag.h"
 #include "core/tensor/named_tensor.h"
 
 #include <functional>
@@ -40,7 +41,7 @@ using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const 
 class Module {
  public:
   // `kind` is the name that messages and descriptions print.
-  explicit Module(std::string kind) : kind_(std::move(kind)) {}
+  explicit Module(std::string kind) : kind_(std::move(kind)), memory_tag_(activation_tag(kind_)) {}
   virtual ~Module() = default;
   Module(Module&&) = default;
   Module(const Module&) = delete;
@@ -124,6 +125,7 @@ class Module {
   void add_child(const std::string& name, std::shared_ptr<Module> child);
 
   std::string kind_;
+  MemoryTag memory_tag_;  // of what forward makes
   Parameters parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;

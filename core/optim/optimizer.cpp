@@ -156,6 +156,7 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
         "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
         name, master.defined() ? name_of(master.dtype()) : "undefined",
         master.defined() ? master.shape().to_string() : "", tensor.shape().to_string());
+  set_memory_tag(master, MemoryTag::masters);
   parameter.master = std::move(master);
 }
 

@@ -63,6 +63,7 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
           next.step, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
+    set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
   next.master = reader.tensor(now, master_name);
   check(next.master.defined() == now.master.defined(),

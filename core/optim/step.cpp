@@ -33,6 +33,7 @@ Tensor working_copy(const OptimizedParameter& parameter) {
 }
 
 Participant participant(OptimizedParameter& parameter, size_t states) {
+  const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {&parameter, dense_grad(parameter.tensor), parameter.state,
                    working_copy(parameter)};
   for (size_t i = 0; i < states; ++i)

@@ -1,5 +1,6 @@
 #include "core/tensor/allocator.h"
 
+#include "core/tensor/memory_report.h"
 #include "kernels/error.h"
 #include "kernels/memory.h"
 
@@ -32,7 +33,7 @@ size_t bytes_of(int size_class) {
 
 class Pool {
  public:
-  void* take(Device device, size_t bytes) {
+  void* take(Device device, size_t bytes, MemoryTag tag) {
     const int size_class = class_of(bytes);
     const size_t rounded = bytes_of(size_class);
     std::lock_guard lock(mutex_);
@@ -46,14 +47,23 @@ class Pool {
     }
     stats_.live_bytes += rounded;
     if (stats_.live_bytes > stats_.peak_bytes) stats_.peak_bytes = stats_.live_bytes;
+    count(tag, static_cast<int64_t>(rounded));
     return data;
   }
 
-  void give(Device device, void* data, size_t bytes) {
+  void give(Device device, void* data, size_t bytes, MemoryTag tag) {
     const int size_class = class_of(bytes);
     std::lock_guard lock(mutex_);
     lists(device)[size_class].push_back(data);
     stats_.live_bytes -= bytes_of(size_class);
+    by_tag_[static_cast<int>(tag)].live -= bytes_of(size_class);
+  }
+
+  void retag(size_t bytes, MemoryTag from, MemoryTag to) {
+    const auto rounded = static_cast<int64_t>(bytes_of(class_of(bytes)));
+    std::lock_guard lock(mutex_);
+    by_tag_[static_cast<int>(from)].live -= rounded;
+    count(to, rounded);
   }
 
   void empty() {
@@ -65,9 +75,14 @@ class Pool {
     std::lock_guard lock(mutex_);
     return stats_;
   }
+  TaggedBytes by_tag() {
+    std::lock_guard lock(mutex_);
+    return by_tag_;
+  }
   void reset_peak() {
     std::lock_guard lock(mutex_);
     stats_.peak_bytes = stats_.live_bytes;
+    for (TagBytes& use : by_tag_) use.peak = use.live;
   }
 
  private:
@@ -76,6 +91,12 @@ class Pool {
     Device device;
     FreeLists lists;
   };
+
+  void count(MemoryTag tag, int64_t bytes) {
+    TagBytes& use = by_tag_[static_cast<int>(tag)];
+    use.live += bytes;
+    if (use.live > use.peak) use.peak = use.live;
+  }
 
   FreeLists& lists(Device device) {
     for (auto& entry : devices_)
@@ -92,8 +113,8 @@ class Pool {
     }
     if (!data)
       fail_run("memory: the system has no more; got a request of {} MB with {} MB in use, want a "
-               "smaller batch, a smaller model or 16-bit precision",
-               rounded >> 20, stats_.live_bytes >> 20);
+               "smaller batch, a smaller model or 16-bit precision\n{}",
+               rounded >> 20, stats_.live_bytes >> 20, out_of_memory_report(stats_, by_tag_));
     ++stats_.system_allocations;
     stats_.reserved_bytes += rounded;
     return data;
@@ -112,6 +133,7 @@ class Pool {
   std::mutex mutex_;
   std::vector<DeviceLists*> devices_;
   AllocatorStats stats_;
+  TaggedBytes by_tag_ = {};
 };
 
 // Never destroyed: tensors in static storage may be released after main.
@@ -122,9 +144,15 @@ Pool& pool() {
 
 }  // namespace
 
-void* allocate(Device device, size_t bytes) { return pool().take(device, bytes); }
-void release(Device device, void* data, size_t bytes) { pool().give(device, data, bytes); }
+void* allocate(Device device, size_t bytes, MemoryTag tag) {
+  return pool().take(device, bytes, tag);
+}
+void release(Device device, void* data, size_t bytes, MemoryTag tag) {
+  pool().give(device, data, bytes, tag);
+}
+void retag(size_t bytes, MemoryTag from, MemoryTag to) { pool().retag(bytes, from, to); }
 AllocatorStats allocator_stats() { return pool().stats(); }
+TaggedBytes tagged_bytes() { return pool().by_tag(); }
 void reset_peak_bytes() { pool().reset_peak(); }
 void empty_cache() { pool().empty(); }
 

@@ -6,7 +6,9 @@
 namespace booster {
 
 Storage::Storage(Device on, int64_t size)
-    : data(allocate(on, static_cast<size_t>(size))), bytes(size), device(on) {}
+    : bytes(size), device(on), tag(current_memory_tag()) {
+  data = allocate(on, static_cast<size_t>(size), tag);
+}
 
 Storage::Storage(Device on, void* memory, int64_t size, std::function<void()> owner)
     : data(memory), bytes(size), device(on), on_release(std::move(owner)) {
@@ -15,7 +17,7 @@ Storage::Storage(Device on, void* memory, int64_t size, std::function<void()> ow
 
 Storage::~Storage() {
   if (on_release) on_release();
-  else release(device, data, static_cast<size_t>(bytes));
+  else release(device, data, static_cast<size_t>(bytes), tag);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 // on the tape: differentiable functions live in core/autograd.
 #pragma once
 
+#include "core/tensor/memory_tag.h"
 #include "core/tensor/reference.h"
 #include "core/tensor/shape.h"
 #include "kernels/view.h"
@@ -29,6 +30,7 @@ struct Storage : Counted {
   void* data = nullptr;
   int64_t bytes = 0;
   Device device;
+  MemoryTag tag = MemoryTag::other;
   uint32_t version = 0;
   std::function<void()> on_release;  // empty for memory of the allocator
 };

@@ -61,6 +61,7 @@ Trainer::Trainer(const Config& config, const World& world)
   resume();
   if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
   progress_.emplace(step_, total_steps_, !first_rank());
+  profiled_ = parse_step_range(config.get<std::string>("train.profile"));
 }
 
 void Trainer::resume() {
@@ -91,9 +92,12 @@ int Trainer::run() {
                              booster_.precision().name(), booster_.plugin().name(), world_.size,
                              world_.size > 1 ? "s" : "", total_steps_));
   if (first_rank()) write_run_record();
+  if (config_.get<std::string>("booster.mixed_precision.name") == "auto")
+    progress_->say("mixed_precision auto: " + auto_precision().reason);
   catch_stop_signals();
   for (int64_t epoch = first_epoch_; epoch < epochs_ && step_ < total_steps_; ++epoch) {
     if (!train_epoch(epoch)) {
+      if (profiler_) finish_profile();
       save(epoch);
       progress_->say(fmt::format("stopped by signal {} after step {}; the same command goes on from here",
                                  stop_signal(), step_));
@@ -101,6 +105,7 @@ int Trainer::run() {
     }
     evaluate(epoch);
   }
+  if (profiler_) finish_profile();
   if (saved_step_ != step_) save(epochs_);
   if (first_rank()) write_curves();
   say_bad_images();
@@ -118,7 +123,7 @@ bool Trainer::train_epoch(int64_t epoch) {
   auto start = Clock::now();
   for (auto& [image, label] : data) {
     const bool last = ++micro == accumulate_;
-    if (micro == 1) opt.zero_grad();
+    if (micro == 1) before_step();
     loss_sum += backward({image, label}, last) / static_cast<double>(accumulate_);
     images += image.size(0);
     if (!last) continue;
@@ -149,8 +154,14 @@ double Trainer::backward(const Batch& batch, bool last) {
   return loss.item();
 }
 
+void Trainer::before_step() {
+  if (profiled_ && step_ + 1 == profiled_->first) profiler_.emplace();
+  boosted_->optimizer.zero_grad();
+}
+
 void Trainer::after_step(const StepResult& result, int64_t epoch) {
   ++step_;
+  if (profiler_ && step_ >= profiled_->last) finish_profile();
   if (result.report.skipped()) ++skipped_;
   images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
   progress_->step(step_, epoch, result.loss, images_per_second_);
@@ -174,6 +185,17 @@ void Trainer::log(const StepResult& result, int64_t epoch) {
   wait_before_ = wait;
   images_sum_ = 0;
   seconds_sum_ = 0;
+}
+
+// All ranks come here after the same step.
+void Trainer::finish_profile() {
+  profiler_->stop();
+  const std::filesystem::path trace = output_ / "trace.json";
+  profiler_->write_trace(trace, world_.group());
+  const std::string memory = memory_report();  // before the table measures its bounds
+  if (first_rank())
+    progress_->say(profiler_->table() + memory + "trace of all ranks: " + trace.string());
+  profiler_.reset();
 }
 
 void Trainer::evaluate(int64_t epoch) {

@@ -6,6 +6,7 @@
 #include "examples/vit_caltech101/progress.h"
 
 #include <booster/booster.h>
+#include <booster/step_range.h>
 
 #include <filesystem>
 #include <optional>
@@ -26,7 +27,9 @@ class Trainer {
 
   bool train_epoch(int64_t epoch);  // false: stopped by a signal
   double backward(const booster::Batch& batch, bool last);
+  void before_step();
   void after_step(const StepResult& result, int64_t epoch);
+  void finish_profile();
   void log(const StepResult& result, int64_t epoch);
   void evaluate(int64_t epoch);
   bool must_stop();
@@ -47,6 +50,8 @@ class Trainer {
   std::optional<booster::DataLoader> validation_;
   std::optional<Metrics> metrics_;
   std::optional<Progress> progress_;
+  std::optional<booster::StepRange> profiled_;
+  std::optional<booster::Profiler> profiler_;  // while it records
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t step_ = 0, saved_step_ = -1, first_epoch_ = 0;
   int64_t metrics_bytes_ = 0;

@@ -1,6 +1,7 @@
 // oneDNN behind one door: its engine, its limit of instruction set, its threads.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace booster::kernels::cpu {
@@ -11,5 +12,8 @@ void limit_library(const std::string& variant);
 // "2.6.3", and the instruction set that oneDNN will use ("AVX512_CORE_BF16").
 std::string library_version();
 std::string library_isa();
+
+// Bytes that the threads' calls of the library keep as scratch (see primitive.h).
+int64_t scratch_bytes();
 
 }  // namespace booster::kernels::cpu

@@ -1,14 +1,18 @@
 #include "kernels/cpu/primitive.h"
 
 #include "kernels/catalogue.h"
+#include "kernels/cpu/library.h"
 #include "kernels/error.h"
 #include "kernels/memory.h"
 
+#include <atomic>
 #include <utility>
 
 namespace booster::kernels::cpu {
 
 namespace {
+
+std::atomic<int64_t> bytes_kept = 0;  // by all threads
 
 // Grows in steps of a quarter so that slowly growing shapes do not allocate on every call.
 class Buffer {
@@ -16,7 +20,7 @@ class Buffer {
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { device_free({}, data_); }
+  ~Buffer() { drop(); }
 
   void* reserve(size_t bytes) {
     if (bytes > bytes_) grow(bytes + bytes / 4);
@@ -25,11 +29,15 @@ class Buffer {
 
  private:
   void grow(size_t bytes) {
-    device_free({}, data_);
-    bytes_ = 0;
+    drop();
     data_ = device_allocate({}, bytes);
     if (!data_) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
     bytes_ = bytes;
+    bytes_kept += static_cast<int64_t>(bytes);
+  }
+  void drop() {
+    device_free({}, data_);
+    bytes_kept -= static_cast<int64_t>(std::exchange(bytes_, 0));
   }
 
   void* data_ = nullptr;
@@ -93,6 +101,8 @@ void Primitive::operator()(std::initializer_list<void*> data) {
       dnnl_primitive_execute(primitive_.get(), this_thread_stream(), count_, arguments_.data());
   if (status != dnnl_success) fail_run("oneDNN: a primitive failed; got status {}", int(status));
 }
+
+int64_t scratch_bytes() { return bytes_kept.load(std::memory_order_relaxed); }
 
 void* scratch(Scratch use, size_t bytes) {
   thread_local Buffer buffers[static_cast<int>(Scratch::count)];

@@ -1,0 +1,48 @@
+// What memory is for. Each thread has a current tag, which the memory of new tensors gets; scopes
+// change it, and a tensor whose purpose shows later (a gradient that is kept) can change its own.
+// memory_report.h shows the sums. Costs two thread-local writes a scope; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace booster {
+
+class Tensor;
+
+enum class MemoryTag : uint8_t {
+  other,
+  data,        // batches of the loader
+  parameters,  // and buffers
+  copies,      // 16-bit copies of parameters
+  gradients,   // of parameters
+  masters,     // f32 masters of 16-bit parameters
+  optimizer_state,
+  workspace,    // made during backward and gone after it
+  activations,  // made by forward; the tags from here on are those of kinds of modules
+};
+inline constexpr int memory_tags = 128;
+
+// The tag of what modules of this kind make: "VitMlp". Kinds beyond the number of tags share
+// `activations`.
+MemoryTag activation_tag(const std::string& kind);
+// "optimizer state"; a kind of module for its activations. Lives as long as the program.
+const char* name_of(MemoryTag tag);
+inline bool is_activation(MemoryTag tag) { return tag >= MemoryTag::activations; }
+
+MemoryTag current_memory_tag();
+// Moves the tensor's whole storage to another tag.
+void set_memory_tag(const Tensor& x, MemoryTag tag);
+
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryTag tag);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryTag before_;
+};
+
+}  // namespace booster
