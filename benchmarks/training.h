@@ -35,8 +35,8 @@ struct TrainingWork {
   std::vector<MatmulShape> shapes = {};  // what the bound is measured on; empty for none
 };
 
-// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (most that
-// tensors held at once in a timed step), system_allocations (in the timed steps).
+// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (most
+// that tensors held at once in a timed step), system_allocations (in the timed steps).
 Result measure_training(const Benchmark& benchmark, const TrainingWork& work);
 
 }  // namespace booster::benchmarks

@@ -1,5 +1,5 @@
-// What Booster::boost gives back: the same model, optimizer and criterion, now in the chosen numbers
-// and on the chosen ranks. All are handles on one session; they are for one thread.
+// What Booster::boost gives back: the same model, optimizer and criterion, now in the chosen
+// numbers and on the chosen ranks. All are handles on one session; they are for one thread.
 #pragma once
 
 #include "booster/session.h"

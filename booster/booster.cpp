@@ -50,9 +50,10 @@ Booster Booster::from_config(const Config& config) {
                       [precision] { return precision_registry().make(precision); })});
 }
 
-std::shared_ptr<Session> Booster::open_session(const Model& model, const Optimizer& optimizer) const {
-  auto session = std::make_shared<Session>(Session{
-      options_.mixed_precision.make(), options_.plugin.make(), model, optimizer});
+std::shared_ptr<Session> Booster::open_session(const Model& model,
+                                               const Optimizer& optimizer) const {
+  auto session = std::make_shared<Session>(
+      Session{options_.mixed_precision.make(), options_.plugin.make(), model, optimizer});
   session->precision->prepare(session->model, session->optimizer);
   session->plugin->prepare(session->model, session->optimizer);
   return session;
@@ -66,10 +67,11 @@ BoostedPair Booster::boost(const Model& model, const Optimizer& optimizer) {
 BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
                              const Criterion& criterion) {
   const auto session = open_session(model, optimizer);
-  const Criterion in_numbers(criterion.name(), [session, criterion](const Tensor& y, const Tensor& t) {
-    const PolicyScope numbers(session->precision->policy(y.device()));
-    return criterion(y, t);
-  });
+  const Criterion in_numbers(criterion.name(),
+                             [session, criterion](const Tensor& y, const Tensor& t) {
+                               const PolicyScope numbers(session->precision->policy(y.device()));
+                               return criterion(y, t);
+                             });
   return {BoostedModel(session), BoostedOptimizer(session), in_numbers};
 }
 

@@ -26,8 +26,9 @@ class Config {
   static Config from_text(std::string_view text, const std::string& name = "config",
                           const std::vector<std::string>& overrides = {});
   // Understands --config FILE, --set key.path=value (a JSON value, else taken as a string; the
-  // later wins), --profile FIRST:LAST (sets train.profile) and --help, which prints how to use them and ends the program. Also arranges that
-  // an Error nobody catches ends the program with its text and its exit code.
+  // later wins), --profile FIRST:LAST (sets train.profile) and --help, which prints how to use them
+  // and ends the program. Also arranges that an Error nobody catches ends the program with its text
+  // and its exit code.
   static Config from_args(int argc, const char* const* argv);
 
   // The value at a path such as "optimizer.lr"; error if there is none or its type is not T.

@@ -148,30 +148,31 @@ Section lr_scheduler_section() {
 }
 
 Section train_section() {
-  return {.name = "train",
-          .description = "length, order and output of the training",
-          .options = {
-              integer_option("epochs", 2, between(1, 1'000'000), "passes over the data"),
-              integer_option("max_steps", 0, at_least(0),
-                             "ends the training after so many steps; 0: no limit"),
-              integer_option("seed", 42, at_least(0),
-                             "of initial weights, dropout, order and augmentation"),
-              integer_option("accumulate", 1, between(1, 1'000'000),
-                             "batches whose gradients make one step"),
-              number_option("clip_grad_norm", 0, at_least(0), "largest gradient norm; 0: none"),
-              number_option("label_smoothing", 0, from_below(0, 1),
-                            "share of the target spread over all classes"),
-              integer_option("log_every", 10, between(1, 1'000'000'000),
-                             "steps between lines of metrics.jsonl"),
-              path_option("output_dir", "out", "folder for everything the run writes"),
-              integer_option("checkpoint_every", 500, at_least(0),
-                             "steps between checkpoints; 0: only at the end"),
-              choice_option("resume", "auto", {"auto", "never"},
-                            "auto: go on from the newest checkpoint in output_dir, if there is one"),
-              integer_option("keep_checkpoints", 2, between(1, 1'000'000),
-                             "newest checkpoints that are kept"),
-              step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
-          }};
+  return {
+      .name = "train",
+      .description = "length, order and output of the training",
+      .options = {
+          integer_option("epochs", 2, between(1, 1'000'000), "passes over the data"),
+          integer_option("max_steps", 0, at_least(0),
+                         "ends the training after so many steps; 0: no limit"),
+          integer_option("seed", 42, at_least(0),
+                         "of initial weights, dropout, order and augmentation"),
+          integer_option("accumulate", 1, between(1, 1'000'000),
+                         "batches whose gradients make one step"),
+          number_option("clip_grad_norm", 0, at_least(0), "largest gradient norm; 0: none"),
+          number_option("label_smoothing", 0, from_below(0, 1),
+                        "share of the target spread over all classes"),
+          integer_option("log_every", 10, between(1, 1'000'000'000),
+                         "steps between lines of metrics.jsonl"),
+          path_option("output_dir", "out", "folder for everything the run writes"),
+          integer_option("checkpoint_every", 500, at_least(0),
+                         "steps between checkpoints; 0: only at the end"),
+          choice_option("resume", "auto", {"auto", "never"},
+                        "auto: go on from the newest checkpoint in output_dir, if there is one"),
+          integer_option("keep_checkpoints", 2, between(1, 1'000'000),
+                         "newest checkpoints that are kept"),
+          step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
+      }};
 }
 
 }  // namespace

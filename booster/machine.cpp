@@ -32,15 +32,17 @@ AutoPrecision auto_precision() {
   const std::string& variant = kernels::cpu_variant();
   if (has_native_bf16())
     return {"bf16", fmt::format("the CPU variant in use ({}) multiplies bf16 natively", variant)};
-  return {"fp32", fmt::format("the CPU variant in use ({}) multiplies no bf16 natively, which makes "
-                              "it slower than fp32", variant)};
+  return {"fp32",
+          fmt::format("the CPU variant in use ({}) multiplies no bf16 natively, which makes "
+                      "it slower than fp32",
+                      variant)};
 }
 
 nlohmann::json machine_info() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return {{"host", host},
           {"processor", processor_name()},
           {"cores", usable_cores()},

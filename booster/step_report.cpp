@@ -11,7 +11,9 @@ bool StepReport::skipped() const {
   return verdict_.found_inf.defined() && verdict_.found_inf.item() != 0;
 }
 
-double StepReport::loss_scale() const { return verdict_.scale.defined() ? verdict_.scale.item() : 1; }
+double StepReport::loss_scale() const {
+  return verdict_.scale.defined() ? verdict_.scale.item() : 1;
+}
 
 double StepReport::grad_norm() const {
   if (clipped_norm_ >= 0) return clipped_norm_;

@@ -25,14 +25,16 @@ Json optimizer_numbers(const OptimizerState& state) {
 
 OptimizerState optimizer_state(const Json& numbers, const TensorMap& tensors) {
   OptimizerState state{numbers.at("rule"), tensors, numbers.at("steps"), {}};
-  for (const auto& group : numbers.at("groups")) state.groups.push_back({group.at("options"), group.at("step")});
+  for (const auto& group : numbers.at("groups"))
+    state.groups.push_back({group.at("options"), group.at("step")});
   return state;
 }
 
 // Every rank's random stream, in rank order: seed and offset.
 Json random_states(const Group& group) {
   const RandomState mine = default_generator().state();
-  std::vector<int64_t> own = {std::bit_cast<int64_t>(mine.seed), std::bit_cast<int64_t>(mine.offset)};
+  std::vector<int64_t> own = {std::bit_cast<int64_t>(mine.seed),
+                              std::bit_cast<int64_t>(mine.offset)};
   std::vector<int64_t> all(own.size() * static_cast<size_t>(group.size()));
   group.all_gather(all, own);
   Json states = Json::array();
@@ -44,33 +46,37 @@ Json random_states(const Group& group) {
 Json training_state(Session& session, const Boosted& boosted, const Progress& progress) {
   const LoaderState loader = boosted.dataloader.state();
   const LRSchedulerState schedule = boosted.lr_scheduler.state_dict();
-  return {{"epoch", progress.epoch},
-          {"extra", progress.extra},
-          {"plugin", session.plugin->name()},
-          {"precision", {{"name", session.precision->name()}, {"state", session.precision->state()}}},
-          {"optimizer", optimizer_numbers(session.optimizer.state_dict())},
-          {"lr_scheduler", {{"name", schedule.name}, {"step", schedule.step}, {"base_lrs", schedule.base_lrs}}},
-          {"loader", {{"epoch", loader.epoch}, {"batch", loader.batch}}},
-          {"random", random_states(session.plugin->group())}};
+  return {
+      {"epoch", progress.epoch},
+      {"extra", progress.extra},
+      {"plugin", session.plugin->name()},
+      {"precision", {{"name", session.precision->name()}, {"state", session.precision->state()}}},
+      {"optimizer", optimizer_numbers(session.optimizer.state_dict())},
+      {"lr_scheduler",
+       {{"name", schedule.name}, {"step", schedule.step}, {"base_lrs", schedule.base_lrs}}},
+      {"loader", {{"epoch", loader.epoch}, {"batch", loader.batch}}},
+      {"random", random_states(session.plugin->group())}};
 }
 
 // Errors here leave everything as it was.
 void check_fits(const Session& session, const Json& state, const std::string& what) {
   const std::string precision = state.at("precision").at("name");
   if (precision != session.precision->name())
-    fail_data("{}: was trained in {}; got {} now, want the same precision to resume", what, precision,
-              session.precision->name());
+    fail_data("{}: was trained in {}; got {} now, want the same precision to resume", what,
+              precision, session.precision->name());
   const size_t ranks = state.at("random").size();
   const size_t now = static_cast<size_t>(session.plugin->group().size());
   if (ranks != now)
-    fail_data("{}: was trained on {} ranks; got {} now, want the same number to resume", what, ranks, now);
+    fail_data("{}: was trained on {} ranks; got {} now, want the same number to resume", what,
+              ranks, now);
 }
 
 void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& contents) {
   const Json& state = contents.state;
   const Json& schedule = state.at("lr_scheduler");
   session.optimizer.load_state_dict(optimizer_state(state.at("optimizer"), contents.optimizer));
-  boosted.lr_scheduler.load_state_dict({schedule.at("name"), schedule.at("step"), schedule.at("base_lrs")});
+  boosted.lr_scheduler.load_state_dict(
+      {schedule.at("name"), schedule.at("step"), schedule.at("base_lrs")});
   session.precision->load(state.at("precision").at("state").get<PrecisionState>());
   boosted.dataloader.load_state({state.at("loader").at("epoch"), state.at("loader").at("batch")});
   const Json& mine = state.at("random").at(static_cast<size_t>(session.plugin->group().rank()));
@@ -81,9 +87,13 @@ void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& 
 class Rollback {
  public:
   Rollback(Session& session, Boosted& boosted)
-      : session_(session), boosted_(boosted), optimizer_(session.optimizer.state_dict()),
-        schedule_(boosted.lr_scheduler.state_dict()), precision_(session.precision->state()) {
-    for (const auto& [name, tensor] : session.model.state_dict()) model_.push_back({name, tensor.clone()});
+      : session_(session),
+        boosted_(boosted),
+        optimizer_(session.optimizer.state_dict()),
+        schedule_(boosted.lr_scheduler.state_dict()),
+        precision_(session.precision->state()) {
+    for (const auto& [name, tensor] : session.model.state_dict())
+      model_.push_back({name, tensor.clone()});
     for (auto& [name, tensor] : optimizer_.tensors) tensor = tensor.clone();
   }
   ~Rollback() {
@@ -122,7 +132,8 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   CheckpointContents contents;
   contents.step = progress.step;
   contents.state = training_state(session, boosted, progress);
-  contents.about = {{"ranks", group.size()}, {"plugin", session.plugin->name()},
+  contents.about = {{"ranks", group.size()},
+                    {"plugin", session.plugin->name()},
                     {"precision", session.precision->name()}};
   std::string error;
   if (group.rank() == 0) {

@@ -12,7 +12,7 @@ namespace booster {
 
 // Where a training stands, beside what its parts know themselves.
 struct Progress {
-  int64_t step = 0;   // optimizer steps taken or skipped
+  int64_t step = 0;  // optimizer steps taken or skipped
   int64_t epoch = 0;
   nlohmann::json extra = nlohmann::json::object();  // the program's own
 };
@@ -23,9 +23,9 @@ struct Progress {
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    int keep = 2);
 
-// Loads the newest whole checkpoint under `root` into the boosted objects; nothing if there is none.
-// All ranks call it. All or nothing: a checkpoint of another model, precision or number of ranks is
-// an error, and nothing is changed.
+// Loads the newest whole checkpoint under `root` into the boosted objects; nothing if there is
+// none. All ranks call it. All or nothing: a checkpoint of another model, precision or number of
+// ranks is an error, and nothing is changed.
 std::optional<Progress> resume_training(const std::filesystem::path& root, Boosted& boosted,
                                         const std::function<void(const std::string&)>& report);
 

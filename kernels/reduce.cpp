@@ -108,7 +108,8 @@ struct Accumulator {
 };
 
 template <class C>
-void reduce_as(ReduceOp op, const View& out, const View& x, const Space& kept, const Space& reduced) {
+void reduce_as(ReduceOp op, const View& out, const View& x, const Space& kept,
+               const Space& reduced) {
   const int64_t outputs = kept.size(), count = reduced.size();
   const int last = reduced.ndim - 1;
   const int64_t inner = last >= 0 ? reduced.shape[last] : 1;

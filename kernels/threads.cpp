@@ -1,5 +1,5 @@
-// The threads of the kernels' loops and of oneDNN: one libgomp team for both, so that cores are never
-// oversubscribed by two runtimes.
+// The threads of the kernels' loops and of oneDNN: one libgomp team for both, so that cores are
+// never oversubscribed by two runtimes.
 #include "kernels/threads.h"
 
 #include "kernels/error.h"
@@ -20,8 +20,7 @@ bool user_decides() { return std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_W
 void rest_forever() {
   omp_set_num_threads(2);
 #pragma omp parallel
-  {
-  }
+  {}
   while (true) ::pause();
 }
 

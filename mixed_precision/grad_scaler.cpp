@@ -24,7 +24,8 @@ GradScaler::GradScaler(GradScalerOptions options)
 void GradScaler::make_state(Device device) {
   if (scale_.defined()) return;
   scale_ = scalar(initial_scale_, {DType::f32, device});
-  inverse_ = scalar(1.0 / static_cast<double>(static_cast<float>(initial_scale_)), {DType::f32, device});
+  inverse_ =
+      scalar(1.0 / static_cast<double>(static_cast<float>(initial_scale_)), {DType::f32, device});
   tracker_ = scalar(static_cast<double>(initial_tracker_), {DType::i32, device});
 }
 
@@ -56,7 +57,8 @@ void GradScaler::check_inverse() const {
 void GradScaler::begin(const char* call, Optimizer& optimizer) {
   check(scale_.defined(), "GradScaler::{}: no loss was scaled yet; want scale(loss) first", call);
   const Stage stage = entry(optimizer).stage;
-  check(stage != Stage::stepped, "GradScaler::{}: called after step() since the last update()", call);
+  check(stage != Stage::stepped, "GradScaler::{}: called after step() since the last update()",
+        call);
 }
 
 // One pass over the gradients: notes what is not finite, and with `write` multiplies by 1 / scale.
@@ -122,8 +124,9 @@ void GradScaler::mark_stepped(Optimizer& optimizer) { entry(optimizer).stage = S
 void GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
   const Tensor found = found_inf(optimizer), inverse = pending_inverse(optimizer);
-  optimizer.step({.found_inf = static_cast<const float*>(found.data()),
-                  .inverse_scale = inverse.defined() ? static_cast<const float*>(inverse.data()) : nullptr});
+  optimizer.step(
+      {.found_inf = static_cast<const float*>(found.data()),
+       .inverse_scale = inverse.defined() ? static_cast<const float*>(inverse.data()) : nullptr});
   mark_stepped(optimizer);
 }
 
@@ -133,17 +136,20 @@ void GradScaler::update() {
   Tensor found;
   for (const Entry& entry : entries_) {
     if (!entry.found_inf.defined()) continue;
-    if (found.defined()) found.add_(entry.found_inf);
-    else found = entry.found_inf.clone();
+    if (found.defined())
+      found.add_(entry.found_inf);
+    else
+      found = entry.found_inf.clone();
   }
-  check(found.defined(),
-        "GradScaler::update: no inf checks were recorded prior to update; want step() or unscale_() "
-        "since the last one");
+  check(
+      found.defined(),
+      "GradScaler::update: no inf checks were recorded prior to update; want step() or unscale_() "
+      "since the last one");
   kernels::on(scale_.device())
-      .update_loss_scale(static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),
-                         static_cast<int32_t*>(tracker_.data()),
-                         static_cast<const float*>(found.data()),
-                         {options_.growth_factor, options_.backoff_factor, options_.growth_interval});
+      .update_loss_scale(
+          static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),
+          static_cast<int32_t*>(tracker_.data()), static_cast<const float*>(found.data()),
+          {options_.growth_factor, options_.backoff_factor, options_.growth_interval});
   entries_.clear();
 }
 
@@ -177,7 +183,8 @@ std::map<std::string, double> GradScaler::state_dict() const {
 
 void GradScaler::load_state_dict(const std::map<std::string, double>& state) {
   if (!options_.enabled) return;
-  for (const char* key : {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
+  for (const char* key :
+       {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
     check(state.count(key) == 1, "GradScaler::load_state_dict: {} is missing", key);
   options_.growth_factor = state.at("growth_factor");
   options_.backoff_factor = state.at("backoff_factor");

@@ -5,9 +5,9 @@
 //   scaler.step(optimizer);                // does nothing if a gradient is not finite
 //   scaler.update();
 //
-// Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes all
-// ready); a call out of order is an error. Scale, its inverse, the growth counter and the verdict
-// live on the device; get_scale() is what reads them. For one thread.
+// Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
+// all ready); a call out of order is an error. Scale, its inverse, the growth counter and the
+// verdict live on the device; get_scale() is what reads them. For one thread.
 //
 // Differences from torch: a loss is scaled in f32 at least, so a 16-bit loss with dimensions does
 // not overflow; a scale whose inverse is not finite is refused, where torch corrupts parameters.

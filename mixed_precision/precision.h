@@ -20,14 +20,14 @@ namespace booster {
 // What a strategy says of a way to spread a model.
 struct Interaction {
   bool supported = true;
-  std::string reason = {};    // why not
-  std::string instead = {};   // what to use
-  DType wire = DType::f32;    // dtype of gradients between ranks
-  bool ranks_agree = false;   // ranks must agree on overflow before a step
+  std::string reason = {};   // why not
+  std::string instead = {};  // what to use
+  DType wire = DType::f32;   // dtype of gradients between ranks
+  bool ranks_agree = false;  // ranks must agree on overflow before a step
 };
 
-// What a look at the gradients found. Tensors of one f32 on the device; undefined where the strategy
-// has none.
+// What a look at the gradients found. Tensors of one f32 on the device; undefined where the
+// strategy has none.
 struct Verdict {
   Tensor found_inf;      // not 0: a gradient was not finite, the step must do nothing
   Tensor inverse_scale;  // what the step must still multiply gradients by

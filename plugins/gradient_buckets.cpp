@@ -24,7 +24,8 @@ GradientBuckets::GradientBuckets(const Parameters& parameters, int64_t cap_bytes
   reset();
 }
 
-void GradientBuckets::add_bucket(const Parameters& parameters, const std::vector<int64_t>& members) {
+void GradientBuckets::add_bucket(const Parameters& parameters,
+                                 const std::vector<int64_t>& members) {
   int64_t elements = 0;
   for (int64_t i : members) elements += parameters[i].tensor.numel();
   const Tensor& first = parameters[members[0]].tensor;

@@ -29,7 +29,8 @@ TorchDDPPlugin::TorchDDPPlugin(const TorchDDPPlugin& other)
 }
 
 TorchDDPPlugin::~TorchDDPPlugin() {
-  for (size_t i = 0; i < hooks_.size(); ++i) remove_grad_ready_hook(parameters_[i].tensor, hooks_[i]);
+  for (size_t i = 0; i < hooks_.size(); ++i)
+    remove_grad_ready_hook(parameters_[i].tensor, hooks_[i]);
 }
 
 Layout TorchDDPPlugin::layout() const { return {.data = group_.size()}; }
@@ -99,7 +100,8 @@ void TorchDDPPlugin::check_none_missing() const {
         missing, parameters_.size(), names);
 }
 
-// Parameters without a gradient here count as zero. Where no rank had one the gradient stays absent.
+// Parameters without a gradient here count as zero. Where no rank had one the gradient stays
+// absent.
 void TorchDDPPlugin::finish_unused() {
   std::vector<uint8_t> used(parameters_.size());
   for (size_t i = 0; i < used.size(); ++i) used[i] = buckets_->is_ready(static_cast<int64_t>(i));
@@ -112,7 +114,8 @@ void TorchDDPPlugin::finish_unused() {
   group_.all_reduce(used, CollectiveOp::max);
   buckets_->wait();
   for (size_t i = 0; i < used.size(); ++i)
-    if (used[i] && !here[i]) parameters_[i].tensor.set_grad(buckets_->window(static_cast<int64_t>(i)));
+    if (used[i] && !here[i])
+      parameters_[i].tensor.set_grad(buckets_->window(static_cast<int64_t>(i)));
 }
 
 void TorchDDPPlugin::sync_grads() {

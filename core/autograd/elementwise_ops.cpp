@@ -30,8 +30,8 @@ constexpr bool mentions(std::string_view formula, char variable) {
 struct Row {
   const char* name;
   Op op;
-  bool needs_x, needs_y;        // unary
-  bool needs_a, needs_b;        // binary
+  bool needs_x, needs_y;  // unary
+  bool needs_a, needs_b;  // binary
 };
 
 constexpr Row unary_rows[] = {
@@ -40,16 +40,20 @@ constexpr Row unary_rows[] = {
 #include "kernels/elementwise.def"
 };
 constexpr Row binary_rows[] = {
-#define BINARY(name, value, da, db)                              \
-  {#name, Op::name, false, mentions(#da " " #db, 'y'),           \
-   mentions(#da " " #db, 'a'), mentions(#da " " #db, 'b')},
+#define BINARY(name, value, da, db) \
+  {#name,                           \
+   Op::name,                        \
+   false,                           \
+   mentions(#da " " #db, 'y'),      \
+   mentions(#da " " #db, 'a'),      \
+   mentions(#da " " #db, 'b')},
 #include "kernels/elementwise.def"
 };
 
 // Functions with whole results for whole arguments; all others turn integers into f32 first.
 bool keeps_integers(UnaryOp op) {
-  return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square ||
-         op == UnaryOp::relu || op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
+  return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square || op == UnaryOp::relu ||
+         op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
 }
 
 void check_device(const char* name, const Tensor& a, const Tensor& b) {
@@ -65,14 +69,15 @@ Tensor unary(UnaryOp kind, Tensor x) {
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!must_record({x})) return y;
-  const Saved saved_x = row.needs_x ? Saved(x) : Saved(), saved_y = row.needs_y ? Saved(y) : Saved();
+  const Saved saved_x = row.needs_x ? Saved(x) : Saved(),
+              saved_y = row.needs_y ? Saved(y) : Saved();
   return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
     const Tensor sx = saved_x, sy = saved_y;
     d[0] = empty(g.shape(), {g.dtype(), g.device()});
     const auto g_view = g.view();  // stands for operands that the formula does not read
-    kernels::on(g.device()).unary_backward(kind, d[0].view(), g_view,
-                                           sx.defined() ? sx.view() : g_view,
-                                           sy.defined() ? sy.view() : g_view);
+    kernels::on(g.device())
+        .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,
+                        sy.defined() ? sy.view() : g_view);
   });
 }
 
@@ -102,20 +107,25 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   apply_policy(row.op, {&a, &b});
   const Shape shape = broadcast_shapes(row.name, a.shape(), b.shape());
   Tensor y = empty(shape, {result_dtype(kind, promoted(a, b)), a.device()});
-  kernels::on(y.device()).binary(kind, y.view(), untracked::expand(a, shape).view(),
-                                 untracked::expand(b, shape).view());
+  kernels::on(y.device())
+      .binary(kind, y.view(), untracked::expand(a, shape).view(),
+              untracked::expand(b, shape).view());
   if (!must_record({a, b})) return y;
-  const Saved saved_a = row.needs_a ? Saved(a) : Saved(), saved_b = row.needs_b ? Saved(b) : Saved(),
+  const Saved saved_a = row.needs_a ? Saved(a) : Saved(),
+              saved_b = row.needs_b ? Saved(b) : Saved(),
               saved_y = row.needs_y ? Saved(y) : Saved();
   return record(y, row.name, {a, b},
                 [=, shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
                  dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
-    const auto g_view = g.view();
-    const auto va = expanded(saved_a, g.shape(), g_view), vb = expanded(saved_b, g.shape(), g_view),
-               vy = expanded(saved_y, g.shape(), g_view);
-    if (d.wanted(0)) d[0] = operand_gradient(kind, 0, g, va, vb, vy, shape_a, dtype_a);
-    if (d.wanted(1)) d[1] = operand_gradient(kind, 1, g, va, vb, vy, shape_b, dtype_b);
-  });
+                  const auto g_view = g.view();
+                  const auto va = expanded(saved_a, g.shape(), g_view),
+                             vb = expanded(saved_b, g.shape(), g_view),
+                             vy = expanded(saved_y, g.shape(), g_view);
+                  if (d.wanted(0))
+                    d[0] = operand_gradient(kind, 0, g, va, vb, vy, shape_a, dtype_a);
+                  if (d.wanted(1))
+                    d[1] = operand_gradient(kind, 1, g, va, vb, vy, shape_b, dtype_b);
+                });
 }
 
 bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
@@ -135,8 +145,9 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   apply_policy(row.op, {&x});
   DType dtype = x.dtype();
   if (!is_floating(dtype))
-    dtype = is_whole(value) ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
-                            : DType::f32;
+    dtype = is_whole(value)
+                ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
+                : DType::f32;
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!must_record({x})) return y;
@@ -155,8 +166,9 @@ Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& 
   check_device(name, a, b);
   const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
   Tensor truth = empty(shape, {DType::boolean, a.device()});
-  kernels::on(a.device()).compare(kind, truth.view(), untracked::expand(a, shape).view(),
-                                  untracked::expand(b, shape).view());
+  kernels::on(a.device())
+      .compare(kind, truth.view(), untracked::expand(a, shape).view(),
+               untracked::expand(b, shape).view());
   return truth;
 }
 
@@ -188,9 +200,9 @@ DType promoted(const Tensor& a, const Tensor& b) {
 
 #define UNARY(name, ...) \
   Tensor name(const Tensor& x) { return unary(UnaryOp::name, x); }
-#define BINARY(name, ...)                                                                         \
-  Tensor name(const Tensor& a, const Tensor& b) { return binary(BinaryOp::name, a, b); }          \
-  Tensor name(const Tensor& a, double b) { return binary_scalar(BinaryOp::name, a, b, false); }   \
+#define BINARY(name, ...)                                                                       \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(BinaryOp::name, a, b); }        \
+  Tensor name(const Tensor& a, double b) { return binary_scalar(BinaryOp::name, a, b, false); } \
   Tensor name(double a, const Tensor& b) { return binary_scalar(BinaryOp::name, b, a, true); }
 #define COMPARE(name, ...)                                                                        \
   Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, CompareOp::name, a, b); } \
@@ -212,28 +224,30 @@ Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
   check(condition.dtype() == DType::boolean, "where: condition must be bool; got {}",
         name_of(condition.dtype()));
   apply_policy(Op::where, {&a, &b});
-  const Shape shape = broadcast_shapes("where", condition.shape(),
-                                       broadcast_shapes("where", a.shape(), b.shape()));
+  const Shape shape =
+      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
   Tensor y = empty(shape, {promoted(a, b), a.device()});
   const Tensor mask = untracked::expand(condition, shape);
-  kernels::on(y.device()).where(y.view(), mask.view(), untracked::expand(a, shape).view(),
-                                untracked::expand(b, shape).view());
-  return record(y, "where", {a, b},
-                [mask = Saved(mask), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
-                 dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
-    const Tensor zero = untracked::expand(zeros({}, {g.dtype(), g.device()}), g.shape());
-    Tensor part = empty_like(g);
-    const auto& table = kernels::on(g.device());
-    if (d.wanted(0)) {
-      table.where(part.view(), mask.get().view(), g.view(), zero.view());
-      d[0] = untracked::cast(untracked::sum_to(part, shape_a), dtype_a);
-    }
-    if (d.wanted(1)) {
-      Tensor other = empty_like(g);
-      table.where(other.view(), mask.get().view(), zero.view(), g.view());
-      d[1] = untracked::cast(untracked::sum_to(other, shape_b), dtype_b);
-    }
-  });
+  kernels::on(y.device())
+      .where(y.view(), mask.view(), untracked::expand(a, shape).view(),
+             untracked::expand(b, shape).view());
+  return record(
+      y, "where", {a, b},
+      [mask = Saved(mask), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
+       dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
+        const Tensor zero = untracked::expand(zeros({}, {g.dtype(), g.device()}), g.shape());
+        Tensor part = empty_like(g);
+        const auto& table = kernels::on(g.device());
+        if (d.wanted(0)) {
+          table.where(part.view(), mask.get().view(), g.view(), zero.view());
+          d[0] = untracked::cast(untracked::sum_to(part, shape_a), dtype_a);
+        }
+        if (d.wanted(1)) {
+          Tensor other = empty_like(g);
+          table.where(other.view(), mask.get().view(), zero.view(), g.view());
+          d[1] = untracked::cast(untracked::sum_to(other, shape_b), dtype_b);
+        }
+      });
 }
 
 }  // namespace booster

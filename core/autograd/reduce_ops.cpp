@@ -66,11 +66,11 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
   return record(shaped, name, {x},
                 [x = Saved(x), y = Saved(y), kept = to.kept](const Tensor& g, Gradients& d) {
-    // Every place that holds the extreme gets an equal share.
-    const Tensor hit = untracked::cast(equal(x.get(), y.get()), g.dtype());
-    const Tensor ties = untracked::sum_to(hit, kept);
-    d[0] = hit * div(untracked::reshape(g, kept), ties);
-  });
+                  // Every place that holds the extreme gets an equal share.
+                  const Tensor hit = untracked::cast(equal(x.get(), y.get()), g.dtype());
+                  const Tensor ties = untracked::sum_to(hit, kept);
+                  d[0] = hit * div(untracked::reshape(g, kept), ties);
+                });
 }
 
 }  // namespace
@@ -81,9 +81,8 @@ Tensor sum(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims
   apply_policy(Op::sum, {&x});
   const Tensor y = reduce_to(ReduceOp::sum, x, to.kept, sum_dtype(Op::sum, x));
   return record(untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "sum", {x},
-                [kept = to.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g, Gradients& d) {
-    d[0] = spread(g, kept, shape, dtype);
-  });
+                [kept = to.kept, shape = x.shape(), dtype = x.dtype()](
+                    const Tensor& g, Gradients& d) { d[0] = spread(g, kept, shape, dtype); });
 }
 
 Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
@@ -92,10 +91,11 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   check(is_floating(x.dtype()), "mean: want a floating tensor; got {}", name_of(x.dtype()));
   apply_policy(Op::mean, {&x});
   const Tensor y = reduce_to(ReduceOp::mean, x, to.kept, x.dtype());
-  return record(untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "mean", {x},
-                [kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
-    d[0] = spread(div(g, static_cast<double>(count)), kept, shape, g.dtype());
-  });
+  return record(
+      untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "mean", {x},
+      [kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
+        d[0] = spread(div(g, static_cast<double>(count)), kept, shape, g.dtype());
+      });
 }
 
 Tensor var(const Tensor& given, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {

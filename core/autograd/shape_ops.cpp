@@ -28,10 +28,9 @@ void check_index_dtype(const char* op, const Tensor& index) {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   check_defined("reshape", x);
-  return record(untracked::reshape(x, shape), "reshape", {x},
-                [from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = untracked::reshape(g, from);
-  });
+  return record(
+      untracked::reshape(x, shape), "reshape", {x},
+      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
 }
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
@@ -54,10 +53,10 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
   check_defined("permute", x);
   return record(untracked::permute(x, order), "permute", {x},
                 [order, n = x.ndim()](const Tensor& g, Gradients& d) {
-    std::vector<int> back(order.size());
-    for (int i = 0; i < n; ++i) back[normal_dim("permute", order[i], n)] = i;
-    d[0] = untracked::permute(g, back);
-  });
+                  std::vector<int> back(order.size());
+                  for (int i = 0; i < n; ++i) back[normal_dim("permute", order[i], n)] = i;
+                  d[0] = untracked::permute(g, back);
+                });
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
@@ -69,46 +68,43 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 Tensor expand(const Tensor& x, const Shape& shape) {
   check_defined("expand", x);
   if (x.shape() == shape) return x;
-  return record(untracked::expand(x, shape), "expand", {x},
-                [from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = untracked::sum_to(g, from);
-  });
+  return record(
+      untracked::expand(x, shape), "expand", {x},
+      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::sum_to(g, from); });
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t dim) {
   check_defined("unsqueeze", x);
-  return record(untracked::unsqueeze(x, dim), "unsqueeze", {x},
-                [from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = untracked::reshape(g, from);
-  });
+  return record(
+      untracked::unsqueeze(x, dim), "unsqueeze", {x},
+      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
 }
 
 Tensor squeeze(const Tensor& x, int64_t dim) {
   check_defined("squeeze", x);
-  return record(untracked::squeeze(x, dim), "squeeze", {x},
-                [from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = untracked::reshape(g, from);
-  });
+  return record(
+      untracked::squeeze(x, dim), "squeeze", {x},
+      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   check_defined("narrow", x);
   return record(untracked::narrow(x, dim, start, length), "narrow", {x},
                 [=, from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = zeros(from, {g.dtype(), g.device()});
-    Tensor window = untracked::narrow(d[0], dim, start, length);
-    kernels::on(g.device()).copy(window.view(), g.view());
-  });
+                  d[0] = zeros(from, {g.dtype(), g.device()});
+                  Tensor window = untracked::narrow(d[0], dim, start, length);
+                  kernels::on(g.device()).copy(window.view(), g.view());
+                });
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   check_defined("select", x);
   return record(untracked::select(x, dim, index), "select", {x},
                 [=, from = x.shape()](const Tensor& g, Gradients& d) {
-    d[0] = zeros(from, {g.dtype(), g.device()});
-    Tensor window = untracked::select(d[0], dim, index);
-    kernels::on(g.device()).copy(window.view(), g.view());
-  });
+                  d[0] = zeros(from, {g.dtype(), g.device()});
+                  Tensor window = untracked::select(d[0], dim, index);
+                  kernels::on(g.device()).copy(window.view(), g.view());
+                });
 }
 
 Tensor contiguous(const Tensor& x) {
@@ -174,7 +170,8 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
   const int d = normal_dim("split", dim, x.ndim());
   std::vector<Tensor> parts;
   const int64_t n = x.shape()[d];
-  for (int64_t at = 0; at < n; at += size) parts.push_back(narrow(x, d, at, std::min(size, n - at)));
+  for (int64_t at = 0; at < n; at += size)
+    parts.push_back(narrow(x, d, at, std::min(size, n - at)));
   return parts;
 }
 
@@ -182,7 +179,8 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
   check_defined("index_select", x);
   check_index_dtype("index_select", index);
-  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape().to_string());
+  check(index.ndim() == 1, "index_select: index must be a vector; got {}",
+        index.shape().to_string());
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
   const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
@@ -193,10 +191,11 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   check_index("index_select", bad, places, x.shape()[d]);
   return record(y, "index_select", {x},
                 [d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
-    grads[0] = zeros(from, {g.dtype(), g.device()});
-    kernels::on(g.device()).index_add(grads[0].view(), untracked::contiguous(g).view(),
-                                      places.get().view(), d);
-  });
+                  grads[0] = zeros(from, {g.dtype(), g.device()});
+                  kernels::on(g.device())
+                      .index_add(grads[0].view(), untracked::contiguous(g).view(),
+                                 places.get().view(), d);
+                });
 }
 
 Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
@@ -217,10 +216,11 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   check_index("gather", bad, places, x.shape()[d]);
   return record(y, "gather", {x},
                 [d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
-    grads[0] = zeros(from, {g.dtype(), g.device()});
-    kernels::on(g.device()).scatter_add(grads[0].view(), untracked::contiguous(g).view(),
-                                        places.get().view(), d);
-  });
+                  grads[0] = zeros(from, {g.dtype(), g.device()});
+                  kernels::on(g.device())
+                      .scatter_add(grads[0].view(), untracked::contiguous(g).view(),
+                                   places.get().view(), d);
+                });
 }
 
 }  // namespace booster

@@ -46,7 +46,8 @@ void Tensor::check_host_access(DType wanted) const {
   check(defined(), "data: tensor is undefined");
   check(dtype() == wanted, "data: wrong type; tensor is {}, asked for {}", name_of(dtype()),
         name_of(wanted));
-  check(device().type == DeviceType::cpu, "data: tensor is not on the CPU; use to(Device{{}}) first");
+  check(device().type == DeviceType::cpu,
+        "data: tensor is not on the CPU; use to(Device{{}}) first");
   check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
         shape().to_string(), strides().to_string());
 }

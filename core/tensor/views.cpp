@@ -87,7 +87,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
-  const int a = normal_dim("transpose", dim0, x.ndim()), b = normal_dim("transpose", dim1, x.ndim());
+  const int a = normal_dim("transpose", dim0, x.ndim()),
+            b = normal_dim("transpose", dim1, x.ndim());
   Shape shape = x.shape(), strides = x.strides();
   std::swap(shape[a], shape[b]);
   std::swap(strides[a], strides[b]);
@@ -122,8 +123,8 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   const int d = normal_dim("select", dim, x.ndim());
   const int64_t n = x.shape()[d];
-  check(index >= -n && index < n, "select: index out of bounds; got {} of {} in dimension {}", index,
-        n, d);
+  check(index >= -n && index < n, "select: index out of bounds; got {} of {} in dimension {}",
+        index, n, d);
   const int64_t at = index < 0 ? index + n : index;
   Shape shape = x.shape(), strides = x.strides();
   shape.erase(d);

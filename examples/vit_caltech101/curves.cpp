@@ -46,7 +46,8 @@ Range range_of(const std::vector<Point>& points, double Point::*axis) {
 }
 
 std::string text(double x, double y, const char* anchor, const std::string& content) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, content);
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     content);
 }
 
 // One panel: frame, three grid lines with numbers, the curve.
@@ -55,11 +56,13 @@ std::string panel(const Curve& curve, double y0, Range steps) {
   const double plot_width = width - left - right, plot_height = panel_height - top - bottom;
   auto px = [&](double x) { return left + steps.share(x) * plot_width; };
   auto py = [&](double y) { return y0 + top + (1 - values.share(y)) * plot_height; };
-  std::string svg = fmt::format("<g font-weight=\"bold\">{}</g>", text(left, y0 + 20, "start", curve.title));
+  std::string svg =
+      fmt::format("<g font-weight=\"bold\">{}</g>", text(left, y0 + 20, "start", curve.title));
   for (int i = 0; i <= 2; ++i) {
     const double value = values.low + (values.high - values.low) * i / 2, y = py(value);
-    svg += fmt::format("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n",
-                       left, width - right, y, y);
+    svg += fmt::format(
+        "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", left,
+        width - right, y, y);
     svg += text(left - 6, y + 4, "end", fmt::format("{:.3g}", value));
   }
   svg += text(left, y0 + panel_height - 8, "start", fmt::format("step {:.0f}", steps.low));
@@ -67,7 +70,8 @@ std::string panel(const Curve& curve, double y0, Range steps) {
   std::string path;
   for (const Point& point : curve.points)
     path += fmt::format("{}{:.1f},{:.1f} ", path.empty() ? "M" : "L", px(point.x), py(point.y));
-  svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", path, curve.colour);
+  svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", path,
+                     curve.colour);
   for (const Point& point : curve.points)
     if (curve.dots)
       svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", px(point.x),
@@ -89,7 +93,8 @@ std::string draw_curves(const std::vector<nlohmann::json>& metrics) {
   const double height = panel_height * static_cast<double>(curves.size());
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
+      "fill=\"white\"/>\n",
       width, height);
   for (size_t i = 0; i < curves.size(); ++i)
     svg += panel(curves[i], panel_height * static_cast<double>(i), steps);

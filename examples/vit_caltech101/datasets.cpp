@@ -20,8 +20,8 @@ const std::vector<double> mean = {0.5, 0.5, 0.5}, deviation = {0.5, 0.5, 0.5};
 int resize_side(int crop) { return static_cast<int>(std::lround(crop * 256.0 / 224.0)); }
 
 Compose training_transform(int side) {
-  return Compose(Resize(resize_side(side)), RandomResizedCrop(side), RandomHorizontalFlip(), ToTensor(),
-                 Gray2RGB(), Normalize(mean, deviation));
+  return Compose(Resize(resize_side(side)), RandomResizedCrop(side), RandomHorizontalFlip(),
+                 ToTensor(), Gray2RGB(), Normalize(mean, deviation));
 }
 
 Compose validation_transform(int side) {
@@ -58,9 +58,10 @@ Datasets open_datasets(const Config& config, const World& world) {
   const bool made = root.empty();
   if (made) root = small_set(config, world);
   const int side = static_cast<int>(config.get<int64_t>("model.img_size"));
-  const Caltech101 all(root, {.transform = training_transform(side),
-                              .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
-                              .background = config.get<bool>("data.include_background")});
+  const Caltech101 all(
+      root, {.transform = training_transform(side),
+             .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
+             .background = config.get<bool>("data.include_background")});
   const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
   const auto classes = static_cast<int64_t>(all.classes().size());
   check(classes <= config.get<int64_t>("model.num_classes"),
@@ -68,10 +69,11 @@ Datasets open_datasets(const Config& config, const World& world) {
         classes, root, classes);
   Datasets datasets;
   datasets.train = std::make_shared<ImageDataset>(train);
-  datasets.validation = std::make_shared<ImageDataset>(
-      validation.with_transform(validation_transform(side)).subset(share_of(validation.size(), world)));
-  datasets.said = fmt::format("data: {} images of {} classes in {}{}; {} to train, {} to validate", all.size(),
-                              classes, root,
+  datasets.validation =
+      std::make_shared<ImageDataset>(validation.with_transform(validation_transform(side))
+                                         .subset(share_of(validation.size(), world)));
+  datasets.said = fmt::format("data: {} images of {} classes in {}{}; {} to train, {} to validate",
+                              all.size(), classes, root,
                               made ? " (made here: neither data.root nor DATA names a folder)" : "",
                               train.size(), validation.size());
   return datasets;

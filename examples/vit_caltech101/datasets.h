@@ -11,9 +11,9 @@ struct Datasets {
   std::string said;                                   // what to tell the user about them
 };
 
-// Caltech101 in data.root, or in the folder that the environment variable DATA names; without either
-// a small set that rank 0 makes in output_dir/small_set. The tutorial's transforms, scaled to the
-// model's image size.
+// Caltech101 in data.root, or in the folder that the environment variable DATA names; without
+// either a small set that rank 0 makes in output_dir/small_set. The tutorial's transforms, scaled
+// to the model's image size.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
 }  // namespace example

@@ -14,7 +14,10 @@ constexpr auto redraw_every = std::chrono::milliseconds(100);
 }  // namespace
 
 Progress::Progress(int64_t first_step, int64_t total_steps, bool silent)
-    : first_(first_step), total_(total_steps), silent_(silent), terminal_(isatty(STDOUT_FILENO) == 1) {}
+    : first_(first_step),
+      total_(total_steps),
+      silent_(silent),
+      terminal_(isatty(STDOUT_FILENO) == 1) {}
 
 Progress::~Progress() { clear(); }
 
@@ -28,7 +31,8 @@ std::string Progress::time_left(int64_t step) const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const int64_t done = step - first_;
   if (done <= 0) return "?";
-  const auto left = static_cast<int64_t>(seconds / static_cast<double>(done) * static_cast<double>(total_ - step));
+  const auto left = static_cast<int64_t>(seconds / static_cast<double>(done) *
+                                         static_cast<double>(total_ - step));
   return left >= 3600 ? fmt::format("{}h{:02}m", left / 3600, left / 60 % 60)
                       : fmt::format("{}m{:02}s", left / 60, left % 60);
 }
@@ -37,16 +41,17 @@ void Progress::step(int64_t step, int64_t epoch, double loss, double images_per_
   if (silent_ || !terminal_ || Clock::now() - drawn_ < redraw_every) return;
   drawn_ = Clock::now();
   const int filled = static_cast<int>(bar_width * step / std::max<int64_t>(total_, 1));
-  fmt::print("\r\033[K[{:=<{}}>{:{}}] {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left", "", filled, "",
-             bar_width - filled, step, total_, epoch, loss, images_per_second, time_left(step));
+  fmt::print("\r\033[K[{:=<{}}>{:{}}] {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left", "",
+             filled, "", bar_width - filled, step, total_, epoch, loss, images_per_second,
+             time_left(step));
   on_screen_ = true;
   std::fflush(stdout);
 }
 
 void Progress::log(int64_t step, int64_t epoch, double loss, double images_per_second) {
   if (silent_ || terminal_) return;
-  fmt::print("step {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left\n", step, total_, epoch, loss,
-             images_per_second, time_left(step));
+  fmt::print("step {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left\n", step, total_, epoch,
+             loss, images_per_second, time_left(step));
   std::fflush(stdout);
 }
 

@@ -23,14 +23,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-nlohmann::json number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nullptr; }
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nullptr;
+}
 
 constexpr size_t bad_images_shown = 10;
 
 }  // namespace
 
 Trainer::Trainer(const Config& config, const World& world)
-    : config_(config), world_(world), output_(config.get<std::string>("train.output_dir")),
+    : config_(config),
+      world_(world),
+      output_(config.get<std::string>("train.output_dir")),
       datasets_((make_folders(output_), open_datasets(config, world))),
       booster_(Booster::from_config(config)),
       accumulate_(config.get<int64_t>("train.accumulate")),
@@ -51,13 +55,15 @@ Trainer::Trainer(const Config& config, const World& world)
   Model model = make_model(config);
   Optimizer optimizer = make_optimizer(config, model);
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
-  const CrossEntropyLoss criterion({.label_smoothing = config.get<double>("train.label_smoothing")});
+  const CrossEntropyLoss criterion(
+      {.label_smoothing = config.get<double>("train.label_smoothing")});
   boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
   options.shuffle = options.drop_last = false;
   options.on_bad_image = BadImagePolicy::skip;
   validation_.emplace(datasets_.validation, options);
   // Weights are the same on all ranks; dropout must not be.
-  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) + 1000003ull * static_cast<uint64_t>(world.rank + 1));
+  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
+              1000003ull * static_cast<uint64_t>(world.rank + 1));
   resume();
   if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
   progress_.emplace(step_, total_steps_, !first_rank());
@@ -68,7 +74,8 @@ void Trainer::resume() {
   const std::filesystem::path root = output_ / "checkpoint";
   if (config_.get<std::string>("train.resume") == "never") {
     check(!std::filesystem::exists(root),
-          "train.resume: never, but {} holds a training; want another train.output_dir, or auto to go on",
+          "train.resume: never, but {} holds a training; want another train.output_dir, or auto to "
+          "go on",
           root.string());
     return;
   }
@@ -99,8 +106,9 @@ int Trainer::run() {
     if (!train_epoch(epoch)) {
       if (profiler_) finish_profile();
       save(epoch);
-      progress_->say(fmt::format("stopped by signal {} after step {}; the same command goes on from here",
-                                 stop_signal(), step_));
+      progress_->say(
+          fmt::format("stopped by signal {} after step {}; the same command goes on from here",
+                      stop_signal(), step_));
       return 128 + stop_signal();
     }
     evaluate(epoch);
@@ -109,8 +117,8 @@ int Trainer::run() {
   if (saved_step_ != step_) save(epochs_);
   if (first_rank()) write_curves();
   say_bad_images();
-  progress_->say(fmt::format("validation accuracy {:.2f} % after {} steps; results in {}", 100 * last_top1_,
-                             step_, output_.string()));
+  progress_->say(fmt::format("validation accuracy {:.2f} % after {} steps; results in {}",
+                             100 * last_top1_, step_, output_.string()));
   return 0;
 }
 
@@ -165,7 +173,8 @@ void Trainer::after_step(const StepResult& result, int64_t epoch) {
   if (result.report.skipped()) ++skipped_;
   images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
   progress_->step(step_, epoch, result.loss, images_per_second_);
-  if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result, epoch);
+  if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_)
+    log(result, epoch);
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");
   if (every > 0 && step_ % every == 0) save(epoch);
 }
@@ -214,10 +223,14 @@ void Trainer::evaluate(int64_t epoch) {
   last_top1_ = totals[1] / totals[0];
   const double loss = totals[2] / totals[0];
   if (first_rank()) {
-    metrics_->add({{"step", step_}, {"epoch", epoch}, {"val_top1", number(last_top1_)}, {"val_loss", number(loss)}});
+    metrics_->add({{"step", step_},
+                   {"epoch", epoch},
+                   {"val_top1", number(last_top1_)},
+                   {"val_loss", number(loss)}});
     write_curves();
   }
-  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch, 100 * last_top1_, loss));
+  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch,
+                             100 * last_top1_, loss));
 }
 
 // All ranks stop after the same step, also if only one of them got the signal.
@@ -230,8 +243,11 @@ bool Trainer::must_stop() {
 void Trainer::save(int64_t epoch) {
   const int64_t bytes = first_rank() ? metrics_->bytes() : 0;
   save_training(output_ / "checkpoint", *boosted_,
-                {.step = step_, .epoch = epoch,
-                 .extra = {{"metrics_bytes", bytes}, {"val_top1", number(last_top1_)}, {"skipped", skipped_}}},
+                {.step = step_,
+                 .epoch = epoch,
+                 .extra = {{"metrics_bytes", bytes},
+                           {"val_top1", number(last_top1_)},
+                           {"skipped", skipped_}}},
                 static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
   saved_step_ = step_;
 }
@@ -240,7 +256,8 @@ void Trainer::say_bad_images() {
   const auto bad = boosted_->dataloader.bad_images();
   if (bad.empty()) return;
   progress_->say(fmt::format("{} bad images were skipped:", bad.size()));
-  for (size_t i = 0; i < bad.size() && i < bad_images_shown; ++i) progress_->say("  " + bad[i].reason);
+  for (size_t i = 0; i < bad.size() && i < bad_images_shown; ++i)
+    progress_->say("  " + bad[i].reason);
 }
 
 double Trainer::mean_over_ranks(double value) const {

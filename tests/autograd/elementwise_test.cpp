@@ -32,10 +32,12 @@ const BinaryRow binary_rows[] = {
 #include "kernels/elementwise.def"
 };
 
-// Inside the domain of every function of the table, and away from the kinks at whole and half numbers.
+// Inside the domain of every function of the table, and away from the kinks at whole and half
+// numbers.
 Tensor domain(const std::string& name, const Shape& shape) {
   const bool positive = name == "log" || name == "sqrt" || name == "rsqrt" || name == "pow";
-  return add(random_f64(shape, positive ? 0.3 : 0.1, 1.9), name == "floor" || name == "round" ? 0.013 : 0);
+  return add(random_f64(shape, positive ? 0.3 : 0.1, 1.9),
+             name == "floor" || name == "round" ? 0.013 : 0);
 }
 
 double oracle(const std::string& name, double x) {
@@ -153,8 +155,10 @@ TEST_CASE("every binary op's derivatives agree with differences, also summed ove
     auto fn = [&](const std::vector<Tensor>& x) { return row.function(x[0], x[1]); };
     check_gradients(fn, {domain(row.name, {2, 3}), domain(row.name, {2, 3})});
     check_gradients(fn, {domain(row.name, {2, 1, 3}), domain(row.name, {4, 1})});
-    check_gradients([&](const auto& x) { return row.with_number(x[0], 1.3); }, {domain(row.name, {4})});
-    check_gradients([&](const auto& x) { return row.number_first(0.7, x[0]); }, {domain(row.name, {4})});
+    check_gradients([&](const auto& x) { return row.with_number(x[0], 1.3); },
+                    {domain(row.name, {4})});
+    check_gradients([&](const auto& x) { return row.number_first(0.7, x[0]); },
+                    {domain(row.name, {4})});
   }
 }
 
@@ -237,5 +241,6 @@ TEST_CASE("special values pass through the vector math") {
 }
 
 TEST_CASE("shapes that do not broadcast are an error that names both") {
-  CHECK_THROWS_WITH(add(zeros({2, 3}), zeros({4})), "add: shapes do not broadcast; got (2, 3) and (4,)");
+  CHECK_THROWS_WITH(add(zeros({2, 3}), zeros({4})),
+                    "add: shapes do not broadcast; got (2, 3) and (4,)");
 }

@@ -17,8 +17,16 @@ TEST_CASE("gradients of shape functions") {
   check_gradients([](const auto& in) { return expand(in[0], {5, 2, 3, 4}) * 2; }, {x});
   check_gradients([](const auto& in) { return squeeze(unsqueeze(in[0], 1), 1) * 2; }, {x});
   check_gradients([](const auto& in) { return contiguous(transpose(in[0], 0, 1)) * 2; }, {x});
-  check_gradients([](const auto& in) { return cat({in[0], in[1]}, 1) * 2; }, {x, random_f64({2, 1, 4})});
-  check_gradients([](const auto& in) { return stack({in[0], in[1]}, -1) * 2; }, {x, random_f64({2, 3, 4})});
+  check_gradients(
+      [](const auto& in) {
+        return cat({in[0], in[1]}, 1) * 2;
+      },
+      {x, random_f64({2, 1, 4})});
+  check_gradients(
+      [](const auto& in) {
+        return stack({in[0], in[1]}, -1) * 2;
+      },
+      {x, random_f64({2, 3, 4})});
   check_gradients([](const auto& in) { return split(in[0], 2, 2)[1] * 2; }, {x});
   const Tensor index = from_vector<int64_t>({2, 0, 2, 1}, {4});
   check_gradients([&](const auto& in) { return index_select(in[0], 1, index) * 2; }, {x});
@@ -59,7 +67,8 @@ TEST_CASE("a long f32 sum is rounded once, in any layout") {
   const Tensor x = full({1000003}, 0.1);
   CHECK(sum(x).item() == doctest::Approx(1000003 * double(0.1f)).epsilon(6e-8));
   const Tensor y = full({1000, 1003}, 0.1);
-  for (double v : sum(y, {0}).to_vector<double>()) CHECK(v == doctest::Approx(1000 * double(0.1f)).epsilon(6e-8));
+  for (double v : sum(y, {0}).to_vector<double>())
+    CHECK(v == doctest::Approx(1000 * double(0.1f)).epsilon(6e-8));
 }
 
 TEST_CASE("amax shares the gradient among ties") {
@@ -69,7 +78,9 @@ TEST_CASE("amax shares the gradient among ties") {
 }
 
 TEST_CASE("matmul follows torch for vectors, matrices and broadcast batches") {
-  auto counting = [](const Shape& shape) { return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape); };
+  auto counting = [](const Shape& shape) {
+    return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape);
+  };
   CHECK(matmul(counting({3}), counting({3})).item() == 5);
   CHECK(matmul(counting({2, 3}), counting({3})).to_vector<float>() == Values{5, 14});
   CHECK(matmul(counting({3}), counting({3, 2})).to_vector<float>() == Values{10, 13});
@@ -79,19 +90,27 @@ TEST_CASE("matmul follows torch for vectors, matrices and broadcast batches") {
 }
 
 TEST_CASE("gradients of matrix products") {
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({3}), random_f64({3})});
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 3}), random_f64({3, 4})});
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 2, 3}), random_f64({3, 4})});
-  check_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random_f64({2, 1, 2, 3}), random_f64({3, 3, 2})});
-  check_gradients([](const auto& in) { return matmul(transpose(in[0], 0, 1), in[1]); }, {random_f64({3, 2}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_f64({3}), random_f64({3})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_f64({2, 3}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_f64({2, 2, 3}), random_f64({3, 4})});
+  check_gradients([](const auto& in) { return matmul(in[0], in[1]); },
+                  {random_f64({2, 1, 2, 3}), random_f64({3, 3, 2})});
+  check_gradients([](const auto& in) { return matmul(transpose(in[0], 0, 1), in[1]); },
+                  {random_f64({3, 2}), random_f64({3, 4})});
   check_gradients([](const auto& in) { return linear(in[0], in[1], in[2]); },
                   {random_f64({2, 2, 3}), random_f64({4, 3}), random_f64({4})});
-  check_gradients([](const auto& in) { return linear(in[0], in[1]); }, {random_f64({3}), random_f64({4, 3})});
+  check_gradients([](const auto& in) { return linear(in[0], in[1]); },
+                  {random_f64({3}), random_f64({4, 3})});
 }
 
 TEST_CASE("wrong shapes and dtypes are errors that say what was wanted") {
-  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({4, 5})), "matmul: inner sizes differ; got (2, 3) and (4, 5)");
-  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({3, 5}, {.dtype = DType::bf16})), "matmul: dtypes differ; got f32 and bf16");
+  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({4, 5})),
+                    "matmul: inner sizes differ; got (2, 3) and (4, 5)");
+  CHECK_THROWS_WITH(matmul(zeros({2, 3}), zeros({3, 5}, {.dtype = DType::bf16})),
+                    "matmul: dtypes differ; got f32 and bf16");
   CHECK_THROWS_AS(linear(zeros({2, 3}), zeros({4, 5})), Error);
   CHECK_THROWS_AS(linear(zeros({2, 3}), zeros({4, 3}), zeros({3})), Error);
   CHECK_THROWS_AS(cat({zeros({2, 3}), zeros({3, 4})}, 0), Error);

@@ -70,7 +70,8 @@ TEST_CASE("an in-place change of a tracked tensor is refused while gradients are
 TEST_CASE("backward from more than one element needs a gradient of that shape") {
   Tensor x = leaf({1, 2});
   CHECK_THROWS_WITH_AS(backward(x * 2), doctest::Contains("one element"), Error);
-  CHECK_THROWS_WITH_AS(backward(x * 2, {.grad = ones({3})}), doctest::Contains("does not fit"), Error);
+  CHECK_THROWS_WITH_AS(backward(x * 2, {.grad = ones({3})}), doctest::Contains("does not fit"),
+                       Error);
   backward(x * 2, {.grad = from_vector<float>({1, 10}, {2})});
   CHECK(x.grad().to_vector<float>() == Values{2, 20});
   CHECK_THROWS_WITH_AS(backward(zeros({})), doctest::Contains("not on the tape"), Error);
@@ -138,13 +139,13 @@ TEST_CASE("end hooks run once, after the last node") {
   CHECK_THROWS_AS(on_backward_end([] {}), Error);
 }
 
-TEST_CASE("a graph of a hundred thousand calls neither overflows the stack in backward nor when dropped") {
+TEST_CASE(
+    "a graph of a hundred thousand calls neither overflows the stack in backward nor when "
+    "dropped") {
   Tensor x = leaf({1});
   Tensor y = x;
   for (int i = 0; i < 100000; ++i) y = y + 1;
-  {
-    Tensor unused = y * 2;
-  }
+  { Tensor unused = y * 2; }
   backward(sum(y));
   CHECK(x.grad().item() == 1);
   Tensor z = x;

@@ -31,9 +31,11 @@ struct Run {
 Run make_run(const char* plugin, const char* strategy, int64_t batch_size, double dropout = 0.3) {
   manual_seed(11);
   Booster booster({.plugin = plugin, .mixed_precision = strategy});
-  Model model = Sequential{Linear(features, 32), ReLU(), Dropout(dropout), Linear(32, 32), GELU(), Linear(32, classes)};
+  Model model = Sequential{Linear(features, 32), ReLU(), Dropout(dropout),
+                           Linear(32, 32),       GELU(), Linear(32, classes)};
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.01, .weight_decay = 0.1});
-  LRScheduler scheduler = CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 3, .total_steps = 20});
+  LRScheduler scheduler =
+      CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 3, .total_steps = 20});
   auto loader = booster.prepare_dataloader(
       dataset(), {.batch_size = batch_size, .shuffle = true, .drop_last = true, .workers = 1});
   auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), loader, scheduler);
@@ -101,7 +103,8 @@ TEST_CASE("rank: resume" * doctest::skip()) {
 }
 TEST_CASE("two ranks resume bit for bit") {
   const TemporaryFolder folder;
-  CHECK(failures(Ranks("rank: resume", 2, {{"TEST_ROOT", folder.path().string()}}).wait(120)) == "");
+  CHECK(failures(Ranks("rank: resume", 2, {{"TEST_ROOT", folder.path().string()}}).wait(120)) ==
+        "");
 }
 
 TEST_CASE("rank: equivalence" * doctest::skip()) {
@@ -113,7 +116,8 @@ TEST_CASE("rank: equivalence" * doctest::skip()) {
     train(alone, 10);
     const auto a = weights(spread), b = weights(alone);
     double largest = 0;
-    for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - b[i]));
+    for (size_t i = 0; i < a.size(); ++i)
+      largest = std::max(largest, std::abs(double{a[i]} - b[i]));
     // Adam turns rounding of tiny gradients into steps of lr; 16-bit gradients round more.
     CHECK(largest < (std::string(strategy) == "fp32" ? 1e-5 : 2e-2));
   }
@@ -142,7 +146,8 @@ TEST_CASE("a skipped step changes neither weights, moments nor the schedule") {
   CHECK(weights(run) == before);
   CHECK(opt.unwrap().state_dict().steps == state.steps);
   size_t i = 0;
-  for (const auto& [name, tensor] : opt.unwrap().state_dict().tensors) CHECK(tensor.to_vector<float>() == moments[i++]);
+  for (const auto& [name, tensor] : opt.unwrap().state_dict().tensors)
+    CHECK(tensor.to_vector<float>() == moments[i++]);
 }
 
 TEST_CASE("clipping uses true gradients in every strategy") {
@@ -165,14 +170,16 @@ TEST_CASE("a checkpoint of another model, precision or rank count changes nothin
   save_training(folder.path(), run.boosted, {.step = 2});
   Run other_precision = make_run("single", "bf16", 8);
   const auto before = weights(other_precision);
-  CHECK_THROWS_WITH_AS(resume_training(folder.path(), other_precision.boosted, ignore), doctest::Contains("was trained in fp32"), Error);
+  CHECK_THROWS_WITH_AS(resume_training(folder.path(), other_precision.boosted, ignore),
+                       doctest::Contains("was trained in fp32"), Error);
   CHECK(weights(other_precision) == before);
 
   manual_seed(1);
   Booster booster;
   Model model = models::mlp({features, 32, 31, classes});
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.01});
-  auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), run.boosted.dataloader, ConstantLR(optimizer));
+  auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), run.boosted.dataloader,
+                               ConstantLR(optimizer));
   const auto first = model.parameters()[0].tensor.to_vector<float>();
   CHECK_THROWS_AS(resume_training(folder.path(), boosted, ignore), Error);
   CHECK(model.parameters()[0].tensor.to_vector<float>() == first);
@@ -185,12 +192,15 @@ TEST_CASE("resuming from an empty folder says that there is nothing") {
 }
 
 TEST_CASE("wrong names are errors with the nearest one") {
-  CHECK_THROWS_WITH_AS(Booster({.mixed_precision = "bf61"}), doctest::Contains("did you mean bf16?"), Error);
-  CHECK_THROWS_WITH_AS(Booster({.plugin = "torch_dpp"}), doctest::Contains("did you mean torch_ddp?"), Error);
+  CHECK_THROWS_WITH_AS(Booster({.mixed_precision = "bf61"}),
+                       doctest::Contains("did you mean bf16?"), Error);
+  CHECK_THROWS_WITH_AS(Booster({.plugin = "torch_dpp"}),
+                       doctest::Contains("did you mean torch_ddp?"), Error);
 }
 
 TEST_CASE("strategy objects are chosen like names") {
-  Booster booster({.plugin = SinglePlugin(), .mixed_precision = FP16TorchMixedPrecision({.init_scale = 1024})});
+  Booster booster(
+      {.plugin = SinglePlugin(), .mixed_precision = FP16TorchMixedPrecision({.init_scale = 1024})});
   Model model = models::mlp({features, 8, classes});
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
   auto [net, opt] = booster.boost(model, optimizer);

@@ -29,8 +29,8 @@ struct Training {
 struct Vector {
   const char* id;
   GradScalerOptions options;
-  std::string pattern;          // F3I2: three finite steps, two with an infinity
-  std::vector<double> last;     // the scales after the last steps
+  std::string pattern;       // F3I2: three finite steps, two with an infinity
+  std::vector<double> last;  // the scales after the last steps
   int64_t tracker;
   int64_t skipped;
 };
@@ -53,14 +53,44 @@ double two_to(int power) { return std::ldexp(1.0, power); }
 
 TEST_CASE("scales follow torch's for every pattern of finite and infinite steps") {
   const Vector vectors[] = {
-      {"T1", {.init_scale = 65536, .growth_interval = 3}, "F7", {65536, 65536, 131072, 131072, 131072, 262144, 262144}, 1, 0},
-      {"T2", {.init_scale = 1024, .growth_interval = 3}, "FFIFFFI", {1024, 1024, 512, 512, 512, 1024, 512}, 0, 2},
+      {"T1",
+       {.init_scale = 65536, .growth_interval = 3},
+       "F7",
+       {65536, 65536, 131072, 131072, 131072, 262144, 262144},
+       1,
+       0},
+      {"T2",
+       {.init_scale = 1024, .growth_interval = 3},
+       "FFIFFFI",
+       {1024, 1024, 512, 512, 512, 1024, 512},
+       0,
+       2},
       {"T3", {}, "I5F2", {two_to(15), two_to(14), two_to(13), 4096, 2048, 2048, 2048}, 2, 5},
-      {"T4", {.init_scale = 8, .growth_interval = 2}, "FFIFFIFFFF", {8, 16, 8, 8, 16, 8, 8, 16, 16, 32}, 0, 2},
-      {"T5", {.init_scale = 1, .growth_interval = 2}, "I4FF", {0.5, 0.25, 0.125, 0.0625, 0.0625, 0.125}, 0, 4},
-      {"T6", {.init_scale = two_to(127), .growth_interval = 1}, "F3IF2", {two_to(127), two_to(127), two_to(127), two_to(126), two_to(127), two_to(127)}, 0, 1},
-      {"T7", {.growth_factor = 1.5, .backoff_factor = 0.8, .growth_interval = 4}, "F4I2F4",
-       {65536, 65536, 65536, 98304, float(78643.2031), 62914.5625, 62914.5625, 62914.5625, 62914.5625, float(94371.8438)}, 0, 2},
+      {"T4",
+       {.init_scale = 8, .growth_interval = 2},
+       "FFIFFIFFFF",
+       {8, 16, 8, 8, 16, 8, 8, 16, 16, 32},
+       0,
+       2},
+      {"T5",
+       {.init_scale = 1, .growth_interval = 2},
+       "I4FF",
+       {0.5, 0.25, 0.125, 0.0625, 0.0625, 0.125},
+       0,
+       4},
+      {"T6",
+       {.init_scale = two_to(127), .growth_interval = 1},
+       "F3IF2",
+       {two_to(127), two_to(127), two_to(127), two_to(126), two_to(127), two_to(127)},
+       0,
+       1},
+      {"T7",
+       {.growth_factor = 1.5, .backoff_factor = 0.8, .growth_interval = 4},
+       "F4I2F4",
+       {65536, 65536, 65536, 98304, float(78643.2031), 62914.5625, 62914.5625, 62914.5625,
+        62914.5625, float(94371.8438)},
+       0,
+       2},
       {"T8", {.growth_interval = 1}, "FIFIFI", {131072, 65536, 131072, 65536, 131072, 65536}, 0, 3},
       {"T9", {.init_scale = 4, .growth_interval = 2}, "FIFIFFFF", {4, 2, 2, 1, 1, 2, 2, 4}, 0, 2},
       {"T10", {}, "F1999IF2000F2000", {65536, 131072}, 0, 1},
@@ -83,7 +113,8 @@ TEST_CASE("scales follow torch's for every pattern of finite and infinite steps"
       scales.push_back(scaler.get_scale());
     }
     REQUIRE(scales.size() >= vector.last.size());
-    CHECK(std::vector<double>(scales.end() - static_cast<int64_t>(vector.last.size()), scales.end()) == vector.last);
+    CHECK(std::vector<double>(scales.end() - static_cast<int64_t>(vector.last.size()),
+                              scales.end()) == vector.last);
     CHECK(scaler.growth_tracker() == vector.tracker);
     CHECK(skipped == vector.skipped);
   }
@@ -117,15 +148,18 @@ TEST_CASE("a step uses the true gradient, unscaled by the step or by unscale_") 
 TEST_CASE("calls out of order are errors") {
   Training training;
   GradScaler scaler;
-  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no loss was scaled"), Error);
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no loss was scaled"),
+                       Error);
   CHECK_THROWS_WITH_AS(scaler.update(), doctest::Contains("no loss was scaled"), Error);
   training.backward(scaler, 1);
   CHECK_THROWS_WITH_AS(scaler.update(), doctest::Contains("no inf checks were recorded"), Error);
   scaler.unscale_(training.optimizer);
-  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("already called"), Error);
+  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("already called"),
+                       Error);
   scaler.step(training.optimizer);
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("after step()"), Error);
-  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("after step()"), Error);
+  CHECK_THROWS_WITH_AS(scaler.unscale_(training.optimizer), doctest::Contains("after step()"),
+                       Error);
   scaler.update();
   training.backward(scaler, 1);
   scaler.unscale_(training.optimizer);
@@ -137,7 +171,8 @@ TEST_CASE("an optimizer without any gradient is an error") {
   GradScaler scaler;
   training.backward(scaler, 1);
   training.optimizer.zero_grad();
-  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no inf checks were recorded for this optimizer"), Error);
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer),
+                       doctest::Contains("no inf checks were recorded for this optimizer"), Error);
 }
 
 TEST_CASE("f16 gradients are refused by name and left alone") {

@@ -116,17 +116,25 @@ TEST_CASE("rank: no_sync" * doctest::skip()) {
   // The same batch twice at half weight: the gradient of the joined batch.
   Model alone = small_model();
   backward(cross_entropy(alone(inputs(0)), labels()));
-  const Tensor got = model.parameters()[0].tensor.grad(), want = alone.parameters()[0].tensor.grad();
+  const Tensor got = model.parameters()[0].tensor.grad(),
+               want = alone.parameters()[0].tensor.grad();
   CHECK(amax(abs(got - want)).item() < 1e-6);
   CHECK(std::abs(local - sum(square(got)).item() / 4) > 1e-9);  // it really was this rank's own
 }
-TEST_CASE("under no_sync gradients stay local and join at the next synchronised pass") { run_ranks("rank: no_sync", 2); }
+TEST_CASE("under no_sync gradients stay local and join at the next synchronised pass") {
+  run_ranks("rank: no_sync", 2);
+}
 
 TEST_CASE("rank: unused parameter" * doctest::skip()) {
   const World world = launch_from_env();
-  Tensor a = ones({3}).requires_grad_(), b = ones({2}).requires_grad_(), c = ones({2}).requires_grad_();
+  Tensor a = ones({3}).requires_grad_(), b = ones({2}).requires_grad_(),
+         c = ones({2}).requires_grad_();
   struct Two : Module {
-    Two(Tensor a, Tensor b, Tensor c) : Module("Two"), a(add_parameter("used", a)), b(add_parameter("sometimes", b)), c(add_parameter("never", c)) {}
+    Two(Tensor a, Tensor b, Tensor c)
+        : Module("Two"),
+          a(add_parameter("used", a)),
+          b(add_parameter("sometimes", b)),
+          c(add_parameter("never", c)) {}
     Tensor forward(const Tensor& x) override { return x; }
     Tensor a, b, c;
   };
@@ -150,9 +158,12 @@ TEST_CASE("rank: unused parameter" * doctest::skip()) {
   TorchDDPPlugin strict;
   strict.prepare(model, optimizer);
   backward(sum(module->a * 2) + sum(module->b));
-  CHECK_THROWS_WITH_AS(strict.sync_grads(), doctest::Contains("got no gradient in this step: never"), Error);
+  CHECK_THROWS_WITH_AS(strict.sync_grads(),
+                       doctest::Contains("got no gradient in this step: never"), Error);
 }
-TEST_CASE("unused parameters are found, or reported by name") { run_ranks("rank: unused parameter", 2); }
+TEST_CASE("unused parameters are found, or reported by name") {
+  run_ranks("rank: unused parameter", 2);
+}
 
 TEST_CASE("rank: buffers" * doctest::skip()) {
   const World world = launch_from_env();

@@ -35,7 +35,8 @@ TEST_CASE("blocks are aligned to 64 bytes and do not overlap") {
   }
   for (const Block& block : blocks) {
     bool intact = true;
-    for (size_t i = 0; i < block.bytes; ++i) intact &= block.data[i] == static_cast<char>(block.bytes % 251);
+    for (size_t i = 0; i < block.bytes; ++i)
+      intact &= block.data[i] == static_cast<char>(block.bytes % 251);
     CHECK(intact);
     release({}, block.data, block.bytes);
   }
