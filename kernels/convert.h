@@ -134,6 +134,36 @@ KERNEL_FN void visit(DType dtype, F&& f) {
   }
 }
 
+// Calls f with a typed null pointer that stands for a floating dtype.
+template <class F>
+KERNEL_FN void visit_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f64: return f(static_cast<double*>(nullptr));
+    case DType::f16: return f(static_cast<f16*>(nullptr));
+    case DType::bf16: return f(static_cast<bf16*>(nullptr));
+    default: return f(static_cast<float*>(nullptr));
+  }
+}
+
+// Calls f with a typed null pointer that stands for the compute type of a floating dtype.
+template <class F>
+KERNEL_FN void visit_compute(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f(static_cast<double*>(nullptr));
+  f(static_cast<float*>(nullptr));
+}
+
+// Element i of a run whose dtype is known only as it runs.
+template <class C>
+KERNEL_FN C load_any(const void* run, DType dtype, int64_t i) {
+  C x = C(0);
+  visit(dtype, [&](auto* type) { x = load<C>(static_cast<const __typeof__(*type)*>(run) + i); });
+  return x;
+}
+template <class C>
+KERNEL_FN void store_any(void* run, DType dtype, int64_t i, C x) {
+  visit(dtype, [&](auto* type) { store<C>(static_cast<decltype(type)>(run) + i, x); });
+}
+
 #ifndef __CUDACC__
 
 // dst[i] = src[i], n of them: loops that vectorise, and below the instructions for 16-bit types

@@ -1,21 +1,25 @@
-// How a kernel walks its work: an OpenMP loop on the CPU, a grid-stride kernel under nvcc.
+// How a kernel walks its work: an OpenMP loop on the CPU, a grid of thread blocks under nvcc.
 //
-// Work is cut into blocks whose size does not depend on the number of threads, so every result is
-// the same bits with 1 thread or with many. Compiled per variant: all code lies in its namespace.
+// A kernel's source says what one block of work does. On the CPU one thread does a block; its lanes
+// are a vector loop. On the GPU a block of threads does it; its lanes are the threads. Work is cut
+// into blocks whose size does not depend on the number of threads, so every result is the same bits
+// with 1 thread or with many. Compiled per variant: all code lies in its namespace.
+//
+// KERNEL_FN marks functions of numbers that any side may call; ON_DEVICE marks what runs where the
+// data is: `for_each_block(n, [=] ON_DEVICE(int64_t block) { ... })`. Such a body captures by
+// value, and what it captures is plain data.
 #pragma once
 
 #include "kernels/view.h"
 
 #ifdef __CUDACC__
-#define KERNEL_FN __host__ __device__ __forceinline__
+#include "kernels/cuda/launch.cuh"
 #else
 #include <omp.h>
 #define KERNEL_FN inline __attribute__((always_inline))
-#endif
+#define ON_DEVICE
 
 namespace booster::kernels::BOOSTER_VARIANT {
-
-#ifndef __CUDACC__
 
 // Calls body(block) for block in [0, blocks), in parallel when there is more than one.
 template <class Body>
@@ -43,6 +47,21 @@ constexpr int64_t grain_for(int64_t elements_per_item) {
   return items > 0 ? items : 1;
 }
 
-#endif
+// Calls body(i) for i in [0, n): the lanes of a block. Iterations must not depend on each other.
+template <class Body>
+KERNEL_FN void for_each_lane(int64_t n, Body&& body) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) body(i);
+}
+
+// True for the one lane that writes a block's results.
+KERNEL_FN bool first_lane() { return true; }
+
+// *p = x where other blocks may store the same value at the same time.
+KERNEL_FN void store_flag(float* p, float x) {
+  __atomic_store_n(reinterpret_cast<uint32_t*>(p), __builtin_bit_cast(uint32_t, x),
+                   __ATOMIC_RELAXED);
+}
 
 }  // namespace booster::kernels::BOOSTER_VARIANT
+#endif

@@ -1,6 +1,9 @@
 #include "kernels/memory.h"
 
 #include "kernels/error.h"
+#ifdef BOOSTER_CUDA
+#include "kernels/cuda/memory.h"
+#endif
 
 #include <sys/mman.h>
 
@@ -9,24 +12,17 @@
 
 namespace booster::kernels {
 
-#ifdef BOOSTER_CUDA
-namespace cuda {
-void* allocate(int device, size_t bytes);
-void free(int device, void* data);
-void copy(void* to, const void* from, size_t bytes);
-void synchronize(int device);
-int device_count();
-}  // namespace cuda
-#endif
-
 namespace {
 constexpr size_t alignment = 64;
 constexpr size_t huge_page = size_t{2} << 20;
 
 bool is_cpu(Device device) { return device.type == DeviceType::cpu; }
+#ifndef BOOSTER_CUDA
 [[noreturn]] void no_cuda(Device device) {
-  fail("device: this build has no CUDA; got cuda:{}, want cpu", static_cast<int>(device.index));
+  fail("device: there is no usable CUDA device (this build has no CUDA); got cuda:{}, want cpu",
+       static_cast<int>(device.index));
 }
+#endif
 }  // namespace
 
 void* device_allocate(Device device, size_t bytes) {

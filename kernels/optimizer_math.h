@@ -24,7 +24,8 @@ template <class C>
 struct SgdRule {
   C lr, decay;
 
-  KERNEL_FN SgdRule(const SgdStep& step) : lr(C(step.lr)), decay(C(step.weight_decay)) {}
+  KERNEL_FN SgdRule(const SgdStep& step, const OptimizerSlot&)
+      : lr(C(step.lr)), decay(C(step.weight_decay)) {}
   KERNEL_FN void operator()(C& p, C g) const { p -= lr * (g + decay * p); }
 };
 
@@ -34,11 +35,11 @@ struct MomentumRule {
   C lr, decay, momentum, gain;
   bool nesterov;
 
-  KERNEL_FN MomentumRule(const SgdStep& step, bool first)
+  KERNEL_FN MomentumRule(const SgdStep& step, const OptimizerSlot& slot)
       : lr(C(step.lr)),
         decay(C(step.weight_decay)),
         momentum(C(step.momentum)),
-        gain(first ? C(1) : C(1 - step.dampening)),
+        gain(slot.first ? C(1) : C(1 - step.dampening)),
         nesterov(step.nesterov) {}
   KERNEL_FN void operator()(C& p, C g, C& m) const {
     const C decayed = g + decay * p;
@@ -73,9 +74,9 @@ struct AdamRule {
   Moments<C> moments;
   C step_size, joined_decay, kept;  // kept: what decoupled decay leaves of p
 
-  KERNEL_FN AdamRule(const AdamStep& step, int64_t t)
-      : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, t),
-        step_size(C(step.lr / (1 - ::pow(step.beta1, double(t))))),
+  KERNEL_FN AdamRule(const AdamStep& step, const OptimizerSlot& slot)
+      : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, slot.step),
+        step_size(C(step.lr / (1 - ::pow(step.beta1, double(slot.step))))),
         joined_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)) {}
   KERNEL_FN void operator()(C& p, C g, C& m, C& v) const {
@@ -91,13 +92,13 @@ struct LambRule {
   C lr, added_decay, kept, divisor;  // divisor: of every gradient, the clip by the global norm
   bool adapt, trust_clip;
 
-  KERNEL_FN LambRule(const LambStep& step, C divisor_, int64_t t)
+  KERNEL_FN LambRule(const LambStep& step, const OptimizerSlot& slot, double divisor_)
       : moments(step.beta1, step.beta2, step.grad_averaging ? 1 - step.beta1 : 1, step.eps,
-                step.bias_correction, t),
+                step.bias_correction, slot.step),
         lr(C(step.lr)),
         added_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)),
-        divisor(divisor_),
+        divisor(C(divisor_)),
         adapt(step.weight_decay != 0 || step.always_adapt),
         trust_clip(step.trust_clip) {}
   KERNEL_FN C update(C p, C m, C v) const {

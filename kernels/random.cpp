@@ -8,6 +8,68 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
+// Rules: element i of a run from the run's n random numbers; a run begins at a multiple of four.
+struct Uniform {
+  float from, span;
+  KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t) const {
+    return from + span * unit_float(bits[i]);
+  }
+};
+
+// Box and Muller: elements 2j and 2j+1 share a radius, one takes the cosine, one the sine.
+struct Normal {
+  float centre, scale;
+  KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t n) const {
+    const int64_t even = i & ~int64_t(1);
+    const uint32_t angle_bits = even + 1 < n ? bits[even + 1] : bits[even] * 2654435761u;
+    const float radius = sqrt_(-2.0f * log_(1.0f - unit_float(bits[even])));
+    const float angle = 6.2831853f * unit_float(angle_bits);
+    return centre + scale * radius * (i == even ? cos_(angle) : sin_(angle));
+  }
+};
+
+struct Drop {
+  uint32_t threshold;
+  float scale;
+  bool everything;
+  KERNEL_FN float operator()(uint32_t bits, float x) const {
+    const float kept = x * scale;
+    return bits >= threshold && !everything ? kept : 0.0f;
+  }
+};
+
+#ifdef __CUDACC__
+
+// Calls body(words, begin, n) for every block of four elements (the last may have fewer), one
+// thread each.
+template <class Body>
+void for_each_four(int64_t size, RandomPosition position, Body body) {
+  for_each_item((size + 3) / 4, [=] ON_DEVICE(int64_t four) {
+    const Philox numbers = philox(position.key, position.offset + uint64_t(four));
+    body(numbers.word, 4 * four, size - 4 * four < 4 ? size - 4 * four : 4);
+  });
+}
+
+template <class Rule>
+void generate(const View& out, RandomPosition position, Rule rule) {
+  for_each_four(out.size(), position,
+                [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int64_t n) {
+                  for (int64_t i = 0; i < n; ++i)
+                    store_any(out.data, out.dtype, begin + i, rule(bits, i, n));
+                });
+}
+
+void drop(const View& y, const View& x, Drop rule, RandomPosition position) {
+  for_each_four(x.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int64_t n) {
+    for (int64_t i = begin; i < begin + n; ++i) {
+      const float value = load_any<float>(x.data, x.dtype, i);
+      store_any(y.data, y.dtype, i, rule(bits[i - begin], value));
+    }
+  });
+}
+
+#else
+
 constexpr int64_t run = 512;
 
 // bits[i] = random number of element begin + i; begin is a multiple of 4.
@@ -22,45 +84,19 @@ void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
   for (int64_t i = 0; i < n; ++i) bits[i] = words[i % 4][i / 4];
 }
 
-// Fills out with value(bits run, floats run, n).
-template <class F>
-void generate(const View& out, RandomPosition position, F value) {
+template <class Rule>
+void generate(const View& out, RandomPosition position, Rule rule) {
   for_each_range(out.size(), run, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t bits[run];
     alignas(64) float values[run];
     const int64_t n = end - begin;
     draw(bits, position, begin, n);
-    value(values, bits, n);
+    for (int64_t i = 0; i < n; ++i) values[i] = rule(bits, i, n);
     store_run(out.as<char>() + begin * size_of(out.dtype), out.dtype, 1, values, n);
   });
 }
 
-}  // namespace
-
-void uniform(View out, double low, double high, RandomPosition position) {
-  const float from = float(low), span = float(high - low);
-  generate(out, position, [&](float* y, const uint32_t* bits, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) y[i] = from + span * unit_float(bits[i]);
-  });
-}
-
-// Box and Muller: elements 2j and 2j+1 share a radius, one takes the cosine, one the sine.
-void normal(View out, double mean, double std, RandomPosition position) {
-  const float centre = float(mean), scale = float(std);
-  generate(out, position, [&](float* y, const uint32_t* bits, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t even = i & ~int64_t(1);
-      const uint32_t angle_bits = even + 1 < n ? bits[even + 1] : bits[even] * 2654435761u;
-      const float radius = sqrt_(-2.0f * log_(1.0f - unit_float(bits[even])));
-      const float angle = 6.2831853f * unit_float(angle_bits);
-      y[i] = centre + scale * radius * (i == even ? cos_(angle) : sin_(angle));
-    }
-  });
-}
-
-void dropout(View y, View x, double p, RandomPosition position) {
-  const uint32_t threshold = drop_threshold(p);
-  const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
+void drop(const View& y, const View& x, Drop rule, RandomPosition position) {
   for_each_range(x.size(), run, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t bits[run];
     alignas(64) float in[run], out[run];
@@ -68,12 +104,26 @@ void dropout(View y, View x, double p, RandomPosition position) {
     draw(bits, position, begin, n);
     const float* values = read_row(x, begin, n, in);
     float* target = row_target(y, begin, out);
-    for (int64_t i = 0; i < n; ++i) {
-      const float kept = values[i] * scale;
-      target[i] = bits[i] >= threshold && p < 1 ? kept : 0.0f;
-    }
+    for (int64_t i = 0; i < n; ++i) target[i] = rule(bits[i], values[i]);
     write_row(y, begin, n, target);
   });
+}
+
+#endif
+
+}  // namespace
+
+void uniform(View out, double low, double high, RandomPosition position) {
+  generate(out, position, Uniform{float(low), float(high - low)});
+}
+
+void normal(View out, double mean, double std, RandomPosition position) {
+  generate(out, position, Normal{float(mean), float(std)});
+}
+
+void dropout(View y, View x, double p, RandomPosition position) {
+  const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
+  drop(y, x, Drop{drop_threshold(p), scale, p >= 1}, position);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

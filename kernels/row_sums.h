@@ -1,6 +1,7 @@
-// Reductions along a run of numbers: sums and maxima with 64 running partial results, which keep
-// every vector unit busy and make rounding errors grow with n / 64 only. The order of additions
-// depends on n alone, never on the CPU variant or the number of threads.
+// Reductions along a run of numbers: sums and maxima with 64 running partial results (256 on a GPU,
+// one per thread of the block), which keep every vector unit busy and make rounding errors grow
+// with n / 64 only. The order of additions depends on n alone, never on the CPU variant or the
+// number of threads.
 #pragma once
 
 #include "kernels/launch.h"
@@ -8,6 +9,34 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int lanes = 64;
+
+#ifdef __CUDACC__
+
+// Folds the partial results of a block's threads in halves, 256 -> 128 -> ... -> 1; every thread
+// gets the result. All threads of the block must call it.
+template <class C, class Combine>
+__device__ C fold_lanes(C mine, Combine&& combine) {
+  __shared__ C partial[threads_per_block];
+  const int thread = static_cast<int>(threadIdx.x);
+  partial[thread] = mine;
+  __syncthreads();
+  for (int half = threads_per_block / 2; half > 0; half /= 2) {
+    if (thread < half) partial[thread] = combine(partial[thread], partial[thread + half]);
+    __syncthreads();
+  }
+  const C result = partial[0];
+  __syncthreads();  // before another fold writes there
+  return result;
+}
+
+template <class C, class Term, class Combine>
+__device__ C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {
+  C mine = identity;
+  for_each_lane(n, [&](int64_t i) { mine = combine(mine, term(i)); });
+  return fold_lanes(mine, combine);
+}
+
+#else
 
 // Folds 64 partial results in halves: 64 -> 32 -> ... -> 1.
 template <class C, class Combine>
@@ -34,19 +63,21 @@ KERNEL_FN C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {
   return fold_lanes(partial, combine);
 }
 
+#endif
+
 template <class C, class Term>
-KERNEL_FN C sum_of(int64_t n, Term&& term) {
+ON_DEVICE C sum_of(int64_t n, Term&& term) {
   return reduce_run<C>(n, C(0), term, [](C a, C b) { return a + b; });
 }
 
 template <class C>
-C row_sum(const C* x, int64_t n) {
+ON_DEVICE C row_sum(const C* x, int64_t n) {
   return sum_of<C>(n, [=](int64_t i) { return x[i]; });
 }
 
 // Largest element; nan elements are passed over, -inf where n is 0.
 template <class C>
-C row_max(const C* x, int64_t n) {
+ON_DEVICE C row_max(const C* x, int64_t n) {
   return reduce_run<C>(
       n, C(-__builtin_inf()), [=](int64_t i) { return x[i]; },
       [](C a, C b) { return b > a ? b : a; });

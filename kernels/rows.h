@@ -1,52 +1,11 @@
-// What the row kernels share: memory of the thread, parameter rows in the compute type, and sums
+// What the row kernels share: parameter rows in the compute type, and sums
 // over rows that are the same bits for any number of threads.
 #pragma once
 
 #include "kernels/convert.h"
-#include "kernels/memory.h"
+#include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
-
-// A buffer that grows to the largest size asked for and is kept, so that steady state allocates
-// nothing. Declare it thread_local; the contents last until the next get().
-class Scratch {
- public:
-  constexpr Scratch() = default;
-  ~Scratch() { release(); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  // Room for n numbers, 64-byte aligned.
-  template <class C>
-  C* get(int64_t n) {
-    const int64_t bytes = n * static_cast<int64_t>(sizeof(C));
-    if (bytes > bytes_) grow(bytes);
-    return static_cast<C*>(data_);
-  }
-
- private:
-  void release() {
-    if (data_) device_free({}, data_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
-  void grow(int64_t bytes) {
-    release();
-    data_ = device_allocate({}, static_cast<size_t>(bytes));
-    if (!data_) __builtin_trap();
-    bytes_ = bytes;
-  }
-
-  void* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
-
-// Calls f with a typed null pointer that stands for the compute type of a floating dtype.
-template <class F>
-KERNEL_FN void visit_compute(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f(static_cast<double*>(nullptr));
-  f(static_cast<float*>(nullptr));
-}
 
 // A row of n parameters as compute type C, or `absent` n times where the argument is absent.
 template <class C>

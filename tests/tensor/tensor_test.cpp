@@ -1,5 +1,7 @@
 #include "core/tensor/tensor.h"
 
+#include "kernels/memory.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -98,6 +100,17 @@ TEST_CASE("misuse is an error that says what was wanted") {
   CHECK_THROWS_AS(empty({-1}), Error);
   CHECK_THROWS_AS(Tensor().item(), Error);
   CHECK_THROWS_AS(from_vector<float>({1, 2}, {3}), Error);
+}
+
+TEST_CASE("a tensor on a CUDA device that is not there is an error that says so") {
+  const bool none = kernels::cuda_device_count() == 0;
+  const auto create = [](int8_t index) {
+    return empty({2, 3}, {.device = {DeviceType::cuda, index}});
+  };
+  CHECK_THROWS_WITH_AS(create(100),
+                       doctest::Contains(none ? "there is no usable CUDA device" : "does not exist"),
+                       Error);
+  if (none) CHECK_THROWS_WITH_AS(create(0), doctest::Contains("got cuda:0, want cpu"), Error);
 }
 
 TEST_CASE("a tensor prints its values, dtype and shape") {

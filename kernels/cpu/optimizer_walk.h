@@ -1,0 +1,84 @@
+// How the CPU walks a part of a parameter: in runs that stay in the first-level cache, converted to
+// the compute type where they are not of it, so that the loops vectorise.
+#pragma once
+
+#include "kernels/chunks.h"
+#include "kernels/optimizer_math.h"
+#include "kernels/row_sums.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr int64_t run_size = 1024;  // elements converted at once
+
+// The gradient's run as compute type C: in place where it has that type, else converted.
+template <class C>
+const C* read_grad(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
+  const char* p = static_cast<const char*>(slot.grad) + at * size_of(slot.grad_dtype);
+  if (slot.grad_dtype == DTypeOf<C>::value) return reinterpret_cast<const C*>(p);
+  load_run(buffer, p, slot.grad_dtype, 1, n);
+  return buffer;
+}
+template <class C>
+C* read_value(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
+  char* p = static_cast<char*>(slot.value) + at * size_of(slot.value_dtype);
+  if (slot.value_dtype == DTypeOf<C>::value) return reinterpret_cast<C*>(p);
+  load_run(buffer, p, slot.value_dtype, 1, n);
+  return buffer;
+}
+// Stores what was computed outside of its place, and the working copy.
+template <class C>
+void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
+  if (slot.value_dtype != DTypeOf<C>::value) {
+    char* value = static_cast<char*>(slot.value) + at * size_of(slot.value_dtype);
+    store_run(value, slot.value_dtype, 1, p, n);
+  }
+  if (slot.copy) {
+    char* copy = static_cast<char*>(slot.copy) + at * size_of(slot.copy_dtype);
+    store_run(copy, slot.copy_dtype, 1, p, n);
+  }
+}
+
+// Calls body(at, n) for runs of a part.
+template <class Body>
+KERNEL_FN void for_each_run(const Part& part, Body&& body) {
+  for (int64_t at = part.begin; at < part.end; at += run_size)
+    body(at, at + run_size < part.end ? run_size : part.end - at);
+}
+
+// Calls body(value, gradient, i) for the elements i of a part and stores the values that it leaves,
+// in the working copy too. Without `needs_gradient` the gradient given is 0.
+template <bool needs_gradient, class C, class Body>
+void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
+  alignas(64) C value_buffer[run_size], grad_buffer[run_size];
+  for_each_run(part, [&](int64_t at, int64_t n) {
+    const C* g = needs_gradient ? read_grad(slot, at, n, grad_buffer) : nullptr;
+    C* p = read_value(slot, at, n, value_buffer);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) body(p[i], needs_gradient ? g[i] : C(0), at + i);
+    write_value(slot, at, n, p);
+  });
+}
+
+// LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
+template <class C>
+void lamb_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
+                  const LambRule<C> rule, double* squares) {
+  alignas(64) C value_buffer[run_size], grad_buffer[run_size], update[run_size];
+  squares[0] = squares[1] = 0;
+  for_each_run(part, [&](int64_t at, int64_t n) {
+    const C* g = read_grad(slot, at, n, grad_buffer);
+    const C* p = read_value(slot, at, n, value_buffer);
+    C* m = static_cast<C*>(slot.state1) + at;
+    C* v = static_cast<C*>(slot.state2) + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      rule.moments.blend(factor(g[i]) / rule.divisor, m[i], v[i]);
+      update[i] = rule.update(p[i], m[i], v[i]);
+    }
+    const auto square = [](C x) { return double(x) * double(x); };
+    squares[0] += sum_of<double>(n, [&](int64_t i) { return square(rule.kept * p[i]); });
+    squares[1] += sum_of<double>(n, [&](int64_t i) { return square(update[i]); });
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

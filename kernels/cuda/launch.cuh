@@ -1,0 +1,50 @@
+// kernels/launch.h under nvcc: blocks of threads on the device's default stream. All calls return
+// at once; the work is done in the order of the calls.
+#pragma once
+
+#include "kernels/cuda/call.cuh"
+#include "kernels/view.h"
+
+#define KERNEL_FN __host__ __device__ __forceinline__
+#define ON_DEVICE __device__
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr int threads_per_block = 256;
+
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block) run_blocks(const __grid_constant__ Body body) {
+  body(int64_t(blockIdx.x));
+}
+
+// Calls body(block) for block in [0, blocks), all threads of a block together.
+template <class Body>
+void for_each_block(int64_t blocks, Body body) {
+  if (blocks <= 0) return;
+  void* arguments[] = {&body};
+  CUDA_CALL(cudaLaunchKernel(run_blocks<Body>, static_cast<unsigned>(blocks), threads_per_block,
+                             arguments, 0, nullptr));
+}
+
+// Calls body(i) for i in [0, n): the threads of a block.
+template <class Body>
+__device__ void for_each_lane(int64_t n, Body&& body) {
+  for (int64_t i = threadIdx.x; i < n; i += threads_per_block) body(i);
+}
+
+// True for the one thread that writes a block's results.
+__device__ inline bool first_lane() { return threadIdx.x == 0; }
+
+// *p = x where other blocks may store the same value at the same time.
+__device__ inline void store_flag(float* p, float x) { *static_cast<volatile float*>(p) = x; }
+
+// Calls body(i) for i in [0, n), one thread each.
+template <class Body>
+void for_each_item(int64_t n, Body body) {
+  for_each_block((n + threads_per_block - 1) / threads_per_block, [=] ON_DEVICE(int64_t block) {
+    const int64_t i = block * threads_per_block + threadIdx.x;
+    if (i < n) body(i);
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

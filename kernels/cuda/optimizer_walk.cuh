@@ -1,0 +1,47 @@
+// How a block of GPU threads walks a part of a parameter: one element per thread and turn,
+// converted to the compute type as it is read.
+#pragma once
+
+#include "kernels/chunks.h"
+#include "kernels/convert.h"
+#include "kernels/optimizer_math.h"
+#include "kernels/row_sums.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// Calls body(value, gradient, i) for the elements i of a part and stores the values that it leaves,
+// in the working copy too. Without `needs_gradient` the gradient given is 0.
+template <bool needs_gradient, class C, class Body>
+__device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
+  for_each_lane(part.size(), [&](int64_t lane) {
+    const int64_t i = part.begin + lane;
+    C value = load_any<C>(slot.value, slot.value_dtype, i);
+    body(value, needs_gradient ? load_any<C>(slot.grad, slot.grad_dtype, i) : C(0), i);
+    store_any<C>(slot.value, slot.value_dtype, i, value);
+    if (slot.copy) store_any<C>(slot.copy, slot.copy_dtype, i, value);
+  });
+}
+
+// LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
+template <class C>
+__device__ void lamb_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
+                             const LambRule<C> rule, double* squares) {
+  C* m = static_cast<C*>(slot.state1);
+  C* v = static_cast<C*>(slot.state2);
+  const auto square = [](C x) { return double(x) * double(x); };
+  double of_update = 0;
+  const double of_value = sum_of<double>(part.size(), [&](int64_t lane) {
+    const int64_t i = part.begin + lane;
+    const C p = load_any<C>(slot.value, slot.value_dtype, i);
+    rule.moments.blend(factor(load_any<C>(slot.grad, slot.grad_dtype, i)) / rule.divisor, m[i],
+                       v[i]);
+    of_update += square(rule.update(p, m[i], v[i]));
+    return square(rule.kept * p);
+  });
+  const double all_of_update = fold_lanes(of_update, [](double a, double b) { return a + b; });
+  if (!first_lane()) return;
+  squares[0] = of_value;
+  squares[1] = all_of_update;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

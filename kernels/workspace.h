@@ -1,0 +1,84 @@
+// Memory for the time of one kernel call.
+#pragma once
+
+#include "kernels/launch.h"
+#include "kernels/memory.h"
+
+#ifdef __CUDACC__
+#include "kernels/cuda/memory.h"
+#endif
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// A buffer that grows to the largest size asked for and is kept, so that steady state allocates
+// nothing. Declare it thread_local; the contents last until the next get().
+class Scratch {
+ public:
+  constexpr Scratch() = default;
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  // Room for n numbers, 64-byte aligned.
+  template <class C>
+  C* get(int64_t n) {
+    const int64_t bytes = n * static_cast<int64_t>(sizeof(C));
+    if (bytes > bytes_) grow(bytes);
+    return static_cast<C*>(data_);
+  }
+
+ private:
+  void release() {
+    if (data_) device_free({}, data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+  void grow(int64_t bytes) {
+    release();
+    data_ = device_allocate({}, static_cast<size_t>(bytes));
+    if (!data_) __builtin_trap();
+    bytes_ = bytes;
+  }
+
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Memory where the kernels can reach it: a table that the host wrote, or room for partial results.
+// On the CPU that is the table itself, or memory of the thread (so at most one Workspace without a
+// table may be alive per thread and T); on a GPU it comes from the runtime's pool.
+#ifdef __CUDACC__
+
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(int64_t n) : data_(static_cast<T*>(allocate_queued(n * sizeof(T)))) {}
+  Workspace(const T* host, int64_t n) : Workspace(n) {
+    if (n > 0) upload_queued(data_, host, n * sizeof(T));
+  }
+  ~Workspace() { free_queued(data_); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  T* data_;
+};
+
+#else
+
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(int64_t n) : data_(kept.template get<T>(n)) {}
+  Workspace(const T* host, int64_t) : data_(const_cast<T*>(host)) {}
+  T* data() const { return data_; }
+
+ private:
+  static inline thread_local Scratch kept;
+  T* data_;
+};
+
+#endif
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
