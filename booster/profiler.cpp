@@ -101,10 +101,11 @@ void nest(std::vector<ProfileEvent>& events) {
 
 std::string thread_name(size_t index, const std::vector<ProfileEvent>& events) {
   if (index == 0) return "main";
-  if (events.empty()) return "idle";
-  const SpanKind kind = events.back().span.kind;
-  if (kind == SpanKind::loader) return "loader";
-  return kind == SpanKind::collective ? "collectives" : "thread";
+  for (const ProfileEvent& event : events) {
+    if (event.span.kind == SpanKind::loader) return "loader";
+    if (event.span.kind == SpanKind::collective) return "collectives";
+  }
+  return "thread";
 }
 
 bool is_row(const Span& span) { return span.kind != SpanKind::op && span.kind != SpanKind::phase; }

@@ -1,0 +1,103 @@
+// What a kernel call tells a listener about itself.
+#include "core/tensor/tensor.h"
+#include "kernels/catalogue.h"
+#include "kernels/trace.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace booster;
+using kernels::Span;
+
+namespace {
+
+std::vector<Span> heard;
+
+// The spans of what `work` does.
+template <class Work>
+std::vector<Span> spans_of(Work&& work) {
+  heard.clear();
+  kernels::trace_listener = [](const Span& span) { heard.push_back(span); };
+  work();
+  kernels::trace_listener = nullptr;
+  return heard;
+}
+
+const kernels::Table& table() { return kernels::on({}); }
+
+}  // namespace
+
+TEST_CASE("a kernel call is one span with its FLOPs, bytes and dtype") {
+  const Tensor a = ones({3, 5}, {DType::bf16}), b = ones({5, 7}, {DType::bf16});
+  const Tensor y = empty({3, 7}, {DType::f32});
+  const auto spans = spans_of([&] { table().matmul(y.view(), a.view(), b.view(), 0); });
+  REQUIRE(spans.size() == 1);  // small products run another kernel inside, which is part of this
+  CHECK(spans[0].name == std::string("matmul"));
+  CHECK(spans[0].flop == 2 * 3 * 5 * 7);
+  CHECK(spans[0].bytes == 2 * (15 + 35) + 4 * 21);
+  CHECK(spans[0].dtype == std::string("bf16"));
+  CHECK(spans[0].end >= spans[0].begin);
+}
+
+TEST_CASE("attention and convolutions count the FLOPs of their products") {
+  const Tensor q = ones({2, 3, 8, 16}), k = ones({2, 3, 4, 16}), log_sum = empty({2, 3, 8});
+  const Tensor out = empty_like(q), dk = empty_like(k), dv = empty_like(k), dq = empty_like(q);
+  const double forward = 2 * 2.0 * 2 * 3 * 8 * 4 * 16;
+  auto spans = spans_of([&] {
+    table().attention(out.view(), log_sum.view(), q.view(), k.view(), k.view(), {}, 1, false, 0,
+                      {});
+    table().attention_backward(dq.view(), dk.view(), dv.view(), q.view(), q.view(), k.view(),
+                               k.view(), out.view(), log_sum.view(), {}, 1, false, 0, {});
+  });
+  REQUIRE(spans.size() == 2);
+  CHECK(spans[0].flop == forward);
+  CHECK(spans[1].flop == 2 * forward);
+
+  const Tensor x = ones({2, 4, 9, 9}), weight = ones({6, 2, 3, 3}), y = empty({2, 6, 7, 7});
+  const kernels::Window2d window{.kernel = {3, 3}, .groups = 2};
+  const Tensor dx = empty_like(x), dweight = empty_like(weight);
+  spans = spans_of([&] {
+    table().conv2d(y.view(), x.view(), weight.view(), {}, window);
+    table().conv2d_backward_input(dx.view(), y.view(), weight.view(), window);
+    table().conv2d_backward_weight(dweight.view(), {}, y.view(), x.view(), window);
+  });
+  REQUIRE(spans.size() == 3);
+  for (const Span& span : spans) CHECK(span.flop == 2.0 * (2 * 6 * 7 * 7) * (2 * 3 * 3));
+}
+
+TEST_CASE("elementwise kernels name their function; broadcast operands count once") {
+  const Tensor a = ones({10, 4}), row = ones({4}), y = empty({10, 4});
+  const auto spans = spans_of([&] {
+    table().unary(kernels::UnaryOp::relu, y.view(), a.view());
+    table().binary(kernels::BinaryOp::mul, y.view(), a.view(),
+                   untracked::expand(row, {10, 4}).view());
+  });
+  REQUIRE(spans.size() == 2);
+  CHECK(spans[0].detail == std::string("relu"));
+  CHECK(spans[0].flop == 0);
+  CHECK(spans[1].detail == std::string("mul"));
+  CHECK(spans[1].bytes == 4 * (40 + 40 + 4));
+}
+
+TEST_CASE("a scope is a span; nothing is told without a listener or to one that came later") {
+  const auto spans = spans_of([] {
+    const kernels::TraceScope outer("outer", kernels::SpanKind::phase, 12);
+    const kernels::TraceScope inner("inner", kernels::SpanKind::op);
+  });
+  REQUIRE(spans.size() == 2);
+  CHECK(spans[0].name == std::string("inner"));
+  CHECK(spans[1].bytes == 12);
+  CHECK(spans[1].begin <= spans[0].begin);
+  CHECK(spans[1].end >= spans[0].end);
+
+  kernels::trace_listener = nullptr;
+  {
+    const kernels::TraceScope silent("silent", kernels::SpanKind::op);
+    CHECK(spans_of([] { ones({3}); }).size() == 1);  // the fill
+    kernels::trace_listener = [](const Span& span) { heard.push_back(span); };
+  }
+  kernels::trace_listener = nullptr;
+  CHECK(heard.size() == 1);
+}
