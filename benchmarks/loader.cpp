@@ -1,17 +1,14 @@
 // Images per second through the loader: JPEG files, decoded and put through the tutorial's
 // transforms into batches of f32 (3, 224, 224). A step is a pass over the files.
-#include "booster/machine.h"
+#include "benchmarks/report.h"
+#include "benchmarks/timing.h"
 #include "core/data/loader.h"
 #include "core/data/transforms.h"
-#include "kernels/catalogue.h"
 #include "kernels/error.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -23,17 +20,14 @@
 #include <unistd.h>
 
 using namespace booster;
-using nlohmann::ordered_json;
+using namespace booster::benchmarks;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct Arguments {
+struct Settings {
   std::string data;
-  int workers = 1;
-  int64_t batch = 64;
-  int steps = 5;
-  bool json = false;
+  int64_t workers = 1, batch = 64;
 };
 
 // All JPEG files below a folder, whatever its layout.
@@ -114,70 +108,46 @@ class MadeFiles {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-double pass_seconds(DataLoader& loader) {
-  const auto start = std::chrono::steady_clock::now();
+void pass(DataLoader& loader) {
   for (auto& batch : loader) check(batch.image.defined(), "loader: a batch is missing");
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-ordered_json report(const Arguments& arguments, const std::string& folder) {
+Result measure_folder(const Benchmark& benchmark, const Settings& settings,
+                      const std::string& folder) {
   const JpegFiles files(folder);
   const auto images = static_cast<double>(files.size());
-  DataLoader loader(files,
-                    {.batch_size = arguments.batch, .shuffle = true, .workers = arguments.workers});
-  pass_seconds(loader);  // files into the page cache, memory into the allocator
+  DataLoader loader(files, {.batch_size = settings.batch,
+                            .shuffle = true,
+                            .workers = static_cast<int>(settings.workers)});
+  pass(loader);  // files into the page cache, memory into the allocator
   const double cpu_before = cpu_seconds();
-  std::vector<double> seconds;
-  for (int i = 0; i < arguments.steps; ++i) seconds.push_back(pass_seconds(loader));
-  const double cpu = (cpu_seconds() - cpu_before) / arguments.steps;
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
-  return {{"benchmark", "loader"},
-          {"work", fmt::format("{} JPEG files of {:.1f} KB: Resize(256), RandomResizedCrop(224), "
-                               "flip, ToTensor, Normalize",
-                               files.size(), files.mean_kilobytes())},
-          {"seconds", median},
-          {"seconds_min", seconds.front()},
-          {"steps", arguments.steps},
-          {"threads", arguments.workers},
-          {"variant", kernels::cpu_variant()},
-          {"machine", processor_name()},
-          {"versions", library_versions()},
-          {"images_per_s", images / median},
-          {"images_per_cpu_s", images / cpu}};
+  const auto seconds = timed_runs(benchmark.steps(), [&] { pass(loader); });
+  const double cpu = (cpu_seconds() - cpu_before) / benchmark.steps();
+  Result result =
+      benchmark.result(fmt::format("{} JPEG files of {:.1f} KB: Resize(256), "
+                                   "RandomResizedCrop(224), flip, ToTensor, Normalize",
+                                   files.size(), files.mean_kilobytes()),
+                       seconds);
+  result["workers"] = settings.workers;
+  result["images_per_s"] = images / result["seconds"].get<double>();
+  result["images_per_cpu_s"] = images / cpu;
+  return result;
 }
 
-void print_table(const ordered_json& result) {
-  for (const auto& [name, value] : result.items())
-    fmt::print("{:<18} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
-}
-
-void run(const Arguments& arguments) {
-  check(arguments.steps >= 1, "--steps: out of range; got {}, want at least 1", arguments.steps);
-  std::optional<MadeFiles> made;
-  if (arguments.data.empty()) made.emplace();
-  const ordered_json result = report(arguments, made ? made->path() : arguments.data);
-  if (arguments.json)
-    fmt::print("{}\n", result.dump());
-  else
-    print_table(result);
+Result measure(const Benchmark& benchmark, const Settings& settings) {
+  check(settings.workers >= 0 && settings.workers <= 1024,
+        "--workers: out of range; got {}, want 0 to 1024", settings.workers);
+  if (!settings.data.empty()) return measure_folder(benchmark, settings, settings.data);
+  return measure_folder(benchmark, settings, MadeFiles().path());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app("Images per second through the loader.", "loader");
-  app.add_option("--data", arguments.data, "folder with JPEG files; without: 300 x 230 made ones");
-  app.add_option("--workers", arguments.workers, "worker threads");
-  app.add_option("--batch", arguments.batch, "batch size");
-  app.add_option("--steps", arguments.steps, "timed passes over the files");
-  app.add_flag("--json", arguments.json, "one JSON object instead of a table");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    run(arguments);
-  } catch (const Error& error) {
-    fmt::print(stderr, "loader: {}\n", error.what());
-    return error.exit_code();
-  }
+  Settings settings;
+  Benchmark benchmark("loader", "Images per second through the loader.", 5);
+  benchmark.option("--data", settings.data, "folder with JPEG files; without: 300 x 230 made ones");
+  benchmark.option("--workers", settings.workers, "worker threads");
+  benchmark.option("--batch", settings.batch, "batch size");
+  return benchmark.run(argc, argv, [&] { return measure(benchmark, settings); });
 }
