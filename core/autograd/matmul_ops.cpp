@@ -14,15 +14,16 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", op);
 }
 
-// a b for matrices (m, k) x (k, n) or batches of them, without a tape.
-Tensor product(const Tensor& a, const Tensor& b) {
+// a b for matrices (m, k) x (k, n) or batches of them, without a tape; in `result`, a's dtype or f32.
+Tensor product(const Tensor& a, const Tensor& b, DType result) {
   Shape shape = a.shape();
   shape[a.ndim() - 1] = b.shape().back();
   if (a.ndim() == 3) shape[0] = std::max(a.shape()[0], b.shape()[0]);
-  Tensor y = empty(shape, {a.dtype(), a.device()});
+  Tensor y = empty(shape, {result, a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
   return y;
 }
+Tensor product(const Tensor& a, const Tensor& b) { return product(a, b, a.dtype()); }
 
 Tensor transposed(const Tensor& x) { return untracked::transpose(x, -2, -1); }
 
@@ -100,15 +101,17 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   const Tensor rows = untracked::reshape(x, {x.ndim() == 1 ? 1 : -1, x.shape().back()});
   Tensor y = empty({rows.shape()[0], weight.shape()[0]}, {x.dtype(), x.device()});
   kernels::on(x.device()).linear(y.view(), rows.view(), weight.view(), bias.view());
+  const DType dw_dtype = gradient_dtype(given_weight, weight);
+  const DType db_dtype = gradient_dtype(given_bias, bias);
   return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
-                [rows = Saved(rows), weight = Saved(weight), shape = x.shape()](const Tensor& g,
-                                                                              Gradients& d) {
+                [rows = Saved(rows), weight = Saved(weight), shape = x.shape(), dw_dtype,
+                 db_dtype](const Tensor& g, Gradients& d) {
     const Tensor w = weight.get();
     const Tensor g_rows = untracked::contiguous(untracked::reshape(g, {rows.get().shape()[0], w.shape()[0]}));
     if (d.wanted(0)) d[0] = untracked::reshape(product(g_rows, w), shape);
-    if (d.wanted(1)) d[1] = product(transposed(g_rows), rows);
+    if (d.wanted(1)) d[1] = product(transposed(g_rows), rows, dw_dtype);
     if (d.wanted(2)) {
-      d[2] = empty({w.shape()[0]}, {w.dtype(), w.device()});
+      d[2] = empty({w.shape()[0]}, {db_dtype, w.device()});
       kernels::on(w.device()).column_sums(d[2].view(), g_rows.view());
     }
   });

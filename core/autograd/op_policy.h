@@ -84,6 +84,16 @@ bool wants_f32_result(Op op, const Tensor& argument);
 // numbers are kept across regions for as long as the leaf's version does not change.
 Tensor cast(const Tensor& x, DType dtype);
 
+// The dtype for the gradient of an argument that a policy may have cast. bf16 sums go on to the f32
+// original as they are: rounding them in between would cost time and digits. f16 sums are rounded
+// first, because their overflow is what a loss scaler looks for.
+// (f32 for an absent argument.)
+inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
+  if (!original.defined()) return DType::f32;
+  const bool widens = original.dtype() == DType::f32 && argument.dtype() == DType::bf16;
+  return widens ? DType::f32 : argument.dtype();
+}
+
 // The 16-bit copy kept for a leaf, current or not, to be rewritten in place by an optimizer that
 // then calls mark_cast_copy_current; undefined if none was ever made.
 Tensor cast_copy(const Tensor& leaf, DType dtype);

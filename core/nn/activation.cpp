@@ -43,9 +43,9 @@ Tensor gelu(const Tensor& x, GeluForm form) {
 
 namespace {
 
-// a b, without a tape.
-Tensor product(const Tensor& a, const Tensor& b) {
-  const Tensor y = empty({a.size(0), b.size(1)}, {a.dtype(), a.device()});
+// a b in the dtype `result`, without a tape.
+Tensor product(const Tensor& a, const Tensor& b, DType result) {
+  const Tensor y = empty({a.size(0), b.size(1)}, {result, a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
   return y;
 }
@@ -87,18 +87,19 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   // makes it
   return record(untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
                 [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form,
-                 shape = x.shape()](const Tensor& g, Gradients& d) {
+                 shape = x.shape(), dw_dtype = gradient_dtype(matrix, weight),
+                 db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
                   const Tensor preactivation = z, w = weight;
                   const Tensor dz = empty_like(preactivation);
                   Tensor dbias;
-                  if (d.wanted(2)) dbias = empty({w.size(0)}, {w.dtype(), w.device()});
+                  if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
                   const Tensor upper = untracked::reshape(g, dz.shape());
                   kernels::on(g.device())
                       .bias_gelu_backward(dz.view(), dbias.view(),
                                           untracked::contiguous(upper).view(), preactivation.view(),
                                           {}, tanh_form);
-                  if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w), shape);
-                  if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows);
+                  if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
+                  if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
                   if (dbias.defined()) d[2] = dbias;
                 });
 }
