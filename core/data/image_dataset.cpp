@@ -174,8 +174,9 @@ std::string find_caltech101(const std::string& root) {
   const fs::path folders[] = {"101_ObjectCategories", "caltech101/101_ObjectCategories"};
   for (const auto& folder : folders)
     if (fs::is_directory(fs::path(root) / folder)) return (fs::path(root) / folder).string();
-  fail_data("Caltech101: no images in '{}'; want a folder {} or {} in it", root,
-            folders[0].string(), folders[1].string());
+  fail_data("Caltech101: {} '{}'; want a folder {} or {} in it",
+            fs::exists(root) ? "no images in" : "no such folder; got", root, folders[0].string(),
+            folders[1].string());
 }
 
 }  // namespace
