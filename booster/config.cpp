@@ -63,8 +63,8 @@ void apply_override(JsonValue& root, const std::string& text) {
     const std::string key = text.substr(begin, end - begin);
     check(!key.empty(), "{}: empty key; want --set key.path=value", origin);
     lengthen(*place);
-    check(place->kind == JsonKind::object, "{}: {} is not an object", origin,
-          text.substr(0, begin));
+    check(place->kind == JsonKind::object, "{}: {}: wrong type; got {}, want an object", origin,
+          text.substr(0, begin - 1), show_value(*place));
     place = &member(*place, key);
     if (place->origin.empty() && place->position.line == 0) place->origin = origin;
     begin = end + 1;

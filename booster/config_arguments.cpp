@@ -45,12 +45,19 @@ Arguments parse_arguments(int argc, const char* const* argv) {
           legal_names(name, {"--config", "--set", "--profile", "--help"}));
     check(joined || i + 1 < argc, "command line: {} needs a value", name);
     if (!joined) value = argv[++i];
-    if (name == "--set")
+    if (name == "--set") {
       arguments.overrides.push_back(value);
-    else if (name == "--profile")
+      continue;
+    }
+    if (name == "--profile") {
       arguments.overrides.push_back("train.profile=" + value);
-    else
-      arguments.config = value;
+      continue;
+    }
+    check(arguments.config.empty(),
+          "command line: --config given twice; got {} and {}, want one file",
+          show_text(arguments.config), show_text(value));
+    check(!value.empty(), "command line: --config needs a file; got an empty name");
+    arguments.config = value;
   }
   return arguments;
 }

@@ -43,7 +43,7 @@ Section model_section() {
           {
               integer_option("num_classes", 101, between(1, 1'000'000), "outputs of the head"),
               integer_option("img_size", 224, between(16, 4096),
-                             "pixels a side; a multiple of the patch"),
+                             "pixels a side; those beyond a multiple of the patch are left out"),
               number_option("drop_rate", 0, from_below(0, 1), "dropout before the head"),
               number_option("pos_drop_rate", 0, from_below(0, 1),
                             "dropout after the position embedding"),

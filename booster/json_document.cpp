@@ -229,6 +229,8 @@ std::string json_problem(const nlohmann::json::exception& error) {
   std::string tail = expected == message.npos ? "" : message.substr(expected);
   if (tail.size() > 60) tail.clear();
   message.resize(std::min({last_read, expected, message.size()}));
+  if (message == "invalid literal")
+    message = "not JSON; got a word that is none of true, false and null";
   if (message.size() > 200) message.resize(200);
   if (tail.empty()) return message;
   return message + "; want " + tail.substr(std::string_view("; expected ").size());

@@ -66,7 +66,9 @@ Optimizer make_optimizer(const Config& config, const Model& model) {
   return make_lamb(model.parameters(), values);
 }
 
-LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer, int64_t steps) {
+LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
+                              int64_t training_steps) {
+  int64_t steps = training_steps;
   const OptionValues values = config.options("lr_scheduler");
   const auto name = values.get<std::string>("name");
   const auto whole = [&](const char* option) { return values.get<int64_t>(option); };
@@ -95,6 +97,10 @@ LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer, 
   }
   if (name == "exponential") return ExponentialLR(optimizer, {.gamma = number("gamma")});
   if (name == "one_cycle") {
+    check(steps >= training_steps,
+          "lr_scheduler.total_steps: one_cycle ends before the training; got {}, want 0 or at "
+          "least {}",
+          steps, training_steps);
     return OneCycleLR(optimizer, {.max_lr = number("max_lr"),
                                   .total_steps = steps,
                                   .pct_start = number("pct_start"),

@@ -14,8 +14,10 @@ namespace booster {
 
 Model make_model(const Config& config);
 Optimizer make_optimizer(const Config& config, const Model& model);
-// `steps` is the number of optimizer steps of the whole training: what total_steps 0 stands for.
-LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer, int64_t steps);
+// `training_steps` is the number of optimizer steps of the whole training: what total_steps 0
+// stands for.
+LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
+                              int64_t training_steps);
 // Batch size, workers, prefetch, seed and what a bad image does; neither shuffled nor cut.
 DataLoaderOptions make_loader_options(const Config& config);
 

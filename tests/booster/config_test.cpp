@@ -127,7 +127,7 @@ TEST_CASE("a mistake in an override names the override") {
   refuses("{}", "empty key", {".=2"});
   refuses("{}", "trian: unknown key", {"trian.epochs=2"});
   refuses("{}", "did you mean", {"devise=cpu"});
-  refuses("{}", "not an object", {"train=3", "train.epochs=2"});
+  refuses("{}", "train: wrong type; got 3, want an object", {"train=3", "train.epochs=2"});
 }
 
 TEST_CASE("only data.root names an environment variable, and only in front") {
