@@ -27,6 +27,11 @@ nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nullptr;
 }
 
+// "1 step", "2 steps"
+std::string counted(int64_t n, const char* thing) {
+  return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
+}
+
 constexpr size_t bad_images_shown = 10;
 
 }  // namespace
@@ -35,11 +40,17 @@ Trainer::Trainer(const Config& config, const World& world)
     : config_(config),
       world_(world),
       output_(config.get<std::string>("train.output_dir")),
-      datasets_((make_folders(output_), open_datasets(config, world))),
       booster_(Booster::from_config(config)),
       accumulate_(config.get<int64_t>("train.accumulate")),
       epochs_(config.get<int64_t>("train.epochs")) {
+  check(booster_.plugin().group().size() == world.size,
+        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
+        booster_.plugin().name(), booster_.plugin().group().size(), world.size);
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")));
+  // What the config alone decides comes first: its errors leave no file behind.
+  Model model = make_model(config);
+  Optimizer optimizer = make_optimizer(config, model);
+  datasets_ = open_datasets(config, world);
   DataLoaderOptions options = make_loader_options(config);
   options.shuffle = options.drop_last = true;
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
@@ -52,18 +63,16 @@ Trainer::Trainer(const Config& config, const World& world)
   total_steps_ = steps_per_epoch_ * epochs_;
   if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
 
-  Model model = make_model(config);
-  Optimizer optimizer = make_optimizer(config, model);
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
   const CrossEntropyLoss criterion(
       {.label_smoothing = config.get<double>("train.label_smoothing")});
   boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
   options.shuffle = options.drop_last = false;
-  options.on_bad_image = BadImagePolicy::skip;
   validation_.emplace(datasets_.validation, options);
   // Weights are the same on all ranks; dropout must not be.
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
               1000003ull * static_cast<uint64_t>(world.rank + 1));
+  make_folders(output_);
   resume();
   if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
   progress_.emplace(step_, total_steps_, !first_rank());
@@ -84,7 +93,8 @@ void Trainer::resume() {
   });
   if (!progress) return;
   step_ = saved_step_ = progress->step;
-  first_epoch_ = progress->epoch;
+  epoch_ = progress->epoch;
+  validated_step_ = progress->extra.value("validated_step", int64_t{-1});
   metrics_bytes_ = progress->extra.value("metrics_bytes", int64_t{0});
   last_top1_ = progress->extra.value("val_top1", 0.0);
   skipped_ = progress->extra.value("skipped", int64_t{0});
@@ -93,36 +103,37 @@ void Trainer::resume() {
 
 int Trainer::run() {
   progress_->say(datasets_.said);
-  progress_->say(fmt::format("model: {}, {:.2f} M parameters; {} on {} ({} rank{}), {} steps",
-                             config_.get<std::string>("model.name"),
-                             static_cast<double>(boosted_->model->parameter_count()) / 1e6,
-                             booster_.precision().name(), booster_.plugin().name(), world_.size,
-                             world_.size > 1 ? "s" : "", total_steps_));
+  progress_->say(fmt::format(
+      "model: {}, {:.2f} M parameters; {} on {} ({}), {}", config_.get<std::string>("model.name"),
+      static_cast<double>(boosted_->model->parameter_count()) / 1e6, booster_.precision().name(),
+      booster_.plugin().name(), counted(world_.size, "rank"), counted(total_steps_, "step")));
   if (first_rank()) write_run_record();
   if (config_.get<std::string>("booster.mixed_precision.name") == "auto")
     progress_->say("mixed_precision auto: " + auto_precision().reason);
   catch_stop_signals();
-  for (int64_t epoch = first_epoch_; epoch < epochs_ && step_ < total_steps_; ++epoch) {
-    if (!train_epoch(epoch)) {
+  while (epoch_ < epochs_ && step_ < total_steps_) {
+    if (!train_epoch()) {
       if (profiler_) finish_profile();
-      save(epoch);
+      save();
       progress_->say(
           fmt::format("stopped by signal {} after step {}; the same command goes on from here",
                       stop_signal(), step_));
       return 128 + stop_signal();
     }
-    evaluate(epoch);
+    if (validated_step_ != step_) evaluate();
+    if (step_ < total_steps_) ++epoch_;
   }
   if (profiler_) finish_profile();
-  if (saved_step_ != step_) save(epochs_);
+  if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
+  if (saved_step_ != step_) save();
   if (first_rank()) write_curves();
   say_bad_images();
-  progress_->say(fmt::format("validation accuracy {:.2f} % after {} steps; results in {}",
-                             100 * last_top1_, step_, output_.string()));
+  progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}",
+                             100 * last_top1_, counted(step_, "step"), output_.string()));
   return 0;
 }
 
-bool Trainer::train_epoch(int64_t epoch) {
+bool Trainer::train_epoch() {
   auto& [net, opt, loss_fn, data, lr] = *boosted_;
   net.train();
   const double clip = config_.get<double>("train.clip_grad_norm");
@@ -140,7 +151,7 @@ bool Trainer::train_epoch(int64_t epoch) {
     lr.step(report);
     seconds_sum_ += seconds_since(start);
     images_sum_ += images;
-    after_step({loss_sum, report}, epoch);
+    after_step({loss_sum, report});
     if (step_ >= total_steps_) return true;
     if (must_stop()) return false;
     micro = images = 0;
@@ -167,30 +178,30 @@ void Trainer::before_step() {
   boosted_->optimizer.zero_grad();
 }
 
-void Trainer::after_step(const StepResult& result, int64_t epoch) {
+void Trainer::after_step(const StepResult& result) {
   ++step_;
   if (profiler_ && step_ >= profiled_->last) finish_profile();
   if (result.report.skipped()) ++skipped_;
   images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
-  progress_->step(step_, epoch, result.loss, images_per_second_);
-  if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_)
-    log(result, epoch);
+  progress_->step(step_, epoch_, result.loss, images_per_second_);
+  if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result);
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");
-  if (every > 0 && step_ % every == 0) save(epoch);
+  // The last step is saved once it is evaluated.
+  if (every > 0 && step_ % every == 0 && step_ < total_steps_) save();
 }
 
-void Trainer::log(const StepResult& result, int64_t epoch) {
+void Trainer::log(const StepResult& result) {
   const double loss = mean_over_ranks(result.loss), wait = boosted_->dataloader.wait_seconds();
   if (first_rank())
     metrics_->add({{"step", step_},
-                   {"epoch", epoch},
+                   {"epoch", epoch_},
                    {"loss", number(loss)},
                    {"lr", boosted_->optimizer.lr()},
                    {"loss_scale", number(result.report.loss_scale())},
                    {"skipped", skipped_},
                    {"images_per_s", number(images_per_second_)},
                    {"data_wait_s", wait - wait_before_}});
-  progress_->log(step_, epoch, loss, images_per_second_);
+  progress_->log(step_, epoch_, loss, images_per_second_);
   wait_before_ = wait;
   images_sum_ = 0;
   seconds_sum_ = 0;
@@ -207,7 +218,7 @@ void Trainer::finish_profile() {
   profiler_.reset();
 }
 
-void Trainer::evaluate(int64_t epoch) {
+void Trainer::evaluate() {
   const NoGradGuard no_grad;
   boosted_->model.eval();
   std::vector<double> totals(3);  // images, right ones, loss
@@ -220,16 +231,19 @@ void Trainer::evaluate(int64_t epoch) {
   }
   boosted_->model.train();
   world_.group().all_reduce(totals);
+  if (totals[0] == 0)
+    fail_data("data: no image to validate on could be read; {}", first_bad_image());
+  validated_step_ = step_;
   last_top1_ = totals[1] / totals[0];
   const double loss = totals[2] / totals[0];
   if (first_rank()) {
     metrics_->add({{"step", step_},
-                   {"epoch", epoch},
+                   {"epoch", epoch_},
                    {"val_top1", number(last_top1_)},
                    {"val_loss", number(loss)}});
     write_curves();
   }
-  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch,
+  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch_,
                              100 * last_top1_, loss));
 }
 
@@ -240,22 +254,36 @@ bool Trainer::must_stop() {
   return wanted[0] != 0;
 }
 
-void Trainer::save(int64_t epoch) {
+void Trainer::save() {
   const int64_t bytes = first_rank() ? metrics_->bytes() : 0;
   save_training(output_ / "checkpoint", *boosted_,
                 {.step = step_,
-                 .epoch = epoch,
+                 .epoch = epoch_,
                  .extra = {{"metrics_bytes", bytes},
+                           {"validated_step", validated_step_},
                            {"val_top1", number(last_top1_)},
                            {"skipped", skipped_}}},
                 static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
   saved_step_ = step_;
 }
 
+std::vector<BadImage> Trainer::bad_images() const {
+  std::vector<BadImage> bad = boosted_->dataloader.bad_images();
+  const auto more = validation_->bad_images();
+  bad.insert(bad.end(), more.begin(), more.end());
+  return bad;
+}
+
+std::string Trainer::first_bad_image() const {
+  const auto bad = bad_images();
+  return bad.empty() ? "no reason is known" : bad[0].reason;
+}
+
 void Trainer::say_bad_images() {
-  const auto bad = boosted_->dataloader.bad_images();
+  const auto bad = bad_images();
   if (bad.empty()) return;
-  progress_->say(fmt::format("{} bad images were skipped:", bad.size()));
+  progress_->say(
+      fmt::format("{} skipped:", counted(static_cast<int64_t>(bad.size()), "bad image")));
   for (size_t i = 0; i < bad.size() && i < bad_images_shown; ++i)
     progress_->say("  " + bad[i].reason);
 }

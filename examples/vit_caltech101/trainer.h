@@ -25,18 +25,21 @@ class Trainer {
     booster::StepReport report;
   };
 
-  bool train_epoch(int64_t epoch);  // false: stopped by a signal
+  bool train_epoch();  // false: stopped by a signal
   double backward(const booster::Batch& batch, bool last);
   void before_step();
-  void after_step(const StepResult& result, int64_t epoch);
+  void after_step(const StepResult& result);
   void finish_profile();
-  void log(const StepResult& result, int64_t epoch);
-  void evaluate(int64_t epoch);
+  void log(const StepResult& result);
+  void evaluate();
   bool must_stop();
-  void save(int64_t epoch);
+  void save();
   void resume();
   void write_curves() const;
   void write_run_record() const;
+  // Of this rank, of both sets.
+  std::vector<booster::BadImage> bad_images() const;
+  std::string first_bad_image() const;
   void say_bad_images();
   double mean_over_ranks(double value) const;
   bool first_rank() const { return world_.rank == 0; }
@@ -44,8 +47,8 @@ class Trainer {
   const booster::Config& config_;
   booster::World world_;
   std::filesystem::path output_;
-  Datasets datasets_;
   booster::Booster booster_;
+  Datasets datasets_;
   std::optional<booster::Boosted> boosted_;
   std::optional<booster::DataLoader> validation_;
   std::optional<Metrics> metrics_;
@@ -53,7 +56,7 @@ class Trainer {
   std::optional<booster::StepRange> profiled_;
   std::optional<booster::Profiler> profiler_;  // while it records
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
-  int64_t step_ = 0, saved_step_ = -1, first_epoch_ = 0;
+  int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
   int64_t metrics_bytes_ = 0;
   double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
