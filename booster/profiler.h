@@ -10,7 +10,8 @@
 // It records every kernel call, phase of the step (forward, backward, step), op, wait for the
 // loader and collective on all threads, and the bytes of live tensors. One profiler records at a
 // time. It belongs to the thread that made it, which the table calls the main one. When none
-// records, a kernel call costs one load and one branch more; when one does, some 0.2 us.
+// records, a kernel call costs one load and one branch more; when one does, some 0.15 us. On a GPU
+// a kernel's span is its launch.
 #pragma once
 
 #include "kernels/trace.h"
