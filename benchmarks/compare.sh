@@ -32,7 +32,8 @@ ours, theirs = (min(runs[i::2], key=lambda run: run["seconds"]) for i in (0, 1))
 share = lambda run: "{:.2f}".format(run["of_bound"]) if "of_bound" in run else "-"
 print("| {} | {:.4g} s | {:.4g} s | {:.2f} x | {} | {} |".format(
     ours["work"], ours["seconds"], theirs["seconds"], theirs["seconds"] / ours["seconds"],
-    share(ours), "{:.2f}".format(theirs["gflops"] / ours["bound_gflops"]) if "bound_gflops" in ours else "-"))
+    share(ours),
+    "{:.2f}".format(theirs["gflops"] / ours["bound_gflops"]) if "bound_gflops" in ours else "-"))
 '
 }
 

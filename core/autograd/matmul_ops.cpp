@@ -14,7 +14,8 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", op);
 }
 
-// a b for matrices (m, k) x (k, n) or batches of them, without a tape; in `result`, a's dtype or f32.
+// a b for matrices (m, k) x (k, n) or batches of them, without a tape; in `result`, a's dtype or
+// f32.
 Tensor product(const Tensor& a, const Tensor& b, DType result) {
   Shape shape = a.shape();
   shape[a.ndim() - 1] = b.shape().back();
@@ -29,13 +30,13 @@ Tensor transposed(const Tensor& x) { return untracked::transpose(x, -2, -1); }
 
 // Two matrices, or two batches of equal length (a broadcast one has stride 0).
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
-  check(a.shape().back() == b.shape()[b.ndim() - 2],
-        "matmul: inner sizes differ; got {} and {}", a.shape().to_string(), b.shape().to_string());
+  check(a.shape().back() == b.shape()[b.ndim() - 2], "matmul: inner sizes differ; got {} and {}",
+        a.shape().to_string(), b.shape().to_string());
   return record(product(a, b), "matmul", {a, b},
                 [a = Saved(a), b = Saved(b)](const Tensor& g, Gradients& d) {
-    if (d.wanted(0)) d[0] = product(g, transposed(b));
-    if (d.wanted(1)) d[1] = product(transposed(a), g);
-  });
+                  if (d.wanted(0)) d[0] = product(g, transposed(b));
+                  if (d.wanted(1)) d[1] = product(transposed(a), g);
+                });
 }
 
 // All leading dimensions as one, so that a kernel sees a batch of matrices.
@@ -47,7 +48,9 @@ Tensor as_batch(const Tensor& x, const Shape& batch) {
   return reshape(expanded, {batch.numel(), wide[wide.ndim() - 2], wide.back()});
 }
 
-Shape leading(const Shape& shape) { return Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 2)); }
+Shape leading(const Shape& shape) {
+  return Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 2));
+}
 
 Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   if (a.ndim() == 2 && b.ndim() == 2) return batched_matmul(a, b);
@@ -104,17 +107,18 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   const DType dw_dtype = gradient_dtype(given_weight, weight);
   const DType db_dtype = gradient_dtype(given_bias, bias);
   return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
-                [rows = Saved(rows), weight = Saved(weight), shape = x.shape(), dw_dtype,
-                 db_dtype](const Tensor& g, Gradients& d) {
-    const Tensor w = weight.get();
-    const Tensor g_rows = untracked::contiguous(untracked::reshape(g, {rows.get().shape()[0], w.shape()[0]}));
-    if (d.wanted(0)) d[0] = untracked::reshape(product(g_rows, w), shape);
-    if (d.wanted(1)) d[1] = product(transposed(g_rows), rows, dw_dtype);
-    if (d.wanted(2)) {
-      d[2] = empty({w.shape()[0]}, {db_dtype, w.device()});
-      kernels::on(w.device()).column_sums(d[2].view(), g_rows.view());
-    }
-  });
+                [rows = Saved(rows), weight = Saved(weight), shape = x.shape(), dw_dtype, db_dtype](
+                    const Tensor& g, Gradients& d) {
+                  const Tensor w = weight.get();
+                  const Tensor g_rows = untracked::contiguous(
+                      untracked::reshape(g, {rows.get().shape()[0], w.shape()[0]}));
+                  if (d.wanted(0)) d[0] = untracked::reshape(product(g_rows, w), shape);
+                  if (d.wanted(1)) d[1] = product(transposed(g_rows), rows, dw_dtype);
+                  if (d.wanted(2)) {
+                    d[2] = empty({w.shape()[0]}, {db_dtype, w.device()});
+                    kernels::on(w.device()).column_sums(d[2].view(), g_rows.view());
+                  }
+                });
 }
 
 }  // namespace booster

@@ -38,7 +38,8 @@ Result run(const std::string& arguments) {
 TEST_CASE("list names every plugin and strategy, list NAME its options") {
   const Result all = run("list");
   CHECK(all.code == 0);
-  for (const char* name : {"single", "torch_ddp", "fp32", "fp16", "bf16", "auto"}) CHECK(all.says(name));
+  for (const char* name : {"single", "torch_ddp", "fp32", "fp16", "bf16", "auto"})
+    CHECK(all.says(name));
   const Result one = run("list fp16");
   CHECK(one.code == 0);
   CHECK(one.says("init_scale       65536.0  a number in (0, "));
@@ -106,8 +107,7 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
 TEST_CASE("doctor tells variants, libraries and what is off") {
   const Result result = run("doctor");
   CHECK(result.code == 0);
-  for (const char* part :
-       {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs", "memory",
-        "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
+  for (const char* part : {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs",
+                           "memory", "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
     CHECK(result.says(part));
 }

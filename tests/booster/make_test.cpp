@@ -33,8 +33,10 @@ TEST_CASE("every optimizer and schedule that a config may name can be made") {
 
 TEST_CASE("a config's numbers reach the objects") {
   const Config c = Config::from_text(
-      R"({"optimizer": {"name": "adamw", "lr": 0.5, "betas": [0.8, 0.9]}, "data": {"batch_size": 7, "on_bad_image": "skip"},
-          "lr_scheduler": {"name": "linear_warmup", "warmup_steps": 4}, "model": {"num_classes": 5}, "train": {"seed": 9}})");
+      R"({"optimizer": {"name": "adamw", "lr": 0.5, "betas": [0.8, 0.9]},
+          "data": {"batch_size": 7, "on_bad_image": "skip"},
+          "lr_scheduler": {"name": "linear_warmup", "warmup_steps": 4},
+          "model": {"num_classes": 5}, "train": {"seed": 9}})");
   const Model model = Linear(2, 3);
   const Optimizer optimizer = make_optimizer(c, model);
   CHECK(optimizer.options().at("beta1") == 0.8);

@@ -58,7 +58,8 @@ Optimizer optimizer_for(const Json& one) {
 }  // namespace
 
 TEST_CASE("rates agree with PyTorch's and the stated formulas at every step") {
-  for (const Json& one : golden("schedules")["cases"]) {
+  const Json schedules = golden("schedules");
+  for (const Json& one : schedules["cases"]) {
     CAPTURE(one["case"].get<std::string>());
     auto optimizer = optimizer_for(one);
     auto scheduler = scheduler_of(one, optimizer);

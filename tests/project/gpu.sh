@@ -7,6 +7,6 @@ cd "$1"
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
   echo "skipped: no NVIDIA device on this machine"
 else
-  echo "skipped: this version trains on the CPU only; scripts/gpu_check.sh compares its CUDA kernels"
+  echo "skipped: training is on the CPU only; scripts/gpu_check.sh compares the CUDA kernels"
 fi
 exit 77

@@ -11,7 +11,9 @@
 using namespace booster;
 
 namespace {
-Tensor counting(const Shape& shape) { return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape); }
+Tensor counting(const Shape& shape) {
+  return untracked::reshape(untracked::cast(arange(shape.numel()), DType::f32), shape);
+}
 using Values = std::vector<float>;
 }  // namespace
 
@@ -46,7 +48,8 @@ TEST_CASE("reshape makes a view of a dense tensor and of every window that allow
 
 TEST_CASE("reshape of windows with sizes of one and broadcast dimensions keeps every element") {
   const Tensor x = untracked::expand(counting({3, 1, 2}), {3, 4, 2});
-  for (const Shape& shape : {Shape{12, 2}, Shape{24}, Shape{3, 8}, Shape{3, 4, 1, 2}, Shape{1, 3, 4, 2}})
+  for (const Shape& shape :
+       {Shape{12, 2}, Shape{24}, Shape{3, 8}, Shape{3, 4, 1, 2}, Shape{1, 3, 4, 2}})
     CHECK(untracked::reshape(x, shape).to_vector<float>() == x.to_vector<float>());
 }
 
@@ -66,11 +69,14 @@ TEST_CASE("empty tensors work in every function that takes them") {
 }
 
 TEST_CASE("casts round to nearest even and keep special values") {
-  const Tensor x = from_vector<float>({65519.99f, 65520, 2049, 2051, 1e-8f, 6e-8f, 2.9806e-8f, 0x1p-25f}, {8});
+  const Tensor x =
+      from_vector<float>({65519.99f, 65520, 2049, 2051, 1e-8f, 6e-8f, 2.9806e-8f, 0x1p-25f}, {8});
   CHECK(untracked::cast(x, DType::f16).to_vector<float>() ==
         Values{65504, INFINITY, 2048, 2052, 0, 0x1p-24f, 0x1p-24f, 0});
-  const Tensor y = from_vector<float>({1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 257, 259, 3.4e38f, -0.0f}, {6});
-  CHECK(untracked::cast(y, DType::bf16).to_vector<float>() == Values{1, 1.015625f, 256, 260, INFINITY, 0});
+  const Tensor y =
+      from_vector<float>({1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 257, 259, 3.4e38f, -0.0f}, {6});
+  CHECK(untracked::cast(y, DType::bf16).to_vector<float>() ==
+        Values{1, 1.015625f, 256, 260, INFINITY, 0});
   const Tensor nan = untracked::cast(from_vector<float>({NAN}, {1}), DType::f16);
   CHECK(std::isnan(nan.item()));
 }
@@ -78,8 +84,10 @@ TEST_CASE("casts round to nearest even and keep special values") {
 TEST_CASE("integers convert exactly, also beyond what f32 holds") {
   const Tensor x = from_vector<int64_t>({(int64_t{1} << 53) + 1, -7, 255}, {3});
   CHECK(untracked::cast(x, DType::i64).to_vector<int64_t>() == x.to_vector<int64_t>());
-  CHECK(untracked::cast(from_vector<float>({-1.9f, 300}, {2}), DType::i32).to_vector<int32_t>() == std::vector<int32_t>{-1, 300});
-  CHECK(untracked::cast(x, DType::boolean).to_vector<bool>() == std::vector<bool>{true, true, true});
+  CHECK(untracked::cast(from_vector<float>({-1.9f, 300}, {2}), DType::i32).to_vector<int32_t>() ==
+        std::vector<int32_t>{-1, 300});
+  CHECK(untracked::cast(x, DType::boolean).to_vector<bool>() ==
+        std::vector<bool>{true, true, true});
 }
 
 TEST_CASE("copy_ broadcasts and converts") {
@@ -92,7 +100,8 @@ TEST_CASE("copy_ broadcasts and converts") {
 
 TEST_CASE("misuse is an error that says what was wanted") {
   const Tensor x = counting({2, 3});
-  CHECK_THROWS_WITH(untracked::reshape(x, {4, 2}), "reshape: number of elements differs; got (2, 3) to (4, 2)");
+  CHECK_THROWS_WITH(untracked::reshape(x, {4, 2}),
+                    "reshape: number of elements differs; got (2, 3) to (4, 2)");
   CHECK_THROWS_WITH(x.data<double>(), "data: wrong type; tensor is f32, asked for f64");
   CHECK_THROWS_WITH(x.item(), "item: want exactly one element; got shape (2, 3)");
   CHECK_THROWS_AS(untracked::select(x, 2, 0), Error);
@@ -107,9 +116,9 @@ TEST_CASE("a tensor on a CUDA device that is not there is an error that says so"
   const auto create = [](int8_t index) {
     return empty({2, 3}, {.device = {DeviceType::cuda, index}});
   };
-  CHECK_THROWS_WITH_AS(create(100),
-                       doctest::Contains(none ? "there is no usable CUDA device" : "does not exist"),
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      create(100), doctest::Contains(none ? "there is no usable CUDA device" : "does not exist"),
+      Error);
   if (none) CHECK_THROWS_WITH_AS(create(0), doctest::Contains("got cuda:0, want cpu"), Error);
 }
 
