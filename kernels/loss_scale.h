@@ -1,16 +1,59 @@
-// The rule by which a loss scale grows and backs off. Plain data.
+// The law by which a loss scale grows and backs off, as plain data: what differs between the
+// scalers of torch, Apex, Paddle, Colossal-AI, Megatron and DeepSpeed is a field here.
 #pragma once
 
 #include <cstdint>
 
 namespace booster::kernels {
 
-// torch.amp.GradScaler's: a step with found_inf != 0 multiplies the scale by `backoff`; after
-// `growth_interval` finite steps in a row it is multiplied by `growth`, unless that overflows.
-struct LossScaleRule {
+// When the count of bad steps goes back to 0, besides what AfterBackoff says.
+enum class Refill : uint8_t { never, on_growth, every_finite_step };
+
+// What becomes of the count of bad steps in a step that backs off.
+enum class AfterBackoff : uint8_t {
+  forget,  // begins at 0 again
+  count,   // counts on, so that every further bad step backs off until a refill
+  hold,    // stays one below `hysteresis`, to the same effect
+};
+
+// Why the scale was kept where the original of a policy would have made it useless.
+enum class Refusal : int32_t {
+  none,
+  infinite,    // growth beyond f32
+  collapsed,   // a scale whose inverse is infinite in f32
+  at_minimum,  // an overflow at the smallest scale, where the original ends the training
+};
+
+// A step is bad when a gradient is not finite, else good. A product of scale and factor is formed
+// in f64 and rounded once to what the scale is stored in.
+struct LossScalePolicy {
+  double init = 65536;
   double growth = 2;
   double backoff = 0.5;
-  int64_t growth_interval = 2000;
+  int64_t growth_interval = 2000;  // good steps in a row before the scale grows; <= 0: never
+  int64_t hysteresis = 1;          // bad steps before the scale backs off
+  Refill refill = Refill::every_finite_step;
+  AfterBackoff after_backoff = AfterBackoff::forget;
+  double minimum = 0;               // a scale that backed off is at least this; 0: no limit
+  double maximum = 0;               // a scale that grew is at most this; 0: no limit
+  bool dynamic = true;              // false: the scale stays
+  bool skips = true;                // false: bad steps are taken like good ones
+  bool f64_scale = false;           // the scale is stored in f64 instead of f32
+  bool f32_factors = false;         // growth and backoff are rounded to f32 before use
+  bool growth_guard = false;        // a growth to infinity is left out, as a matter of course
+  bool exact_hysteresis = false;    // backs off when bad steps == hysteresis, not when beyond it
+  bool free_first_step = false;     // the first good step after a bad one (or ever) does not count
+  bool counts_when_static = false;  // every step counts as good where the scale stays
+  bool ends_at_minimum = false;     // a back-off at the minimum is refused
+  bool refuses = true;              // false: goes on to infinity or 0, as originals do: simulations
+};
+
+struct LossScaleState {
+  double scale = 65536;
+  int64_t good = 0;                 // good steps counted towards growth
+  int64_t bad = 0;                  // bad steps counted towards back-off
+  Refusal refused = Refusal::none;  // the last refusal
+  int32_t refusals = 0;
 };
 
 }  // namespace booster::kernels

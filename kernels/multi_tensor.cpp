@@ -41,20 +41,21 @@ KERNEL_FN uint64_t magnitude_bits(double x) {
 KERNEL_FN bool is_finite_bits(uint32_t magnitude) { return magnitude < 0x7F800000; }
 KERNEL_FN bool is_finite_bits(uint64_t magnitude) { return magnitude < 0x7FF0000000000000; }
 
-// True if all of x is finite, before and after being multiplied by `factor` and rounded to T; a
-// product with a non-finite number never is finite, so the products tell both. The check alone
-// leaves x as it is.
-template <bool check_only, class C, class T>
-ON_DEVICE bool unscale_run(T* x, int64_t n, C factor) {
+KERNEL_FN float from_magnitude(uint32_t bits) { return bits_to_float(bits); }
+KERNEL_FN double from_magnitude(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+
+// The largest magnitude of x in bits; with `writes` x is multiplied by `factor` and rounded to T
+// first. A product with a non-finite number never is finite, so the products tell both.
+template <bool writes, class C, class T>
+ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
   using Bits = decltype(magnitude_bits(C()));
-  const Bits largest = reduce_run<Bits>(
+  return reduce_run<Bits>(
       n, Bits(0),
       [=](int64_t i) {
-        if constexpr (!check_only) store(x + i, load<C>(x + i) * factor);
+        if constexpr (writes) store(x + i, load<C>(x + i) * factor);
         return magnitude_bits(load<C>(x + i));
       },
       [](Bits a, Bits b) { return b > a ? b : a; });
-  return is_finite_bits(largest);
 }
 
 // Sum of |x|^power, or the largest |x| for power = inf (nan wins), in f64.
@@ -82,8 +83,22 @@ void multi_unscale(MultiTensor grads, const float* inverse_scale, float* found_i
     const float factor = inverse_scale ? *inverse_scale : 1.0f;
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       using C = ComputeOf<__typeof__(*x)>;
-      const bool finite =
-          factor == 1 ? unscale_run<true, C>(x, n, C(1)) : unscale_run<false, C>(x, n, C(factor));
+      const auto largest =
+          factor == 1 ? largest_bits<false, C>(x, n, C(1)) : largest_bits<true, C>(x, n, C(factor));
+      if (!is_finite_bits(largest) && first_lane()) store_flag(found_inf, 1.0f);
+    });
+  });
+}
+
+void multi_check(MultiTensor grads, const float* inverse_scale, float* found_inf) {
+  const Gradients cut(grads.spans, grads.count);
+  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+    const float factor = inverse_scale ? *inverse_scale : 1.0f;
+    visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
+      using C = ComputeOf<__typeof__(*x)>;
+      const auto largest = largest_bits<false, C>(x, n, C(1));
+      const bool finite = is_finite_bits(largest) &&
+                          is_finite_bits(magnitude_bits(from_magnitude(largest) * C(factor)));
       if (!finite && first_lane()) store_flag(found_inf, 1.0f);
     });
   });

@@ -1,7 +1,7 @@
 #include "mixed_precision/bf16.h"
 
-#include "kernels/catalogue.h"
 #include "mixed_precision/autocast_lists.h"
+#include "mixed_precision/loss_scaler.h"
 
 namespace booster {
 
@@ -18,19 +18,7 @@ const OpPolicy* BF16MixedPrecision::policy(Device device) const {
 
 Verdict BF16MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
-  std::vector<kernels::TensorSpan> spans;
-  for (const auto& parameter : optimizer.parameters_with_grad()) {
-    const Tensor grad = parameter.tensor.grad();
-    spans.push_back({grad.data(), grad.numel(), grad.dtype()});
-  }
-  const Device device = optimizer.device();
-  Verdict verdict;
-  verdict.found_inf = zeros({}, {DType::f32, device});
-  const Tensor one = scalar(1, {DType::f32, device});
-  kernels::on(device).multi_unscale({spans.data(), static_cast<int64_t>(spans.size())},
-                                    static_cast<const float*>(one.data()),
-                                    static_cast<float*>(verdict.found_inf.data()));
-  return verdict;
+  return {find_non_finite(optimizer), {}, {}};
 }
 
 }  // namespace booster

@@ -22,7 +22,7 @@ Verdict FP16TorchMixedPrecision::inspect(Optimizer& optimizer) {
   const Tensor found = scaler_.found_inf(optimizer);
   const Tensor inverse = scaler_.pending_inverse(optimizer);
   scaler_.mark_stepped(optimizer);
-  return {found, inverse, scaler_.scale_tensor().clone()};
+  return {found, inverse, scaler_.scale_tensor()};
 }
 
 void FP16TorchMixedPrecision::update(const Verdict&) { scaler_.update(); }

@@ -6,17 +6,16 @@
 //   scaler.update();
 //
 // Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
-// all ready); a call out of order is an error. Scale, its inverse, the growth counter and the
-// verdict live on the device; get_scale() is what reads them. For one thread.
+// all ready); a call out of order is an error. The numbers are a LossScaler's and live on the
+// device; what reads them says so. For one thread.
 //
 // Differences from torch: a loss is scaled in f32 at least, so a 16-bit loss with dimensions does
-// not overflow; a scale whose inverse is not finite is refused, where torch corrupts parameters.
+// not overflow; a scale whose inverse is not finite is refused and the last usable one kept, where
+// torch corrupts parameters; a gradient that overflows when it is unscaled counts as an overflow.
 #pragma once
 
-#include "core/optim/optimizer.h"
+#include "mixed_precision/loss_scaler.h"
 
-#include <map>
-#include <string>
 #include <vector>
 
 namespace booster {
@@ -46,14 +45,18 @@ class GradScaler {
   // Sets the scale; counters stay. Error unless it is a finite number > 0.
   void update(double new_scale);
 
-  double get_scale() const;
-  int64_t growth_tracker() const;
   bool is_enabled() const { return options_.enabled; }
   const GradScalerOptions& options() const { return options_; }
-  void set_growth_factor(double factor) { options_.growth_factor = factor; }
-  void set_backoff_factor(double factor) { options_.backoff_factor = factor; }
-  void set_growth_interval(int64_t steps) { options_.growth_interval = steps; }
+  // Not checked, as torch's.
+  void set_growth_factor(double factor);
+  void set_backoff_factor(double factor);
+  void set_growth_interval(int64_t steps);
 
+  // --- these wait for the device
+  double get_scale() const;
+  int64_t growth_tracker() const;
+  // What was refused since the start and why, or "".
+  std::string diagnosis() const { return scaler_.diagnosis(); }
   // torch's keys: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker.
   std::map<std::string, double> state_dict() const;
   // All or nothing; error if a key is missing.
@@ -65,7 +68,7 @@ class GradScaler {
   // What a step must still multiply by: undefined after unscale_.
   Tensor pending_inverse(Optimizer& optimizer) const;
   void mark_stepped(Optimizer& optimizer);
-  const Tensor& scale_tensor() const { return scale_; }
+  const Tensor& scale_tensor() const { return scaler_.scale_tensor(); }
 
  private:
   enum class Stage { ready, unscaled, stepped };
@@ -77,14 +80,11 @@ class GradScaler {
 
   Entry& entry(const Optimizer& optimizer);
   void begin(const char* call, Optimizer& optimizer);
-  void look(Entry& entry, bool write);
-  void make_state(Device device);
-  void check_inverse() const;
+  void check_gradients(const Optimizer& optimizer) const;
+  void follow_options();
 
   GradScalerOptions options_;
-  double initial_scale_;
-  int64_t initial_tracker_ = 0;
-  Tensor scale_, inverse_, tracker_;  // f32, f32, i32; made by the first scale()
+  LossScaler scaler_;
   std::vector<Entry> entries_;
 };
 

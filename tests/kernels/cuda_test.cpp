@@ -315,6 +315,7 @@ TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CP
         int next = 0;
         for (const double power : {1.0, 2.0, 3.0, double(INFINITY)})
           table.multi_norm(all, power, norm + next++);
+        table.multi_check(all, scalar + 1, scalar);
         table.multi_unscale(all, scalar + 1, scalar);
         table.multi_scale(all, scalar + 1);
         table.multi_clamp(all, 0.03);
@@ -334,23 +335,29 @@ TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CP
     }
 }
 
-TEST_CASE("GPU: the loss scale grows and backs off as on the CPU" * on_gpu()) {
-  struct State {
-    float scale = 8, inverse = 0.125f, found = 0;
-    int32_t steps = 0;
-  } state;
-  const GpuCopy there(&state, sizeof state);
-  auto* device = static_cast<State*>(there.data());
-  for (const float found : {0.0f, 0.0f, 1.0f, 0.0f}) {
-    state.found = found;
-    device_copy(&device->found, gpu, &found, {}, sizeof found);
-    on(gpu).update_loss_scale(&device->scale, &device->inverse, &device->steps, &device->found,
-                              {2, 0.5, 2});
-    on({}).update_loss_scale(&state.scale, &state.inverse, &state.steps, &state.found, {2, 0.5, 2});
-    State got;
-    there.fetch(&got, sizeof got);
-    CHECK(got.scale == state.scale);
-    CHECK(got.inverse == state.inverse);
-    CHECK(got.steps == state.steps);
-  }
+TEST_CASE("GPU: the loss scale grows, backs off and refuses as on the CPU" * on_gpu()) {
+  struct Memory {
+    LossScaleState state;
+    float scale = 0, inverse = 0, found = 0;
+  };
+  const LossScalePolicy policies[] = {
+      {.growth_interval = 2},
+      {.growth = 1.5, .backoff = 0.8, .growth_interval = 2, .f32_factors = true},
+      {.growth_interval = 1, .hysteresis = 2, .refill = Refill::on_growth, .f64_scale = true}};
+  for (const LossScalePolicy& policy : policies)
+    for (const double start : {8.0, 0x1p-127, 0x1p127}) {
+      Memory here{.state = {.scale = start}};
+      const GpuCopy there(&here, sizeof here);
+      auto* device = static_cast<Memory*>(there.data());
+      for (const float found : {0.0f, 0.0f, NAN, 1.0f, 0.0f, 0.0f, 0.0f}) {
+        here.found = found;
+        device_copy(&device->found, gpu, &found, {}, sizeof found);
+        on(gpu).update_loss_scale(&device->state, &device->scale, &device->inverse, &device->found,
+                                  policy);
+        on({}).update_loss_scale(&here.state, &here.scale, &here.inverse, &here.found, policy);
+        Memory got;
+        there.fetch(&got, sizeof got);
+        CHECK(std::memcmp(&got, &here, sizeof got) == 0);
+      }
+    }
 }
