@@ -10,7 +10,7 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
   Session& session = *session_;
   session.plugin->before_forward();
   const PolicyScope numbers(session.precision->policy(x.device()));
-  Tensor y = session.model(session.precision->cast_input(x));
+  Tensor y = session.precision->cast_output(session.model(session.precision->cast_input(x)));
   session.plugin->after_forward(y);
   return y;
 }

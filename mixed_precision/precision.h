@@ -48,11 +48,14 @@ class Precision {
 
   // The op policy in force during forward and loss; null: none.
   virtual const OpPolicy* policy(Device) const { return nullptr; }
+  // What the model gets for x, and what its caller gets for y; both differentiable.
   virtual Tensor cast_input(const Tensor& x) const { return x; }
+  virtual Tensor cast_output(const Tensor& y) const { return y; }
 
   // loss -> what backward starts from
   virtual Tensor scale(const Tensor& loss) { return loss; }
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
+  // Those of 16-bit parameters become f32, or they would lose small numbers.
   virtual void unscale(Optimizer&) {}
   virtual Verdict inspect(Optimizer&) { return {}; }
   // After the step, with the verdict that all ranks agreed on.

@@ -41,6 +41,7 @@ class TorchDDPPlugin : public Plugin {
   void agree(Tensor& found_inf) override;
 
  private:
+  void share_weights(Optimizer& optimizer);
   void watch(int64_t parameter);
   void on_ready(int64_t parameter);
   void finish_unused();

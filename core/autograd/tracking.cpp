@@ -44,8 +44,11 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(Tensor grad) const {
+  const auto dtype_fits = [&] {
+    return grad.dtype() == dtype() || (is_16_bit(dtype()) && grad.dtype() == DType::f32);
+  };
   if (grad.defined())
-    check(grad.shape() == shape() && grad.dtype() == dtype() && grad.device() == device(),
+    check(grad.shape() == shape() && dtype_fits() && grad.device() == device(),
           "set_grad: does not fit the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
           grad.shape().to_string(), name_of(dtype()), shape().to_string());
   ensure_tape_state(*this).grad = std::move(grad);

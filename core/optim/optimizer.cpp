@@ -61,7 +61,7 @@ void Optimizer::Body::add(const ParameterGroup& added) {
     check_parameter(rule->name(), parameter);
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
     for (const auto& known : group.parameters) check_distinct(rule->name(), known, parameter);
-    group.parameters.push_back({parameter.name, parameter.tensor, {}, {}, 0});
+    group.parameters.push_back({.name = parameter.name, .tensor = parameter.tensor});
   }
   groups.push_back(std::move(group));
 }
@@ -157,7 +157,7 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
         name, master.defined() ? name_of(master.dtype()) : "undefined",
         master.defined() ? master.shape().to_string() : "", tensor.shape().to_string());
   set_memory_tag(master, MemoryTag::masters);
-  parameter.master = std::move(master);
+  parameter.keep_master(std::move(master));
 }
 
 Tensor Optimizer::master(const std::string& name) const {

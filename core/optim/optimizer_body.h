@@ -12,10 +12,15 @@ struct OptimizedParameter {
   std::string name;
   Tensor tensor;
   Tensor master;                // f32, where the parameter is 16-bit and has one
+  uint32_t master_version = 0;  // the tensor's when it was last written from the master
   std::array<Tensor, 2> state;  // undefined until the first step
   int64_t step = 0;
 
   const Tensor& value() const { return master.defined() ? master : tensor; }
+  void keep_master(Tensor f32) {
+    master = std::move(f32);
+    master_version = tensor.version();
+  }
   DType state_dtype() const { return value().dtype() == DType::f64 ? DType::f64 : DType::f32; }
 };
 

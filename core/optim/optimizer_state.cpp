@@ -56,7 +56,7 @@ class Reader {
 // The parameter as it will be, with fresh copies of its state.
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
-  OptimizedParameter next = {now.name, now.tensor, {}, {}, reader.step(now)};
+  OptimizedParameter next = {.name = now.name, .tensor = now.tensor, .step = reader.step(now)};
   for (size_t i = 0; i < kinds.size(); ++i) {
     const Tensor saved = reader.tensor(now, kinds[i]);
     check(saved.defined() == (next.step > 0),
@@ -78,7 +78,7 @@ void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   if (!master.defined()) return;
   master.detach().copy_(loaded.master);
   loaded.tensor.detach().copy_(loaded.master);
-  loaded.master = master;
+  loaded.keep_master(master);
 }
 
 }  // namespace

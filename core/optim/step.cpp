@@ -32,7 +32,14 @@ Tensor working_copy(const OptimizedParameter& parameter) {
   return copy.defined() ? copy : cast_copy(parameter.tensor, DType::f16);
 }
 
+// Working numbers that somebody changed since the last step (loaded weights) are the truth.
+void refresh_master(OptimizedParameter& parameter) {
+  if (!parameter.master.defined() || parameter.master_version == parameter.tensor.version()) return;
+  parameter.master.copy_(parameter.tensor);
+}
+
 Participant participant(OptimizedParameter& parameter, size_t states) {
+  refresh_master(parameter);
   const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {&parameter, dense_grad(parameter.tensor), parameter.state,
                    working_copy(parameter)};
@@ -74,10 +81,12 @@ void commit(Participant& p) {
   parameter.state = std::move(p.state);
   ++parameter.step;
   parameter.tensor.bump_version();
-  if (parameter.master.defined())
+  if (parameter.master.defined()) {
     parameter.master.bump_version();
-  else if (p.copy.defined())
+    parameter.master_version = parameter.tensor.version();
+  } else if (p.copy.defined()) {
     mark_cast_copy_current(parameter.tensor, p.copy.dtype());
+  }
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ class Tensor {
   Tensor& requires_grad_(bool requires_grad = true);
   // The accumulated gradient of a leaf, or an undefined tensor.
   Tensor grad() const;
-  void set_grad(Tensor grad) const;
+  void set_grad(Tensor grad) const;  // of the leaf's dtype, or f32 for a 16-bit leaf
   bool is_leaf() const;
   // Runs the tape from this scalar: see core/autograd/tape.h.
   void backward() const;

@@ -1,0 +1,96 @@
+#include "mixed_precision/model_cast.h"
+
+#include "core/nn/layers.h"
+#include "core/optim/clip.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+// A parameter of an optimizer, and its numbers as they were before a cast.
+struct Original {
+  Optimizer optimizer;
+  std::string name;
+  Tensor parameter;
+  Tensor numbers;
+};
+
+std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
+  std::vector<Original> originals;
+  for (const Optimizer& optimizer : optimizers)
+    for (const auto& [name, parameter] : optimizer.parameters())
+      originals.push_back({optimizer, name, parameter, parameter.detach()});
+  return originals;
+}
+
+// A cast gives the parameter fresh memory, so the old memory can serve as the master, unless
+// somebody else sees it too.
+Tensor as_master(const Tensor& numbers) {
+  if (numbers.dtype() != DType::f32) return untracked::cast(numbers, DType::f32);
+  const bool shared = numbers.body()->storage->references() > 1;
+  return shared ? numbers.clone() : numbers;
+}
+
+void check_finite(const std::vector<Tensor>& gradients, const Tensor& factor,
+                  const Tensor& found_inf) {
+  std::vector<kernels::TensorSpan> spans;
+  for (const Tensor& grad : gradients) spans.push_back({grad.data(), grad.numel(), grad.dtype()});
+  kernels::on(found_inf.device())
+      .multi_unscale({spans.data(), static_cast<int64_t>(spans.size())},
+                     static_cast<const float*>(factor.data()),
+                     static_cast<float*>(found_inf.data()));
+}
+
+}  // namespace
+
+void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
+                 const ModelCast& cast) {
+  check(is_16_bit(cast.dtype), "cast_model: want f16 or bf16; got {}", name_of(cast.dtype));
+  std::vector<Original> originals = originals_of(optimizers);
+  for (const Model& model : models)
+    for (const auto& [name, module] : model->named_modules())
+      if (!cast.keep || !cast.keep(name, *module)) module->convert_own(cast.dtype);
+  if (!cast.masters) return;
+  for (auto& [optimizer, name, parameter, numbers] : originals)
+    if (is_16_bit(parameter.dtype()) && !optimizer.master(name).defined())
+      optimizer.set_master(name, as_master(numbers));
+}
+
+void cast_model(const Model& model, const ModelCast& cast) { cast_models({model}, {}, cast); }
+void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast) {
+  cast_models({model}, {optimizer}, cast);
+}
+
+void make_masters(Optimizer& optimizer) {
+  for (const auto& [name, parameter] : optimizer.parameters())
+    if (is_16_bit(parameter.dtype()) && !optimizer.master(name).defined())
+      optimizer.set_master(name, untracked::cast(parameter.detach(), DType::f32));
+}
+
+bool is_affine_batch_norm(const std::string&, const Module& module) {
+  return dynamic_cast<const BatchNorm2d*>(&module) && !module.parameters().empty();
+}
+
+void unscale_to_f32(Optimizer& optimizer, const Tensor& inverse_scale, const Tensor& found_inf) {
+  std::vector<Tensor> gradients;
+  for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
+    Tensor grad = dense_grad(parameter);
+    if (is_16_bit(grad.dtype())) {
+      grad = untracked::cast(grad, DType::f32);
+      set_memory_tag(grad, MemoryTag::gradients);
+      parameter.set_grad(grad);
+    }
+    gradients.push_back(grad);
+  }
+  check_finite(gradients, inverse_scale, found_inf);
+  for (const Tensor& grad : gradients) grad.bump_version();
+}
+
+void find_inf(Optimizer& optimizer, const Tensor& found_inf) {
+  std::vector<Tensor> gradients;
+  for (const auto& [name, parameter] : optimizer.parameters_with_grad())
+    gradients.push_back(dense_grad(parameter));
+  check_finite(gradients, ones({}, {DType::f32, found_inf.device()}), found_inf);
+}
+
+}  // namespace booster

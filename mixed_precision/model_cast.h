@@ -1,0 +1,50 @@
+// A model in 16 bits: its parameters and buffers are converted once, and the optimizer keeps f32
+// masters of what it updates. What Apex O2 and O3, fp16_naive, Paddle O2 and bf16's cast style do.
+//
+//   cast_model(model, optimizer, {.dtype = DType::f16, .keep = is_affine_batch_norm});
+//
+// Gradients of converted parameters are 16-bit; a step multiplies them by the inverse scale in f32,
+// updates the masters and writes the 16-bit weights in the same pass. Masters are part of the
+// optimizer's state, so checkpoints and plugins treat them like moments. For one thread.
+#pragma once
+
+#include "core/nn/module.h"
+#include "core/optim/optimizer.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct ModelCast {
+  DType dtype = DType::f16;
+  bool masters = true;  // false: the optimizer updates the 16-bit numbers themselves
+  // Modules whose own parameters and buffers stay as they are; empty: none.
+  std::function<bool(const std::string& name, const Module& module)> keep = {};
+};
+
+// Converts the model in place: tensors held elsewhere see the new dtype, gradients are dropped. A
+// master holds the number that the parameter had before. A tensor used by several modules is
+// converted unless all of them are kept. Error if the dtype is not 16-bit.
+void cast_model(const Model& model, const ModelCast& cast);
+void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
+
+// The same for models and optimizers that belong together in any way.
+void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
+                 const ModelCast& cast);
+
+// Gives every 16-bit parameter of the optimizer that has no master one with its present numbers.
+void make_masters(Optimizer& optimizer);
+
+// A keep rule: batch normalisation with weight and bias, whose statistics need f32.
+bool is_affine_batch_norm(const std::string& name, const Module& module);
+
+// True gradients in f32: each becomes gradient * *inverse_scale, formed in f32; gradients of 16-bit
+// parameters are replaced by f32 ones, in which small numbers survive. A result that is not finite
+// sets *found_inf. Both are one f32 on the device.
+void unscale_to_f32(Optimizer& optimizer, const Tensor& inverse_scale, const Tensor& found_inf);
+// Looks only: a gradient that is not finite sets *found_inf.
+void find_inf(Optimizer& optimizer, const Tensor& found_inf);
+
+}  // namespace booster
