@@ -92,8 +92,8 @@ class Optimizer {
   // --- masters
   // From now on steps update `master` (f32, same shape) and rewrite the 16-bit parameter from it in
   // the same pass. A master is saved with the optimizer's state; a parameter that is changed
-  // otherwise (weights loaded into the model) becomes its master's value at the next step. Errors: no such parameter, shapes
-  // or dtypes that do not fit.
+  // otherwise (weights loaded into the model) becomes its master's value at the next step. Errors:
+  // no such parameter, shapes or dtypes that do not fit.
   void set_master(const std::string& parameter, Tensor master);
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;

@@ -52,7 +52,7 @@ TEST_CASE("a cast converts parameters and buffers but what is kept and what is n
                        "cast_model: want f16 or bf16; got f32", Error);
 }
 
-TEST_CASE("masters keep the digits that 16 bits have not, and belong to converted parameters only") {
+TEST_CASE("masters keep the digits that 16 bits have not, for converted parameters only") {
   const Model model = small_net();
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
   const auto before = model.parameters()[0].tensor.to_vector<float>();
