@@ -1,8 +1,6 @@
 #include "mixed_precision/model_cast.h"
 
 #include "core/nn/layers.h"
-#include "core/optim/clip.h"
-#include "kernels/catalogue.h"
 
 namespace booster {
 namespace {
@@ -29,16 +27,6 @@ Tensor as_master(const Tensor& numbers) {
   if (numbers.dtype() != DType::f32) return untracked::cast(numbers, DType::f32);
   const bool shared = numbers.body()->storage->references() > 1;
   return shared ? numbers.clone() : numbers;
-}
-
-void check_finite(const std::vector<Tensor>& gradients, const Tensor& factor,
-                  const Tensor& found_inf) {
-  std::vector<kernels::TensorSpan> spans;
-  for (const Tensor& grad : gradients) spans.push_back({grad.data(), grad.numel(), grad.dtype()});
-  kernels::on(found_inf.device())
-      .multi_unscale({spans.data(), static_cast<int64_t>(spans.size())},
-                     static_cast<const float*>(factor.data()),
-                     static_cast<float*>(found_inf.data()));
 }
 
 }  // namespace
@@ -71,26 +59,13 @@ bool is_affine_batch_norm(const std::string&, const Module& module) {
   return dynamic_cast<const BatchNorm2d*>(&module) && !module.parameters().empty();
 }
 
-void unscale_to_f32(Optimizer& optimizer, const Tensor& inverse_scale, const Tensor& found_inf) {
-  std::vector<Tensor> gradients;
+void widen_gradients(const Optimizer& optimizer) {
   for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
-    Tensor grad = dense_grad(parameter);
-    if (is_16_bit(grad.dtype())) {
-      grad = untracked::cast(grad, DType::f32);
-      set_memory_tag(grad, MemoryTag::gradients);
-      parameter.set_grad(grad);
-    }
-    gradients.push_back(grad);
+    if (!is_16_bit(parameter.grad().dtype())) continue;
+    const Tensor grad = untracked::cast(parameter.grad(), DType::f32);
+    set_memory_tag(grad, MemoryTag::gradients);
+    parameter.set_grad(grad);
   }
-  check_finite(gradients, inverse_scale, found_inf);
-  for (const Tensor& grad : gradients) grad.bump_version();
-}
-
-void find_inf(Optimizer& optimizer, const Tensor& found_inf) {
-  std::vector<Tensor> gradients;
-  for (const auto& [name, parameter] : optimizer.parameters_with_grad())
-    gradients.push_back(dense_grad(parameter));
-  check_finite(gradients, ones({}, {DType::f32, found_inf.device()}), found_inf);
 }
 
 }  // namespace booster

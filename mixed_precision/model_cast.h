@@ -40,11 +40,8 @@ void make_masters(Optimizer& optimizer);
 // A keep rule: batch normalisation with weight and bias, whose statistics need f32.
 bool is_affine_batch_norm(const std::string& name, const Module& module);
 
-// True gradients in f32: each becomes gradient * *inverse_scale, formed in f32; gradients of 16-bit
-// parameters are replaced by f32 ones, in which small numbers survive. A result that is not finite
-// sets *found_inf. Both are one f32 on the device.
-void unscale_to_f32(Optimizer& optimizer, const Tensor& inverse_scale, const Tensor& found_inf);
-// Looks only: a gradient that is not finite sets *found_inf.
-void find_inf(Optimizer& optimizer, const Tensor& found_inf);
+// Replaces the gradients of 16-bit parameters by f32 ones with the same values, so that small
+// numbers survive being unscaled in memory (unscale_gradients in loss_scaler.h).
+void widen_gradients(const Optimizer& optimizer);
 
 }  // namespace booster

@@ -6,6 +6,7 @@
 #include "core/nn/layers.h"
 #include "core/optim/adam.h"
 #include "core/optim/sgd.h"
+#include "mixed_precision/loss_scaler.h"
 
 #include <doctest/doctest.h>
 
@@ -93,19 +94,18 @@ TEST_CASE("weights loaded after a cast become the masters' values at the next st
   CHECK(module->w.item() == 2.5);
 }
 
-TEST_CASE("unscaled gradients are f32, small ones survive, and what is not finite is found") {
+TEST_CASE("widened gradients are f32, so that small ones survive being unscaled") {
   auto module = std::make_shared<Single>(1);
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
   cast_model(Model(module), optimizer, {});
   module->w.set_grad(full({1}, 0.25, {.dtype = DType::f16}));
-  Tensor found = scalar(0);
-  unscale_to_f32(optimizer, scalar(std::ldexp(1.0, -32)), found);
+  widen_gradients(optimizer);
+  const Tensor found = unscale_gradients(optimizer, scalar(std::ldexp(1.0, -32)));
   CHECK(module->w.grad().dtype() == DType::f32);
   CHECK(module->w.grad().item() == std::ldexp(1.0, -34));
   CHECK(found.item() == 0);
   module->w.set_grad(full({1}, INFINITY, {.dtype = DType::f16}));
-  find_inf(optimizer, found);
-  CHECK(found.item() == 1);
+  CHECK(find_non_finite(optimizer).item() == 1);
   CHECK(module->w.grad().dtype() == DType::f16);
 }
 
