@@ -1,7 +1,7 @@
 #include "mixed_precision/bf16.h"
 
-#include "mixed_precision/autocast_lists.h"
 #include "mixed_precision/loss_scaler.h"
+#include "mixed_precision/op_policies.h"
 
 namespace booster {
 

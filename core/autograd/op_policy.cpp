@@ -2,6 +2,9 @@
 
 #include "core/autograd/tracking.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace booster {
 namespace {
 
@@ -62,8 +65,8 @@ Tensor region_cast(const Tensor& x, DType dtype) {
 }
 
 bool takes_part(const OpPolicy& policy, const Tensor& x) {
-  return x.defined() && is_floating(x.dtype()) && x.dtype() != DType::f64 &&
-         x.device().type == policy.device;
+  return x.defined() && is_floating(x.dtype()) &&
+         (x.dtype() != DType::f64 || policy.casts_doubles) && x.device().type == policy.device;
 }
 
 // Folds from the left as torch does: starts at the lower dtype, one f32 makes it f32, and a 16-bit
@@ -86,7 +89,55 @@ void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType 
     if (takes_part(policy, *x)) *x = cast(*x, dtype);
 }
 
+bool any_is(const OpPolicy& policy, std::span<Tensor* const> arguments, DType dtype) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const Tensor* x) {
+    return takes_part(policy, *x) && x->dtype() == dtype;
+  });
+}
+
+// The floating dtypes among the arguments, each once, as bits.
+unsigned dtypes_among(const OpPolicy& policy, std::span<Tensor* const> arguments) {
+  unsigned set = 0;
+  for (const Tensor* x : arguments)
+    if (takes_part(policy, *x)) set |= 1u << static_cast<int>(x->dtype());
+  return set;
+}
+
+void widen_pair(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
+  const unsigned set = dtypes_among(policy, arguments);
+  const unsigned f32 = 1u << static_cast<int>(DType::f32);
+  if (set == (f32 | 1u << static_cast<int>(policy.lower)))
+    return cast_all(policy, arguments, DType::f32);
+  check(std::popcount(set) <= 1 || policy[op] == OpClass::widen_list,
+        "{}: cannot be widened under policy {}; want one floating dtype, or {} and f32", name_of(op),
+        policy.name, name_of(policy.lower));
+}
+
+// Towards the lower dtype only the first argument: a normalisation keeps its parameters.
+void cast_first_or_up(const OpPolicy& policy, std::span<Tensor* const> arguments) {
+  const auto first = arguments.first(1);
+  if (any_is(policy, first, DType::f32))
+    cast_all(policy, arguments, DType::f32);
+  else
+    cast_all(policy, first, policy.lower);
+}
+
+[[noreturn]] void refuse(const OpPolicy& policy, Op op) {
+  fail("{}: not safe under policy {}: its gradient overflows in {}; use "
+       "binary_cross_entropy_with_logits, or turn the policy off for this call",
+       name_of(op), policy.name, name_of(policy.lower));
+}
+
 }  // namespace
+
+const char* name_of(OpClass op_class) {
+  static constexpr const char* names[op_class_count] = {
+      "untouched",    "lower_precision",   "fp32",
+      "fp32_result",  "widest",            "banned",
+      "banned_lower", "widen_pair",        "widen_list",
+      "lower_unless_fp32", "lower_unless_first_fp32", "lower_first"};
+  return names[static_cast<int>(op_class)];
+}
 
 const char* name_of(Op op) { return op_names[static_cast<int>(op)]; }
 
@@ -116,10 +167,17 @@ void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> a
     case OpClass::lower_precision: return cast_all(policy, arguments, policy.lower);
     case OpClass::fp32: return cast_all(policy, arguments, DType::f32);
     case OpClass::widest: return cast_all(policy, arguments, widest_dtype(policy, op, arguments));
-    case OpClass::banned:
-      fail("{}: not safe under policy {}: its gradient overflows in {}; use "
-           "binary_cross_entropy_with_logits, or turn the policy off for this call",
-           name_of(op), policy.name, name_of(policy.lower));
+    case OpClass::banned: refuse(policy, op);
+    case OpClass::banned_lower:
+      if (any_is(policy, arguments, policy.lower)) refuse(policy, op);
+      return;
+    case OpClass::widen_pair:
+    case OpClass::widen_list: return widen_pair(policy, op, arguments);
+    case OpClass::lower_unless_fp32:
+      return cast_all(policy, arguments,
+                      any_is(policy, arguments, DType::f32) ? DType::f32 : policy.lower);
+    case OpClass::lower_unless_first_fp32: return cast_first_or_up(policy, arguments);
+    case OpClass::lower_first: return cast_all(policy, arguments.first(1), policy.lower);
   }
 }
 
@@ -133,7 +191,8 @@ void apply_policy(Op op, std::vector<Tensor>& arguments) {
 DType dtype_under_policy(Op op, Device device) {
   const OpPolicy* policy = policy_now;
   const bool lowers =
-      policy && policy->device == device.type && (*policy)[op] == OpClass::lower_precision;
+      policy && policy->device == device.type &&
+      ((*policy)[op] == OpClass::lower_precision || (*policy)[op] == OpClass::lower_first);
   return lowers ? policy->lower : DType::f32;
 }
 

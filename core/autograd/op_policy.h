@@ -28,22 +28,35 @@ const char* name_of(Op op);
 // Error with the nearest name if there is no such op.
 Op op_named(const std::string& name);
 
-// torch's five policies by their effect (amp-semantics 1.3).
+// What happens to the arguments of an op: torch's policies, then what Apex and Paddle do otherwise.
 enum class OpClass : uint8_t {
   untouched,        // runs in what its inputs' own type promotion gives
-  lower_precision,  // cast to the policy's 16-bit dtype
-  fp32,             // cast to f32
+  lower_precision,  // all are cast to the policy's 16-bit dtype
+  fp32,             // all are cast to f32
   fp32_result,      // inputs stay, accumulates into and returns f32
-  widest,           // cast to the widest floating dtype among the arguments
+  widest,           // folded from the left: lower dtype, until an f32 makes it f32; an error for
+                    // another 16-bit dtype before that
   banned,           // an error that says what to use instead
+
+  banned_lower,  // Apex: banned only if an argument has the lower dtype
+  widen_pair,    // Apex: one dtype stays, f16 with f32 gives f32, any other mix is an error
+  widen_list,    // Apex, cat and stack: the same, but another mix stays as it is
+
+  lower_unless_fp32,        // Paddle: f32 if any argument is f32, else the lower dtype
+  lower_unless_first_fp32,  // Paddle, normalisations: the first argument decides; towards the lower
+                            // dtype it alone is cast
+  lower_first,              // Paddle, normalisations: the first argument is cast down, others stay
 };
+inline constexpr int op_class_count = static_cast<int>(OpClass::lower_first) + 1;
+const char* name_of(OpClass op_class);
 
 struct OpPolicy {
   DeviceType device = DeviceType::cpu;
   DType lower = DType::bf16;
   std::array<OpClass, op_count> classes = {};
-  bool cache_casts = true;  // one cast per leaf and region; see amp-semantics 1.6
-  const char* name = "";    // for messages
+  bool cache_casts = true;     // one cast per leaf and region; Paddle has none
+  bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
+  const char* name = "";       // for messages
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }
