@@ -1,6 +1,6 @@
 // The op lists of torch, Apex, Paddle and fp8 training as they stand in the originals, in the
-// originals' names: data files in op_tables/. Policies, `booster list ops` and `booster explain` are
-// all made from them.
+// originals' names: data files in op_tables/. Policies, `booster list ops` and `booster explain`
+// are all made from them.
 //
 // Tables are made once and never change; any thread may read them.
 #pragma once

@@ -109,8 +109,8 @@ void widen_pair(const OpPolicy& policy, Op op, std::span<Tensor* const> argument
   if (set == (f32 | 1u << static_cast<int>(policy.lower)))
     return cast_all(policy, arguments, DType::f32);
   check(std::popcount(set) <= 1 || policy[op] == OpClass::widen_list,
-        "{}: cannot be widened under policy {}; want one floating dtype, or {} and f32", name_of(op),
-        policy.name, name_of(policy.lower));
+        "{}: cannot be widened under policy {}; want one floating dtype, or {} and f32",
+        name_of(op), policy.name, name_of(policy.lower));
 }
 
 // Towards the lower dtype only the first argument: a normalisation keeps its parameters.
