@@ -12,6 +12,7 @@ namespace {
 struct Settings {
   std::string model = "resnet20", precision = "fp32", optimizer = "sgd_momentum";
   int64_t batch = 128;
+  bool profile = false;
 };
 
 constexpr int64_t classes = 10;
@@ -28,7 +29,8 @@ TrainingWork work_of(const Settings& settings) {
           .input = normal({settings.batch, 3, 32, 32}),
           .target = class_labels(settings.batch, classes),
           .precision = settings.precision,
-          .optimizer = settings.optimizer};
+          .optimizer = settings.optimizer,
+          .profile = settings.profile};
 }
 
 }  // namespace
@@ -40,6 +42,7 @@ int main(int argc, char** argv) {
   benchmark.option("--batch", settings.batch, "images in a step");
   benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
+  benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,
                        [&] { return measure_training(benchmark, work_of(settings)); });
 }

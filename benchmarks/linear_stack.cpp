@@ -13,6 +13,7 @@ namespace {
 struct Settings {
   std::string precision = "fp32", activation = "relu", optimizer = "sgd";
   int64_t layers = 3, width = 4096, batch = 512;
+  bool profile = false;
 };
 
 Model stack_of(const Settings& settings) {
@@ -43,6 +44,7 @@ TrainingWork work_of(const Settings& settings) {
           .target = normal({batch, width}),
           .precision = settings.precision,
           .optimizer = settings.optimizer,
+          .profile = settings.profile,
           .lr = 1e-4,
           .gflop = total_gflop(shapes),
           .shapes = shapes};
@@ -59,6 +61,7 @@ int main(int argc, char** argv) {
   benchmark.option("--activation", settings.activation, "between layers: relu or none");
   benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
+  benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,
                        [&] { return measure_training(benchmark, work_of(settings)); });
 }

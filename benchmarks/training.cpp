@@ -1,9 +1,13 @@
 #include "benchmarks/training.h"
 
 #include "benchmarks/timing.h"
+#include "booster/profiler.h"
 #include "core/optim/registry.h"
 #include "core/tensor/allocator.h"
 
+#include <fmt/format.h>
+
+#include <functional>
 #include <map>
 
 namespace booster::benchmarks {
@@ -23,6 +27,13 @@ Optimizer optimizer_for(const TrainingWork& work) {
   Options options = choice.options;
   options["lr"] = work.lr;
   return make_optimizer(choice.rule, work.model.parameters(), options);
+}
+
+void print_profile(int steps, const std::function<void()>& step) {
+  Profiler profiler;
+  timed_runs(steps, step);
+  profiler.stop();
+  fmt::print(stderr, "{} steps\n{}", steps, profiler.table());
 }
 
 }  // namespace
@@ -69,6 +80,8 @@ Result measure_training(const Benchmark& benchmark, const TrainingWork& work) {
   const int64_t allocations_before = allocator_stats().system_allocations;
   const auto seconds = timed_runs(benchmark.steps(), step);
   const AllocatorStats memory = allocator_stats();
+
+  if (work.profile) print_profile(benchmark.steps(), step);
 
   Result result = benchmark.result(work.text, seconds);
   if (work.gflop > 0) add_flops(result, work.gflop, std::max(bound_before, bound_of(work.shapes)));

@@ -24,12 +24,16 @@ DType product_dtype(const std::string& precision);
 // Labels for a batch of made images: all classes in turn.
 Tensor class_labels(int64_t batch, int64_t classes);
 
+inline constexpr const char* profile_meaning =
+    "afterwards print to standard error where the time of as many more steps goes";
+
 struct TrainingWork {
   std::string text;
   Model model;
   Criterion criterion;
   Tensor input, target;
   std::string precision, optimizer;
+  bool profile = false;  // --profile
   double lr = 1e-2;
   double gflop = 0;                      // of a step; 0 where it is not counted
   std::vector<MatmulShape> shapes = {};  // what the bound is measured on; empty for none

@@ -12,6 +12,7 @@ namespace {
 struct Settings {
   std::string model = "vit_base_patch16_224", precision = "bf16", optimizer = "sgd";
   int64_t batch = 8, depth = 0;
+  bool profile = false;
 };
 
 constexpr int64_t classes = 1000;
@@ -46,6 +47,7 @@ TrainingWork work_of(const Settings& settings) {
           .target = class_labels(settings.batch, classes),
           .precision = settings.precision,
           .optimizer = settings.optimizer,
+          .profile = settings.profile,
           .gflop = total_gflop(shapes) + attention_gflop(size, settings.batch),
           .shapes = shapes};
 }
@@ -60,6 +62,7 @@ int main(int argc, char** argv) {
   benchmark.option("--depth", settings.depth, "blocks; 0: as many as the model has");
   benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
+  benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,
                        [&] { return measure_training(benchmark, work_of(settings)); });
 }

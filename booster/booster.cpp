@@ -20,7 +20,7 @@ Registry<Precision>& registry_of() {
 void check_loss(const Tensor& loss) {
   check(loss.defined(), "booster.backward: loss is undefined");
   check(loss.numel() == 1, "booster.backward: the loss must have one element; got shape {}",
-        loss.shape().to_string());
+        loss.shape());
 }
 
 }  // namespace

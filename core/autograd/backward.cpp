@@ -128,12 +128,12 @@ Tensor initial_gradient(const Tensor& root, Tensor grad) {
   if (!grad.defined()) {
     check(root.numel() == 1,
           "backward: the root must have one element unless a gradient is given; got shape {}",
-          root.shape().to_string());
+          root.shape());
     return ones(root.shape(), {root.dtype(), root.device()});
   }
   check(grad.shape() == root.shape() && grad.dtype() == root.dtype(),
         "backward: gradient does not fit the root; got {} {}, want {} {}", name_of(grad.dtype()),
-        grad.shape().to_string(), name_of(root.dtype()), root.shape().to_string());
+        grad.shape(), name_of(root.dtype()), root.shape());
   return grad;
 }
 

@@ -31,7 +31,7 @@ Tensor transposed(const Tensor& x) { return untracked::transpose(x, -2, -1); }
 // Two matrices, or two batches of equal length (a broadcast one has stride 0).
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
   check(a.shape().back() == b.shape()[b.ndim() - 2], "matmul: inner sizes differ; got {} and {}",
-        a.shape().to_string(), b.shape().to_string());
+        a.shape(), b.shape());
   return record(product(a, b), "matmul", {a, b},
                 [a = Saved(a), b = Saved(b)](const Tensor& g, Gradients& d) {
                   if (d.wanted(0)) d[0] = product(g, transposed(b));
@@ -74,12 +74,12 @@ Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
   Tensor a = given_a, b = given_b;
   check(a.defined() && b.defined(), "matmul: argument is undefined");
   check(a.ndim() > 0 && b.ndim() > 0, "matmul: want at least one dimension; got {} and {}",
-        a.shape().to_string(), b.shape().to_string());
+        a.shape(), b.shape());
   apply_policy(Op::matmul, {&a, &b});
   check_operands("matmul", a, b);
   const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;
   check(a.shape().back() == b.shape()[vector_b ? 0 : b.ndim() - 2],
-        "matmul: inner sizes differ; got {} and {}", a.shape().to_string(), b.shape().to_string());
+        "matmul: inner sizes differ; got {} and {}", a.shape(), b.shape());
   Tensor y = matmul_matrices(vector_a ? unsqueeze(a, 0) : a, vector_b ? unsqueeze(b, 1) : b);
   if (vector_b) y = squeeze(y, -1);
   if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
@@ -93,11 +93,11 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   check_operands("linear", x, weight);
   check(weight.ndim() == 2 && x.ndim() >= 1 && x.shape().back() == weight.shape()[1],
         "linear: sizes do not fit; got input {} and weight {}, want (..., in) and (out, in)",
-        x.shape().to_string(), weight.shape().to_string());
+        x.shape(), weight.shape());
   if (bias.defined()) {
     check_operands("linear", x, bias);
     check(bias.shape() == Shape{weight.shape()[0]}, "linear: bias must be {}; got {}",
-          Shape{weight.shape()[0]}.to_string(), bias.shape().to_string());
+          Shape{weight.shape()[0]}, bias.shape());
   }
   Shape shape = x.shape();
   shape[x.ndim() - 1] = weight.shape()[0];

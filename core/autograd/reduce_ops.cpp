@@ -60,7 +60,7 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   Tensor x = given;
   const char* name = name_of(op);
   const Reduced to = reduced_shapes(name, x, dims);
-  check(to.count > 0, "{}: nothing to reduce; got shape {}", name, x.shape().to_string());
+  check(to.count > 0, "{}: nothing to reduce; got shape {}", name, x.shape());
   apply_policy(op, {&x});
   const Tensor y = reduce_to(kind, x, to.kept, x.dtype());
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
@@ -121,7 +121,7 @@ Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
   check(x.defined(), "argmax: argument is undefined");
   const int d = normal_dim("argmax", dim, x.ndim());
-  check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape().to_string());
+  check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape());
   const Reduced to = reduced_shapes("argmax", x, {dim});
   Tensor index = empty(to.kept, {DType::i64, x.device()});
   kernels::on(x.device()).argmax(index.view(), x.view(), d);

@@ -125,8 +125,8 @@ Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
     check_defined("cat", x);
     bool fits = x.ndim() == shape.ndim();
     for (int i = 0; fits && i < shape.ndim(); ++i) fits = i == d || x.shape()[i] == shape[i];
-    check(fits, "cat: shapes differ outside dimension {}; got {} and {}", d,
-          tensors[0].shape().to_string(), x.shape().to_string());
+    check(fits, "cat: shapes differ outside dimension {}; got {} and {}", d, tensors[0].shape(),
+          x.shape());
     shape[d] += x.shape()[d];
     dtype = promote(dtype, x.dtype());
   }
@@ -158,7 +158,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   for (const Tensor& x : tensors) {
     check_defined("stack", x);
     check(x.shape() == tensors[0].shape(), "stack: shapes differ; got {} and {}",
-          tensors[0].shape().to_string(), x.shape().to_string());
+          tensors[0].shape(), x.shape());
     rows.push_back(unsqueeze(x, dim));
   }
   return cat(rows, dim);
@@ -179,8 +179,7 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
   check_defined("index_select", x);
   check_index_dtype("index_select", index);
-  check(index.ndim() == 1, "index_select: index must be a vector; got {}",
-        index.shape().to_string());
+  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
   const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
@@ -203,12 +202,12 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   check_defined("gather", x);
   check_index_dtype("gather", index);
   check(index.ndim() == x.ndim(), "gather: index must have the tensor's dimensions; got {} and {}",
-        index.shape().to_string(), x.shape().to_string());
+        index.shape(), x.shape());
   apply_policy(Op::gather, {&x});
   const int d = normal_dim("gather", dim, x.ndim());
   for (int i = 0; i < x.ndim(); ++i)
     check(i == d || index.shape()[i] <= x.shape()[i], "gather: index is larger; got {} for {}",
-          index.shape().to_string(), x.shape().to_string());
+          index.shape(), x.shape());
   const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
   Tensor y = empty(index.shape(), {x.dtype(), x.device()});
   Tensor bad = full({1}, -1, {DType::i64, x.device()});

@@ -71,7 +71,7 @@ Tensor Saved::get() const {
     check(x_.version() == version_,
           "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
           "saved; got version {}, want {}: change a clone() instead, or step after backward",
-          x_.shape().to_string(), x_.version(), version_);
+          x_.shape(), x_.version(), version_);
   return x_;
 }
 

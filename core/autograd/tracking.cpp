@@ -50,7 +50,7 @@ void Tensor::set_grad(Tensor grad) const {
   if (grad.defined())
     check(grad.shape() == shape() && dtype_fits() && grad.device() == device(),
           "set_grad: does not fit the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
-          grad.shape().to_string(), name_of(dtype()), shape().to_string());
+          grad.shape(), name_of(dtype()), shape());
   ensure_tape_state(*this).grad = std::move(grad);
 }
 
@@ -88,7 +88,7 @@ void set_grad_buffer(const Tensor& leaf, Tensor buffer) {
   if (buffer.defined())
     check(buffer.shape() == leaf.shape() && buffer.dtype() == leaf.dtype(),
           "set_grad_buffer: does not fit the leaf; got {} {}, want {} {}", name_of(buffer.dtype()),
-          buffer.shape().to_string(), name_of(leaf.dtype()), leaf.shape().to_string());
+          buffer.shape(), name_of(leaf.dtype()), leaf.shape());
   set_memory_tag(buffer, MemoryTag::gradients);
   ensure_tape_state(leaf).grad_buffer = std::move(buffer);
 }
@@ -133,7 +133,7 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   const Tensor& grad = hooked ? changed : g[0];
   check(grad.shape() == leaf_.shape() && grad.dtype() == leaf_.dtype(),
         "backward: gradient does not fit its leaf; got {} {}, want {} {}", name_of(grad.dtype()),
-        grad.shape().to_string(), name_of(leaf_.dtype()), leaf_.shape().to_string());
+        grad.shape(), name_of(leaf_.dtype()), leaf_.shape());
   add_to_leaf(state, grad);
   for (const auto& hook : state.ready_hooks) hook.second(leaf_);
 }

@@ -48,7 +48,7 @@ TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
   check(inputs_.ndim() > 0 && targets_.ndim() > 0 && inputs_.size(0) == targets_.size(0),
         "TensorDataset: want as many rows of targets as of inputs; got shapes {} and {}",
-        targets_.shape().to_string(), inputs_.shape().to_string());
+        targets_.shape(), inputs_.shape());
 }
 
 Sample TensorDataset::load(int64_t index, RandomStream&) const {

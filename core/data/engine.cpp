@@ -172,12 +172,12 @@ void Engine::reserve(Job& job, const Sample& sample) {
             batch_shape(job.size(), sample.label().shape()) == batch.label.shape(),
         "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
         "and {}, want the same for all",
-        sample.label().shape().to_string(), batch.label.shape().to_string());
+        sample.label().shape(), batch.label.shape());
   check(
       sample.shape() == job.shape,
       "DataLoader: samples of one batch differ in shape; got {} for '{}' and {} for another, want "
       "a transform that makes them equal (RandomResizedCrop or CenterCrop, Gray2RGB)",
-      sample.shape().to_string(), sample.name(), job.shape.to_string());
+      sample.shape(), sample.name(), job.shape);
 }
 
 void Engine::finish_inline(Job& job) {

@@ -54,7 +54,7 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   arguments::floating("linear_gelu", "weight", weight);
   if (x.ndim() < 1 || weight.ndim() != 2 || x.shape().back() != weight.size(1))
     fail("linear_gelu: sizes do not fit; got x {} and weight {}, want (..., in) and (out, in)",
-         x.shape().to_string(), weight.shape().to_string());
+         x.shape(), weight.shape());
   arguments::same_dtype("linear_gelu", "weight", weight, x);
   arguments::same_dtype("linear_gelu", "bias", bias, x);
   arguments::optional_shape("linear_gelu", "bias", bias, {weight.size(0)});

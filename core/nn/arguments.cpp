@@ -11,8 +11,7 @@ void floating(const char* op, const char* name, const Tensor& x) {
 
 void optional_shape(const char* op, const char* name, const Tensor& x, const Shape& shape) {
   if (!x.defined() || x.shape() == shape) return;
-  fail("{}: {} has the wrong shape; got {}, want {}", op, name, x.shape().to_string(),
-       shape.to_string());
+  fail("{}: {} has the wrong shape; got {}, want {}", op, name, x.shape(), shape);
 }
 
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {

@@ -30,8 +30,8 @@ Settings settings_for(const Tensor& q, const Tensor& k, const AttentionOptions& 
                     {}};
   if (const Tensor& mask = options.mask; mask.defined()) {
     if (broadcast_shapes("attention", mask.shape(), scores) != scores)
-      fail("attention: mask does not broadcast to the scores; got {}, want {}",
-           mask.shape().to_string(), scores.to_string());
+      fail("attention: mask does not broadcast to the scores; got {}, want {}", mask.shape(),
+           scores);
     check(is_floating(mask.dtype()) || mask.dtype() == DType::boolean,
           "attention: mask has the wrong dtype; got {}, want a floating one (added) or bool (true "
           "where a key is seen)",
@@ -46,14 +46,14 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
   for (const Tensor* x : {&q, &k, &v})
     if (x->ndim() != 4)
       fail("attention: wrong number of dimensions; got {}, want (batch, heads, tokens, head size)",
-           x->shape().to_string());
+           x->shape());
   const bool fits = q.size(0) == k.size(0) && q.size(1) == k.size(1) && q.size(3) == k.size(3) &&
                     k.shape() == v.shape();
   if (!fits)
     fail(
         "attention: shapes differ; got q {}, k {}, v {}, want equal batch, heads and head size, "
         "and as many keys as values",
-        q.shape().to_string(), k.shape().to_string(), v.shape().to_string());
+        q.shape(), k.shape(), v.shape());
   arguments::same_dtype("attention", "k", k, q);
   arguments::same_dtype("attention", "v", v, q);
 }
@@ -138,7 +138,7 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   apply_policy(Op::attention, {&qkv});
   if (qkv.ndim() != 5 || qkv.size(2) != 3)
     fail("attention: qkv has the wrong shape; got {}, want (batch, tokens, 3, heads, head size)",
-         qkv.shape().to_string());
+         qkv.shape());
   const Tensor packed = untracked::contiguous(qkv);
   const Tensor q = part_of(packed, 0), k = part_of(packed, 1), v = part_of(packed, 2);
   const Settings settings = settings_for(q, k, options);

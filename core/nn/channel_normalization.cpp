@@ -10,8 +10,7 @@ namespace booster {
 namespace {
 
 void check_channels(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.ndim() < 2)
-    fail("{}: too few dimensions; got {}, want (n, channels, ...)", op, x.shape().to_string());
+  if (x.ndim() < 2) fail("{}: too few dimensions; got {}, want (n, channels, ...)", op, x.shape());
   const Shape channels = {x.size(1)};
   arguments::optional_shape(op, "weight", weight, channels);
   arguments::optional_shape(op, "bias", bias, channels);
@@ -65,7 +64,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   if (options.training && x.size(1) > 0 && x.numel() / x.size(1) == 1)
     fail(
         "batch_norm: one value per channel has no variance; got {}, want more samples or eval mode",
-        x.shape().to_string());
+        x.shape());
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   const Tensor mean = empty({x.size(1)}, statistics), rstd = empty({x.size(1)}, statistics);
   const Tensor values = untracked::contiguous(x), scale = dense(gamma), shift = dense(beta);

@@ -14,10 +14,10 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::same_dtype("conv2d", "weight", weight, x);
   arguments::same_dtype("conv2d", "bias", bias, x);
   if (x.ndim() != 4)
-    fail("conv2d: wrong number of dimensions; got x {}, want (n, c, h, w)", x.shape().to_string());
+    fail("conv2d: wrong number of dimensions; got x {}, want (n, c, h, w)", x.shape());
   if (weight.ndim() != 4)
     fail("conv2d: wrong number of dimensions; got weight {}, want (out, channels / groups, kh, kw)",
-         weight.shape().to_string());
+         weight.shape());
   const int64_t groups = options.groups;
   check(groups > 0 && x.size(1) % groups == 0 && weight.size(0) % groups == 0,
         "conv2d: groups do not divide the channels; got {} groups for {} channels in, {} out",
@@ -26,8 +26,7 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
     fail(
         "conv2d: channels differ; got x {} and weight {} in {} groups, want weight ({}, {}, kh, "
         "kw)",
-        x.shape().to_string(), weight.shape().to_string(), groups, weight.size(0),
-        x.size(1) / groups);
+        x.shape(), weight.shape(), groups, weight.size(0), x.size(1) / groups);
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 

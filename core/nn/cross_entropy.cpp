@@ -31,8 +31,8 @@ Shape loss_shape(const Tensor& x) {
 // Class numbers of every row, checked against the logits' shape.
 Tensor class_numbers(const char* op, const Tensor& target, const Tensor& x) {
   if (target.shape() != loss_shape(x))
-    fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape().to_string(),
-         x.shape().to_string(), loss_shape(x).to_string());
+    fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape(), x.shape(),
+         loss_shape(x));
   return untracked::reshape(arguments::indices(op, "target", target), {target.numel()});
 }
 
@@ -132,7 +132,7 @@ Tensor from_probabilities(const Tensor& x, const Tensor& target,
                           const CrossEntropyOptions& options) {
   if (target.shape() != x.shape())
     fail("cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
-         target.shape().to_string(), x.shape().to_string());
+         target.shape(), x.shape());
   const Tensor logits = wide(class_rows("cross_entropy", x));
   const int64_t classes = logits.size(1);
   check_weight("cross_entropy", options.weight, classes);

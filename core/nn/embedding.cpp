@@ -11,8 +11,7 @@ Tensor embedding(const Tensor& index, const Tensor& entries, std::optional<int64
   arguments::floating("embedding", "table", table);
   apply_policy(Op::embedding, {&table});
   if (table.ndim() != 2)
-    fail("embedding: table has the wrong shape; got {}, want (entries, features)",
-         table.shape().to_string());
+    fail("embedding: table has the wrong shape; got {}, want (entries, features)", table.shape());
   const Tensor rows = arguments::indices("embedding", "index", index);
   Shape shape = rows.shape();
   shape.push_back(table.size(1));

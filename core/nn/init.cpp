@@ -64,8 +64,7 @@ void truncated_normal(Tensor x, double mean, double std, double low, double high
 }
 
 Fans fans_of(const Tensor& weight) {
-  if (weight.ndim() < 2)
-    fail("init: want a weight (out, in, ...); got shape {}", weight.shape().to_string());
+  if (weight.ndim() < 2) fail("init: want a weight (out, in, ...); got shape {}", weight.shape());
   int64_t field = 1;
   for (int i = 2; i < weight.ndim(); ++i) field *= weight.size(i);
   return {weight.size(1) * field, weight.size(0) * field};

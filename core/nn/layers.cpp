@@ -60,9 +60,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
       eps(options.eps),
       weight(add_parameter("weight", ones_if(options.affine, normalized_shape))),
       bias(add_parameter("bias", zeros_if(options.affine, normalized_shape))) {}
-std::string LayerNorm::options() const {
-  return fmt::format("{}, eps={}", normalized_shape.to_string(), eps);
-}
+std::string LayerNorm::options() const { return fmt::format("{}, eps={}", normalized_shape, eps); }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
     : Module("GroupNorm"),
@@ -87,8 +85,7 @@ BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
       options_(options) {}
 Tensor BatchNorm2d::forward(const Tensor& x) {
   if (x.ndim() != 4)
-    fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)",
-         x.shape().to_string());
+    fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
     Tensor(num_batches_tracked).add_(ones({}, {.dtype = DType::i64}));

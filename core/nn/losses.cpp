@@ -21,8 +21,8 @@ Pair entered(Op op, const Tensor& output, const Tensor& target) {
   arguments::floating(name_of(op), "output", output);
   check(target.defined(), "{}: target is undefined", name_of(op));
   if (output.shape() != target.shape())
-    fail("{}: shapes differ; got output {} and target {}", name_of(op), output.shape().to_string(),
-         target.shape().to_string());
+    fail("{}: shapes differ; got output {} and target {}", name_of(op), output.shape(),
+         target.shape());
   apply_policy(op, {&pair.output, &pair.target});
   const DType dtype = arguments::statistics_dtype(pair.output);
   return {wide(pair.output, dtype), wide(pair.target, dtype)};

@@ -28,16 +28,14 @@ AttentionOptions MultiHeadAttention::attention_options(const Tensor& mask) const
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x) {
-  if (x.ndim() != 3)
-    fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape().to_string());
+  if (x.ndim() != 3) fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape());
   const Tensor qkv = linear(x, in_proj_weight, in_proj_bias);
   const Shape split = {x.size(0), x.size(1), 3, heads, in_proj_weight.size(1) / heads};
   return out_proj(attention_packed(reshape(qkv, split), attention_options({})));
 }
 
 Tensor MultiHeadAttention::projected(const Tensor& x, int third) const {
-  if (x.ndim() != 3)
-    fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape().to_string());
+  if (x.ndim() != 3) fail("MultiHeadAttention: got {}, want (batch, tokens, features)", x.shape());
   const int64_t features = in_proj_weight.size(1);
   const Tensor weight = narrow(in_proj_weight, 0, third * features, features);
   const Tensor bias =

@@ -16,7 +16,7 @@ Shape rows_to_normalize(const Tensor& x, const Shape& normalized, const Tensor& 
   for (int i = 0; fits && i < normalized.ndim(); ++i) fits = x.shape()[outer + i] == normalized[i];
   if (!fits)
     fail("layer_norm: x does not end in the normalised shape; got {}, want it to end in {}",
-         x.shape().to_string(), normalized.to_string());
+         x.shape(), normalized);
   arguments::optional_shape("layer_norm", "weight", weight, normalized);
   arguments::optional_shape("layer_norm", "bias", bias, normalized);
   int64_t rows = 1;

@@ -12,7 +12,7 @@ namespace {
 void check_image(const char* op, const Tensor& x) {
   arguments::floating(op, "x", x);
   if (x.ndim() != 4)
-    fail("{}: wrong number of dimensions; got {}, want (n, c, h, w)", op, x.shape().to_string());
+    fail("{}: wrong number of dimensions; got {}, want (n, c, h, w)", op, x.shape());
 }
 
 kernels::Window2d pooling_window(const char* op, Size2d kernel, const PoolOptions& options) {
@@ -87,8 +87,8 @@ Tensor adaptive_avg_pool2d(const Tensor& input, Size2d size) {
   check_image("adaptive_avg_pool2d", x);
   apply_policy(Op::adaptive_avg_pool2d, {&x});
   if (size.height <= 0 || size.width <= 0 || x.size(2) == 0 || x.size(3) == 0)
-    fail("adaptive_avg_pool2d: a side is empty; got {} to ({}, {})", x.shape().to_string(),
-         size.height, size.width);
+    fail("adaptive_avg_pool2d: a side is empty; got {} to ({}, {})", x.shape(), size.height,
+         size.width);
   Tensor y = room_for(x, size);
   if (y.numel() > 0)
     kernels::on(x.device()).adaptive_avg_pool2d(y.view(), untracked::contiguous(x).view());

@@ -53,8 +53,8 @@ Differences compare(const StateDict& own, const StateDict& given, bool strict) {
     if (entry == got.end()) {
       if (strict) found.missing.push_back(name);
     } else if (entry->second.shape() != x.shape()) {
-      found.shapes.push_back(fmt::format("{} (got {}, want {})", name,
-                                         entry->second.shape().to_string(), x.shape().to_string()));
+      found.shapes.push_back(
+          fmt::format("{} (got {}, want {})", name, entry->second.shape(), x.shape()));
     }
   }
   for (const auto& [name, x] : given)

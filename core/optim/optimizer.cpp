@@ -23,7 +23,7 @@ void check_parameter(const char* rule, const NamedTensor& parameter) {
   check(tensor.is_leaf(), "{}: parameter {} is the result of an operation; want a leaf", rule,
         name);
   check(tensor.is_contiguous(), "{}: parameter {} is not contiguous; got shape {} and strides {}",
-        rule, name, tensor.shape().to_string(), tensor.strides().to_string());
+        rule, name, tensor.shape(), tensor.strides());
 }
 
 void check_distinct(const char* rule, const OptimizedParameter& known, const NamedTensor& added) {

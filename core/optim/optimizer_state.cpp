@@ -14,7 +14,7 @@ void check_tensor(const std::string& name, const Tensor& got, const OptimizedPar
         "load_state_dict: {} does not fit; got {} {}, want {} {}", name,
         got.defined() ? name_of(got.dtype()) : "undefined",
         got.defined() ? got.shape().to_string() : "", name_of(want.state_dtype()),
-        want.tensor.shape().to_string());
+        want.tensor.shape());
 }
 
 // Takes values out of a saved state, checks them, and at the end knows what was not asked for.

@@ -40,8 +40,7 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   const int skip = longer.ndim() - shorter.ndim();
   for (int i = 0; i < shorter.ndim(); ++i) {
     const int64_t x = longer[i + skip], y = shorter[i];
-    check(x == y || x == 1 || y == 1, "{}: shapes do not broadcast; got {} and {}", op,
-          a.to_string(), b.to_string());
+    check(x == y || x == 1 || y == 1, "{}: shapes do not broadcast; got {} and {}", op, a, b);
     out[i + skip] = x == 1 ? y : x;
   }
   return out;
@@ -54,3 +53,8 @@ int normal_dim(const char* op, int64_t dim, int ndim) {
 }
 
 }  // namespace booster
+
+fmt::format_context::iterator fmt::formatter<booster::Shape>::format(
+    const booster::Shape& shape, format_context& context) const {
+  return format_to(context.out(), "{}", shape.to_string());
+}

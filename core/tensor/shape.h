@@ -63,3 +63,10 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 int normal_dim(const char* op, int64_t dim, int ndim);
 
 }  // namespace booster
+
+// A shape is an argument of check() as it stands, so that its text is made only for an error.
+template <>
+struct fmt::formatter<booster::Shape> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(const booster::Shape& shape, format_context& context) const;
+};

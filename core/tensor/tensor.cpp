@@ -49,7 +49,7 @@ void Tensor::check_host_access(DType wanted) const {
   check(device().type == DeviceType::cpu,
         "data: tensor is not on the CPU; use to(Device{{}}) first");
   check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
-        shape().to_string(), strides().to_string());
+        shape(), strides());
 }
 
 void Tensor::check_in_place(const char* op) const {
@@ -62,7 +62,7 @@ void Tensor::check_in_place(const char* op) const {
 
 double Tensor::item() const {
   check(defined(), "item: tensor is undefined");
-  check(numel() == 1, "item: want exactly one element; got shape {}", shape().to_string());
+  check(numel() == 1, "item: want exactly one element; got shape {}", shape());
   return to_vector<double>()[0];
 }
 
@@ -142,8 +142,7 @@ Tensor Tensor::to(Device target) const {
 }
 
 Tensor empty(const Shape& shape, TensorOptions options) {
-  for (int64_t size : shape)
-    check(size >= 0, "empty: negative size; got shape {}", shape.to_string());
+  for (int64_t size : shape) check(size >= 0, "empty: negative size; got shape {}", shape);
   Reference<TensorBody> body(new TensorBody);
   const int64_t bytes = shape.numel() * size_of(options.dtype);
   body->storage = Reference<Storage>(new Storage(options.device, bytes));
@@ -173,7 +172,7 @@ template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape) {
   check(static_cast<int64_t>(values.size()) == shape.numel(),
         "from_vector: number of values does not fit the shape; got {}, want {} for {}",
-        values.size(), shape.numel(), shape.to_string());
+        values.size(), shape.numel(), shape);
   Tensor x = empty(shape, {.dtype = dtype_of<T>()});
   T* data = static_cast<T*>(x.data());
   for (size_t i = 0; i < values.size(); ++i) data[i] = values[i];

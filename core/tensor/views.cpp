@@ -10,9 +10,9 @@ Shape resolve(const Tensor& x, Shape shape) {
   int unknown = -1;
   int64_t known = 1;
   for (int i = 0; i < shape.ndim(); ++i) {
-    check(shape[i] >= -1, "reshape: negative size; got {}", shape.to_string());
+    check(shape[i] >= -1, "reshape: negative size; got {}", shape);
     if (shape[i] == -1) {
-      check(unknown < 0, "reshape: more than one size is -1; got {}", shape.to_string());
+      check(unknown < 0, "reshape: more than one size is -1; got {}", shape);
       unknown = i;
     } else {
       known *= shape[i];
@@ -20,8 +20,7 @@ Shape resolve(const Tensor& x, Shape shape) {
   }
   if (unknown >= 0 && known > 0) shape[unknown] = x.numel() / known;
   check(shape.numel() == x.numel() && (unknown < 0 || known > 0),
-        "reshape: number of elements differs; got {} to {}", x.shape().to_string(),
-        shape.to_string());
+        "reshape: number of elements differs; got {} to {}", x.shape(), shape);
   return shape;
 }
 
@@ -105,8 +104,7 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
     fits = size == wanted[i] || size == 1;
     strides[i] = size == 1 && wanted[i] != 1 ? 0 : (i < skip ? 0 : x.strides()[i - skip]);
   }
-  check(fits, "expand: shape does not broadcast; got {} to {}", x.shape().to_string(),
-        wanted.to_string());
+  check(fits, "expand: shape does not broadcast; got {} to {}", x.shape(), wanted.to_string());
   return strided(x, wanted, strides, x.body()->offset);
 }
 
@@ -114,7 +112,7 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   const int d = normal_dim("narrow", dim, x.ndim());
   check(start >= 0 && length >= 0 && start + length <= x.shape()[d],
         "narrow: range out of bounds; got [{}, {}) of dimension {} of {}", start, start + length, d,
-        x.shape().to_string());
+        x.shape());
   Shape shape = x.shape();
   shape[d] = length;
   return strided(x, shape, x.strides(), x.body()->offset + start * x.strides()[d]);

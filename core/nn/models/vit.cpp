@@ -93,7 +93,7 @@ int64_t PatchEmbed::patches() const { return (image_.height / patch_) * (image_.
 
 Tensor PatchEmbed::forward(const Tensor& x) {
   check(x.ndim() == 4 && x.size(2) == image_.height && x.size(3) == image_.width,
-        "vit: image has the wrong size; got {}, want (n, {}, {}, {})", x.shape().to_string(),
+        "vit: image has the wrong size; got {}, want (n, {}, {}, {})", x.shape(),
         proj.weight.size(1), image_.height, image_.width);
   return transpose(flatten(proj(x), 2), 1, 2);
 }
