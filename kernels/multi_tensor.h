@@ -16,6 +16,14 @@ struct MultiTensor {
   int64_t count;
 };
 
+// How a step stores the new value of a bf16 parameter without a master, which it computes in f32
+// (amp-semantics 7.1; formulas in update_rounding.h).
+enum class UpdateRounding : uint8_t {
+  nearest,     // to nearest even: updates below half a unit in the last place are lost
+  stochastic,  // up or down at random, right on average
+  kahan,       // to nearest even; what is lost is kept in `compensation` for the next step
+};
+
 // One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
 // one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
 // State that has not been used yet is all zero; `first` says that the momentum buffer is to be set
@@ -32,6 +40,9 @@ struct OptimizerSlot {
   int64_t size;
   int64_t step;  // this parameter's own count of steps, from 1
   bool first;
+  UpdateRounding rounding = UpdateRounding::nearest;  // others: value is bf16
+  void* compensation = nullptr;                       // bf16, for kahan
+  uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, `step` and the element
 };
 struct OptimizerSlots {
   const OptimizerSlot* slots;

@@ -156,8 +156,31 @@ void Optimizer::set_master(const std::string& name, Tensor master) {
         "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
         name, master.defined() ? name_of(master.dtype()) : "undefined",
         master.defined() ? master.shape().to_string() : "", tensor.shape().to_string());
+  check(parameter.rounding == UpdateRounding::nearest,
+        "set_master: parameter {} has a rounding that loses no update; want one or the other",
+        name);
   set_memory_tag(master, MemoryTag::masters);
   parameter.keep_master(std::move(master));
+}
+
+void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, uint32_t seed) {
+  OptimizedParameter& parameter = body_->find("set_rounding", name);
+  check(rounding == UpdateRounding::nearest || parameter.tensor.dtype() == DType::bf16,
+        "set_rounding: parameter {} does not fit; got {}, want bf16", name,
+        name_of(parameter.tensor.dtype()));
+  check(rounding == UpdateRounding::nearest || !parameter.master.defined(),
+        "set_rounding: parameter {} has a master, which loses no update; want one or the other",
+        name);
+  uint64_t index = 0;
+  for (const auto& before : parameters()) {
+    if (before.name == name) break;
+    ++index;
+  }
+  parameter.rounding = rounding;
+  parameter.noise_seed = uint64_t{seed} << 32 | index;
+  const MemoryScope memory(MemoryTag::optimizer_state);
+  parameter.compensation =
+      rounding == UpdateRounding::kahan ? zeros_like(parameter.tensor.detach()) : Tensor();
 }
 
 Tensor Optimizer::master(const std::string& name) const {

@@ -20,6 +20,8 @@
 
 namespace booster {
 
+using kernels::UpdateRounding;
+
 // Parameters that share options; `options` lists only what differs from the optimizer's own.
 struct ParameterGroup {
   Parameters parameters;
@@ -97,6 +99,14 @@ class Optimizer {
   void set_master(const std::string& parameter, Tensor master);
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
+
+  // --- 16-bit parameters without masters
+  // How steps from now on store the new value of a bf16 parameter, which they compute in f32. The
+  // noise of `stochastic` is a function of `seed`, the parameter's place in the optimizer, its step
+  // and the element, so ranks that update the same numbers keep the same bits; the compensation of
+  // `kahan` is bf16 and saved with the optimizer's state. Errors: no such parameter, one that is
+  // not bf16 or has a master.
+  void set_rounding(const std::string& parameter, UpdateRounding rounding, uint32_t seed = 0);
 
   // --- state
   OptimizerState state_dict() const;

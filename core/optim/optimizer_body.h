@@ -11,10 +11,13 @@ namespace booster {
 struct OptimizedParameter {
   std::string name;
   Tensor tensor;
-  Tensor master;                // f32, where the parameter is 16-bit and has one
-  uint32_t master_version = 0;  // the tensor's when it was last written from the master
-  std::array<Tensor, 2> state;  // undefined until the first step
+  Tensor master = {};                // f32, where the parameter is 16-bit and has one
+  uint32_t master_version = 0;       // the tensor's when it was last written from the master
+  Tensor compensation = {};          // bf16, where the rounding is Kahan's
+  std::array<Tensor, 2> state = {};  // undefined until the first step
   int64_t step = 0;
+  UpdateRounding rounding = UpdateRounding::nearest;
+  uint64_t noise_seed = 0;
 
   const Tensor& value() const { return master.defined() ? master : tensor; }
   void keep_master(Tensor f32) {

@@ -8,13 +8,13 @@ namespace booster {
 namespace {
 
 constexpr const char* master_name = "master";
+constexpr const char* compensation_name = "compensation";
 
-void check_tensor(const std::string& name, const Tensor& got, const OptimizedParameter& want) {
-  check(got.defined() && got.shape() == want.tensor.shape() && got.dtype() == want.state_dtype(),
+void check_tensor(const std::string& name, const Tensor& got, const Shape& shape, DType dtype) {
+  check(got.defined() && got.shape() == shape && got.dtype() == dtype,
         "load_state_dict: {} does not fit; got {} {}, want {} {}", name,
         got.defined() ? name_of(got.dtype()) : "undefined",
-        got.defined() ? got.shape().to_string() : "", name_of(want.state_dtype()),
-        want.tensor.shape());
+        got.defined() ? got.shape().to_string() : "", name_of(dtype), shape);
 }
 
 // Takes values out of a saved state, checks them, and at the end knows what was not asked for.
@@ -23,12 +23,21 @@ class Reader {
   explicit Reader(const OptimizerState& state) : state_(state) {}
 
   // Undefined if absent.
-  Tensor tensor(const OptimizedParameter& parameter, const std::string& kind) {
+  Tensor tensor(const OptimizedParameter& parameter, const std::string& kind, DType dtype) {
     const auto found = state_.tensors.find(parameter.name + "." + kind);
     if (found == state_.tensors.end()) return {};
     used_.insert(found->first);
-    check_tensor(found->first, found->second, parameter);
+    check_tensor(found->first, found->second, parameter.tensor.shape(), dtype);
     return found->second;
+  }
+  // The tensor that the precision in force keeps beside a parameter (`now`), or does not.
+  Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
+                DType dtype) {
+    const Tensor saved = tensor(parameter, kind, dtype);
+    check(saved.defined() == now.defined(),
+          "load_state_dict: {} of parameter {}; got {}, want {} (saved under another precision)",
+          kind, parameter.name, saved.defined() ? "one" : "none", now.defined() ? "one" : "none");
+    return saved;
   }
   int64_t step(const OptimizedParameter& parameter) const {
     const auto found = state_.steps.find(parameter.name);
@@ -56,20 +65,21 @@ class Reader {
 // The parameter as it will be, with fresh copies of its state.
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
-  OptimizedParameter next = {.name = now.name, .tensor = now.tensor, .step = reader.step(now)};
+  OptimizedParameter next = now;
+  next.state = {};
+  next.step = reader.step(now);
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const Tensor saved = reader.tensor(now, kinds[i]);
+    const Tensor saved = reader.tensor(now, kinds[i], now.state_dtype());
     check(saved.defined() == (next.step > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
           next.step, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
-  next.master = reader.tensor(now, master_name);
-  check(next.master.defined() == now.master.defined(),
-        "load_state_dict: master weight of parameter {}; got {}, want {} (saved under another "
-        "precision)",
-        now.name, next.master.defined() ? "one" : "none", now.master.defined() ? "one" : "none");
+  next.master = reader.beside(now, master_name, now.master, now.state_dtype());
+  const DType dtype = now.tensor.dtype();
+  const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
+  if (saved.defined()) next.compensation = saved.to(now.tensor.device()).clone();
   return next;
 }
 
@@ -94,6 +104,8 @@ OptimizerState Optimizer::state_dict() const {
       for (size_t i = 0; i < kinds.size(); ++i)
         if (p.state[i].defined()) state.tensors[p.name + "." + kinds[i]] = p.state[i];
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
+      if (p.compensation.defined())
+        state.tensors[p.name + "." + compensation_name] = p.compensation;
     }
   }
   return state;

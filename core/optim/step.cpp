@@ -72,6 +72,9 @@ kernels::OptimizerSlot slot_of(const Participant& p, int64_t step) {
   slot.size = value.numel();
   slot.step = step;
   slot.first = !p.parameter->state[0].defined();
+  slot.rounding = p.parameter->rounding;
+  if (p.parameter->compensation.defined()) slot.compensation = p.parameter->compensation.data();
+  slot.noise_seed = p.parameter->noise_seed;
   return slot;
 }
 

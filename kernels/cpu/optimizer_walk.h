@@ -5,6 +5,7 @@
 #include "kernels/chunks.h"
 #include "kernels/optimizer_math.h"
 #include "kernels/row_sums.h"
+#include "kernels/update_rounding.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -25,10 +26,26 @@ C* read_value(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
   load_run(buffer, p, slot.value_dtype, 1, n);
   return buffer;
 }
+// bf16 values by a rounding of their own; elements are numbered from the parameter's first.
+inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, const float* p) {
+  bf16* value = static_cast<bf16*>(slot.value) + at;
+  if (slot.rounding == UpdateRounding::kahan) {
+    bf16* c = static_cast<bf16*>(slot.compensation) + at;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) add_compensated(value[i], p[i] - to_float(value[i]), c[i]);
+    return;
+  }
+  const uint64_t key = noise_key(slot.noise_seed, slot.step);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) value[i] = round_stochastic(p[i], noise_bits(key, at + i));
+}
+
 // Stores what was computed outside of its place, and the working copy.
 template <class C>
 void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
   if (slot.value_dtype != DTypeOf<C>::value) {
+    if constexpr (sizeof(C) == sizeof(float))
+      if (slot.rounding != UpdateRounding::nearest) return write_rounded(slot, at, n, p);
     char* value = static_cast<char*>(slot.value) + at * size_of(slot.value_dtype);
     store_run(value, slot.value_dtype, 1, p, n);
   }

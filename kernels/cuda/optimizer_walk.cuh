@@ -6,8 +6,27 @@
 #include "kernels/convert.h"
 #include "kernels/optimizer_math.h"
 #include "kernels/row_sums.h"
+#include "kernels/update_rounding.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
+
+// Stores the new value of element i, rounded as the slot says.
+template <class C>
+__device__ void store_value(const OptimizerSlot& slot, int64_t i, C value) {
+  bf16* stored = static_cast<bf16*>(slot.value) + i;
+  switch (slot.rounding) {
+    case UpdateRounding::nearest: return store_any<C>(slot.value, slot.value_dtype, i, value);
+    case UpdateRounding::stochastic: {
+      const uint64_t key = noise_key(slot.noise_seed, slot.step);
+      *stored = round_stochastic(float(value), noise_bits(key, i));
+      return;
+    }
+    case UpdateRounding::kahan: {
+      bf16* compensation = static_cast<bf16*>(slot.compensation);
+      add_compensated(*stored, float(value) - to_float(*stored), compensation[i]);
+    }
+  }
+}
 
 // Calls body(value, gradient, i) for the elements i of a part and stores the values that it leaves,
 // in the working copy too. Without `needs_gradient` the gradient given is 0.
@@ -17,7 +36,7 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
     const int64_t i = part.begin + lane;
     C value = load_any<C>(slot.value, slot.value_dtype, i);
     body(value, needs_gradient ? load_any<C>(slot.grad, slot.grad_dtype, i) : C(0), i);
-    store_any<C>(slot.value, slot.value_dtype, i, value);
+    store_value(slot, i, value);
     if (slot.copy) store_any<C>(slot.copy, slot.copy_dtype, i, value);
   });
 }

@@ -198,6 +198,61 @@ TEST_CASE("LAMB's kernel adapts the rate of each tensor to its norms") {
   });
 }
 
+namespace {
+
+// Steps `steps` times by -1 * gradient from 1 with a rounding; gives the values.
+Numbers rounded_steps(const Table& table, UpdateRounding rounding, int64_t elements, int steps,
+                      double gradient, Plain& compensation) {
+  const Plain value = from_numbers(DType::bf16, {elements}, Numbers(elements, 1));
+  const Plain grad = from_numbers(DType::f32, {elements}, Numbers(elements, -gradient));
+  const SgdStep plain = {1, 0, 0, 0, false, false};
+  OptimizerSlot slot = {value.bytes->data(), DType::bf16, grad.bytes->data(), DType::f32,
+                        nullptr,             nullptr,     nullptr,            DType::bf16,
+                        elements,            1,           false};
+  slot.rounding = rounding;
+  slot.compensation = compensation.bytes->data();
+  for (slot.step = 1; slot.step <= steps; ++slot.step) table.sgd_step({&slot, 1}, plain, {});
+  return numbers(value);
+}
+
+}  // namespace
+
+TEST_CASE("a thousand updates of 1e-3 to a bf16 1: lost, kept by Kahan, right on average") {
+  everywhere([](const Table& table) {
+    Plain c = test::zeros(DType::bf16, {3});
+    CHECK(rounded_steps(table, UpdateRounding::nearest, 3, 1000, 1e-3, c) == Numbers(3, 1));
+    CHECK(rounded_steps(table, UpdateRounding::kahan, 3, 1000, 1e-3, c) == Numbers(3, 2));
+    CHECK(numbers(c) == Numbers(3, -0.003143310546875));
+    const int64_t runs = 300;
+    const Numbers ends = rounded_steps(table, UpdateRounding::stochastic, runs, 1000, 1e-3, c);
+    double sum = 0;
+    for (double end : ends) {
+      CHECK((end > 1.7 && end < 2.3));
+      sum += end;
+    }
+    CHECK(std::abs(sum / runs - 2) < 0.03);
+  });
+}
+
+TEST_CASE("stochastic rounding goes up as often as the value lies high, and never from a bf16") {
+  everywhere([](const Table& table) {
+    Plain c = test::zeros(DType::bf16, {1});
+    const int64_t runs = 20000;
+    const auto ends = rounded_steps(table, UpdateRounding::stochastic, runs, 1, 1e-3, c);
+    int64_t up = 0;
+    for (double end : ends) {
+      CHECK((end == 1 || end == 1.0078125));
+      up += end != 1;
+    }
+    CHECK(std::abs(static_cast<double>(up) / runs - 0.128) < 0.01);
+    CHECK(rounded_steps(table, UpdateRounding::stochastic, 100, 1, 0.25, c) == Numbers(100, 1.25));
+    for (double end : rounded_steps(table, UpdateRounding::stochastic, 100, 1, infinity, c))
+      CHECK(end == infinity);
+    for (double end : rounded_steps(table, UpdateRounding::stochastic, 100, 1, NAN, c))
+      CHECK(std::isnan(end));
+  });
+}
+
 TEST_CASE("a step with found_inf changes nothing") {
   const AdamStep adam = {0.1, 0.8, 0.9, 1e-3, 0.2, true, false};
   const SgdStep sgd = {0.1, 0.9, 0, 0.3, false, false};

@@ -159,5 +159,5 @@ TEST_CASE("state that does not fit changes nothing and is refused by name") {
   CHECK(contains(refused([](S& s) { s.groups[0].options["lr"] = -1; }), "lr is out of range"));
   CHECK(contains(refused([](S& s) { s.groups[0].options.erase("eps"); }), "option eps is missing"));
   CHECK(contains(refused([](S& s) { s.tensors["a.master"] = zeros({2}); }),
-                 "master weight of parameter a; got one, want none"));
+                 "master of parameter a; got one, want none"));
 }

@@ -1,0 +1,41 @@
+// How the new value of a bf16 parameter, computed in f32, is stored without losing small updates
+// (amp-semantics 7.1). Plain functions of numbers: the CPU's loops and CUDA's kernels both call
+// them.
+#pragma once
+
+#include "kernels/convert.h"
+#include "kernels/random.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// Rounds up with the probability that fits: a uniform 16-bit number is added to the f32's bits and
+// the low 16 are cut off. Infinities and nan pass as they are.
+KERNEL_FN bf16 round_stochastic(float x, uint32_t noise) {
+  const uint32_t bits = float_to_bits(x);
+  const bool finite = (bits & 0x7F800000) != 0x7F800000;
+  const bf16 nearest = to_bf16(x);
+  return {finite ? static_cast<uint16_t>((bits + noise) >> 16) : nearest.bits};
+}
+
+// The stream of a parameter's step: a function of both, the same on every rank and device.
+KERNEL_FN uint64_t noise_key(uint64_t seed, int64_t step) {
+  const Philox block = philox(seed, uint64_t(step));
+  return uint64_t(block.word[1]) << 32 | block.word[0];
+}
+// The 16 bits of element i.
+KERNEL_FN uint32_t noise_bits(uint64_t key, int64_t i) {
+  return random_bits({key, 0}, i) >> 16;
+}
+
+// Kahan's sum in bf16, each result rounded to nearest even:
+// y = update - c; t = w + y; c = (t - w) - y; w = t
+KERNEL_FN void add_compensated(bf16& w, float update, bf16& c) {
+  const float before = to_float(w);
+  const float y = to_float(to_bf16(to_float(to_bf16(update)) - to_float(c)));
+  const bf16 after = to_bf16(before + y);
+  const float moved = to_float(to_bf16(to_float(after) - before));
+  c = to_bf16(moved - y);
+  w = after;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
