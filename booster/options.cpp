@@ -30,6 +30,7 @@ const char* name_of(OptionType type) {
     case OptionType::number: return "a number";
     case OptionType::text: return "a string";
     case OptionType::choice: return "one of";
+    case OptionType::number_or_name: return "a number";
     case OptionType::path: return "a path";
     case OptionType::step_range: return "steps FIRST:LAST, counted from 1, or an empty string";
     case OptionType::data_path: return "a path, which may begin with $NAME,";
@@ -61,6 +62,7 @@ bool has_type(const Option& option, const JsonValue& value) {
     case OptionType::boolean: return value.kind == JsonKind::boolean;
     case OptionType::integer: return is_whole(value);
     case OptionType::number: return is_number(value);
+    case OptionType::number_or_name: return is_number(value) || value.kind == JsonKind::string;
     case OptionType::integers: return all(is_whole);
     case OptionType::numbers: return all(is_number);
     default: return value.kind == JsonKind::string;
@@ -94,6 +96,7 @@ class ValueCheck {
       case OptionType::boolean: return value_.scalar;
       case OptionType::integer: return whole(value_);
       case OptionType::number: return number(value_);
+      case OptionType::number_or_name: return is_number(value_) ? number(value_) : text();
       case OptionType::integers: return list([&](auto& item) { return whole(item); });
       case OptionType::numbers: return list([&](auto& item) { return number(item); });
       default: return text();
@@ -129,11 +132,12 @@ class ValueCheck {
   }
   Json text() const {
     const auto text = value_.scalar.get<std::string>();
-    if (option_.type == OptionType::choice) {
-      const bool legal =
-          std::find(option_.choices.begin(), option_.choices.end(), text) != option_.choices.end();
-      if (!legal) wrong("unknown name", value_, legal_names(text, option_.choices));
-    }
+    const bool is_choice =
+        std::find(option_.choices.begin(), option_.choices.end(), text) != option_.choices.end();
+    if (option_.type == OptionType::choice && !is_choice)
+      wrong("unknown name", value_, legal_names(text, option_.choices));
+    if (option_.type == OptionType::number_or_name && !is_choice)
+      wrong("wrong type", value_, "; want " + option_.wanted());
     if (option_.type == OptionType::path && (text.empty() || text[0] == '$')) {
       wrong("bad path", value_,
             "; want a path without environment variables (only data.root may begin with one)");
@@ -193,8 +197,9 @@ std::string Option::wanted() const {
   if (type == OptionType::numbers) text = fmt::format("a list of {} numbers", default_value.size());
   const std::string limits = range.to_string();
   const bool is_list = type == OptionType::numbers || type == OptionType::integers;
-  if (limits.empty()) return text;
-  return text + (is_list ? ", each " : " ") + limits;
+  if (!limits.empty()) text += (is_list ? ", each " : " ") + limits;
+  if (type == OptionType::number_or_name) text += fmt::format(" or {}", fmt::join(choices, ", "));
+  return text;
 }
 
 Option boolean_option(std::string name, bool value, std::string description) {
@@ -218,6 +223,14 @@ Option choice_option(std::string name, std::string value, std::vector<std::strin
   Option row =
       option(std::move(name), OptionType::choice, std::move(value), std::move(description));
   row.choices = std::move(choices);
+  return row;
+}
+Option number_or_name_option(std::string name, Json value, ValueRange range,
+                             std::vector<std::string> names, std::string description) {
+  Option row = option(std::move(name), OptionType::number_or_name, std::move(value),
+                      std::move(description));
+  row.range = range;
+  row.choices = std::move(names);
   return row;
 }
 Option path_option(std::string name, std::string value, std::string description) {
@@ -272,6 +285,10 @@ Json schema_of(const Option& option) {
       schema = range;
       break;
     case OptionType::choice: schema["enum"] = option.choices; break;
+    case OptionType::number_or_name:
+      range["type"] = "number";
+      schema = {{"anyOf", {range, {{"enum", option.choices}}}}};
+      break;
     case OptionType::text: schema["type"] = "string"; break;
     case OptionType::step_range:
       schema = {{"type", "string"}, {"pattern", "^([1-9][0-9]*:[1-9][0-9]*)?$"}};

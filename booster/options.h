@@ -26,6 +26,7 @@ enum class OptionType : uint8_t {
   number,
   text,       // a name or a sentence, taken as it stands
   choice,     // one of the choices
+  number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
   step_range,  // "FIRST:LAST" (step_range.h), or empty
   data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
@@ -68,6 +69,9 @@ Option number_option(std::string name, double value, ValueRange range, std::stri
 Option text_option(std::string name, std::string value, std::string description);
 Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
                      std::string description);
+// 128 or "dynamic"; `value` is either.
+Option number_or_name_option(std::string name, nlohmann::json value, ValueRange range,
+                             std::vector<std::string> names, std::string description);
 Option path_option(std::string name, std::string value, std::string description);
 Option step_range_option(std::string name, std::string description);
 Option data_path_option(std::string name, std::string value, std::string description);

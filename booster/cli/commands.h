@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace booster::cli {
 
@@ -16,6 +17,8 @@ int print_config_schema();
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
 int inspect(const std::string& path);
+// What a loss scaler would do; takes what follows `scaler` on the command line.
+int scaler(const std::vector<std::string>& arguments);
 // What this machine offers.
 int doctor();
 

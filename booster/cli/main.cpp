@@ -22,8 +22,9 @@ struct CommandLine {
     app.name("booster");
     app.require_subcommand(1);
     app.set_version_flag("--version", std::string("booster ") + BOOSTER_VERSION);
-    // Only listed here: what follows `run` is taken byte for byte by its own parser.
+    // Only listed here: what follows `run` or `scaler` is taken byte for byte by its own parser.
     app.add_subcommand("run", "start the ranks of a program (booster run --help)");
+    app.add_subcommand("scaler", "what a loss scaler would do (booster scaler --help)");
     auto* list = add("list", "plugins and precision strategies, or the options of one",
                      [this] { return cli::list(name); });
     list->add_option("NAME", name, "a plugin or a strategy");
@@ -63,6 +64,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 int run(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "run") return run_tool({argv + 2, argv + argc});
+  if (first == "scaler") return cli::scaler({argv + 2, argv + argc});
   CommandLine line;
   if (!first.empty() && first[0] != '-') {
     const auto names = command_names(line.app);

@@ -1,0 +1,16 @@
+// The options of each loss scaler preset, under the names that its original gives them: one table
+// for `booster scaler`, for strategies' rows and for checks. Thread-safe.
+#pragma once
+
+#include "booster/options.h"
+#include "mixed_precision/loss_scale_presets.h"
+
+namespace booster {
+
+// Names, defaults and ranges. Error for an unknown preset.
+OptionTable scaler_options(std::string_view preset);
+
+// The preset's policy with checked values of its options. Error if they contradict each other.
+LossScalePolicy scaler_policy(std::string_view preset, const OptionValues& values);
+
+}  // namespace booster
