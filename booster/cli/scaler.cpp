@@ -113,9 +113,10 @@ void print_json(const SimulatedStep& step, size_t number, int line) {
 }
 
 void print_row(const SimulatedStep& step, size_t number) {
-  fmt::print("{:>8}  {:<7}  {:>24}  {:<22}  {:>6}  {:>6}  {}\n", number,
+  const std::string note = step.diagnosis.empty() ? "" : "  " + step.diagnosis;
+  fmt::print("{:>8}  {:<7}  {:>24}  {:<22}  {:>6}  {:>6}{}\n", number,
              step.skipped ? "skipped" : "", step.scale, fmt::format("{:a}", step.scale), step.good,
-             step.bad, step.diagnosis);
+             step.bad, note);
 }
 
 int answer(const Query& query, int line) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdio>
+#include <sstream>
 
 #include <sys/wait.h>
 
@@ -110,4 +111,49 @@ TEST_CASE("doctor tells variants, libraries and what is off") {
   for (const char* part : {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs",
                            "memory", "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
     CHECK(result.says(part));
+}
+
+TEST_CASE("scaler prints a line per step, as text or JSON, and a mistake ends with code 2") {
+  const Result table = run("scaler torch --set init_scale=8 --pattern FI");
+  CHECK(table.code == 0);
+  CHECK(table.says("       2  skipped                         4  0x1p+2                       0"));
+  const Result json = run("scaler megatron --set initial_scale=1024 --pattern I2 --json");
+  CHECK(json.output ==
+        "{\"step\":1,\"skipped\":true,\"scale\":1024,\"scale_hex\":\"0x1p+10\",\"good\":0,\"bad\":"
+        "1}\n"
+        "{\"step\":2,\"skipped\":true,\"scale\":512,\"scale_hex\":\"0x1p+9\",\"good\":0,\"bad\":0}"
+        "\n");
+  const Result refused = run("scaler torch --set init_scale=2^-127 --pattern I --json");
+  CHECK(
+      nlohmann::json::parse(refused.output).at("diagnosis").get<std::string>().find("collapsed") !=
+      std::string::npos);
+  for (const char* wrong :
+       {"trch --pattern F", "torch --pattern F0", "torch --pattern ''", "torch",
+        "torch --set init_scal=2 --pattern F", "torch --set init_scale --pattern F",
+        "torch --set growth_factor=1 --pattern F", "--pattern F", "torch --jsn",
+        "torch --set init_scale=2^-147 --pattern F"})
+    CHECK(run("scaler " + std::string(wrong)).code == 2);
+  CHECK(run("scaler --help").code == 0);
+  CHECK(run("scaler --list").says("decr_every_n_nan_or_inf"));
+}
+
+TEST_CASE("scaler reads questions from standard input and goes on after a wrong one") {
+  const TemporaryFolder folder;
+  folder.write("questions",
+               "torch --pattern F\n\n# a comment\nfleet --pattern X\n"
+               "deepspeed --set initial_scale_power=0 --set \"hysteresis=1\" --pattern 'IF'\n");
+  const Result result = run("scaler --json - < " + (folder / "questions").string());
+  CHECK(result.code == 2);
+  std::istringstream lines(result.output);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  REQUIRE(objects.size() == 3);
+  CHECK(objects[0]["line"] == 1);
+  CHECK(objects[0]["scale"] == 65536);
+  CHECK(objects[1]["line"] == 4);
+  CHECK(objects[1]["error"].get<std::string>().find("unknown letter") != std::string::npos);
+  CHECK(objects[2]["line"] == 5);
+  CHECK(objects[2]["error"].get<std::string>().find("smallest scale") != std::string::npos);
+  CHECK(run("scaler deepspeed --set initial_scale_power=0 --set hysteresis=1 --pattern I").code ==
+        1);
 }
