@@ -36,6 +36,7 @@ const char* name_of(OptionType type) {
     case OptionType::data_path: return "a path, which may begin with $NAME,";
     case OptionType::integers: return "a list of whole numbers";
     case OptionType::numbers: return "a list of numbers";
+    case OptionType::texts: return "a list of strings";
   }
   return "";
 }
@@ -53,6 +54,8 @@ bool is_number(const JsonValue& value) {
   return value.kind == JsonKind::integer || value.kind == JsonKind::number;
 }
 
+bool is_text(const JsonValue& value) { return value.kind == JsonKind::string; }
+
 bool has_type(const Option& option, const JsonValue& value) {
   const auto all = [&](auto test) {
     return value.kind == JsonKind::array &&
@@ -65,7 +68,8 @@ bool has_type(const Option& option, const JsonValue& value) {
     case OptionType::number_or_name: return is_number(value) || value.kind == JsonKind::string;
     case OptionType::integers: return all(is_whole);
     case OptionType::numbers: return all(is_number);
-    default: return value.kind == JsonKind::string;
+    case OptionType::texts: return all(is_text);
+    default: return is_text(value);
   }
 }
 
@@ -99,6 +103,7 @@ class ValueCheck {
       case OptionType::number_or_name: return is_number(value_) ? number(value_) : text();
       case OptionType::integers: return list([&](auto& item) { return whole(item); });
       case OptionType::numbers: return list([&](auto& item) { return number(item); });
+      case OptionType::texts: return list([](auto& item) { return item.scalar; });
       default: return text();
     }
   }
@@ -257,6 +262,10 @@ Option numbers_option(std::string name, std::vector<double> value, ValueRange ea
   return row;
 }
 
+Option texts_option(std::string name, std::vector<std::string> value, std::string description) {
+  return option(std::move(name), OptionType::texts, std::move(value), std::move(description));
+}
+
 Json checked_value(const Option& option, const JsonValue& value, const std::string& file,
                    const std::string& path) {
   return ValueCheck(option, value, file, path).run();
@@ -300,6 +309,9 @@ Json schema_of(const Option& option) {
     case OptionType::integers:
       range["type"] = "integer";
       schema = {{"type", "array"}, {"items", range}};
+      break;
+    case OptionType::texts:
+      schema = {{"type", "array"}, {"items", {{"type", "string"}}}};
       break;
     case OptionType::numbers: {
       range["type"] = "number";

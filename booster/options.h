@@ -32,6 +32,7 @@ enum class OptionType : uint8_t {
   data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
   integers,   // a list
   numbers,    // a list of the default's length
+  texts,      // a list
 };
 
 struct ValueRange {
@@ -79,6 +80,7 @@ Option integers_option(std::string name, std::vector<int64_t> value, ValueRange 
                        std::string description);
 Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description);
+Option texts_option(std::string name, std::vector<std::string> value, std::string description);
 
 // The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
 // are for errors.
