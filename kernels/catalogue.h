@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/call_trace.h"
+#include "kernels/fp8.h"
 #include "kernels/loss_scale.h"
 #include "kernels/multi_tensor.h"
 #include "kernels/view.h"
