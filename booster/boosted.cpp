@@ -12,6 +12,7 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
   const PolicyScope numbers(session.precision->policy(x.device()));
   Tensor y = session.precision->cast_output(session.model(session.precision->cast_input(x)));
   session.plugin->after_forward(y);
+  if (y.requires_grad()) session.end_pass(Pass::forward);
   return y;
 }
 

@@ -89,6 +89,7 @@ void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer) const {
   Session& session = *optimizer.session_;
   session.grads_synced = false;
   booster::backward(session.precision->scale(loss));
+  session.end_pass(Pass::backward);
 }
 
 NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const {

@@ -37,6 +37,7 @@
 #include "core/tensor/random.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_torch.h"
+#include "mixed_precision/fp8.h"
 #include "parallel/launch.h"
 #include "plugins/torch_ddp.h"
 

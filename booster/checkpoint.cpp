@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view folder_prefix = "step-";
 constexpr const char* model_name = "model.safetensors";
 constexpr const char* optimizer_name = "optimizer.safetensors";
+constexpr const char* precision_name = "precision.safetensors";
 constexpr const char* state_name = "state.json";
 constexpr const char* latest_name = "latest";
 constexpr JsonLimits state_limits = {
@@ -136,7 +137,8 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
   const std::string state = state_text(contents.state);
   make_folders(root);
   remove_abandoned(root, folder_prefix);
-  const uint64_t bytes = bytes_of(contents.model) + bytes_of(contents.optimizer);
+  const uint64_t bytes =
+      bytes_of(contents.model) + bytes_of(contents.optimizer) + bytes_of(contents.precision);
   check_free_space(root, bytes + bytes / 20);
 
   const fs::path target = root / fmt::format("{}{:09}", folder_prefix, contents.step);
@@ -144,10 +146,13 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
   write_tensors(folder.path() / model_name, contents.model);
   write_tensors(folder.path() / optimizer_name, contents.optimizer);
   write_new_file(folder.path() / state_name, state);
-  Manifest manifest{contents.step, {}, contents.about};
-  for (const char* name : {model_name, optimizer_name, state_name}) {
-    manifest.files.push_back(describe_file(folder.path(), name));
+  std::vector<const char*> files = {model_name, optimizer_name, state_name};
+  if (!contents.precision.empty()) {
+    write_tensors(folder.path() / precision_name, contents.precision);
+    files.push_back(precision_name);
   }
+  Manifest manifest{contents.step, {}, contents.about};
+  for (const char* name : files) manifest.files.push_back(describe_file(folder.path(), name));
   write_new_file(folder.path() / manifest_name, manifest.to_text());
   folder.commit();
 
@@ -164,6 +169,8 @@ CheckpointContents load_checkpoint(const fs::path& folder) {
   contents.about = manifest.about;
   contents.model = load_safetensors(folder / model_name);
   contents.optimizer = load_safetensors(folder / optimizer_name);
+  for (const ManifestFile& file : manifest.files)
+    if (file.name == precision_name) contents.precision = load_safetensors(folder / precision_name);
   contents.state = read_json(folder / state_name, state_limits, ErrorKind::data).to_json();
   return contents;
 }

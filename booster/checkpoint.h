@@ -1,6 +1,7 @@
 // Checkpoints: folders ROOT/step-000000123 that are whole or do not exist.
 //
 //   model.safetensors  optimizer.safetensors  state.json  manifest.json
+//   precision.safetensors, where the precision strategy has tensors of its own
 //
 // A checkpoint is written to a temporary folder, every file fsynced, and committed by a rename once
 // manifest.json holds the size and SHA-256 of each file; only then are older ones removed.
@@ -24,6 +25,7 @@ struct CheckpointContents {
   int64_t step = 0;
   TensorMap model;
   TensorMap optimizer;
+  TensorMap precision;
   // Scheduler, scaler, sampler, random streams and the optimizer's numbers. Must hold no NaN or
   // infinity (JSON has none); 64-bit unsigned numbers keep every bit.
   nlohmann::json state = nlohmann::json::object();

@@ -19,6 +19,8 @@ struct Session {
 
   // Waits for the gradients of all ranks, once per step.
   void sync_grads();
+  // A forward pass on the tape, or a backward pass, has ended.
+  void end_pass(Pass pass);
   // THE order of mixed precision x parallelism; step.cpp.
   StepReport step();
 };

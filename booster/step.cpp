@@ -25,6 +25,12 @@ void Session::sync_grads() {
   grads_synced = true;
 }
 
+void Session::end_pass(Pass pass) {
+  Tensor maxima = precision->maxima(pass);
+  if (maxima.defined()) plugin->agree(maxima);
+  precision->end_pass(pass);
+}
+
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   sync_grads();                                                  // every gradient is the global one

@@ -94,6 +94,8 @@ class Rollback {
         precision_(session.precision->state()) {
     for (const auto& [name, tensor] : session.model.state_dict())
       model_.push_back({name, tensor.clone()});
+    for (const auto& [name, tensor] : session.precision->state_tensors())
+      precision_tensors_.emplace(name, tensor.clone());
     for (auto& [name, tensor] : optimizer_.tensors) tensor = tensor.clone();
   }
   ~Rollback() {
@@ -102,6 +104,7 @@ class Rollback {
     session_.optimizer.load_state_dict(optimizer_);
     boosted_.lr_scheduler.load_state_dict(schedule_);
     session_.precision->load(precision_);
+    assign_tensors(as_map(session_.precision->state_tensors()), precision_tensors_, "rollback");
   }
   void keep() { kept_ = true; }
 
@@ -112,6 +115,7 @@ class Rollback {
   OptimizerState optimizer_;
   LRSchedulerState schedule_;
   PrecisionState precision_;
+  TensorMap precision_tensors_;
   bool kept_ = false;
 };
 
@@ -139,6 +143,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   if (group.rank() == 0) {
     contents.model = as_map(session.model.state_dict());
     contents.optimizer = session.optimizer.state_dict().tensors;
+    contents.precision = as_map(session.precision->state_tensors());
     try {
       save_checkpoint(root, contents, keep);
     } catch (const Error& failure) {
@@ -160,6 +165,8 @@ std::optional<Progress> resume_training(const std::filesystem::path& root, Boost
     check_fits(session, contents.state, what);
     Rollback rollback(session, boosted);
     assign_tensors(as_map(session.model.state_dict()), contents.model, what);
+    assign_tensors(as_map(session.precision->state_tensors()), contents.precision,
+                   what + ": precision");
     load_numbers(session, boosted, contents);
     rollback.keep();
     return Progress{contents.step, contents.state.at("epoch"), contents.state.at("extra")};

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace booster {
 
@@ -37,6 +38,8 @@ struct Verdict {
 // A strategy's numbers for a checkpoint, by name.
 using PrecisionState = std::map<std::string, double>;
 
+enum class Pass : uint8_t { forward, backward };
+
 class Precision {
  public:
   virtual ~Precision() = default;
@@ -52,6 +55,12 @@ class Precision {
   virtual Tensor cast_input(const Tensor& x) const { return x; }
   virtual Tensor cast_output(const Tensor& y) const { return y; }
 
+  // When a forward pass on the tape, or a backward pass, has ended: the largest magnitudes that
+  // this rank saw, f32 on the device, for the plugin to make everybody's; undefined: none to share.
+  virtual Tensor maxima(Pass) { return {}; }
+  // After that.
+  virtual void end_pass(Pass) {}
+
   // loss -> what backward starts from
   virtual Tensor scale(const Tensor& loss) { return loss; }
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
@@ -64,6 +73,11 @@ class Precision {
   virtual PrecisionState state() const { return {}; }
   // All or nothing; error if a number is missing.
   virtual void load(const PrecisionState&) {}
+  // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
+  virtual StateDict state_tensors() const { return {}; }
+
+  // What a user should know of how this model trains, a sentence each; after prepare.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 using FP32Precision = Precision;

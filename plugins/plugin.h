@@ -37,11 +37,13 @@ class Plugin {
   // False: gradients of the coming backward passes stay local (accumulation).
   virtual void set_sync(bool) {}
 
+  // Makes numbers (f32 on the device) the same on all ranks: the largest of each. For verdicts, and
+  // for magnitudes that a strategy saw in a pass.
+  virtual void agree(Tensor&) {}
+
   // --- the step, in this order
   // Waits until every gradient is the global one.
   virtual void sync_grads() {}
-  // Makes the local flag (one f32 on the device) the same on all ranks: the largest.
-  virtual void agree(Tensor&) {}
   virtual void sync_params() {}
 };
 

@@ -147,8 +147,8 @@ void TorchDDPPlugin::sync_grads() {
       parameters_[i].tensor.grad().copy_(buckets_->window(static_cast<int64_t>(i)));
 }
 
-void TorchDDPPlugin::agree(Tensor& found_inf) {
-  if (group_.size() > 1) group_.all_reduce(found_inf, CollectiveOp::max);
+void TorchDDPPlugin::agree(Tensor& numbers) {
+  if (group_.size() > 1) group_.all_reduce(numbers, CollectiveOp::max);
 }
 
 }  // namespace booster

@@ -38,7 +38,7 @@ class TorchDDPPlugin : public Plugin {
   void before_forward() override;
   void set_sync(bool sync) override { sync_ = sync; }
   void sync_grads() override;
-  void agree(Tensor& found_inf) override;
+  void agree(Tensor& numbers) override;
 
  private:
   void share_weights(Optimizer& optimizer);

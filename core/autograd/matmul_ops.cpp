@@ -89,6 +89,8 @@ Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
 Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;
   check(x.defined() && weight.defined(), "linear: argument is undefined");
+  if (const OpPolicy* policy = current_policy(); policy && policy->linear_method)
+    if (Tensor y = policy->linear_method->linear(x, weight, bias); y.defined()) return y;
   apply_policy(Op::linear, {&x, &weight, &bias});
   check_operands("linear", x, weight);
   check(weight.ndim() == 2 && x.ndim() >= 1 && x.shape().back() == weight.shape()[1],

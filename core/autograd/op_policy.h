@@ -50,6 +50,15 @@ enum class OpClass : uint8_t {
 inline constexpr int op_class_count = static_cast<int>(OpClass::lower_first) + 1;
 const char* name_of(OpClass op_class);
 
+// Another way to multiply by some weights, in force with a policy: fp8's. Asked once per call of
+// linear, before the policy's class for it.
+class LinearMethod {
+ public:
+  virtual ~LinearMethod() = default;
+  // x weight^T + bias, recorded on the tape; undefined where the weight is none of its own.
+  virtual Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) = 0;
+};
+
 struct OpPolicy {
   DeviceType device = DeviceType::cpu;
   DType lower = DType::bf16;
@@ -57,6 +66,7 @@ struct OpPolicy {
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
   const char* name = "";       // for messages
+  LinearMethod* linear_method = nullptr;  // not owned; null: none
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }

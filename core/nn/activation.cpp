@@ -63,11 +63,11 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offset, GeluForm form) {
-  // A list that names gelu sends it to another dtype than the product's: then it is a step of its
-  // own.
+  // A list that names gelu sends it to another dtype than the product's, and another way to
+  // multiply is one of linear: then gelu is a step of its own.
   const OpPolicy* policy = current_policy();
   const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
-  if (policy && (*policy)[activation] != OpClass::untouched)
+  if (policy && ((*policy)[activation] != OpClass::untouched || policy->linear_method))
     return gelu(linear(input, matrix, offset), form);
   Tensor x = input, weight = matrix, bias = offset;
   arguments::floating("linear_gelu", "x", x);

@@ -1,0 +1,157 @@
+#include "mixed_precision/fp8.h"
+
+#include "core/nn/multi_head_attention.h"
+#include "mixed_precision/autocast_lists.h"
+#include "mixed_precision/loss_scaler.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace booster {
+namespace {
+
+constexpr int64_t unit = 16;  // sizes that 8-bit matrix units take are multiples of it
+
+void check_choice(const char* option, const std::string& value,
+                  const std::vector<std::string>& choices, const char* hint = "") {
+  check(std::find(choices.begin(), choices.end(), value) != choices.end(),
+        "fp8: {}: unknown value; got {}{}{}", option, value, legal_names(value, choices), hint);
+}
+
+Fp8Recipe recipe_of(const FP8Options& options) {
+  check_choice("scaling", options.scaling, {"delayed", "current"},
+               "; scales per block (mxfp8) are not offered");
+  check_choice("format", options.format, {"hybrid", "e4m3"},
+               "; e5m2 alone has too few digits for activations and weights");
+  check_choice("amax_compute_algo", options.amax_compute_algo, {"max", "most_recent"});
+  check(options.amax_history_len >= 1, "fp8: amax_history_len must be at least 1; got {}",
+        options.amax_history_len);
+  check(options.margin >= 0 && options.margin <= 64, "fp8: margin must be in [0, 64]; got {}",
+        options.margin);
+  check(options.amax_epsilon >= 0 && options.amax_epsilon < 1e38,
+        "fp8: amax_epsilon must be a number >= 0; got {}", options.amax_epsilon);
+  return {.delayed = options.scaling == "delayed",
+          .history_length = options.amax_history_len,
+          .most_recent = options.amax_compute_algo == "most_recent",
+          .margin = options.margin,
+          .power_of_two = options.power_of_two_scales,
+          .eps = options.amax_epsilon};
+}
+
+// Every weight that a Linear or an attention's input projection multiplies by, once, in the order
+// of the modules.
+std::vector<Fp8Layer> linear_layers(const Model& model) {
+  std::vector<Fp8Layer> layers;
+  std::unordered_set<const TensorBody*> seen;
+  const auto add = [&](std::string name, const Tensor& weight) {
+    if (seen.insert(weight.body()).second) layers.push_back({std::move(name), weight});
+  };
+  for (const auto& [name, module] : model->named_modules()) {
+    if (const auto* linear = dynamic_cast<const Linear*>(module))
+      add(name.empty() ? "model" : name, linear->weight);
+    if (const auto* attention = dynamic_cast<const MultiHeadAttention*>(module))
+      add(name.empty() ? "in_proj" : name + ".in_proj", attention->in_proj_weight);
+  }
+  return layers;
+}
+
+// True for the layer itself and for a module that holds it.
+bool covers(const std::string& name, const std::string& layer) {
+  return layer == name || (layer.starts_with(name) && layer[name.size()] == '.');
+}
+
+void check_excluded(const std::vector<std::string>& names, const std::vector<Fp8Layer>& layers) {
+  std::vector<std::string> legal;
+  for (const Fp8Layer& layer : layers) legal.push_back(layer.name);
+  for (const std::string& name : names)
+    check(std::any_of(legal.begin(), legal.end(), [&](auto& layer) { return covers(name, layer); }),
+          "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
+}
+
+// Why the i-th layer runs in bf16, or "".
+std::string obstacle(const FP8Options& options, const std::vector<Fp8Layer>& layers, size_t i) {
+  const auto& [name, weight] = layers[i];
+  for (const std::string& excluded : options.exclude)
+    if (covers(excluded, name)) return "excluded";
+  if (options.first_and_last_in_bf16 && (i == 0 || i + 1 == layers.size()))
+    return i == 0 ? "the first layer" : "the last layer";
+  if (weight.size(0) % unit == 0 && weight.size(1) % unit == 0) return "";
+  return fmt::format("its sizes are {} in, {} out, and 8-bit matrix units want multiples of {}",
+                     weight.size(1), weight.size(0), unit);
+}
+
+OpPolicy bf16_policy(DeviceType device) {
+  OpPolicy policy = torch_autocast_policy(device, DType::bf16);
+  policy.name = "fp8";
+  return policy;
+}
+
+}  // namespace
+
+FP8MixedPrecision::FP8MixedPrecision(FP8Options options)
+    : options_(std::move(options)),
+      recipe_(recipe_of(options_)),
+      cpu_(bf16_policy(DeviceType::cpu)),
+      cuda_(bf16_policy(DeviceType::cuda)) {}
+
+Interaction FP8MixedPrecision::interaction(const Layout& layout) const {
+  if (layout.pipeline > 1 && recipe_.delayed && options_.reduce_amax)
+    return {.supported = false,
+            .reason =
+                "the stages of a pipeline hold different layers, whose magnitudes cannot be "
+                "the same on all ranks",
+            .instead = "reduce_amax = false, scaling = current, or bf16"};
+  const bool split = layout.data > 1 || layout.tensor > 1 || layout.pipeline > 1;
+  return {.ranks_agree = split && (options_.skip_non_finite || options_.reduce_amax)};
+}
+
+void FP8MixedPrecision::prepare(const Model& model, Optimizer&) {
+  const std::vector<Fp8Layer> all = linear_layers(model);
+  check_excluded(options_.exclude, all);
+  std::vector<Fp8Layer> chosen;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string reason = obstacle(options_, all, i);
+    if (reason.empty())
+      chosen.push_back(all[i]);
+    else
+      notes_.push_back(fmt::format("fp8: {} runs in bf16: {}", all[i].name, reason));
+  }
+  for (const Fp8Layer& layer : chosen) layers_.push_back(layer.name);
+  if (chosen.empty()) {
+    notes_.push_back("fp8: no layer runs in 8 bits");
+    return;
+  }
+  const Fp8Format gradients = options_.format == "hybrid" ? Fp8Format::e5m2 : Fp8Format::e4m3;
+  linear_ = std::make_shared<Fp8Linear>(recipe_, gradients, chosen);
+  cpu_.linear_method = cuda_.linear_method = linear_.get();
+}
+
+const OpPolicy* FP8MixedPrecision::policy(Device device) const {
+  return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
+}
+
+Tensor FP8MixedPrecision::maxima(Pass pass) {
+  return linear_ && recipe_.delayed && options_.reduce_amax ? linear_->maxima(pass) : Tensor();
+}
+
+void FP8MixedPrecision::end_pass(Pass pass) {
+  if (linear_) linear_->end_pass(pass);
+}
+
+// A cast to 8 bits makes infinities finite: magnitudes tell of them, gradients of the rest.
+Verdict FP8MixedPrecision::inspect(Optimizer& optimizer) {
+  if (!options_.skip_non_finite) return {};
+  Tensor found = find_non_finite(optimizer);
+  if (linear_) found.add_(linear_->non_finite());
+  return {.found_inf = found};
+}
+
+void FP8MixedPrecision::update(const Verdict&) {
+  if (linear_) linear_->forget_non_finite();
+}
+
+StateDict FP8MixedPrecision::state_tensors() const {
+  return linear_ ? linear_->state() : StateDict{};
+}
+
+}  // namespace booster

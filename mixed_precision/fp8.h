@@ -1,0 +1,60 @@
+// fp8: Linear layers and the projections of attention in 8-bit floats, E4M3 forward and E5M2 for
+// gradients, each tensor with a scale of its own; everything else as in bf16. Parameters stay f32.
+// 8-bit scales keep gradients in range, so the loss is not scaled.
+//
+// On every processor the numbers are exactly those of 8-bit matrix units, up to the order of sums
+// (fp8_linear.h). A layer whose sizes are not multiples of 16, as those units want them, or that
+// `exclude` names runs in bf16; notes() says which and why. The rows of a batch may be any number:
+// filled up with zeros they give the same results.
+#pragma once
+
+#include "mixed_precision/fp8_linear.h"
+
+namespace booster {
+
+struct FP8Options {
+  std::string scaling = "delayed";  // or "current"
+  std::string format = "hybrid";    // e4m3 forward, e5m2 gradients; "e4m3": both
+  // delayed scaling
+  int64_t amax_history_len = 1024;
+  std::string amax_compute_algo = "max";  // of the history; or "most_recent"
+  int64_t margin = 0;                     // scales are divided by 2^margin
+  bool reduce_amax = true;                // magnitudes are the largest over all ranks
+  // current scaling
+  bool power_of_two_scales = false;
+  double amax_epsilon = 0;  // smaller magnitudes count as this
+  // which layers
+  std::vector<std::string> exclude = {};  // names of layers or of modules that hold some
+  bool first_and_last_in_bf16 = false;
+  bool skip_non_finite = true;  // look at gradients and quantized tensors before a step
+};
+
+class FP8MixedPrecision : public Precision {
+ public:
+  // Error if an option is out of its range.
+  explicit FP8MixedPrecision(FP8Options options = {});
+
+  const char* name() const override { return "fp8"; }
+  Interaction interaction(const Layout& layout) const override;
+  // Error if `exclude` names no module.
+  void prepare(const Model& model, Optimizer& optimizer) override;
+  const OpPolicy* policy(Device device) const override;
+  Tensor maxima(Pass pass) override;
+  void end_pass(Pass pass) override;
+  Verdict inspect(Optimizer& optimizer) override;
+  void update(const Verdict& verdict) override;
+  StateDict state_tensors() const override;
+  std::vector<std::string> notes() const override { return notes_; }
+
+  // The layers that run in 8 bits, by name.
+  const std::vector<std::string>& layers() const { return layers_; }
+
+ private:
+  FP8Options options_;
+  Fp8Recipe recipe_;
+  std::shared_ptr<Fp8Linear> linear_;  // none before prepare, or where no layer fits
+  OpPolicy cpu_, cuda_;
+  std::vector<std::string> layers_, notes_;
+};
+
+}  // namespace booster

@@ -1,0 +1,59 @@
+// The scales that turn tensors into 8-bit floats: a table with an entry per tensor of a model.
+//
+// Delayed scaling quantizes with a scale made from the largest magnitudes of earlier passes, notes
+// the magnitude of this one, and makes the next scales when the pass ends. Current scaling looks at
+// each tensor first. All numbers live on the device and the host reads none. For one thread.
+// Source: NVIDIA Transformer Engine's recipes DelayedScaling and Float8CurrentScaling.
+#pragma once
+
+#include "core/nn/module.h"
+#include "kernels/fp8.h"
+
+namespace booster {
+
+// How scales are made.
+struct Fp8Recipe {
+  bool delayed = true;
+  // delayed
+  int64_t history_length = 1024;
+  bool most_recent = false;  // else the largest in the history
+  int64_t margin = 0;        // scales are divided by 2^margin
+  // current
+  bool power_of_two = false;
+  double eps = 0;  // smaller amaxes count as this
+};
+
+// A tensor in 8-bit floats: it stands for the codes' values times *inverse_scale.
+struct Quantized {
+  Tensor codes;          // u8
+  Tensor inverse_scale;  // one f32
+  Fp8Format format = Fp8Format::e4m3;
+};
+
+class Fp8ScaleTable {
+ public:
+  // `amaxes` (f32, one per tensor) may be a window on a larger tensor.
+  Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, Tensor amaxes);
+
+  // x (f32, f16 or bf16), saturating, as the table's i-th tensor. With `note` its magnitude counts
+  // for the next scale.
+  Quantized quantize(const Tensor& x, int64_t i, bool note);
+  // Makes the next scales from the magnitudes noted, and forgets those. A tensor that was not seen
+  // keeps its scale, and so does one whose magnitude was 0 or not finite.
+  void end_pass();
+  // One f32: not 0 if a magnitude since forget_non_finite() was not finite.
+  const Tensor& non_finite() const { return non_finite_; }
+  void forget_non_finite() { non_finite_.zero_(); }
+
+  // What a resumed training needs, sharing memory with the table.
+  StateDict state(const std::string& prefix) const;
+
+ private:
+  Tensor current_scale(const Tensor& x) const;
+
+  Fp8Recipe recipe_;
+  Fp8Format format_;
+  Tensor amaxes_, scales_, history_, cursors_, non_finite_;
+};
+
+}  // namespace booster
