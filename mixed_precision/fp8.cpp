@@ -4,6 +4,8 @@
 #include "mixed_precision/autocast_lists.h"
 #include "mixed_precision/loss_scaler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -68,16 +70,19 @@ void check_excluded(const std::vector<std::string>& names, const std::vector<Fp8
           "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
 }
 
-// Why the i-th layer runs in bf16, or "".
-std::string obstacle(const FP8Options& options, const std::vector<Fp8Layer>& layers, size_t i) {
-  const auto& [name, weight] = layers[i];
-  for (const std::string& excluded : options.exclude)
-    if (covers(excluded, name)) return "excluded";
-  if (options.first_and_last_in_bf16 && (i == 0 || i + 1 == layers.size()))
-    return i == 0 ? "the first layer" : "the last layer";
-  if (weight.size(0) % unit == 0 && weight.size(1) % unit == 0) return "";
-  return fmt::format("its sizes are {} in, {} out, and 8-bit matrix units want multiples of {}",
-                     weight.size(1), weight.size(0), unit);
+bool is_excluded(const FP8Options& options, const std::string& layer) {
+  return std::any_of(options.exclude.begin(), options.exclude.end(),
+                     [&](const std::string& name) { return covers(name, layer); });
+}
+
+bool fits(const Tensor& weight) { return weight.size(0) % unit == 0 && weight.size(1) % unit == 0; }
+
+// "fp8: fc1, fc2 run in bf16: the reason", or nothing to note.
+void note(std::vector<std::string>& notes, const std::vector<std::string>& names,
+          const std::string& reason) {
+  if (names.empty()) return;
+  notes.push_back(fmt::format("fp8: {} {} in bf16: {}", fmt::join(names, ", "),
+                              names.size() == 1 ? "runs" : "run", reason));
 }
 
 OpPolicy bf16_policy(DeviceType device) {
@@ -109,13 +114,22 @@ void FP8MixedPrecision::prepare(const Model& model, Optimizer&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
   check_excluded(options_.exclude, all);
   std::vector<Fp8Layer> chosen;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const std::string reason = obstacle(options_, all, i);
-    if (reason.empty())
-      chosen.push_back(all[i]);
+  std::vector<std::string> excluded, at_the_ends, unfit;
+  for (const Fp8Layer& layer : all) {
+    const auto& [name, weight] = layer;
+    const bool at_an_end = &layer == &all.front() || &layer == &all.back();
+    if (is_excluded(options_, name))
+      excluded.push_back(name);
+    else if (options_.first_and_last_in_bf16 && at_an_end)
+      at_the_ends.push_back(name);
+    else if (!fits(weight))
+      unfit.push_back(fmt::format("{} ({} in, {} out)", name, weight.size(1), weight.size(0)));
     else
-      notes_.push_back(fmt::format("fp8: {} runs in bf16: {}", all[i].name, reason));
+      chosen.push_back(layer);
   }
+  note(notes_, excluded, "excluded");
+  note(notes_, at_the_ends, "first_and_last_in_bf16");
+  note(notes_, unfit, fmt::format("8-bit matrix units want sizes that are multiples of {}", unit));
   for (const Fp8Layer& layer : chosen) layers_.push_back(layer.name);
   if (chosen.empty()) {
     notes_.push_back("fp8: no layer runs in 8 bits");
@@ -143,7 +157,7 @@ Verdict FP8MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
   Tensor found = find_non_finite(optimizer);
   if (linear_) found.add_(linear_->non_finite());
-  return {.found_inf = found};
+  return {found, {}, {}};
 }
 
 void FP8MixedPrecision::update(const Verdict&) {
@@ -152,6 +166,15 @@ void FP8MixedPrecision::update(const Verdict&) {
 
 StateDict FP8MixedPrecision::state_tensors() const {
   return linear_ ? linear_->state() : StateDict{};
+}
+
+std::string fp8_capability(const std::string& gpu, int major, int minor) {
+  if (major > 8 || (major == 8 && minor >= 9)) return "";
+  const char* instead = major >= 8 ? "bf16" : (major == 7 ? "fp16" : "fp32");
+  return fmt::format(
+      "{} has compute capability {}.{}: 8-bit matrix units came with 8.9 (Ada, "
+      "Hopper), here fp8 gains no time; use {}",
+      gpu, major, minor, instead);
 }
 
 }  // namespace booster

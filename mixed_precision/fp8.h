@@ -57,4 +57,8 @@ class FP8MixedPrecision : public Precision {
   std::vector<std::string> layers_, notes_;
 };
 
+// Empty where a GPU of this compute capability multiplies 8-bit floats itself, else a sentence that
+// says what happens and what to use.
+std::string fp8_capability(const std::string& gpu, int major, int minor);
+
 }  // namespace booster

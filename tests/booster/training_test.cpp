@@ -14,7 +14,7 @@ using namespace booster;
 namespace {
 
 constexpr int64_t samples = 48, features = 6, classes = 4;
-const char* const strategies[] = {"fp32", "fp16", "bf16"};
+const char* const strategies[] = {"fp32", "fp16", "bf16", "fp8"};
 
 TensorDataset dataset() {
   Generator generator(5);

@@ -11,6 +11,7 @@
 #include "core/nn/multi_head_attention.h"
 #include "core/optim/adam.h"
 #include "core/optim/sgd.h"
+#include "core/tensor/memory_report.h"
 #include "core/tensor/random.h"
 
 #include <doctest/doctest.h>
@@ -170,11 +171,10 @@ void check_delayed(const char* format, const char* algorithm) {
   CAPTURE(format);
   CAPTURE(algorithm);
   manual_seed(1);
-  const Fp8Format gradients =
-      std::string(format) == "hybrid" ? Fp8Format::e5m2 : Fp8Format::e4m3;
+  const Fp8Format gradients = std::string(format) == "hybrid" ? Fp8Format::e5m2 : Fp8Format::e4m3;
   auto layer = std::make_shared<Linear>(32, 48);
-  Trial t = trial(Model(layer), {.format = format, .amax_history_len = 3,
-                                 .amax_compute_algo = algorithm});
+  Trial t = trial(Model(layer),
+                  {.format = format, .amax_history_len = 3, .amax_compute_algo = algorithm});
   const size_t window = std::string(algorithm) == "max" ? 3 : 1;
   DelayedScale sx{448, window}, sw{448, window}, sg{largest(gradients), window};
   for (const int step : {0, 3, 1, 0, 2, 0, 0, 0}) {
@@ -285,12 +285,15 @@ TEST_CASE("a weight is quantized once per update, with the scale of that time") 
 }
 
 TEST_CASE("what backward keeps of an activation is one byte a number") {
-  manual_seed(4);
-  Trial t = trial(Model(std::make_shared<Linear>(64, 16)), {.scaling = "current"});
-  const Tensor y = forward(t, batch(0, 64));
-  Trial plain = trial(Model(std::make_shared<Linear>(64, 16)), {.exclude = {""}});
-  CHECK(plain.precision.layers().empty());
-  CHECK(t.precision.layers() == std::vector<std::string>{""});
+  constexpr int64_t rows = 256, in = 512, out = 16;
+  Trial t = trial(Model(std::make_shared<Linear>(in, out)), {});
+  const Tensor y = forward(t, full({rows, in}, 1));
+  int64_t kept = 0;
+  for (const MemoryUse& use : memory_use())
+    if (use.tag == "activations of Linear") kept = use.live_bytes;
+  const int64_t codes = rows * in, result = rows * out * 2;
+  CHECK(kept >= codes + result);
+  CHECK(kept < codes + result + 4096);  // and scales; allocations are rounded up
 }
 
 TEST_CASE("projections of attention run in 8 bits, also one third at a time") {
@@ -318,35 +321,44 @@ TEST_CASE("projections of attention run in 8 bits, also one third at a time") {
 }
 
 TEST_CASE("layers whose sizes do not fit run in bf16 and are named with the reason") {
-  const Model vit = models::vit("vit_tiny_patch16_224", {.num_classes = 10, .img_size = 32, .depth = 1});
+  const Model vit =
+      models::vit("vit_tiny_patch16_224", {.num_classes = 10, .img_size = 32, .depth = 1});
   const Trial t = trial(vit, {});
   CHECK(t.precision.layers() == std::vector<std::string>{"blocks.0.attn.qkv", "blocks.0.attn.proj",
                                                          "blocks.0.mlp.fc1", "blocks.0.mlp.fc2"});
   REQUIRE(t.precision.notes().size() == 1);
   CHECK(t.precision.notes()[0] ==
-        "fp8: head runs in bf16: its sizes are 192 in, 10 out, and 8-bit matrix units want "
+        "fp8: head (192 in, 10 out) runs in bf16: 8-bit matrix units want sizes that are "
         "multiples of 16");
   // Not one layer fits: everything runs as in bf16.
   Trial none = trial(models::mlp({6, 10, 4}), {});
-  CHECK(none.precision.notes().size() == 3);
+  CHECK(
+      none.precision.notes() ==
+      std::vector<std::string>{"fp8: 0 (6 in, 10 out), 2 (10 in, 4 out) run in bf16: 8-bit matrix "
+                               "units want sizes that are multiples of 16",
+                               "fp8: no layer runs in 8 bits"});
   CHECK(forward(none, uniform({4, 6}, -1, 1)).dtype() == DType::bf16);
 }
 
 TEST_CASE("layers can be kept in bf16: by name, by the name of a module, the first and the last") {
-  const Model vit = models::vit("vit_tiny_patch16_224", {.num_classes = 16, .img_size = 32, .depth = 2});
-  const Trial t = trial(vit, {.exclude = {"blocks.0", "blocks.1.mlp.fc1"}, .first_and_last_in_bf16 = true});
-  CHECK(t.precision.layers() == std::vector<std::string>{"blocks.1.attn.qkv", "blocks.1.attn.proj",
-                                                         "blocks.1.mlp.fc2"});
-  CHECK(t.precision.notes().back() == "fp8: head runs in bf16: the last layer");
+  const Model vit =
+      models::vit("vit_tiny_patch16_224", {.num_classes = 16, .img_size = 32, .depth = 2});
+  const Trial t =
+      trial(vit, {.exclude = {"blocks.0", "blocks.1.mlp.fc1"}, .first_and_last_in_bf16 = true});
+  CHECK(t.precision.layers() ==
+        std::vector<std::string>{"blocks.1.attn.qkv", "blocks.1.attn.proj", "blocks.1.mlp.fc2"});
+  CHECK(t.precision.notes().back() == "fp8: head runs in bf16: first_and_last_in_bf16");
   CHECK_THROWS_WITH_AS(trial(vit, {.exclude = {"blocks.1.mlp.fc3"}}),
                        Contains("did you mean blocks.1.mlp.fc"), Error);
 }
 
 TEST_CASE("wrong options are refused with the legal ones") {
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.scaling = "mxfp8"}), Contains("delayed, current"), Error);
+  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.scaling = "mxfp8"}), Contains("delayed, current"),
+                       Error);
   CHECK_THROWS_WITH_AS(FP8MixedPrecision({.format = "e5m2"}), Contains("too few digits"), Error);
   CHECK_THROWS_WITH_AS(FP8MixedPrecision({.amax_history_len = 0}), Contains("at least 1"), Error);
-  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.amax_compute_algo = "mean"}), Contains("most_recent"), Error);
+  CHECK_THROWS_WITH_AS(FP8MixedPrecision({.amax_compute_algo = "mean"}), Contains("most_recent"),
+                       Error);
   CHECK_THROWS_WITH_AS(FP8MixedPrecision({.margin = -1}), Contains("margin"), Error);
 }
 
@@ -430,4 +442,10 @@ TEST_CASE("pipelines are refused where magnitudes would have to agree between di
   CHECK(alone.interaction({.pipeline = 2}).supported);
   CHECK(delayed.interaction({.data = 4}).supported);
   CHECK(delayed.interaction({.data = 4}).ranks_agree);
+}
+
+TEST_CASE("a GPU without 8-bit matrix units is told by name and capability") {
+  CHECK(fp8_capability("NVIDIA H100", 9, 0).empty());
+  CHECK(fp8_capability("NVIDIA L4", 8, 9).empty());
+  CHECK(fp8_capability("NVIDIA A100", 8, 0).starts_with("NVIDIA A100 has compute capability 8.0"));
 }
