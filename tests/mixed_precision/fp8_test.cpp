@@ -180,9 +180,7 @@ void check_delayed(const char* format, const char* algorithm) {
   for (const int step : {0, 3, 1, 0, 2, 0, 0, 0}) {
     const Tensor x = batch(step, 32).requires_grad_();
     const Tensor y = forward(t, x);
-    const Tensor g = bf16(batch(step + 1, 48));
-    const Tensor same = step % 2 ? g : bf16(batch(step, 48));
-    const Tensor gradient = untracked::reshape(same.numel() == y.numel() ? same : g, y.shape());
+    const Tensor gradient = bf16(batch(step, 48));
     backward(t, y, gradient);
     check_step(x, layer->weight, layer->bias, y, gradient, sx.scale, sw.scale, sg.scale, gradients);
     sx.see(matrix(bf16(x.detach())).largest());
@@ -426,7 +424,7 @@ TEST_CASE("an activation checkpoint gives the same gradients") {
 TEST_CASE("a small net trains to within 2 % of the final loss of fp32") {
   FP32Precision fp32;
   const double want = final_loss(fp32);
-  CHECK(want > 0.3);  // or the comparison says nothing
+  CHECK(want > 0.1);  // or the comparison says nothing
   for (const char* scaling : {"delayed", "current"}) {
     CAPTURE(scaling);
     FP8MixedPrecision fp8({.scaling = scaling});
