@@ -148,16 +148,19 @@ void fp8_result(View y, View sums, View bias, const float* inverse_a, const floa
 void fp8_delayed_scale(Fp8Scales scales, Fp8DelayedRule rule) {
   for_each_block(scales.tensors, [=] ON_DEVICE(int64_t tensor) {
     float* history = scales.history + tensor * scales.length;
+    const int64_t at = scales.cursor[tensor];
     const float newest = scales.amax[tensor];
-    const bool usable = newest >= 0.0f && is_finite(newest);
-    if (usable && first_lane()) history[scales.cursor[tensor]] = newest;
-    const float window = rule.most_recent ? newest : row_max(history, scales.length);
+    const float window = reduce_run<float>(
+        scales.length, 0.0f, [=](int64_t i) { return i == at ? newest : history[i]; },
+        [](float a, float b) { return b > a ? b : a; });
     if (!first_lane()) return;
-    if (newest > float_max) store_flag(scales.non_finite, 1.0f);
     scales.amax[tensor] = -1.0f;
-    if (!usable) return;
-    scales.cursor[tensor] = static_cast<int32_t>((scales.cursor[tensor] + 1) % scales.length);
-    scales.scale[tensor] = delayed_scale(scales.scale[tensor], window, rule);
+    if (newest > float_max) store_flag(scales.non_finite, 1.0f);
+    if (!(newest >= 0.0f) || newest > float_max) return;
+    history[at] = newest;
+    scales.cursor[tensor] = static_cast<int32_t>((at + 1) % scales.length);
+    scales.scale[tensor] =
+        delayed_scale(scales.scale[tensor], rule.most_recent ? newest : window, rule);
   });
 }
 

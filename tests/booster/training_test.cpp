@@ -126,6 +126,24 @@ TEST_CASE("every strategy gives the same weights on two ranks as in one process"
   CHECK(failures(Ranks("rank: equivalence", 2).wait(120)) == "");
 }
 
+TEST_CASE("rank: fp8 scales" * doctest::skip()) {
+  Run run = make_run("torch_ddp", "fp8", 4, 0);
+  train(run, 4);
+  const Session& session = run.boosted.model.session();
+  const StateDict state = session.precision->state_tensors();
+  CHECK(state.size() == 8);
+  for (const auto& [name, tensor] : state) {
+    CAPTURE(name);
+    Tensor most = untracked::cast(tensor, DType::f32);
+    session.plugin->agree(most);
+    CHECK(most.to_vector<float>() == tensor.to_vector<float>());
+    if (name.ends_with(".scale")) CHECK(tensor.to_vector<float>()[0] != 1);
+  }
+}
+TEST_CASE("two ranks on different data share every fp8 scale and its history") {
+  CHECK(failures(Ranks("rank: fp8 scales", 2).wait(120)) == "");
+}
+
 TEST_CASE("a skipped step changes neither weights, moments nor the schedule") {
   Run run = make_run("single", "fp16", 8);
   auto& [net, opt, loss_fn, data, lr] = run.boosted;
