@@ -64,20 +64,18 @@ void raise_amax(float* amax, const uint32_t* magnitudes, int64_t count) {
   });
 }
 
-template <Fp8Format format, class T>
-void decode_as(T* out, const uint8_t* codes, int64_t n) {
-  for_each_block(chunks_of(n), [=] ON_DEVICE(int64_t block) {
-    T* y = out + block * chunk;
-    const uint8_t* x = codes + block * chunk;
-    for_each_lane(size_of_chunk(n, block),
-                  [=](int64_t i) { store(y + i, from_fp8<format>(x[i])); });
-  });
+template <class T>
+ON_DEVICE void decode_run(Fp8Format format, T* out, const uint8_t* codes, int64_t n) {
+  if (format == Fp8Format::e4m3)
+    for_each_lane(n, [=](int64_t i) { store(out + i, from_fp8<Fp8Format::e4m3>(codes[i])); });
+  else
+    for_each_lane(n, [=](int64_t i) { store(out + i, from_fp8<Fp8Format::e5m2>(codes[i])); });
 }
 
 // The next scale of one tensor that was seen in this pass; an amax of 0 leaves it as it is.
 KERNEL_FN float delayed_scale(float scale, float amax, const Fp8DelayedRule& rule) {
   if (!(amax > 0.0f)) return scale;
-  const float next = largest(rule.format) / amax / rule.margin_factor;
+  const float next = rule.largest / amax / rule.margin_factor;
   return is_finite(next) ? next : float_max;
 }
 
@@ -88,19 +86,20 @@ void fp8_quantize(View codes, View x, Fp8Cast cast, const float* scale, float* i
   const int64_t n = x.size();
   const Workspace<uint32_t> magnitudes(chunks_of(n) + 1);
   uint32_t* largest_of = magnitudes.data();
+  uint8_t* out = codes.as<uint8_t>();
   for_each_block(chunks_of(n), [=] ON_DEVICE(int64_t block) {
     visit_input(x.dtype, [&](auto* type) {
-      const uint32_t bits = quantize_run(cast, codes.as<uint8_t>() + block * chunk,
-                                         static_cast<decltype(type)>(x.data) + block * chunk,
-                                         size_of_chunk(n, block), scale ? *scale : 1.0f);
+      const auto* in = static_cast<decltype(type)>(x.data) + block * chunk;
+      const uint32_t bits = quantize_run(cast, out + block * chunk, in, size_of_chunk(n, block),
+                                         scale ? *scale : 1.0f);
       if (first_lane()) largest_of[block] = bits;
     });
   });
   if (amax) raise_amax(amax, largest_of, chunks_of(n));
-  if (inverse_scale)
-    for_each_block(1, [=] ON_DEVICE(int64_t) {
-      if (first_lane()) *inverse_scale = 1.0f / *scale;
-    });
+  if (!inverse_scale) return;
+  for_each_block(1, [=] ON_DEVICE(int64_t) {
+    if (first_lane()) *inverse_scale = 1.0f / *scale;
+  });
 }
 
 void fp8_amax(View x, float* amax) {
@@ -120,23 +119,24 @@ void fp8_amax(View x, float* amax) {
 }
 
 void fp8_decode(View out, View codes, Fp8Format format) {
-  visit_input(out.dtype, [&](auto* type) {
-    auto* y = static_cast<decltype(type)>(out.data);
-    if (format == Fp8Format::e4m3)
-      decode_as<Fp8Format::e4m3>(y, codes.as<uint8_t>(), out.size());
-    else
-      decode_as<Fp8Format::e5m2>(y, codes.as<uint8_t>(), out.size());
+  const int64_t n = out.size();
+  const uint8_t* in = codes.as<uint8_t>();
+  for_each_block(chunks_of(n), [=] ON_DEVICE(int64_t block) {
+    visit_input(out.dtype, [&](auto* type) {
+      decode_run(format, static_cast<decltype(type)>(out.data) + block * chunk, in + block * chunk,
+                 size_of_chunk(n, block));
+    });
   });
 }
 
 void fp8_result(View y, View sums, View bias, const float* inverse_a, const float* inverse_b) {
   const int64_t columns = y.columns();
+  const float *all = sums.as<float>(), *offset = bias.as<float>();
   for_each_block(y.rows(), [=] ON_DEVICE(int64_t row) {
+    const float* in = all + row * columns;
+    const float factor = *inverse_a * *inverse_b;
     visit_input(y.dtype, [&](auto* type) {
       auto* out = static_cast<decltype(type)>(y.data) + row * columns;
-      const float* in = sums.as<float>() + row * columns;
-      const float* offset = bias.as<float>();
-      const float factor = *inverse_a * *inverse_b;
       if (offset)
         for_each_lane(columns, [=](int64_t i) { store(out + i, in[i] * factor + offset[i]); });
       else
@@ -168,7 +168,7 @@ void fp8_current_scale(float* scale, const float* amax, Fp8CurrentRule rule) {
   for_each_block(1, [=] ON_DEVICE(int64_t) {
     if (!first_lane()) return;
     const float raised = *amax < rule.eps ? rule.eps : *amax;
-    float next = largest(rule.format) / raised;
+    float next = rule.largest / raised;
     if (next > float_max) next = rule.limit;
     if (rule.power_of_two) next = bits_to_float(float_to_bits(next) & 0xFF800000);
     *scale = raised > 0.0f && is_finite(raised) ? next : 1.0f;

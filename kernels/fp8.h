@@ -36,17 +36,17 @@ struct Fp8Scales {
   int64_t length;
 };
 
-// Delayed scaling (NVIDIA Transformer Engine): scale = (largest(format) / amax) / 2^margin, where
-// amax is the most recent one or the largest in the history.
+// Delayed scaling (NVIDIA Transformer Engine): scale = (largest / amax) / 2^margin, where amax is
+// the most recent one or the largest in the history.
 struct Fp8DelayedRule {
-  Fp8Format format;
+  float largest;        // of the format
   float margin_factor;  // 2^margin
   bool most_recent;
 };
 
-// Current scaling: scale = largest(format) / max(amax, eps) of the tensor itself.
+// Current scaling: scale = largest / max(amax, eps) of the tensor itself.
 struct Fp8CurrentRule {
-  Fp8Format format;
+  float largest;  // of the format
   float eps;
   bool power_of_two;  // rounds the scale down to one
   float limit;  // what a scale becomes that overflows: the largest number of the input's dtype

@@ -39,7 +39,7 @@ Tensor Fp8ScaleTable::current_scale(const Tensor& x) const {
   const auto& table = kernels::on(x.device());
   table.fp8_amax(x.view(), f32_at(amax));
   table.fp8_current_scale(f32_at(scale), f32_at(amax),
-                          {.format = format_,
+                          {.largest = largest(format_),
                            .eps = static_cast<float>(recipe_.eps),
                            .power_of_two = recipe_.power_of_two,
                            .limit = largest_of(x.dtype())});
@@ -69,7 +69,7 @@ void Fp8ScaleTable::end_pass() {
                                     .length = recipe_.history_length};
   kernels::on(amaxes_.device())
       .fp8_delayed_scale(table,
-                         {.format = format_,
+                         {.largest = largest(format_),
                           .margin_factor = std::ldexp(1.0f, static_cast<int>(recipe_.margin)),
                           .most_recent = recipe_.most_recent});
 }

@@ -292,6 +292,19 @@ TEST_CASE("GPU: SGD, AdamW and LAMB step as on the CPU" * on_gpu()) {
   });
 }
 
+TEST_CASE("GPU: 8-bit floats are cast and decoded as on the CPU" * on_gpu()) {
+  for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2})
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      const Plain x = random(dtype, {40'001}, 1), codes = random(DType::u8, {40'001}, 2);
+      compare(test::zeros(DType::u8, x.shape), {x}, [&](auto& table, const View& out, auto& in) {
+        table.fp8_quantize(out, in[0], {format}, nullptr, nullptr, nullptr);
+      });
+      compare(test::zeros(dtype, x.shape), {codes}, [&](auto& table, const View& out, auto& in) {
+        table.fp8_decode(out, in[0], format);
+      });
+    }
+}
+
 TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CPU" * on_gpu()) {
   for (const DType dtype : floating_dtypes)
     for (const bool with_inf : {false, true}) {

@@ -241,11 +241,11 @@ TEST_CASE("delayed scaling: the scales of amaxes 2, 8, 4, 1, .5, .5, .5, 0, 1e-4
   const std::vector<float> amaxes = {2, 8, 4, 1, .5, .5, .5, 0, 1e-40f, inf};
   using Scales = std::vector<float>;
   on_every_variant([&](const Table& table) {
-    CHECK(delayed_scales(table, amaxes, {e4m3, 1, false}, 4) ==
+    CHECK(delayed_scales(table, amaxes, {largest(e4m3), 1, false}, 4) ==
           Scales{1, 224, 56, 56, 56, 56, 112, 448, 896, 896, 896});
-    CHECK(delayed_scales(table, amaxes, {e4m3, 1, true}, 4) ==
+    CHECK(delayed_scales(table, amaxes, {largest(e4m3), 1, true}, 4) ==
           Scales{1, 224, 56, 112, 448, 896, 896, 896, 896, FLT_MAX, FLT_MAX});
-    const Scales margin = delayed_scales(table, amaxes, {e5m2, 2, false}, 4);
+    const Scales margin = delayed_scales(table, amaxes, {largest(e5m2), 2, false}, 4);
     CHECK(Scales(margin.begin(), margin.end() - 1) ==
           Scales{1, 14336, 3584, 3584, 3584, 3584, 7168, 28672, 57344, 57344});
   });
@@ -254,7 +254,7 @@ TEST_CASE("delayed scaling: the scales of amaxes 2, 8, 4, 1, .5, .5, .5, 0, 1e-4
 TEST_CASE(
     "delayed scaling: a tensor that was not seen keeps history and scale, one of zeros rotates") {
   on_every_variant([](const Table& table) {
-    const kernels::Fp8DelayedRule rule = {e4m3, 1, false};
+    const kernels::Fp8DelayedRule rule = {largest(e4m3), 1, false};
     CHECK(delayed_scales(table, {4, -1, -1, -1, 1}, rule, 2) ==
           std::vector<float>{1, 112, 112, 112, 112, 112});
     CHECK(delayed_scales(table, {4, 0, 1}, rule, 2) == std::vector<float>{1, 112, 112, 448});
@@ -263,7 +263,7 @@ TEST_CASE(
 
 TEST_CASE("delayed scaling: an infinite amax does not stay in the history") {
   on_every_variant([](const Table& table) {
-    CHECK(delayed_scales(table, {4, inf, 1, 1}, {e4m3, 1, false}, 2) ==
+    CHECK(delayed_scales(table, {4, inf, 1, 1}, {largest(e4m3), 1, false}, 2) ==
           std::vector<float>{1, 112, 112, 112, 448});
   });
 }
@@ -279,19 +279,19 @@ TEST_CASE(
     float scale = 0;
     for (const Row& row : rows) {
       CAPTURE(row.amax);
-      table.fp8_current_scale(&scale, &row.amax, {e4m3, 0, false, FLT_MAX});
+      table.fp8_current_scale(&scale, &row.amax, {largest(e4m3), 0, false, FLT_MAX});
       CHECK(scale == row.scale);
-      table.fp8_current_scale(&scale, &row.amax, {e4m3, 0, true, FLT_MAX});
+      table.fp8_current_scale(&scale, &row.amax, {largest(e4m3), 0, true, FLT_MAX});
       CHECK(scale == row.power_of_two);
     }
     const float tiny = 1e-40f, zero = 0, bf16_max = 0x1.FEp127f;
-    table.fp8_current_scale(&scale, &tiny, {e4m3, 0, false, bf16_max});
+    table.fp8_current_scale(&scale, &tiny, {largest(e4m3), 0, false, bf16_max});
     CHECK(scale == bf16_max);
-    table.fp8_current_scale(&scale, &tiny, {e4m3, 0, true, bf16_max});
+    table.fp8_current_scale(&scale, &tiny, {largest(e4m3), 0, true, bf16_max});
     CHECK(scale == 0x1p127f);
-    table.fp8_current_scale(&scale, &tiny, {e4m3, 0.5f, false, bf16_max});
+    table.fp8_current_scale(&scale, &tiny, {largest(e4m3), 0.5f, false, bf16_max});
     CHECK(scale == 896);
-    table.fp8_current_scale(&scale, &zero, {e5m2, 0.5f, false, bf16_max});
+    table.fp8_current_scale(&scale, &zero, {largest(e5m2), 0.5f, false, bf16_max});
     CHECK(scale == 114688);
   });
 }
