@@ -27,6 +27,11 @@ Tensor product(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Te
   return y;
 }
 
+bool is_window_on(const Tensor& part, const Tensor& whole) {
+  const int64_t begin = part.body()->offset - whole.body()->offset;
+  return part.shares_storage(whole) && begin >= 0 && begin < whole.numel();
+}
+
 // What backward needs of one call.
 struct Call {
   Quantized x, weight;
@@ -82,11 +87,11 @@ Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
     entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
 }
 
-// By storage, so that a window on a weight is found too, and anew each time, since a model may be
-// converted after it was boosted.
+// By the place in memory, so that a window on a weight is found too, and anew each time, since a
+// model may be converted after it was boosted.
 Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   for (Entry& entry : entries_)
-    if (entry.layer.weight.shares_storage(weight)) return &entry;
+    if (is_window_on(weight, entry.layer.weight)) return &entry;
   return nullptr;
 }
 
