@@ -121,11 +121,6 @@ memory::desc bias_layout(const Operands& operands) {
   return {{operands.result.shape[1]}, memory::data_type::f32, memory::format_tag::a};
 }
 
-memory::desc any_layout(const View& view) {
-  return {memory::dims(view.shape, view.shape + view.ndim), library_type(view.dtype),
-          memory::format_tag::any};
-}
-
 // The library's description of a window.
 struct Geometry {
   memory::dims stride, dilation, padding;
@@ -133,29 +128,6 @@ struct Geometry {
       : stride(window.stride, window.stride + 2),
         dilation{window.dilation[0] - 1, window.dilation[1] - 1},
         padding(window.padding, window.padding + 2) {}
-};
-
-// One tensor on its way between the caller's layout and the library's; empty where they agree.
-class Reorder {
- public:
-  Reorder() = default;
-  Reorder(const memory::desc& from, const memory::desc& to, const memory::desc& library_side)
-      : bytes_(library_side.get_size()) {
-    if (from == to) return;
-    const dnnl::reorder::primitive_desc plan(engine(), from, engine(), to, default_attributes());
-    primitive_ = Primitive(dnnl::reorder(plan), plan.scratchpad_desc(),
-                           {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-  }
-
-  // Where the library has this tensor: the caller's own memory, or scratch.
-  void* place(Scratch use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
-  void run(void* from, void* to) {
-    if (primitive_) primitive_({from, to});
-  }
-
- private:
-  Primitive primitive_;
-  size_t bytes_ = 0;
 };
 
 // A convolution between the reorders of its operands and its result.

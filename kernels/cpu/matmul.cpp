@@ -9,8 +9,8 @@
 //   y = x w^T    97 to 106    196 to 207      with weights packed before: 106 to 110, 213 to 218
 //   dx = g w     95 to 108    195 to 203      with weights packed before: 108 to 111, 213 to 219
 //   dw = g^T x   97 to 103    190 to 195      with g^T copied before: 102 to 106, 202 to 207
-// so plain layouts stay within 8 % and packing would cost what it gains unless it is kept between
-// products. A new shape costs 0.3 to 0.6 ms of code generation once per process.
+// A new shape costs 0.3 to 0.6 ms of code generation once per process. On two threads packing gains
+// more: see worth_packing.
 //
 // Sums have the same bits on any number of threads, except in f32 below AVX-512, where oneDNN
 // divides a long k between threads.
@@ -89,44 +89,95 @@ Key key_of(const View& out, const View& a, const View& b, const View& bias, doub
   return key;
 }
 
-// An f32 row, which oneDNN adds before it rounds.
-memory::desc describe_bias(const View& bias) {
-  return {{1, 1, bias.shape[0]}, memory::data_type::f32, memory::format_tag::abc};
+// A batch of one as a plain matrix: only for those does the library have packed layouts.
+View matrix_in(const View& view) {
+  View matrix = view;
+  matrix.ndim = 2;
+  for (int i = 0; i < 2; ++i) {
+    matrix.shape[i] = view.shape[i + 1];
+    matrix.strides[i] = view.strides[i + 1];
+  }
+  return matrix;
 }
 
-// Empty where oneDNN refuses the layout or dtype, or would run its reference code.
-Primitive make_product(const View& out, const View& a, const View& b, const View& bias,
-                       double beta) {
+// An f32 row, which oneDNN adds before it rounds.
+memory::desc describe_bias(const View& bias, int ndim) {
+  const int64_t n = bias.shape[0];
+  if (ndim == 2) return {{1, n}, memory::data_type::f32, memory::format_tag::ab};
+  return {{1, 1, n}, memory::data_type::f32, memory::format_tag::abc};
+}
+
+// True where b is worth packing at each use. The library would pack it too, but once per thread and
+// strip of rows. On two threads this gains, packing included, for the weights of ViT-B/16, batch 8,
+// 1 to 12 % in bf16 (ViT-Ti 3 to 25 %); in f32 up to 6 % where b is row-major and nothing elsewhere
+// (benchmarks/matmul_bound). Left out are few rows, which do not pay for it, and columns a multiple
+// of 2 KiB apart, whose cache lines displace each other while they are packed.
+bool worth_packing(const View& a, const View& b) {
+  constexpr int64_t many_rows = 512, colliding_bytes = 2048;
+  const bool collides = column_major(b) && b.strides[2] * size_of(b.dtype) % colliding_bytes == 0;
+  const bool gains = b.dtype == DType::bf16 || row_major(b);
+  return gains && a.shape[0] == 1 && row_major(a) && a.shape[1] >= many_rows && b.shape[2] >= 64 &&
+         !collides;
+}
+
+// A product of the library, between b and the layout in which it wants b.
+class Product {
+ public:
+  // Stands for "the library refuses the layout or dtype, or has only reference code for it".
+  Product() = default;
+  Product(const dnnl::matmul::primitive_desc& plan, const memory::desc& b, bool bias)
+      : pack_(b, plan.weights_desc(), plan.weights_desc()) {
+    const Argument left = {DNNL_ARG_SRC, plan.src_desc()};
+    const Argument right = {DNNL_ARG_WEIGHTS, plan.weights_desc()};
+    const Argument result = {DNNL_ARG_DST, plan.dst_desc()};
+    const dnnl::matmul matmul(plan);
+    const auto working = plan.scratchpad_desc();
+    primitive_ =
+        bias ? Primitive(matmul, working, {left, right, result, {DNNL_ARG_BIAS, plan.bias_desc()}})
+             : Primitive(matmul, working, {left, right, result});
+  }
+
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+
+  void operator()(const View& out, const View& a, const View& b, const View& bias) {
+    void* right = pack_.place(Scratch::library_right, b.data);
+    pack_.run(b.data, right);
+    if (bias.data)
+      primitive_({a.data, right, out.data, bias.data});
+    else
+      primitive_({a.data, right, out.data});
+  }
+
+ private:
+  Primitive primitive_;
+  Reorder pack_;
+};
+
+Product make_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
   auto attributes = default_attributes();
   if (beta != 0) {
     dnnl::post_ops accumulate;
     accumulate.append_sum(static_cast<float>(beta));
     attributes.set_post_ops(accumulate);
   }
+  const bool one = out.shape[0] == 1;
+  const auto layout = [&](const View& view) { return describe(one ? matrix_in(view) : view); };
+  const memory::desc right = worth_packing(a, b) ? any_layout(matrix_in(b)) : layout(b);
   const auto description =
-      bias.data ? dnnl::matmul::desc(describe(a), describe(b), describe_bias(bias), describe(out))
-                : dnnl::matmul::desc(describe(a), describe(b), describe(out));
+      bias.data
+          ? dnnl::matmul::desc(layout(a), right, describe_bias(bias, one ? 2 : 3), layout(out))
+          : dnnl::matmul::desc(layout(a), right, layout(out));
   const dnnl::matmul::primitive_desc plan(description, attributes, engine(), true);
-  if (is_reference(plan)) return {};
-  const Argument left = {DNNL_ARG_SRC, plan.src_desc()};
-  const Argument right = {DNNL_ARG_WEIGHTS, plan.weights_desc()};
-  const Argument result = {DNNL_ARG_DST, plan.dst_desc()};
-  const dnnl::matmul primitive(plan);
-  if (!bias.data) return {primitive, plan.scratchpad_desc(), {left, right, result}};
-  return {
-      primitive, plan.scratchpad_desc(), {left, right, result, {DNNL_ARG_BIAS, plan.bias_desc()}}};
+  return is_reference(plan) ? Product() : Product(plan, layout(b), bias.data);
 }
 
 // False where the library cannot.
 bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
-  thread_local CallCache<Key, Primitive> cache;
-  Primitive& product = cache.find(key_of(out, a, b, bias, beta),
-                                  [&] { return make_product(out, a, b, bias, beta); });
+  thread_local CallCache<Key, Product> cache;
+  Product& product = cache.find(key_of(out, a, b, bias, beta),
+                                [&] { return make_product(out, a, b, bias, beta); });
   if (!product) return false;
-  if (bias.data)
-    product({a.data, b.data, out.data, bias.data});
-  else
-    product({a.data, b.data, out.data});
+  product(out, a, b, bias);
   return true;
 }
 

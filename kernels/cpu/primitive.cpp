@@ -78,6 +78,20 @@ dnnl::memory::desc describe(const View& view) {
           dnnl::memory::dims(view.strides, view.strides + view.ndim)};
 }
 
+dnnl::memory::desc any_layout(const View& view) {
+  return {dnnl::memory::dims(view.shape, view.shape + view.ndim), library_type(view.dtype),
+          dnnl::memory::format_tag::any};
+}
+
+Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+                 const dnnl::memory::desc& library_side)
+    : bytes_(library_side.get_size()) {
+  if (from == to) return;
+  const dnnl::reorder::primitive_desc plan(engine(), from, engine(), to, default_attributes());
+  primitive_ = Primitive(dnnl::reorder(plan), plan.scratchpad_desc(),
+                         {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
 Primitive::Primitive(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
                      std::initializer_list<Argument> arguments)
     : primitive_(primitive), scratch_bytes_(scratchpad.get_size()) {

@@ -28,6 +28,8 @@ dnnl::primitive_attr default_attributes();
 
 // The view's own sizes and strides.
 dnnl::memory::desc describe(const View& view);
+// The view's sizes in whatever layout the library prefers.
+dnnl::memory::desc any_layout(const View& view);
 
 // True where oneDNN has nothing, or nothing but its reference code, which is 1000 times slower than
 // its other code.
@@ -82,6 +84,24 @@ enum class Scratch {
 // for the same use again. Grows to the largest need and is kept, so steady training allocates
 // nothing.
 void* scratch(Scratch use, size_t bytes);
+
+// A tensor on its way between the caller's layout and the library's own; empty where they agree.
+class Reorder {
+ public:
+  Reorder() = default;
+  Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+          const dnnl::memory::desc& library_side);
+
+  // Where the library has this tensor: the caller's own memory, or scratch.
+  void* place(Scratch use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
+  void run(void* from, void* to) {
+    if (primitive_) primitive_({from, to});
+  }
+
+ private:
+  Primitive primitive_;
+  size_t bytes_ = 0;
+};
 
 // A contiguous tensor in scratch memory with the sizes of `shape`.
 View scratch_view(Scratch use, DType dtype, const View& shape);
