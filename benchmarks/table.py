@@ -1,0 +1,69 @@
+"""Markdown tables of the results of compare.sh: table.py FILE (one JSON object a line).
+
+Of the runs of one work the fastest counts, so that a disturbance in one of them does not.
+"""
+import json
+import sys
+
+
+def fastest(runs):
+    return min(runs, key=lambda run: run["seconds"])
+
+
+def share(value):
+    return f"{value:.2f}" if value else "-"
+
+
+def time(seconds):
+    for unit, scale in (("s", 1), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1:
+            break
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def is_peer(run):
+    return "torch" in run.get("versions", {})
+
+
+def collect(runs):
+    """Our runs and the peer's by work; a peer's run follows ours of the same work."""
+    ours, theirs, key = {}, {}, None
+    for run in runs:
+        if not is_peer(run):
+            key = (run["benchmark"], run["work"], run.get("threads"))
+        (theirs if is_peer(run) else ours).setdefault(key, []).append(run)
+    return ours, theirs
+
+
+def print_pairs(ours, theirs):
+    print("| work | booster | PyTorch | faster | of oneDNN's bound | PyTorch of the same bound |")
+    print("|---|---|---|---|---|---|")
+    for our, their in zip(ours, theirs):
+        bound = our.get("bound_gflops")
+        print(f"| {our['work']} | {time(our['seconds'])} | {time(their['seconds'])} "
+              f"| {their['seconds'] / our['seconds']:.2f} x | {share(our.get('of_bound'))} "
+              f"| {share(bound and their['gflops'] / bound)} |")
+
+
+def print_alone(runs):
+    print("| work | threads | measured | images/s | peak of tensors | system allocations |")
+    print("|---|---|---|---|---|---|")
+    for run in runs:
+        measured = time(run["seconds"]) if "seconds" in run else f"{run['megabytes']} MB"
+        images = f"{run['images_per_s']:.1f}" if "images_per_s" in run else "-"
+        peak = f"{run['peak_bytes'] / 1e9:.2f} GB" if "peak_bytes" in run else "-"
+        print(f"| {run['work']} | {run.get('threads', '-')} | {measured} | {images} | {peak} "
+              f"| {run.get('system_allocations', '-')} |")
+
+
+def main(path):
+    with open(path) as file:
+        ours, theirs = collect([json.loads(line) for line in file])
+    print_pairs([fastest(ours[key]) for key in theirs], [fastest(theirs[key]) for key in theirs])
+    alone = [runs for key, runs in ours.items() if key not in theirs or "peak_bytes" in runs[0]]
+    if len(ours) > 1:
+        print()
+        print_alone([fastest(runs) if "seconds" in runs[0] else runs[0] for runs in alone])
+
+
+main(sys.argv[1])
