@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What it takes to begin, one JSON object a line: start of programs (the median of 9 runs), compiling
-# the README's program, size of the library without symbols.
+# What it takes to begin, one JSON object a line: start of programs (the median of 9 runs),
+# compiling the README's program, size of the library without symbols.
 #   benchmarks/start.sh
 # BUILD names the build folder (build).
 set -euo pipefail
@@ -22,15 +22,17 @@ median_of() {
 }
 
 report "vit_caltech101 --help" seconds "$(median_of "$build/examples/vit_caltech101" --help)"
-report "a program to the end of its first step" seconds "$(median_of "$build/benchmarks/first_step")"
+first=$(median_of "$build/benchmarks/first_step")
+report "a program to the end of its first step" seconds "$first"
 
 meson install -C "$build" --no-rebuild --quiet --destdir "$scratch/installed" >/dev/null
 pc=$(find "$scratch/installed" -name booster.pc)
 export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$scratch/installed
 # The sysroot is for our own paths: dependencies come from the machine.
-flags=$(pkg-config --cflags --libs booster | sed "s|-I$scratch/installed/usr/include|-I/usr/include|g")
+dependencies=$scratch/installed/usr/include
+flags=$(pkg-config --cflags --libs booster | sed "s|-I$dependencies|-I/usr/include|g")
 compile=(c++ -std=c++20 "$root/examples/mlp/mlp.cpp" -o "$scratch/mlp" $flags)
-report "compile the README's program, installed library, -O0" seconds "$(seconds_of "${compile[@]}")"
+report "compile the README's program with -O0" seconds "$(seconds_of "${compile[@]}")"
 
 library=$(find "$scratch/installed" -name 'libbooster.so.*.*')
 strip "$library"
