@@ -1,5 +1,7 @@
 #include "mixed_precision/op_policies.h"
 
+#include "mixed_precision/result_rules.h"
+
 #include <algorithm>
 
 namespace booster {
@@ -94,7 +96,24 @@ bool counts(const ListedOp& op, PaddleLevel level, DType lower) {
   return op.list == "extra black" && (level == PaddleLevel::O1 || level == PaddleLevel::O2);
 }
 
+// Paddle itself takes any name and says nothing, so that `add` for elementwise_add does nothing.
+void check_custom(const char* list, const Names& names) {
+  for (const std::string& name : names) {
+    if (paddle_result_rule(name)) continue;
+    for (int i = 0; i < op_count; ++i) {
+      const Op op = static_cast<Op>(i);
+      check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,
+            name, paddle_name_of(op));
+    }
+    const std::string near = nearest_name(name, paddle_op_names());
+    fail("{}: not an op name of Paddle's; got {}{}", list, name,
+         near.empty() ? "" : " (did you mean " + near + "?)");
+  }
+}
+
 void check_custom(const PaddleLists& lists) {
+  check_custom("custom_white_list", lists.white);
+  check_custom("custom_black_list", lists.black);
   for (const std::string& name : lists.white)
     check(!has(lists.black, name), "custom_white_list: {} is on custom_black_list too", name);
 }

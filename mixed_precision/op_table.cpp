@@ -81,6 +81,15 @@ const OpTable& paddle_op_table() {
   return table;
 }
 
+const OpTable& fp8_op_table() {
+  static const OpTable table("Transformer Engine's fp8 recipes: linear layers alone",
+                             {
+#define OPS(op_class, list, names) {OpClass::op_class, list, names},
+#include "mixed_precision/op_tables/fp8.def"
+                             });
+  return table;
+}
+
 const char* torch_name_of(Op op) { return names_of(op).torch; }
 const char* paddle_name_of(Op op) { return names_of(op).paddle; }
 

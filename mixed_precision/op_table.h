@@ -20,7 +20,7 @@ struct ListedOp {
   std::string_view list;  // the original's name of the list, "fp32_set_opt_dtype"
 
   // On no list itself: an op inside it is.
-  bool is_composed() const { return list == "composed"; }
+  bool is_composed() const { return list.starts_with("composed"); }
 };
 
 // Paddle's fused_attention stands on two lists: `find` gives the first, `ops` has both.
@@ -48,6 +48,7 @@ class OpTable {
 const OpTable& torch_op_table(DeviceType device);
 const OpTable& apex_op_table();
 const OpTable& paddle_op_table();
+const OpTable& fp8_op_table();
 
 // What the systems call an op of ours; where they compose it of several, the one that decides.
 const char* torch_name_of(Op op);

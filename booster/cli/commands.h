@@ -10,6 +10,14 @@ namespace booster::cli {
 
 // All plugins and strategies, a line each; or the options of the one named.
 int list(const std::string& name);
+// Every op on a strategy's lists with its class and source: `booster list ops`.
+struct ListOps {
+  std::string strategy, level, device;
+  bool json = false;  // a JSON object per line
+};
+int list_ops(const ListOps& what);
+// `booster explain` with the words after it; without an op, reads questions from standard input.
+int explain_op(const std::vector<std::string>& words);
 // Which strategy works with which plugin, as the strategies answer it.
 int matrix();
 int check_config(const std::string& path);

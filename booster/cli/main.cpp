@@ -16,18 +16,18 @@ using namespace booster;
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
   std::string name, path;
+  cli::ListOps ops;
   std::function<int()> action;
 
   CommandLine() {
     app.name("booster");
     app.require_subcommand(1);
     app.set_version_flag("--version", std::string("booster ") + BOOSTER_VERSION);
-    // Only listed here: what follows `run` or `scaler` is taken byte for byte by its own parser.
+    // Only listed here: what follows these is taken byte for byte by their own parsers.
     app.add_subcommand("run", "start the ranks of a program (booster run --help)");
     app.add_subcommand("scaler", "what a loss scaler would do (booster scaler --help)");
-    auto* list = add("list", "plugins and precision strategies, or the options of one",
-                     [this] { return cli::list(name); });
-    list->add_option("NAME", name, "a plugin or a strategy");
+    app.add_subcommand("explain", "in which dtype an op would run (booster explain --help)");
+    add_list();
     add("matrix", "which strategy works with which plugin", cli::matrix);
     add_config();
     auto* inspect = add("inspect", "check and show a safetensors file or a checkpoint",
@@ -41,6 +41,16 @@ struct CommandLine {
     CLI::App* subcommand = (parent ? parent : &app)->add_subcommand(command, summary);
     subcommand->callback([this, run] { action = run; });
     return subcommand;
+  }
+
+  void add_list() {
+    auto* list = add("list", "plugins and precision strategies, the options of one, or op lists",
+                     [this] { return name == "ops" ? cli::list_ops(ops) : cli::list(name); });
+    list->add_option("NAME", name, "a plugin or a strategy; or ops: what --strategy does to ops");
+    list->add_option("--strategy", ops.strategy, "with ops: whose lists");
+    list->add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
+    list->add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
+    list->add_flag("--json", ops.json, "with ops: a JSON object per line");
   }
 
   void add_config() {
@@ -65,6 +75,7 @@ int run(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first == "run") return run_tool({argv + 2, argv + argc});
   if (first == "scaler") return cli::scaler({argv + 2, argv + argc});
+  if (first == "explain") return cli::explain_op({argv + 2, argv + argc});
   CommandLine line;
   if (!first.empty() && first[0] != '-') {
     const auto names = command_names(line.app);

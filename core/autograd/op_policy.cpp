@@ -1,9 +1,7 @@
 #include "core/autograd/op_policy.h"
 
+#include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
-
-#include <algorithm>
-#include <bit>
 
 namespace booster {
 namespace {
@@ -69,19 +67,20 @@ bool takes_part(const OpPolicy& policy, const Tensor& x) {
          (x.dtype() != DType::f64 || policy.casts_doubles) && x.device().type == policy.device;
 }
 
-// Folds from the left as torch does: starts at the lower dtype, one f32 makes it f32, and a 16-bit
-// dtype that is neither is an error unless f32 came first.
-DType widest_dtype(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
-  DType widest = policy.lower;
+ArgumentKind kind_of(const OpPolicy& policy, const Tensor& x) {
+  if (!takes_part(policy, x)) return ArgumentKind::passes;
+  if (x.dtype() == policy.lower) return ArgumentKind::lower;
+  return x.dtype() == DType::f32 ? ArgumentKind::f32 : ArgumentKind::other;
+}
+
+bool one_dtype(const OpPolicy& policy, std::span<Tensor* const> arguments) {
+  const Tensor* first = nullptr;
   for (const Tensor* x : arguments) {
-    if (!takes_part(policy, *x) || widest == DType::f32) continue;
-    check(x->dtype() == DType::f32 || x->dtype() == policy.lower,
-          "{}: cannot be widened under policy {}; got {} in a {} region, want {} or f32",
-          name_of(op), policy.name, name_of(x->dtype()), name_of(policy.lower),
-          name_of(policy.lower));
-    widest = x->dtype();
+    if (!takes_part(policy, *x)) continue;
+    if (!first) first = x;
+    if (x->dtype() != first->dtype()) return false;
   }
-  return widest;
+  return true;
 }
 
 void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType dtype) {
@@ -89,43 +88,18 @@ void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType 
     if (takes_part(policy, *x)) *x = cast(*x, dtype);
 }
 
-bool any_is(const OpPolicy& policy, std::span<Tensor* const> arguments, DType dtype) {
-  return std::any_of(arguments.begin(), arguments.end(), [&](const Tensor* x) {
-    return takes_part(policy, *x) && x->dtype() == dtype;
-  });
-}
-
-// The floating dtypes among the arguments, each once, as bits.
-unsigned dtypes_among(const OpPolicy& policy, std::span<Tensor* const> arguments) {
-  unsigned set = 0;
-  for (const Tensor* x : arguments)
-    if (takes_part(policy, *x)) set |= 1u << static_cast<int>(x->dtype());
-  return set;
-}
-
-void widen_pair(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
-  const unsigned set = dtypes_among(policy, arguments);
-  const unsigned f32 = 1u << static_cast<int>(DType::f32);
-  if (set == (f32 | 1u << static_cast<int>(policy.lower)))
-    return cast_all(policy, arguments, DType::f32);
-  check(std::popcount(set) <= 1 || policy[op] == OpClass::widen_list,
-        "{}: cannot be widened under policy {}; want one floating dtype, or {} and f32",
-        name_of(op), policy.name, name_of(policy.lower));
-}
-
-// Towards the lower dtype only the first argument: a normalisation keeps its parameters.
-void cast_first_or_up(const OpPolicy& policy, std::span<Tensor* const> arguments) {
-  const auto first = arguments.first(1);
-  if (any_is(policy, first, DType::f32))
-    cast_all(policy, arguments, DType::f32);
-  else
-    cast_all(policy, first, policy.lower);
-}
-
-[[noreturn]] void refuse(const OpPolicy& policy, Op op) {
+[[noreturn]] void refuse_banned(const OpPolicy& policy, Op op) {
   fail("{}: not safe under policy {}: its gradient overflows in {}; use "
        "binary_cross_entropy_with_logits, or turn the policy off for this call",
        name_of(op), policy.name, name_of(policy.lower));
+}
+
+[[noreturn]] void refuse_mixed(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
+  std::string got;
+  for (const Tensor* x : arguments)
+    if (takes_part(policy, *x)) got += (got.empty() ? "" : ", ") + std::string(name_of(x->dtype()));
+  fail("{}: cannot be widened under policy {}; got {} in a {} region, want {} or f32", name_of(op),
+       policy.name, got, name_of(policy.lower), name_of(policy.lower));
 }
 
 }  // namespace
@@ -161,24 +135,14 @@ PolicyScope::~PolicyScope() {
 }
 
 void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
-  switch (policy[op]) {
-    case OpClass::untouched:
-    case OpClass::fp32_result: return;
-    case OpClass::lower_precision: return cast_all(policy, arguments, policy.lower);
-    case OpClass::fp32: return cast_all(policy, arguments, DType::f32);
-    case OpClass::widest: return cast_all(policy, arguments, widest_dtype(policy, op, arguments));
-    case OpClass::banned: refuse(policy, op);
-    case OpClass::banned_lower:
-      if (any_is(policy, arguments, policy.lower)) refuse(policy, op);
-      return;
-    case OpClass::widen_pair:
-    case OpClass::widen_list: return widen_pair(policy, op, arguments);
-    case OpClass::lower_unless_fp32:
-      return cast_all(policy, arguments,
-                      any_is(policy, arguments, DType::f32) ? DType::f32 : policy.lower);
-    case OpClass::lower_unless_first_fp32: return cast_first_or_up(policy, arguments);
-    case OpClass::lower_first: return cast_all(policy, arguments.first(1), policy.lower);
-  }
+  const CastPlan plan = plan_casts(
+      policy[op], arguments.size(), [&](size_t i) { return kind_of(policy, *arguments[i]); },
+      [&] { return one_dtype(policy, arguments); });
+  if (plan.refusal == CastPlan::Refusal::banned) refuse_banned(policy, op);
+  if (plan.refusal == CastPlan::Refusal::mixed) refuse_mixed(policy, op, arguments);
+  if (plan.which == CastPlan::Which::none) return;
+  const bool all = plan.which == CastPlan::Which::all;
+  cast_all(policy, all ? arguments : arguments.first(1), plan.to_f32 ? DType::f32 : policy.lower);
 }
 
 void apply_policy(Op op, std::vector<Tensor>& arguments) {

@@ -1,0 +1,143 @@
+#include "mixed_precision/explain.h"
+
+#include "booster/cli/commands.h"
+#include "booster/cli/queries.h"
+#include "kernels/error.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace booster::cli {
+
+namespace {
+
+constexpr const char* footer =
+    "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of ours;\n"
+    "a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ..., or float16,\n"
+    "torch.float16. Without OP every line of standard input is read as arguments of its own, after\n"
+    "those given here.";
+
+struct QueryLine {
+  CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
+  Question question;
+  Words words;  // the op and its dtypes
+  Words settings;
+  bool json = false;
+
+  QueryLine() {
+    app.name("booster explain");
+    app.footer(footer);
+    app.add_option("OP DTYPE", words, "an op and its arguments' dtypes");
+    app.add_option("--strategy", question.strategy,
+                   fmt::format("{}", fmt::join(explained_strategies(), ", ")));
+    app.add_option("--level", question.level,
+                   "of fp16_apex: O0 to O3; of fp16_paddle: O0 OD O1 O2");
+    app.add_option("--device", question.device, "cuda (the default) or cpu");
+    app.add_option("--set", settings, "key=value: a setting of the strategy")
+        ->allow_extra_args(false);
+    app.add_flag("--json", json, "a JSON object per answer");
+    // In a line of standard input the last one counts.
+    for (CLI::Option* option : app.get_options())
+      if (option->get_items_expected_max() == 1) option->take_last();
+  }
+
+  // Error for what cannot be understood; the exit code where nothing is left to do (--help).
+  int parse(const Words& given) {
+    try {
+      app.parse(Words(given.rbegin(), given.rend()));
+    } catch (const CLI::CallForHelp& help) {
+      return app.exit(help);
+    } catch (const CLI::ParseError& error) {
+      fail("explain: {}; `booster explain --help` shows the usage", error.what());
+    }
+    read_settings();
+    if (words.empty()) return -1;
+    question.op = words.front();
+    question.dtypes.assign(words.begin() + 1, words.end());
+    return -1;
+  }
+
+  void read_settings() {
+    for (const std::string& setting : settings) {
+      const size_t equals = setting.find('=');
+      check(equals != std::string::npos && equals > 0, "--set: no setting; got {}, want key=value",
+            setting);
+      question.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+    }
+  }
+};
+
+void print_json(const Explanation& answer, int line) {
+  nlohmann::ordered_json json;
+  if (line > 0) json["line"] = line;
+  json["op"] = answer.op;
+  json["arguments"] = answer.arguments;
+  if (answer.error.empty()) {
+    json["runs_in"] = answer.runs_in;
+    json["returns"] = answer.returns;
+  } else {
+    json["error"] = answer.error;
+  }
+  json["rule"] = answer.rule;
+  json["list"] = answer.list;
+  json["source"] = answer.source;
+  fmt::print("{}\n", json.dump());
+}
+
+void print_text(const Explanation& answer) {
+  const std::string call = fmt::format("{}({})", answer.op, fmt::join(answer.arguments, ", "));
+  if (answer.error.empty())
+    fmt::print("{} runs in {} and returns {}\n", call, answer.runs_in, answer.returns);
+  else
+    fmt::print("{} is an error: {}\n", call, answer.error);
+  fmt::print("  rule    {}\n  list    {}\n  source  {}\n", answer.rule, answer.list, answer.source);
+}
+
+int answer(const QueryLine& query, int line) {
+  const Explanation explanation = explain(query.question);
+  if (query.json)
+    print_json(explanation, line);
+  else
+    print_text(explanation);
+  return 0;
+}
+
+int answer_words(const Words& words, int line) {
+  QueryLine query;
+  const int code = query.parse(words);
+  return code >= 0 ? code : answer(query, line);
+}
+
+}  // namespace
+
+int explain_op(const std::vector<std::string>& arguments) {
+  QueryLine query;
+  const int code = query.parse(arguments);
+  if (code >= 0) return code;
+  if (!query.words.empty()) return answer(query, 0);
+  check(!::isatty(STDIN_FILENO),
+        "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
+  return answer_lines(arguments, query.json, answer_words);
+}
+
+int list_ops(const ListOps& what) {
+  const auto rows = listed_ops(what.strategy, what.level, what.device);
+  if (rows.empty() && !what.json) fmt::print("{} has no op lists\n", what.strategy);
+  for (const OpClassRow& row : rows) {
+    if (what.json)
+      fmt::print("{}\n", nlohmann::ordered_json{{"op", row.op},
+                                                {"class", row.op_class},
+                                                {"list", row.list},
+                                                {"overloads", row.overloads},
+                                                {"source", row.source}}
+                             .dump());
+    else
+      fmt::print("{:<48} {:<18} {:<34} {}\n", row.op, row.op_class, row.list, row.source);
+  }
+  return 0;
+}
+
+}  // namespace booster::cli

@@ -1,0 +1,87 @@
+// What a policy does to the arguments of one op, as a plan: the rules of the op classes, without
+// tensors. Ops carry plans out (op_policy.cpp), `booster explain` prints them.
+#pragma once
+
+#include "core/autograd/op_policy.h"
+
+namespace booster {
+
+// What an argument is to a policy.
+enum class ArgumentKind : uint8_t {
+  passes,  // never cast: absent, an integer, on another device, a double unless those are cast
+  lower,   // of the policy's 16-bit dtype
+  f32,
+  other,  // another floating dtype that the policy casts
+};
+
+struct CastPlan {
+  enum class Which : uint8_t { none, first, all };
+  enum class Refusal : uint8_t { none, banned, mixed };
+  Which which = Which::none;
+  bool to_f32 = false;  // else to the lower dtype
+  Refusal refusal = Refusal::none;
+};
+
+namespace cast_plan {
+
+inline constexpr CastPlan lower_all = {CastPlan::Which::all, false, CastPlan::Refusal::none};
+inline constexpr CastPlan lower_first = {CastPlan::Which::first, false, CastPlan::Refusal::none};
+inline constexpr CastPlan f32_all = {CastPlan::Which::all, true, CastPlan::Refusal::none};
+inline constexpr CastPlan nothing = {};
+inline constexpr CastPlan banned = {.refusal = CastPlan::Refusal::banned};
+inline constexpr CastPlan mixed = {.refusal = CastPlan::Refusal::mixed};
+
+template <class KindOf>
+bool any(size_t count, const KindOf& kind_of, ArgumentKind kind) {
+  for (size_t i = 0; i < count; ++i)
+    if (kind_of(i) == kind) return true;
+  return false;
+}
+
+// torch's promote: from the left, until an f32 settles it.
+template <class KindOf>
+CastPlan fold(size_t count, const KindOf& kind_of) {
+  for (size_t i = 0; i < count; ++i) {
+    if (kind_of(i) == ArgumentKind::f32) return f32_all;
+    if (kind_of(i) == ArgumentKind::other) return mixed;
+  }
+  return lower_all;
+}
+
+// Apex's promote. `other` stands for several dtypes: `one_dtype` says whether all are the same.
+template <class KindOf>
+CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool other_mixes_pass) {
+  if (one_dtype) return nothing;
+  if (any(count, kind_of, ArgumentKind::other)) return other_mixes_pass ? nothing : mixed;
+  return f32_all;
+}
+
+}  // namespace cast_plan
+
+// The plan for an op of a class with `count` arguments, of which kind_of(i) gives the kind.
+// `one_dtype`: all arguments that do not pass have the same dtype.
+template <class KindOf, class OneDtype>
+CastPlan plan_casts(OpClass op_class, size_t count, const KindOf& kind_of,
+                    const OneDtype& one_dtype) {
+  using namespace cast_plan;
+  switch (op_class) {
+    case OpClass::untouched:
+    case OpClass::fp32_result: return nothing;
+    case OpClass::lower_precision: return lower_all;
+    case OpClass::fp32: return f32_all;
+    case OpClass::widest: return fold(count, kind_of);
+    case OpClass::banned: return banned;
+    case OpClass::banned_lower:
+      return any(count, kind_of, ArgumentKind::lower) ? banned : nothing;
+    case OpClass::widen_pair: return widen_pair(count, kind_of, one_dtype(), false);
+    case OpClass::widen_list: return widen_pair(count, kind_of, one_dtype(), true);
+    case OpClass::lower_unless_fp32:
+      return any(count, kind_of, ArgumentKind::f32) ? f32_all : lower_all;
+    case OpClass::lower_unless_first_fp32:
+      return count > 0 && kind_of(0) == ArgumentKind::f32 ? f32_all : lower_first;
+    case OpClass::lower_first: return lower_first;
+  }
+  return nothing;
+}
+
+}  // namespace booster

@@ -1,0 +1,52 @@
+// In which dtype an op would run under a strategy, and why: what the original system (torch's
+// autocast, Apex, Paddle) does, answered from its op lists and its own result dtypes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+// The strategies that can be asked about.
+std::vector<std::string> explained_strategies();
+
+struct Question {
+  std::string op = {};  // in the original's names (torch's, Paddle's) or ours
+  std::vector<std::string> dtypes = {};  // of its tensor arguments, in order: "f16", "float16"
+  std::string strategy = {};
+  std::string level = {};   // fp16_apex: O0 to O3; fp16_paddle: O0, OD, O1, O2; empty: O1
+  std::string device = {};  // "cuda" (if empty) or "cpu": where the tensors live
+  // fp16_paddle: custom_white_list, custom_black_list (names with commas between), use_promote,
+  // dtype (float16 or bfloat16). fp16_apex: half_functions, float_functions, promote_functions.
+  // fp16, bf16: output_dtype, an explicit dtype argument of the op.
+  std::map<std::string, std::string> settings = {};
+};
+
+struct Explanation {
+  std::string op = {};
+  std::vector<std::string> arguments = {};
+  std::string runs_in = {};  // the dtype that it computes in
+  std::string returns = {};  // of its first result; "none" if that is no tensor
+  std::string rule = {};     // what the strategy does to the arguments, in words
+  std::string list = {};     // the original's name of the list that the op is on; "none"
+  std::string source = {};   // where that list is from
+  std::string error = {};    // what goes wrong, instead of runs_in and returns
+};
+
+// Error for an op, dtype, strategy, level, device or setting that does not exist.
+Explanation explain(const Question& question);
+
+// A row of `booster list ops`.
+struct OpClassRow {
+  std::string op;
+  std::vector<std::string> overloads;  // "" is the default one
+  std::string op_class;
+  std::string list;
+  std::string source;
+};
+// All ops on a strategy's lists; empty for a strategy without lists. Errors as above.
+std::vector<OpClassRow> listed_ops(const std::string& strategy, const std::string& level,
+                                   const std::string& device);
+
+}  // namespace booster

@@ -1,0 +1,68 @@
+// What an op returns for the dtypes it runs in, when nothing casts: torch's and Paddle's own rules.
+// A policy's casts come first, then these.
+#pragma once
+
+#include "core/tensor/tensor.h"
+#include "mixed_precision/number_type.h"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace booster {
+
+struct ResultRule {
+  // How the dtypes of several arguments meet.
+  enum class Match : uint8_t {
+    equal,         // all must be the same
+    equal_floats,  // the floating ones must be the same; integers are indices
+    promote,       // type promotion
+    first,         // the first decides
+    second,        // the second decides (a loss with logits: the target)
+    norm,          // all the same, or 16-bit values with f32 parameters
+  };
+  enum class Integers : uint8_t { keep, to_f32, to_i64, refuse, only };
+  enum class Returns : uint8_t {
+    value,    // the dtype it runs in
+    complex,  // the complex dtype of that
+    none,     // a number of the host language
+    boolean,
+    u8,
+    i8,
+    i16,
+    i32,
+    i64,
+    f16,
+    bf16,
+    f32,
+    f64,
+    c32,
+    c64,
+    c128,
+  };
+  // For which dtypes kernels are missing.
+  enum class Kernels : uint8_t { all, never_16_bit, no_16_bit, no_f16 };  // the latter two on CPUs
+
+  Match match = Match::promote;
+  int leading = 0;  // so many arguments take part; 0: all
+  Integers integers = Integers::keep;
+  Returns returns = Returns::value;
+  Kernels kernels = Kernels::all;
+};
+
+// The rule of an op, or nothing if torch 2.15 has none of that name.
+std::optional<ResultRule> torch_result_rule(std::string_view name);
+std::vector<std::string> torch_op_names();
+// In Paddle's op names; nothing if Paddle 3.3 has no such op.
+std::optional<ResultRule> paddle_result_rule(std::string_view name);
+std::vector<std::string> paddle_op_names();
+
+struct ResultTypes {
+  NumberType runs_in;
+  NumberType returns;
+};
+// Error (the system's own, in our words) if the op does not take these dtypes on the device.
+ResultTypes result_types(std::string_view name, const ResultRule& rule,
+                         std::span<const NumberType> arguments, DeviceType device);
+
+}  // namespace booster
