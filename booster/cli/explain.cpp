@@ -15,10 +15,10 @@ namespace booster::cli {
 namespace {
 
 constexpr const char* footer =
-    "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of ours;\n"
-    "a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ..., or float16,\n"
-    "torch.float16. Without OP every line of standard input is read as arguments of its own, after\n"
-    "those given here.";
+    "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of\n"
+    "ours, with a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ...,\n"
+    "or float16, torch.float16. Without OP every line of standard input is read as arguments of\n"
+    "its own, after those given here.";
 
 struct QueryLine {
   CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
