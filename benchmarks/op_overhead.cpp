@@ -3,8 +3,11 @@
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "booster/booster.h"
+#include "mixed_precision/op_policies.h"
 
 #include <fmt/format.h>
+
+#include <optional>
 
 using namespace booster;
 using namespace booster::benchmarks;
@@ -14,8 +17,18 @@ namespace {
 struct Settings {
   std::string op = "matmul";
   int64_t size = 8;
+  std::string policy;
   bool no_tape = false;
 };
+
+// torch's autocast on a CPU, or none.
+std::optional<OpPolicy> policy_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  const std::vector<std::string> legal = {"bf16", "fp16"};
+  check(name == "bf16" || name == "fp16", "--policy: no such policy; got {}{}", name,
+        legal_names(name, legal));
+  return torch_autocast_policy(DeviceType::cpu, name == "bf16" ? DType::bf16 : DType::f16);
+}
 
 constexpr int calls_per_step = 1000;
 
@@ -28,6 +41,8 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
   a.requires_grad_();
   b.requires_grad_();
   const bool multiplies = settings.op == "matmul";
+  const std::optional<OpPolicy> policy = policy_named(settings.policy);
+  const PolicyScope scope(policy ? &*policy : nullptr);
   const auto body = [&] {
     for (int i = 0; i < calls_per_step; ++i) multiplies ? matmul(a, b) : relu(a);
   };
@@ -38,6 +53,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
       fmt::format("{} {} x {} {} tape, a step is one call (mean of {})", settings.op, settings.size,
                   settings.size, settings.no_tape ? "without" : "with", calls_per_step),
       seconds);
+  if (policy) result["policy"] = settings.policy;
   result["nanoseconds"] = 1e9 * result["seconds"].get<double>();
   return result;
 }
@@ -49,6 +65,7 @@ int main(int argc, char** argv) {
   Benchmark benchmark("op_overhead", "Nanoseconds of one small op.", 200);
   benchmark.option("--op", settings.op, "matmul or relu");
   benchmark.option("--size", settings.size, "rows and columns of its f32 arguments");
+  benchmark.option("--policy", settings.policy, "bf16 or fp16: inside an autocast region");
   benchmark.flag("--no-tape", settings.no_tape, "do not record");
   return benchmark.run(argc, argv, [&] { return measure(benchmark, settings); });
 }

@@ -153,6 +153,7 @@ OpPolicy paddle_policy(PaddleLevel level, DType lower, const PaddleLists& lists,
   OpPolicy policy{.device = device,
                   .lower = lower,
                   .cache_casts = false,
+                  .bias_apart = true,
                   .name = names[static_cast<int>(level)]};
   const PaddleRules rules(level, lower, lists);
   fill(policy, [&](Op op) { return rules.class_of(paddle_name_of(op)); });

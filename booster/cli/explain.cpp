@@ -17,8 +17,8 @@ namespace {
 constexpr const char* footer =
     "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of\n"
     "ours, with a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ...,\n"
-    "or float16, torch.float16. Without OP every line of standard input is read as arguments of\n"
-    "its own, after those given here.";
+    "or float16, torch.float16. Without OP, or with -, every line of standard input is read\n"
+    "as arguments of its own, after those given here.";
 
 struct QueryLine {
   CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
@@ -117,10 +117,13 @@ int explain_op(const std::vector<std::string>& arguments) {
   QueryLine query;
   const int code = query.parse(arguments);
   if (code >= 0) return code;
-  if (!query.words.empty()) return answer(query, 0);
-  check(!::isatty(STDIN_FILENO),
+  const bool asks_lines = query.words.empty() || query.words == Words{"-"};
+  if (!asks_lines) return answer(query, 0);
+  check(!query.words.empty() || !::isatty(STDIN_FILENO),
         "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
-  return answer_lines(arguments, query.json, answer_words);
+  Words common = arguments;
+  std::erase(common, "-");
+  return answer_lines(common, query.json, answer_words);
 }
 
 int list_ops(const ListOps& what) {

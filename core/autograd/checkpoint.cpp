@@ -1,5 +1,5 @@
 // Activation recomputation: the inside of fn is not recorded, and runs again in the backward pass.
-#include "core/autograd/op_policy.h"
+#include "core/autograd/custom_function.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random.h"
 
@@ -25,7 +25,6 @@ class CheckpointNode : public Node {
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs, RandomState random)
       : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
     for (const Tensor& input : inputs) inputs_.emplace_back(input);
-    if (const OpPolicy* policy = current_policy()) policy_ = *policy, has_policy_ = true;
   }
 
   void backward(std::span<const Tensor> g, Gradients& d) override {
@@ -51,15 +50,14 @@ class CheckpointNode : public Node {
   Tensor run_again(const std::vector<Tensor>& leaves) {
     const GradMode record(true);
     const ReplayRandom replay(random_);
-    const PolicyScope policy(has_policy_ ? &policy_ : nullptr);
+    const PolicyScope policy = policy_.scope();
     return fn_(leaves);
   }
 
   Function fn_;
   std::vector<Saved> inputs_;
   RandomState random_;
-  OpPolicy policy_;
-  bool has_policy_ = false;
+  PolicyMemory policy_{current_policy()};
 };
 
 }  // namespace

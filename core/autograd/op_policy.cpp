@@ -3,6 +3,8 @@
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
 
+#include <unordered_map>
+
 namespace booster {
 namespace {
 
@@ -15,15 +17,28 @@ constexpr const char* op_names[op_count] = {
 };
 
 // A cast of a leaf made in this region: every use shares it, so its gradients add up in 16 bits.
+// The source is held, so that no other tensor can come to have its identity.
 struct RegionCast {
   Tensor source;
   uint32_t version;
   Tensor result;
 };
 
+// By identity and dtype of the cast; the entry's version says whether it is still good.
+struct CastKey {
+  const TensorBody* source;
+  DType dtype;
+  bool operator==(const CastKey&) const = default;
+};
+struct CastKeyHash {
+  size_t operator()(const CastKey& key) const {
+    return std::hash<const void*>()(key.source) ^ static_cast<size_t>(key.dtype);
+  }
+};
+
 thread_local const OpPolicy* policy_now = nullptr;
 thread_local int policy_depth = 0;
-thread_local std::vector<RegionCast> region_casts;
+thread_local std::unordered_map<CastKey, RegionCast, CastKeyHash> region_casts;
 
 CastCopy& copy_slot(TapeState& state, DType dtype) {
   return state.cast_copies[dtype == DType::bf16 ? 1 : 0];
@@ -53,13 +68,11 @@ bool may_cache(const OpPolicy& policy, const Tensor& x, DType dtype) {
 
 // Always recorded with gradients enabled: a first use under no_grad must not rob a later one.
 Tensor region_cast(const Tensor& x, DType dtype) {
-  for (const RegionCast& cast : region_casts)
-    if (cast.source.same_body(x) && cast.version == x.version() && cast.result.dtype() == dtype)
-      return cast.result;
+  RegionCast& cast = region_casts[{x.body(), dtype}];
+  if (cast.result.defined() && cast.version == x.version()) return cast.result;
   const GradMode recorded(true);
-  Tensor y = record_cast(x, leaf_values_as(x, dtype));
-  region_casts.push_back({x, x.version(), y});
-  return y;
+  cast = {x, x.version(), record_cast(x, leaf_values_as(x, dtype))};
+  return cast.result;
 }
 
 bool takes_part(const OpPolicy& policy, const Tensor& x) {

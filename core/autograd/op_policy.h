@@ -65,6 +65,7 @@ struct OpPolicy {
   std::array<OpClass, op_count> classes = {};
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
+  bool bias_apart = false;     // Paddle: a convolution's bias is added by an op of its own
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
 

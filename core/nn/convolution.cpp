@@ -1,3 +1,4 @@
+#include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
@@ -30,10 +31,18 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 
+// Paddle's convolution with a bias is two ops, each with a dtype of its own.
+bool adds_bias_apart(const Tensor& bias) {
+  const OpPolicy* policy = current_policy();
+  return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
               ConvOptions options) {
+  if (adds_bias_apart(offset))
+    return add(conv2d(input, filter, {}, options), reshape(offset, {-1, 1, 1}));
   Tensor x = input, weight = filter, bias = offset;
   arguments::floating("conv2d", "x", x);
   apply_policy(Op::conv2d, {&x, &weight, &bias});

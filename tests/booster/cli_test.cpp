@@ -157,3 +157,56 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
   CHECK(run("scaler deepspeed --set initial_scale_power=0 --set hysteresis=1 --pattern I").code ==
         1);
 }
+
+TEST_CASE("explain answers in words or JSON, and names that do not exist end with code 2") {
+  const Result json = run("explain addcmul f32 bf16 half --strategy fp16 --json");
+  CHECK(json.code == 0);
+  const auto object = nlohmann::ordered_json::parse(json.output);
+  CHECK(object["op"] == "addcmul");
+  CHECK(object["arguments"] == nlohmann::json{"f32", "bf16", "f16"});
+  CHECK(object["runs_in"] == "f32");
+  CHECK(object["returns"] == "f32");
+  CHECK(object["list"] == "promote");
+  CHECK_FALSE(object.contains("error"));
+  const Result refused = run("explain binary_cross_entropy f16 f16 --strategy fp16 --json");
+  CHECK(refused.code == 0);
+  CHECK(nlohmann::json::parse(refused.output).contains("error"));
+  CHECK(run("explain softmax f16 --strategy bf16 --device cpu").says("runs in f16"));
+  CHECK(run("explain elementwise_add f32 f32 --strategy fp16_paddle --level o1 "
+            "--set custom_white_list=elementwise_add")
+            .says("returns f16"));
+  CHECK(run("explain sofmax f16 --strategy fp16").says("did you mean softmax?"));
+  for (const char* wrong :
+       {"sofmax f16 --strategy fp16", "softmax f15 --strategy fp16", "softmax f16",
+        "softmax f16 --strategy fp61", "softmax f16 --strategy fp16_apex --level O9",
+        "softmax f16 --strategy fp16 --set x", "softmax --strategy fp16",
+        "softmax f16 --strategy fp16 --device gpu"})
+    CHECK(run("explain " + std::string(wrong)).code == 2);
+}
+
+TEST_CASE("explain reads questions from standard input, after the options of its own line") {
+  const TemporaryFolder folder;
+  folder.write("questions", "softmax f16\nfoo f32\nmm f32 f32 --strategy bf16\n");
+  const Result result =
+      run("explain --strategy fp16 --json < " + (folder / "questions").string());
+  CHECK(result.code == 2);
+  std::istringstream lines(result.output);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  REQUIRE(objects.size() == 3);
+  CHECK(objects[0]["returns"] == "f32");
+  CHECK(objects[1]["error"].get<std::string>().find("foo") != std::string::npos);
+  CHECK(objects[2]["returns"] == "bf16");
+}
+
+TEST_CASE("list ops prints op, class, list and source") {
+  const Result text = run("list ops --strategy fp16_apex");
+  CHECK(text.code == 0);
+  CHECK(text.says("torch.nn.functional FP32_FUNCS"));
+  const Result json = run("list ops --strategy bf16 --device cpu --json");
+  const std::string first = json.output.substr(0, json.output.find('\n'));
+  CHECK(nlohmann::json::parse(first)["class"] == "lower_precision");
+  CHECK(run("list ops --strategy fp16_naive").says("has no op lists"));
+  CHECK(run("list ops").code == 2);
+  CHECK(run("list ops --strategy fp16_paddle --level O4").code == 2);
+}

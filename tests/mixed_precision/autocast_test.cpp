@@ -62,6 +62,32 @@ TEST_CASE("an f32 weight gets an f32 gradient although all its math was 16-bit")
   CHECK(weight.grad().dtype() == DType::f32);
 }
 
+TEST_CASE("Paddle's O1 gives a convolution with an f32 bias back in f32, without one in 16 bits") {
+  const OpPolicy policy = paddle_policy(PaddleLevel::O1, DType::f16);
+  const PolicyScope scope(&policy);
+  const Tensor x = of(DType::f32, {1, 1, 4, 4}), weight = of(DType::f32, {2, 1, 2, 2});
+  CHECK(conv2d(x, weight).dtype() == DType::f16);
+  const Tensor y = conv2d(x, weight, of(DType::f32, {2}));
+  CHECK(y.dtype() == DType::f32);
+  CHECK(y.shape() == Shape{1, 2, 3, 3});
+  CHECK(linear(of(DType::f32), of(DType::f32), of(DType::f32, {2})).dtype() == DType::f16);
+  CHECK(softmax(of(DType::f16), -1).dtype() == DType::f32);
+  CHECK(add(of(DType::f16), of(DType::f32)).dtype() == DType::f32);
+  CHECK(embedding(zeros({2}, {.dtype = DType::i64}), of(DType::f16)).dtype() == DType::f32);
+}
+
+TEST_CASE("Apex's O1 runs listed functions in f16 and f32 and the rest as they come") {
+  const OpPolicy policy = apex_o1_policy(DeviceType::cpu);
+  const PolicyScope scope(&policy);
+  CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f16);
+  CHECK(gelu(of(DType::f16)).dtype() == DType::f32);
+  CHECK(relu(of(DType::f16)).dtype() == DType::f16);
+  CHECK(add(of(DType::f16), of(DType::f32)).dtype() == DType::f32);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(of(DType::f16), of(DType::f16)),
+                       doctest::Contains("binary_cross_entropy_with_logits"), Error);
+  CHECK(binary_cross_entropy(of(DType::f32), of(DType::f32)).dtype() == DType::f32);
+}
+
 TEST_CASE("the lower dtype must have 16 bits") {
   CHECK_THROWS_AS(torch_autocast_policy(DeviceType::cpu, DType::f32), Error);
 }
