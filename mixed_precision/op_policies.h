@@ -12,7 +12,7 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower);
 // Functions that a program registers before it initialises Apex, by the names of our ops or of
 // torch's. Error for a name that is neither.
 struct ApexOverrides {
-  std::vector<std::string> half, floating, promote;
+  std::vector<std::string> half = {}, floating = {}, promote = {};
 };
 // Apex O1: f16; f64 is cast like any other floating dtype. A function registered as half or float
 // is wrapped inside the lists' own wrapper and so has the last word; one registered as promote that
@@ -24,7 +24,7 @@ enum class PaddleLevel : uint8_t { O0, OD, O1, O2 };
 PaddleLevel paddle_level(const std::string& name);
 
 struct PaddleLists {
-  std::vector<std::string> white, black;  // custom lists, in Paddle's op names
+  std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
   bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
 };
 // Dygraph's decision for an op of Paddle's name.
