@@ -96,10 +96,16 @@ bool counts(const ListedOp& op, PaddleLevel level, DType lower) {
   return op.list == "extra black" && (level == PaddleLevel::O1 || level == PaddleLevel::O2);
 }
 
+bool is_dead(const std::string& name) {
+  const auto& ops = paddle_op_table().ops();
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const ListedOp& op) { return op.list == "dead" && op.name == name; });
+}
+
 // Paddle itself takes any name and says nothing, so that `add` for elementwise_add does nothing.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
-    if (paddle_result_rule(name)) continue;
+    if (paddle_result_rule(name) && !is_dead(name)) continue;
     for (int i = 0; i < op_count; ++i) {
       const Op op = static_cast<Op>(i);
       check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,

@@ -147,6 +147,7 @@ TEST_CASE("Paddle's levels answer the reference vectors") {
   CHECK(returned("relu", "f32", old) == "f16");
   CHECK(returned("matmul_v2", "f64 f64", old) == "f64");
   CHECK(returned("p_norm", "bf16", bf16) == "bf16");
+  CHECK(returned("sum", "f16", o1) == "f32");
   CHECK(returned("softmax", "f16", {.strategy = "fp16_paddle", .level = "O0"}) == "f16");
   CHECK(returned("matmul_v2", "f32 f32", {.strategy = "fp16_paddle", .device = "cpu"}) == "f32");
 }
