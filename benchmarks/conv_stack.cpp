@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   Benchmark benchmark("conv_stack", "A training step of a convolutional network.", 10);
   benchmark.option("--model", settings.model, "resnet20");
   benchmark.option("--batch", settings.batch, "images in a step");
-  benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
+  benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
   benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,

@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   benchmark.option("--width", settings.width, "features of every layer");
   benchmark.option("--batch", settings.batch, "rows in a step");
   benchmark.option("--activation", settings.activation, "between layers: relu or none");
-  benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
+  benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
   benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,

@@ -54,7 +54,7 @@ const OptimizerChoice& optimizer_choice(const std::string& name) {
 
 DType product_dtype(const std::string& precision) {
   if (precision.starts_with("fp16")) return DType::f16;
-  return precision == "bf16" ? DType::bf16 : DType::f32;
+  return precision == "bf16" || precision == "fp8" ? DType::bf16 : DType::f32;
 }
 
 Tensor class_labels(int64_t batch, int64_t classes) {

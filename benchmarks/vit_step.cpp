@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images in a step");
   benchmark.option("--depth", settings.depth, "blocks; 0: as many as the model has");
-  benchmark.option("--precision", settings.precision, "fp32, fp16 or bf16");
+  benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
   benchmark.flag("--profile", settings.profile, profile_meaning);
   return benchmark.run(argc, argv,

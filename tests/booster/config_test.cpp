@@ -48,6 +48,18 @@ TEST_CASE("the documented config is valid and keeps its values") {
   CHECK(config(c.to_json().dump()).to_json() == c.to_json());
 }
 
+TEST_CASE("a list of texts takes texts alone") {
+  const Config c = config(R"({"booster": {"mixed_precision": {"name": "fp8",
+                              "exclude": ["head", "blocks.0"]}}})");
+  using Names = std::vector<std::string>;
+  CHECK(c.get<Names>("booster.mixed_precision.exclude") == Names{"head", "blocks.0"});
+  refuses(R"({"booster": {"mixed_precision": {"name": "fp8", "exclude": ["head", 1]}}})",
+          "want a list of strings");
+  refuses(R"({"booster": {"mixed_precision": {"name": "fp8", "exclude": "head"}}})",
+          "want a list of strings");
+  refuses(R"({"booster": {"mixed_precision": {"name": "fp8", "format": "e5m2"}}})", "hybrid, e4m3");
+}
+
 TEST_CASE("an empty config holds every default") {
   const Config c = config("{}");
   CHECK(c.to_json() == Config().to_json());
