@@ -111,9 +111,11 @@ void check_custom(const char* list, const Names& names) {
       check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,
             name, paddle_name_of(op));
     }
-    const std::string near = nearest_name(name, paddle_op_names());
+    Names legal = paddle_op_names();
+    std::erase_if(legal, is_dead);
+    const std::string near = nearest_name(name, legal);
     fail("{}: not an op name of Paddle's; got {}{}", list, name,
-         near.empty() ? "" : " (did you mean " + near + "?)");
+         near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
   }
 }
 
