@@ -1,0 +1,94 @@
+// Moving averages of parameters: values by the formula, masters, skipped steps, bit-exact return.
+#include "core/optim/adam.h"
+#include "core/optim/parameter_average.h"
+#include "core/optim/sgd.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+
+using namespace booster;
+
+namespace {
+
+struct Report {
+  bool skips;
+  bool skipped() const { return skips; }
+};
+
+Tensor parameter(double value, DType dtype = DType::f32) {
+  return full({2}, value, {.dtype = dtype}).requires_grad_();
+}
+
+}  // namespace
+
+TEST_CASE("an average moves towards the parameter by 1 - decay") {
+  Tensor w = parameter(1);
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 0.1});
+  ParameterAverage average(optimizer, 0.999);
+  w.detach().fill_(0);
+  for (int step = 0; step < 100; ++step) average.update();
+  // amp-semantics: 0.999 from 1 towards 0 in 100 steps is 0.999^100; bf16 would stay at 1.
+  CHECK(average.state_dict().at("w").to_vector<float>()[0] ==
+        doctest::Approx(std::pow(0.999, 100)).epsilon(1e-6));
+}
+
+TEST_CASE("an average follows the f32 master of a 16-bit parameter") {
+  Tensor w = parameter(1, DType::bf16);
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1e-3});
+  optimizer.set_master("w", ones({2}));
+  ParameterAverage average(optimizer, 0.5);
+  w.set_grad(ones({2}, {.dtype = DType::bf16}));
+  optimizer.step();  // 0.999, which bf16 rounds to 1
+  average.update();
+  const auto values = average.state_dict().at("w").to_vector<float>();
+  CHECK(values[0] == doctest::Approx(0.9995).epsilon(1e-6));
+}
+
+TEST_CASE("an average stays where a step was skipped") {
+  Tensor w = parameter(1);
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 0.1});
+  ParameterAverage average(optimizer, 0.5);
+  w.detach().fill_(0);
+  average.update(Report{true});
+  CHECK(average.state_dict().at("w").to_vector<float>()[0] == 1);
+  average.update(Report{false});
+  CHECK(average.state_dict().at("w").to_vector<float>()[0] == 0.5);
+}
+
+TEST_CASE("a model evaluated with averages trains on as if nothing had happened") {
+  for (const bool evaluates : {false, true}) {
+    static std::vector<float> want;
+    Tensor w = parameter(1, DType::bf16);
+    Optimizer optimizer = AdamW(Parameters{{"w", w}}, {.lr = 1e-3});
+    optimizer.set_master("w", full({2}, 1.0001));
+    ParameterAverage average(optimizer, 0.9);
+    for (int step = 0; step < 5; ++step) {
+      w.set_grad(full({2}, 0.5, {.dtype = DType::bf16}));
+      optimizer.step();
+      average.update();
+      if (!evaluates) continue;
+      const AveragedWeights weights(average);
+      const float mean = average.state_dict().at("w").to_vector<float>()[0];
+      CHECK(w.to_vector<float>()[0] == doctest::Approx(mean).epsilon(0.004));
+    }
+    const auto got = optimizer.master("w").to_vector<float>();
+    if (!evaluates) want = got;
+    CHECK(std::bit_cast<int32_t>(got[0]) == std::bit_cast<int32_t>(want[0]));
+  }
+}
+
+TEST_CASE("an average takes a state whole or not at all") {
+  Tensor w = parameter(1), v = parameter(2);
+  Optimizer optimizer = SGD(Parameters{{"v", v}, {"w", w}}, {.lr = 0.1});
+  ParameterAverage average(optimizer, 0.5);
+  CHECK_THROWS_WITH_AS(average.load_state_dict({{"v", zeros({2})}}), doctest::Contains("no w"),
+                       Error);
+  CHECK_THROWS_WITH_AS(average.load_state_dict({{"v", zeros({2})}, {"w", zeros({3})}}),
+                       doctest::Contains("w has another shape; got (3,), want (2,)"), Error);
+  CHECK(average.state_dict().at("v").to_vector<float>()[0] == 2);
+  average.load_state_dict({{"v", zeros({2})}, {"w", zeros({2})}});
+  CHECK(average.state_dict().at("v").to_vector<float>()[0] == 0);
+  CHECK_THROWS_AS(ParameterAverage(optimizer, 1.5), Error);
+}
