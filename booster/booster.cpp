@@ -2,8 +2,6 @@
 
 #include "kernels/trace.h"
 
-#include <cstdio>
-
 namespace booster {
 namespace {
 
@@ -60,9 +58,7 @@ std::shared_ptr<Session> Booster::open_session(const Model& model,
       Session{options_.mixed_precision.make(), options_.plugin.make(), model, optimizer});
   session->precision->prepare(session->model, session->optimizer);
   session->plugin->prepare(session->model, session->optimizer);
-  if (session->plugin->group().rank() == 0)
-    for (const std::string& note : session->precision->notes())
-      std::fputs((note + "\n").c_str(), stderr);
+  session->pass_on_notes();
   return session;
 }
 

@@ -2,6 +2,8 @@
 #include "booster/machine.h"
 #include "booster/registry.h"
 #include "mixed_precision/bf16.h"
+#include "mixed_precision/fp16_apex.h"
+#include "mixed_precision/fp16_naive.h"
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/fp8.h"
 #include "plugins/torch_ddp.h"
@@ -24,6 +26,90 @@ std::unique_ptr<Precision> make_fp16(const OptionValues& values) {
                         .growth_factor = values.get<double>("growth_factor"),
                         .backoff_factor = values.get<double>("backoff_factor"),
                         .growth_interval = values.get<int64_t>("growth_interval")});
+}
+
+// A property that the config may leave to the level.
+ApexValue apex_value(const OptionValues& values, const char* name) {
+  const auto& value = values.values().at(name);
+  if (value.is_null()) return {};
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>();
+  return value.get<std::string>();
+}
+
+std::unique_ptr<Precision> make_fp16_apex(const OptionValues& values) {
+  using Names = std::vector<std::string>;
+  return std::make_unique<FP16ApexMixedPrecision>(
+      FP16ApexOptions{.enabled = values.get<bool>("enabled"),
+                      .opt_level = values.get<std::string>("opt_level"),
+                      .cast_model_type = apex_value(values, "cast_model_type"),
+                      .patch_torch_functions = apex_value(values, "patch_torch_functions"),
+                      .keep_batchnorm_fp32 = apex_value(values, "keep_batchnorm_fp32"),
+                      .master_weights = apex_value(values, "master_weights"),
+                      .loss_scale = apex_value(values, "loss_scale"),
+                      .cast_model_outputs = apex_value(values, "cast_model_outputs"),
+                      .num_losses = values.get<int>("num_losses"),
+                      .verbosity = values.get<int>("verbosity"),
+                      .min_loss_scale = values.get<double>("min_loss_scale"),
+                      .max_loss_scale = values.get<double>("max_loss_scale"),
+                      .half_functions = values.get<Names>("half_functions"),
+                      .float_functions = values.get<Names>("float_functions"),
+                      .promote_functions = values.get<Names>("promote_functions")});
+}
+
+OptionTable fp16_apex_options() {
+  const char* flag = "true, false, \"True\" or \"False\"";
+  return {
+      boolean_option("enabled", true, "false: as fp32"),
+      text_option("opt_level", "O1",
+                  "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16"),
+      scalar_option("cast_model_type", "fp16, fp32 or false",
+                    "dtype of the model; null: fp32 in O0, none in O1, fp16 in O2 and O3"),
+      scalar_option("patch_torch_functions", flag, "cast around ops; null: true in O1 alone"),
+      scalar_option("keep_batchnorm_fp32", flag,
+                    "batch normalisation stays f32; null: true in O2, false in O3"),
+      scalar_option("master_weights", flag, "f32 masters; null: true in O2, false in O0 and O3"),
+      scalar_option("loss_scale", "\"dynamic\" or a number > 0",
+                    "null: dynamic in O1 and O2, 1 in O0 and O3"),
+      scalar_option("cast_model_outputs", "fp16 or fp32",
+                    "dtype of outputs; null: fp32, but in O1 as they come"),
+      integer_option("num_losses", 1, between(1, 1000), "loss scalers, for ApexAmp::scale_loss"),
+      integer_option("verbosity", 1, between(0, 2),
+                     "0: silent, 1: tells the properties, 2: and skipped steps (waits for the "
+                     "device)"),
+      number_option("min_loss_scale", 0, at_least(0), "smallest dynamic scale; 0: no limit"),
+      number_option("max_loss_scale", 0x1p24, above(0), "largest dynamic scale"),
+      texts_option("half_functions", {}, "O1: more ops that run in f16"),
+      texts_option("float_functions", {}, "O1: more ops that run in f32"),
+      texts_option("promote_functions", {}, "O1: more ops that take the widest dtype")};
+}
+
+std::unique_ptr<Precision> make_fp16_naive(const OptionValues& values) {
+  return std::make_unique<FP16NaiveMixedPrecision>(
+      FP16NaiveOptions{.initial_scale = values.get<double>("initial_scale"),
+                       .growth_factor = values.get<double>("growth_factor"),
+                       .backoff_factor = values.get<double>("backoff_factor"),
+                       .growth_interval = values.get<int64_t>("growth_interval"),
+                       .min_scale = values.get<double>("min_scale"),
+                       .max_scale = values.get<double>("max_scale"),
+                       .hysteresis = values.get<int64_t>("hysteresis"),
+                       .verbose = values.get<bool>("verbose"),
+                       .log_num_zeros_in_grad = values.get<bool>("log_num_zeros_in_grad")});
+}
+
+OptionTable fp16_naive_options() {
+  return {number_option("initial_scale", 65536, {0, 0x1p126, true}, "first loss scale"),
+          number_option("growth_factor", 2, above(1), "factor after growth_interval finite steps"),
+          number_option("backoff_factor", 0.5, {0, 1, true, true}, "factor when it backs off"),
+          integer_option("growth_interval", 1000, at_least(0),
+                         "finite steps before the scale grows; 0: never"),
+          number_option("min_scale", 1, at_least(0), "smallest scale; 0: no limit"),
+          number_option("max_scale", 0x1p32, at_least(0), "largest scale; 0: no limit"),
+          integer_option("hysteresis", 2, at_least(0),
+                         "overflows since the last growth before it backs off"),
+          boolean_option("verbose", false, "tells of skipped steps (waits for the device)"),
+          boolean_option("log_num_zeros_in_grad", false,
+                         "tells how many gradients are 0 (waits for the device)")};
 }
 
 std::unique_ptr<Precision> make_bf16(const OptionValues& values) {
@@ -103,6 +189,14 @@ Registry<Precision>& precision_registry() {
          integer_option("growth_interval", 2000, at_least(0),
                         "finite steps before the scale grows; 0: never")},
         make_fp16},
+       {"fp16_apex",
+        "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
+        fp16_apex_options(),
+        make_fp16_apex},
+       {"fp16_naive",
+        "the whole model in f16 with f32 masters, after Colossal-AI",
+        fp16_naive_options(),
+        make_fp16_naive},
        {"bf16",
         "torch's autocast to bf16, without a loss scale",
         {boolean_option("skip_non_finite", true, "leave out steps whose gradients are not finite")},

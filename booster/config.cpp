@@ -2,6 +2,8 @@
 
 #include "booster/config_layout.h"
 #include "booster/overrides.h"
+#include "booster/registry.h"
+#include "mixed_precision/precision.h"
 
 #include <algorithm>
 
@@ -11,11 +13,24 @@ namespace {
 
 using Json = nlohmann::json;
 
+// What only the strategy itself knows about its options: how they go together.
+void check_precision(const Json& values, const JsonValue& root, const std::string& file) {
+  try {
+    precision_registry().make(OptionValues(values));
+  } catch (const Error& error) {
+    const JsonValue* booster = root.find("booster");
+    const JsonValue* place = booster ? booster->find("mixed_precision") : nullptr;
+    fail("{}: booster.mixed_precision: {}", place_of(file, place ? *place : root), error.what());
+  }
+}
+
 Json checked(JsonValue root, const std::string& file, const std::vector<std::string>& overrides) {
   if (root.kind == JsonKind::object) {
     for (const auto& text : overrides) apply_override(root, text);
   }
-  return checked_section(config_layout(), &root, file);
+  Json values = checked_section(config_layout(), &root, file);
+  check_precision(values.at("booster").at("mixed_precision"), root, file);
+  return values;
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ Option option(std::string name, OptionType type, Json value, std::string descrip
           .default_value = std::move(value),
           .range = {},
           .choices = {},
-          .description = std::move(description)};
+          .description = std::move(description),
+          .legal = {}};
 }
 
 const char* name_of(OptionType type) {
@@ -37,6 +38,7 @@ const char* name_of(OptionType type) {
     case OptionType::integers: return "a list of whole numbers";
     case OptionType::numbers: return "a list of numbers";
     case OptionType::texts: return "a list of strings";
+    case OptionType::scalar: return "null";
   }
   return "";
 }
@@ -69,6 +71,8 @@ bool has_type(const Option& option, const JsonValue& value) {
     case OptionType::integers: return all(is_whole);
     case OptionType::numbers: return all(is_number);
     case OptionType::texts: return all(is_text);
+    case OptionType::scalar:
+      return value.kind != JsonKind::array && value.kind != JsonKind::object;
     default: return is_text(value);
   }
 }
@@ -97,7 +101,8 @@ class ValueCheck {
   Json run() const {
     if (!has_type(option_, value_)) wrong("wrong type", value_, "; want " + option_.wanted());
     switch (option_.type) {
-      case OptionType::boolean: return value_.scalar;
+      case OptionType::boolean:
+      case OptionType::scalar: return value_.scalar;
       case OptionType::integer: return whole(value_);
       case OptionType::number: return number(value_);
       case OptionType::number_or_name: return is_number(value_) ? number(value_) : text();
@@ -200,6 +205,7 @@ std::string Option::wanted() const {
   std::string text = name_of(type);
   if (type == OptionType::choice) return fmt::format("{} {}", text, fmt::join(choices, ", "));
   if (type == OptionType::numbers) text = fmt::format("a list of {} numbers", default_value.size());
+  if (type == OptionType::scalar) return text + ", " + legal;
   const std::string limits = range.to_string();
   const bool is_list = type == OptionType::numbers || type == OptionType::integers;
   if (!limits.empty()) text += (is_list ? ", each " : " ") + limits;
@@ -266,6 +272,12 @@ Option texts_option(std::string name, std::vector<std::string> value, std::strin
   return option(std::move(name), OptionType::texts, std::move(value), std::move(description));
 }
 
+Option scalar_option(std::string name, std::string legal, std::string description) {
+  Option row = option(std::move(name), OptionType::scalar, nullptr, std::move(description));
+  row.legal = std::move(legal);
+  return row;
+}
+
 Json checked_value(const Option& option, const JsonValue& value, const std::string& file,
                    const std::string& path) {
   return ValueCheck(option, value, file, path).run();
@@ -293,6 +305,7 @@ Json schema_of(const Option& option) {
       range["type"] = "number";
       schema = range;
       break;
+    case OptionType::scalar: schema["type"] = {"null", "boolean", "number", "string"}; break;
     case OptionType::choice: schema["enum"] = option.choices; break;
     case OptionType::number_or_name:
       range["type"] = "number";

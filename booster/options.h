@@ -33,6 +33,7 @@ enum class OptionType : uint8_t {
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
+  scalar,     // null, a flag, a number or a string: the product's constructor says which are legal
 };
 
 struct ValueRange {
@@ -59,6 +60,7 @@ struct Option {
   ValueRange range;
   std::vector<std::string> choices;
   std::string description;
+  std::string legal = {};  // of a scalar, in words
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
 };
@@ -81,6 +83,8 @@ Option integers_option(std::string name, std::vector<int64_t> value, ValueRange 
 Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description);
 Option texts_option(std::string name, std::vector<std::string> value, std::string description);
+// Null unless given. `legal` says in words what else it may be: "true or false".
+Option scalar_option(std::string name, std::string legal, std::string description);
 
 // The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
 // are for errors.

@@ -21,6 +21,8 @@ struct Session {
   void sync_grads();
   // A forward pass on the tape, or a backward pass, has ended.
   void end_pass(Pass pass);
+  // Prints the strategy's notes on rank 0.
+  void pass_on_notes();
   // THE order of mixed precision x parallelism; step.cpp.
   StepReport step();
 };

@@ -3,6 +3,8 @@
 #include "booster/session.h"
 #include "kernels/trace.h"
 
+#include <cstdio>
+
 namespace booster {
 
 namespace {
@@ -31,6 +33,12 @@ void Session::end_pass(Pass pass) {
   precision->end_pass(pass);
 }
 
+void Session::pass_on_notes() {
+  const std::vector<std::string> notes = precision->take_notes();
+  if (notes.empty() || plugin->group().rank() != 0) return;
+  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stderr);
+}
+
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   sync_grads();                                                  // every gradient is the global one
@@ -43,6 +51,7 @@ StepReport Session::step() {
   precision->update(verdict);                                    // grow or back off
   grads_synced = false;
   clipped_norm = -1;
+  pass_on_notes();
   return report;
 }
 

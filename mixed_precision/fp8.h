@@ -44,7 +44,6 @@ class FP8MixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   StateDict state_tensors() const override;
-  std::vector<std::string> notes() const override { return notes_; }
 
   // The layers that run in 8 bits, by name.
   const std::vector<std::string>& layers() const { return layers_; }
@@ -54,7 +53,7 @@ class FP8MixedPrecision : public Precision {
   Fp8Recipe recipe_;
   std::shared_ptr<Fp8Linear> linear_;  // none before prepare, or where no layer fits
   OpPolicy cpu_, cuda_;
-  std::vector<std::string> layers_, notes_;
+  std::vector<std::string> layers_;
 };
 
 // Empty where a GPU of this compute capability multiplies 8-bit floats itself, else a sentence that

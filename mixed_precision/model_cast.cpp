@@ -42,17 +42,12 @@ void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>&
   for (auto& [optimizer, name, parameter, numbers] : originals)
     if (is_16_bit(parameter.dtype()) && !optimizer.master(name).defined())
       optimizer.set_master(name, as_master(numbers));
+  for (Optimizer optimizer : optimizers) optimizer.make_masters();  // for groups added later
 }
 
 void cast_model(const Model& model, const ModelCast& cast) { cast_models({model}, {}, cast); }
 void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast) {
   cast_models({model}, {optimizer}, cast);
-}
-
-void make_masters(Optimizer& optimizer) {
-  for (const auto& [name, parameter] : optimizer.parameters())
-    if (is_16_bit(parameter.dtype()) && !optimizer.master(name).defined())
-      optimizer.set_master(name, untracked::cast(parameter.detach(), DType::f32));
 }
 
 bool is_affine_batch_norm(const std::string&, const Module& module) {

@@ -34,9 +34,6 @@ void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast)
 void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
                  const ModelCast& cast);
 
-// Gives every 16-bit parameter of the optimizer that has no master one with its present numbers.
-void make_masters(Optimizer& optimizer);
-
 // A keep rule: batch normalisation with weight and bias, whose statistics need f32.
 bool is_affine_batch_norm(const std::string& name, const Module& module);
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -76,8 +77,13 @@ class Precision {
   // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
   virtual StateDict state_tensors() const { return {}; }
 
-  // What a user should know of how this model trains, a sentence each; after prepare.
-  virtual std::vector<std::string> notes() const { return {}; }
+  // What a user should know, a sentence each; rank 0 takes and prints them after prepare and after
+  // each step.
+  const std::vector<std::string>& notes() const { return notes_; }
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ protected:
+  std::vector<std::string> notes_;
 };
 
 using FP32Precision = Precision;

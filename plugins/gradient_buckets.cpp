@@ -1,18 +1,22 @@
 #include "plugins/gradient_buckets.h"
 
+#include <map>
+
 namespace booster {
 
 GradientBuckets::GradientBuckets(const Parameters& parameters, int64_t cap_bytes,
                                  int64_t first_cap_bytes)
     : slots_(parameters.size()) {
-  std::vector<int64_t> members;
-  int64_t bytes = 0;
+  // A bucket is one tensor, so it holds one dtype; one is open for each.
+  struct Open {
+    std::vector<int64_t> members;
+    int64_t bytes = 0;
+  };
+  std::map<DType, Open> open;
   for (int64_t i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {
     const Tensor& parameter = parameters[i].tensor;
-    // A bucket is one tensor, so it holds one dtype.
-    const bool other_dtype =
-        !members.empty() && parameters[members.back()].tensor.dtype() != parameter.dtype();
-    if (other_dtype || bytes >= (buckets_.empty() ? first_cap_bytes : cap_bytes)) {
+    auto& [members, bytes] = open[parameter.dtype()];
+    if (bytes >= (buckets_.empty() ? first_cap_bytes : cap_bytes)) {
       add_bucket(parameters, members);
       members.clear();
       bytes = 0;
@@ -20,7 +24,7 @@ GradientBuckets::GradientBuckets(const Parameters& parameters, int64_t cap_bytes
     members.push_back(i);
     bytes += parameter.bytes();
   }
-  if (!members.empty()) add_bucket(parameters, members);
+  for (const auto& [dtype, rest] : open) add_bucket(parameters, rest.members);
   reset();
 }
 

@@ -2,7 +2,8 @@
 // first while backward still computes the rest.
 //
 // Buckets fill in the reverse order of the parameters, about the order in which backward completes
-// them. A bucket is one flat tensor; each gradient is a window of it, so nothing is copied.
+// them. A bucket is one flat tensor of one dtype; each gradient is a window of it, so nothing is
+// copied.
 #pragma once
 
 #include "core/tensor/named_tensor.h"

@@ -64,18 +64,27 @@ void Optimizer::Body::add(const ParameterGroup& added) {
     group.parameters.push_back({.name = parameter.name, .tensor = parameter.tensor});
   }
   groups.push_back(std::move(group));
+  if (makes_masters) make_masters();
+}
+
+void Optimizer::Body::make_masters() {
+  makes_masters = true;
+  for_each([](auto& parameter) {
+    const bool rounds = parameter.rounding != UpdateRounding::nearest;
+    if (!is_16_bit(parameter.tensor.dtype()) || parameter.master.defined() || rounds) return;
+    parameter.keep_master(untracked::cast(parameter.tensor.detach(), DType::f32));
+    set_memory_tag(parameter.master, MemoryTag::masters);
+  });
 }
 
 OptimizedParameter& Optimizer::Body::find(const char* what, const std::string& name) {
-  OptimizedParameter* found = nullptr;
+  for (auto& group : groups)
+    for (auto& parameter : group.parameters)
+      if (parameter.name == name) return parameter;
   std::vector<std::string> names;
-  for_each([&](auto& parameter) {
-    if (parameter.name == name) found = &parameter;
-    names.push_back(parameter.name);
-  });
-  check(found, "{}: {} has no such parameter; got {}{}", what, rule->name(), name,
-        found ? "" : legal_names(name, names));
-  return *found;
+  for_each([&](auto& parameter) { names.push_back(parameter.name); });
+  fail("{}: {} has no such parameter; got {}{}", what, rule->name(), name,
+       legal_names(name, names));
 }
 
 std::vector<Tensor> Optimizer::Body::gradients() const {
@@ -181,6 +190,14 @@ void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, u
   const MemoryScope memory(MemoryTag::optimizer_state);
   parameter.compensation =
       rounding == UpdateRounding::kahan ? zeros_like(parameter.tensor.detach()) : Tensor();
+}
+
+void Optimizer::make_masters() { body_->make_masters(); }
+
+Parameters Optimizer::master_parameters() const {
+  Parameters all;
+  body_->for_each([&](const auto& p) { all.push_back({p.name, p.value()}); });
+  return all;
 }
 
 Tensor Optimizer::master(const std::string& name) const {

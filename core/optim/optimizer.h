@@ -97,8 +97,13 @@ class Optimizer {
   // otherwise (weights loaded into the model) becomes its master's value at the next step. Errors:
   // no such parameter, shapes or dtypes that do not fit.
   void set_master(const std::string& parameter, Tensor master);
+  // Gives every 16-bit parameter that has none a master with its present numbers, now and when a
+  // group is added; those with a rounding of their own (below) excepted.
+  void make_masters();
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
+  // What steps update: parameters(), each replaced by its master where it has one.
+  Parameters master_parameters() const;
 
   // --- 16-bit parameters without masters
   // How steps from now on store the new value of a bf16 parameter, which they compute in f32. The

@@ -37,8 +37,10 @@ struct Optimizer::Body {
   Options defaults;
   std::vector<Group> groups;
   Tensor clip_factor;  // of the next step; undefined: none
+  bool makes_masters = false;  // for parameters that are added
 
   void add(const ParameterGroup& group);
+  void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   std::vector<Tensor> gradients() const;
   // Multiplies the pending clip factor into the gradients.

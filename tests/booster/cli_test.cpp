@@ -39,7 +39,8 @@ Result run(const std::string& arguments) {
 TEST_CASE("list names every plugin and strategy, list NAME its options") {
   const Result all = run("list");
   CHECK(all.code == 0);
-  for (const char* name : {"single", "torch_ddp", "fp32", "fp16", "bf16", "fp8", "auto"})
+  for (const char* name :
+       {"single", "torch_ddp", "fp32", "fp16", "fp16_apex", "fp16_naive", "bf16", "fp8", "auto"})
     CHECK(all.says(name));
   const Result one = run("list fp16");
   CHECK(one.code == 0);

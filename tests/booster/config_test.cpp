@@ -195,6 +195,28 @@ TEST_CASE("a program that lets a config's error escape ends with code 2") {
   CHECK(WEXITSTATUS(status) == 2);
 }
 
+TEST_CASE("what only a strategy knows of its options is checked with the config") {
+  const auto apex = [](const std::string& options) {
+    return R"({"booster": {"mixed_precision": {"name": "fp16_apex", )" + options + "}}}";
+  };
+  for (const char* legal :
+       {R"("opt_level": "O2", "keep_batchnorm_fp32": "True", "loss_scale": "128.0")",
+        R"("opt_level": "O3", "keep_batchnorm_fp32": true, "loss_scale": 128)",
+        R"("opt_level": "O1", "keep_batchnorm_fp32": null, "loss_scale": "dynamic")",
+        R"("half_functions": ["relu"], "cast_model_outputs": "fp32", "num_losses": 3)"})
+    CHECK_NOTHROW(config(apex(legal)));
+  const std::string zero = apex(R"("opt_level": "02")");
+  refuses(zero, "c.json:1:33: booster.mixed_precision: fp16_apex: opt_level");
+  refuses(zero, "the letter O, not the number zero");
+  refuses(apex(R"("keep_batchnorm_fp32": true)"), "in O1 batch normalisation keeps fp32");
+  refuses(apex(R"("opt_level": "O2", "patch_torch_functions": true)"), "belongs to O1 alone");
+  refuses(apex(R"("opt_level": "O2", "loss_scale": "high")"), "want dynamic or a finite number");
+  refuses(apex(R"("opt_level": "O2", "loss_scale": [1])"), "wrong type");
+  refuses(apex(R"("half_functions": ["rleu"])"), "rleu");
+  refuses(R"({"booster": {"mixed_precision": {"name": "fp16_naive", "min_scale": 1e9}}})",
+          "min_scale must be in [0, initial_scale]");
+}
+
 TEST_CASE("the schema lists every option of the defaults") {
   const auto schema = config_schema();
   const auto defaults = Config().to_json();

@@ -65,9 +65,21 @@ TEST_CASE("masters keep the digits that 16 bits have not, for converted paramete
   Optimizer plain = SGD(without.parameters(), {.lr = 0.1});
   cast_model(without, plain, {.masters = false});
   CHECK_FALSE(plain.master("0.weight").defined());
-  make_masters(plain);
+  plain.make_masters();
   CHECK(plain.master("0.weight").to_vector<float>() ==
         without.parameters()[0].tensor.to_vector<float>());
+}
+
+TEST_CASE("parameters added to an optimizer with masters get masters too") {
+  auto first = std::make_shared<Single>(1), second = std::make_shared<Single>(2);
+  Optimizer optimizer = SGD(Model(first).parameters(), {.lr = 1});
+  cast_model(Model(first), optimizer, {});
+  cast_model(Model(second), {});
+  optimizer.add_group({{{"second", second->w}}});
+  CHECK(optimizer.master("second").item() == 2);
+  second->w.set_grad(full({1}, 1e-4, {.dtype = DType::f16}));
+  optimizer.step();
+  CHECK(optimizer.master("second").item() == doctest::Approx(1.9999));
 }
 
 TEST_CASE("a thousand small steps move a master that 16 bits alone would leave where it is") {

@@ -184,6 +184,27 @@ TEST_CASE("rank: buffers" * doctest::skip()) {
 }
 TEST_CASE("rank 0's buffers are everybody's before each forward") { run_ranks("rank: buffers", 2); }
 
+TEST_CASE("rank: masters" * doctest::skip()) {
+  const World world = launch_from_env();
+  Tensor w = full({1}, 1 + world.rank, {DType::f16}).requires_grad_();
+  Optimizer optimizer = SGD({w}, {.lr = 1});
+  optimizer.set_master("0", full({1}, 1.0001 + world.rank));
+  struct Holder : Module {
+    explicit Holder(Tensor w) : Module("Holder") { add_parameter("w", w); }
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  TorchDDPPlugin plugin;
+  plugin.prepare(Model(std::make_shared<Holder>(w)), optimizer);
+  CHECK(w.item() == 1);
+  CHECK(optimizer.master("0").item() == doctest::Approx(1.0001).epsilon(1e-7));
+  w.set_grad(full({1}, 0.5, {DType::f16}));
+  optimizer.step();
+  CHECK(optimizer.master("0").item() == doctest::Approx(0.5001).epsilon(1e-6));
+}
+TEST_CASE("rank 0's masters are everybody's, with all their digits") {
+  run_ranks("rank: masters", 2);
+}
+
 TEST_CASE("rank: agree" * doctest::skip()) {
   const World world = launch_from_env();
   TorchDDPPlugin plugin;
@@ -192,6 +213,16 @@ TEST_CASE("rank: agree" * doctest::skip()) {
   CHECK(found.item() == 1);
 }
 TEST_CASE("one rank's overflow is every rank's") { run_ranks("rank: agree", 3); }
+
+TEST_CASE("a bucket holds one dtype, and dtypes that alternate do not cut buckets short") {
+  Parameters parameters;
+  for (int i = 0; i < 8; ++i)
+    parameters.push_back(
+        {std::to_string(i), zeros({4}, {i % 2 == 0 ? DType::f16 : DType::f32}).requires_grad_()});
+  const GradientBuckets buckets(parameters, 1024, 1024);
+  CHECK(buckets.count() == 2);
+  for (int i = 0; i < 8; ++i) CHECK(buckets.window(i).dtype() == parameters[i].tensor.dtype());
+}
 
 TEST_CASE("a plugin that serves a model cannot be copied") {
   Model model = small_model();

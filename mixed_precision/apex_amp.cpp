@@ -1,0 +1,247 @@
+#include "mixed_precision/apex_amp.h"
+
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "mixed_precision/model_cast.h"
+
+namespace booster {
+
+namespace {
+
+OpPolicy o1_policy(DeviceType device, const FP16ApexOptions& options) {
+  return apex_o1_policy(device, {.half = options.half_functions,
+                                 .floating = options.float_functions,
+                                 .promote = options.promote_functions});
+}
+
+Tensor cast_floating(const Tensor& x, DType dtype) {
+  return is_floating(x.dtype()) ? cast(x, dtype) : x;
+}
+
+void check_not_half(const Model& model) {
+  for (const auto& [name, tensor] : model.state_dict())
+    check(!is_16_bit(tensor.dtype()),
+          "fp16_apex: the model is in 16 bits already; got {} in {}, want an fp32 model, which the "
+          "level casts by itself",
+          name, name_of(tensor.dtype()));
+}
+
+void cast_to_f32(const Model& model, const ModelCast& cast) {
+  for (const auto& [name, module] : model->named_modules())
+    if (!cast.keep || !cast.keep(name, *module)) module->convert_own(DType::f32);
+}
+
+// Gradients from before a backward pass, which must not mix with scaled ones.
+class Stash {
+ public:
+  // Copies, for a gradient's place may be written again (communication buckets).
+  explicit Stash(const Optimizer& optimizer) {
+    for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
+      kept_.emplace_back(parameter, parameter.grad().clone());
+      clear_grad(parameter);
+    }
+  }
+  void add_back() const {
+    for (const auto& [parameter, before] : kept_) {
+      if (parameter.grad().defined()) parameter.grad().add_(before);
+      else parameter.set_grad(before);
+    }
+  }
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> kept_;
+};
+
+// A master's gradient is its parameter's, so that clipping works on either.
+void share_gradients(const Optimizer& optimizer) {
+  const Parameters parameters = optimizer.parameters(), masters = optimizer.master_parameters();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (!masters[i].tensor.same_body(parameters[i].tensor))
+      masters[i].tensor.set_grad(parameters[i].tensor.grad());
+}
+
+void forget_gradients_of_masters(const Optimizer& optimizer) {
+  const Parameters parameters = optimizer.parameters(), masters = optimizer.master_parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (masters[i].tensor.same_body(parameters[i].tensor)) continue;
+    clear_grad(parameters[i].tensor);
+    clear_grad(masters[i].tensor);
+  }
+}
+
+}  // namespace
+
+ApexAmp::ApexAmp(FP16ApexOptions options)
+    : options_(std::move(options)),
+      properties_(resolve(options_)),
+      on_cpu_(o1_policy(DeviceType::cpu, options_)),
+      on_cuda_(o1_policy(DeviceType::cuda, options_)),
+      losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_.loss_scale)) {}
+
+void ApexAmp::check_function(std::vector<std::string>& functions, const std::string& op) {
+  check(!initialized_, "fp16_apex: functions are registered before initialize; got {} after it",
+        op);
+  functions.push_back(op);
+  try {
+    on_cpu_ = o1_policy(DeviceType::cpu, options_);
+    on_cuda_ = o1_policy(DeviceType::cuda, options_);
+  } catch (const Error&) {
+    functions.pop_back();
+    throw;
+  }
+}
+
+void ApexAmp::register_half_function(const std::string& op) {
+  check_function(options_.half_functions, op);
+}
+void ApexAmp::register_float_function(const std::string& op) {
+  check_function(options_.float_functions, op);
+}
+void ApexAmp::register_promote_function(const std::string& op) {
+  check_function(options_.promote_functions, op);
+}
+
+void ApexAmp::initialize(const std::vector<Model>& models,
+                         const std::vector<Optimizer>& optimizers) {
+  check(!initialized_, "fp16_apex: initialize was called already; want one call for all models");
+  for (size_t i = 0; i < optimizers.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      check(!(optimizers[i] == optimizers[j]), "fp16_apex: an optimizer is given twice");
+  if (properties_.enabled)
+    for (const Model& model : models) check_not_half(model);
+  initialized_ = true;
+  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer, false, {}});
+  if (!properties_.enabled || !properties_.cast_model_type) return;
+  ModelCast rule = {.dtype = DType::f16, .masters = properties_.has_masters(), .keep = {}};
+  if (properties_.keep_batchnorm_fp32.value_or(false)) rule.keep = is_affine_batch_norm;
+  if (properties_.casts_model()) return cast_models(models, optimizers, rule);
+  for (const Model& model : models) cast_to_f32(model, rule);
+}
+
+Tensor ApexAmp::forward(const Model& model, const Tensor& x) const {
+  const PolicyScope numbers(policy(x.device()));
+  return cast_output(model(cast_input(x)));
+}
+
+const OpPolicy* ApexAmp::policy(Device device) const {
+  if (!properties_.enabled || !properties_.patch_torch_functions) return nullptr;
+  return device.type == DeviceType::cuda ? &on_cuda_ : &on_cpu_;
+}
+
+Tensor ApexAmp::cast_input(const Tensor& x) const {
+  if (!properties_.enabled || !properties_.cast_model_type) return x;
+  return cast_floating(x, *properties_.cast_model_type);
+}
+
+Tensor ApexAmp::cast_output(const Tensor& y) const {
+  const auto& wanted = properties_.cast_model_outputs;
+  if (!properties_.enabled || (!properties_.cast_model_type && !wanted)) return y;
+  return cast_floating(y, wanted.value_or(DType::f32));
+}
+
+ApexAmp::Entry& ApexAmp::entry(const Optimizer& optimizer) {
+  check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
+  for (Entry& entry : entries_)
+    if (entry.optimizer == optimizer) return entry;
+  fail("fp16_apex: an optimizer that was not given to initialize");
+}
+
+ScaledStep& ApexAmp::loss(int loss_id) {
+  check(loss_id >= 0 && loss_id < options_.num_losses,
+        "fp16_apex: loss_id is out of range; got {}, want 0 to {} (num_losses - 1)", loss_id,
+        options_.num_losses - 1);
+  return losses_[static_cast<size_t>(loss_id)];
+}
+
+std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& optimizers) {
+  std::vector<Entry*> found;
+  for (const Optimizer& optimizer : optimizers) found.push_back(&entry(optimizer));
+  return found;
+}
+
+void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
+                         const std::function<void(const Tensor& scaled)>& backward,
+                         const ScaleLossOptions& options) {
+  if (!properties_.enabled) return backward(loss);
+  check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
+  LossScaler& scaler = this->loss(options.loss_id).scaler();
+  const std::vector<Entry*> named = entries(optimizers);
+  if (!properties_.scales() && !properties_.has_masters())
+    return backward(cast_floating(loss, DType::f32));
+
+  std::vector<Stash> stashes;
+  for (const Entry* entry : named)
+    if (!options.delay_unscale && !entry->scaled) stashes.emplace_back(entry->optimizer);
+  const auto [scaled, inverse] = scaler.scale(loss);
+  backward(scaled);
+  for (Entry* entry : named) entry->scaled = options.delay_unscale;
+  if (options.delay_unscale) return;
+
+  const Tensor found = unscale(named, inverse);
+  for (const Stash& stash : stashes) stash.add_back();
+  for (const Entry* entry : named) share_gradients(entry->optimizer);
+  if (options.delay_overflow_check) return;
+  scaler.update(found);
+  if (scaler.policy().skips) note_overflow(named, found);
+}
+
+// The flag of all: an overflow in one optimizer's gradients is an overflow of the loss.
+Tensor ApexAmp::unscale(const std::vector<Entry*>& named, const Tensor& inverse) {
+  Tensor found = zeros({}, {DType::f32, inverse.device()});
+  for (const Entry* entry : named) {
+    widen_gradients(entry->optimizer);
+    found.add_(unscale_gradients(entry->optimizer, inverse));
+  }
+  return found;
+}
+
+void ApexAmp::note_overflow(const std::vector<Entry*>& named, const Tensor& found) {
+  for (Entry* entry : named) {
+    if (entry->skip.defined()) entry->skip.add_(found);
+    else entry->skip = found.clone();
+  }
+}
+
+void ApexAmp::step(Optimizer& optimizer) {
+  if (!properties_.enabled) return optimizer.step();
+  Entry& mine = entry(optimizer);
+  check(!mine.scaled,
+        "fp16_apex: step: the gradients are still scaled; want a scale_loss without delay_unscale "
+        "before the step");
+  const Tensor skip = std::exchange(mine.skip, {});
+  optimizer.step(
+      {.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
+  forget_gradients_of_masters(optimizer);
+}
+
+PrecisionState ApexAmp::state() const {
+  PrecisionState state;
+  if (!properties_.enabled) return state;
+  for (size_t i = 0; i < losses_.size(); ++i) {
+    const LossScaleState now = losses_[i].scaler().state();
+    state[fmt::format("loss_scaler{}.loss_scale", i)] = now.scale;
+    state[fmt::format("loss_scaler{}.unskipped", i)] = static_cast<double>(now.good);
+  }
+  return state;
+}
+
+void ApexAmp::load(const PrecisionState& state) {
+  if (!properties_.enabled) return;
+  std::vector<LossScaleState> loaded;
+  for (size_t i = 0; i < losses_.size(); ++i) {
+    const auto number = [&](const char* name) {
+      const auto found = state.find(fmt::format("loss_scaler{}.{}", i, name));
+      check(found != state.end(),
+            "fp16_apex: load: loss_scaler{}.{} is missing; want the state of {} loss scalers", i,
+            name, losses_.size());
+      return found->second;
+    };
+    loaded.push_back({.scale = number("loss_scale"),
+                      .good = static_cast<int64_t>(number("unskipped"))});
+    check(is_usable_scale(loaded.back().scale), "fp16_apex: load: loss_scaler{}.loss_scale: got {}",
+          i, loaded.back().scale);
+  }
+  for (size_t i = 0; i < losses_.size(); ++i) losses_[i].scaler().load(loaded[i]);
+}
+
+}  // namespace booster

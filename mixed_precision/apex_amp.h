@@ -1,0 +1,98 @@
+// ApexAmp: Apex's amp for training loops of one's own, with any number of losses, models and
+// optimizers. fp16_apex (fp16_apex.h) is the same behind a Booster.
+//
+//   ApexAmp amp({.opt_level = "O2", .num_losses = 2});
+//   amp.initialize({model}, {optimizer});
+//   amp.scale_loss(loss, {optimizer}, [](const Tensor& scaled) { scaled.backward(); });
+//   clip_grad_norm_(amp.master_params(optimizer), 1.0);
+//   amp.step(optimizer);
+//
+// Gradients come out of scale_loss true: unscaled, in f32, added to those of earlier losses. An
+// overflow is noted on the device and consumed by the next step() of each optimizer that was named;
+// with a static scale infinities are applied, as in Apex. Nothing waits for the device but state()
+// and load(). For one thread.
+#pragma once
+
+#include "core/nn/module.h"
+#include "mixed_precision/apex_properties.h"
+#include "mixed_precision/op_policies.h"
+#include "mixed_precision/precision.h"
+#include "mixed_precision/scaled_step.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct ScaleLossOptions {
+  int loss_id = 0;                    // which of num_losses scalers
+  bool delay_unscale = false;         // gradients stay scaled: another scale_loss will unscale them
+  bool delay_overflow_check = false;  // neither skips nor moves the scale this time
+};
+
+class ApexAmp {
+ public:
+  // Errors: those of resolve().
+  explicit ApexAmp(FP16ApexOptions options = {});
+  const ApexProperties& properties() const { return properties_; }
+
+  // --- before initialize, for O1: an op by our name or torch's. Errors: no such op, too late.
+  void register_half_function(const std::string& op);
+  void register_float_function(const std::string& op);
+  void register_promote_function(const std::string& op);
+
+  // Casts the models and makes masters, as the level wants. Errors: called twice, an optimizer
+  // given twice, a model that is in f16 already.
+  void initialize(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers);
+
+  // --- forward
+  // The model in the level's numbers. Loss functions of O1 belong under PolicyScope(policy(...)).
+  Tensor forward(const Model& model, const Tensor& x) const;
+  const OpPolicy* policy(Device device) const;
+  Tensor cast_input(const Tensor& x) const;
+  Tensor cast_output(const Tensor& y) const;
+
+  // --- backward and step
+  // Calls `backward` with the scaled loss; name every optimizer whose parameters get gradients.
+  // Errors: not initialized, no such loss_id, an optimizer that was not given to initialize.
+  void scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
+                  const std::function<void(const Tensor& scaled)>& backward,
+                  const ScaleLossOptions& options = {});
+  // Steps unless one of its losses overflowed since the last step. Gradients of parameters with
+  // masters are forgotten then. Error if gradients are still scaled.
+  void step(Optimizer& optimizer);
+  // What the optimizer updates: masters, and parameters without one. After scale_loss the masters'
+  // gradients are those of their parameters.
+  Parameters master_params(const Optimizer& optimizer) const {
+    return optimizer.master_parameters();
+  }
+
+  // The scaled step of a loss. Error if there is no such loss_id.
+  ScaledStep& loss(int loss_id);
+  // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
+  PrecisionState state() const;
+  void load(const PrecisionState& state);
+
+ private:
+  struct Entry {
+    Optimizer optimizer;
+    bool scaled = false;  // its gradients are, by delay_unscale
+    Tensor skip;          // not 0: the next step must do nothing; undefined: nothing was looked at
+  };
+
+  void check_function(std::vector<std::string>& functions, const std::string& op);
+  Entry& entry(const Optimizer& optimizer);
+  std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
+  static Tensor unscale(const std::vector<Entry*>& named, const Tensor& inverse);
+  static void note_overflow(const std::vector<Entry*>& named, const Tensor& found);
+
+  FP16ApexOptions options_;
+  ApexProperties properties_;
+  OpPolicy on_cpu_, on_cuda_;  // O1
+  std::vector<ScaledStep> losses_;
+  std::vector<Entry> entries_;
+  bool initialized_ = false;
+};
+
+}  // namespace booster

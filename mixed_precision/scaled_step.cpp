@@ -1,0 +1,36 @@
+#include "mixed_precision/scaled_step.h"
+
+#include "mixed_precision/model_cast.h"
+
+namespace booster {
+
+Tensor ScaledStep::scale(const Tensor& loss) {
+  auto [scaled, inverse] = scaler_.scale(loss);
+  inverse_ = std::move(inverse);
+  return scaled;
+}
+
+void ScaledStep::unscale(Optimizer& optimizer) {
+  if (found_inf_.defined()) return;
+  check(inverse_.defined(),
+        "unscale: no loss was scaled since the last step; want a backward pass");
+  widen_gradients(optimizer);
+  found_inf_ = unscale_gradients(optimizer, inverse_);
+}
+
+Verdict ScaledStep::inspect(Optimizer& optimizer) {
+  check(inverse_.defined(), "step: no loss was scaled since the last one; want a backward pass");
+  const Tensor inverse = found_inf_.defined() ? Tensor() : inverse_;
+  const bool looks = scaler_.policy().skips;
+  Tensor found = found_inf_;
+  if (looks && !found.defined()) found = find_non_finite(optimizer, inverse_);
+  return {looks ? found : Tensor(), inverse, scaler_.scale_tensor()};
+}
+
+void ScaledStep::update(const Verdict& agreed) {
+  const Tensor& found = agreed.found_inf;
+  scaler_.update(found.defined() ? found : zeros({}, {DType::f32, inverse_.device()}));
+  inverse_ = found_inf_ = Tensor();
+}
+
+}  // namespace booster

@@ -1,0 +1,34 @@
+// The scaled part of a training step where gradients may be 16-bit and masters f32: what fp16_naive
+// and fp16_apex share. The divisor is captured when the loss is scaled, so that a scale which grows
+// in between cannot divide by the wrong number. Reads nothing from the device. For one optimizer
+// and one thread.
+#pragma once
+
+#include "mixed_precision/loss_scaler.h"
+#include "mixed_precision/precision.h"
+
+namespace booster {
+
+class ScaledStep {
+ public:
+  explicit ScaledStep(const LossScalePolicy& policy) : scaler_(policy) {}
+
+  // loss * scale, in f32 at least.
+  Tensor scale(const Tensor& loss);
+  // True gradients in memory, those of 16-bit parameters as f32; once per step. Error if no loss
+  // was scaled since the last one.
+  void unscale(Optimizer& optimizer);
+  Verdict inspect(Optimizer& optimizer);
+  // Grows or backs off and ends the step.
+  void update(const Verdict& agreed);
+
+  LossScaler& scaler() { return scaler_; }
+  const LossScaler& scaler() const { return scaler_; }
+
+ private:
+  LossScaler scaler_;
+  Tensor inverse_;    // of the scale that this step's losses were multiplied by
+  Tensor found_inf_;  // of the gradients that were unscaled in memory
+};
+
+}  // namespace booster
