@@ -26,8 +26,8 @@ enum class UpdateRounding : uint8_t {
 
 // One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
 // one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
-// State that has not been used yet is all zero; `first` says that the momentum buffer is to be set
-// rather than blended (SGD). All contiguous.
+// State that has not been used yet is all zero; in the `first` step, or the first that is not
+// skipped, the momentum buffer is set rather than blended (SGD). All contiguous.
 struct OptimizerSlot {
   void* value;
   DType value_dtype;
@@ -39,10 +39,11 @@ struct OptimizerSlot {
   DType copy_dtype;
   int64_t size;
   int64_t step;  // this parameter's own count of steps, from 1
-  bool first;
+  bool first;    // the momentum buffer is new
   UpdateRounding rounding = UpdateRounding::nearest;  // others: value is bf16
   void* compensation = nullptr;                       // bf16, for kahan
   uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, `step` and the element
+  const int64_t* skipped = nullptr;  // on the device: how many of `step` changed nothing; null: 0
 };
 struct OptimizerSlots {
   const OptimizerSlot* slots;

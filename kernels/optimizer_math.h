@@ -8,6 +8,11 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
+// Which step this is if it is not skipped, from 1.
+KERNEL_FN int64_t step_of(const OptimizerSlot& slot) {
+  return slot.step - (slot.skipped ? *slot.skipped : 0);
+}
+
 // A gradient as the formula uses it: unscaled, then clipped, then negated to maximize.
 template <class C>
 struct GradientFactor {
@@ -39,7 +44,7 @@ struct MomentumRule {
       : lr(C(step.lr)),
         decay(C(step.weight_decay)),
         momentum(C(step.momentum)),
-        gain(slot.first ? C(1) : C(1 - step.dampening)),
+        gain(slot.first || step_of(slot) == 1 ? C(1) : C(1 - step.dampening)),
         nesterov(step.nesterov) {}
   KERNEL_FN void operator()(C& p, C g, C& m) const {
     const C decayed = g + decay * p;
@@ -75,8 +80,8 @@ struct AdamRule {
   C step_size, joined_decay, kept;  // kept: what decoupled decay leaves of p
 
   KERNEL_FN AdamRule(const AdamStep& step, const OptimizerSlot& slot)
-      : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, slot.step),
-        step_size(C(step.lr / (1 - ::pow(step.beta1, double(slot.step))))),
+      : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, step_of(slot)),
+        step_size(C(step.lr / (1 - ::pow(step.beta1, double(step_of(slot)))))),
         joined_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)) {}
   KERNEL_FN void operator()(C& p, C g, C& m, C& v) const {
@@ -94,7 +99,7 @@ struct LambRule {
 
   KERNEL_FN LambRule(const LambStep& step, const OptimizerSlot& slot, double divisor_)
       : moments(step.beta1, step.beta2, step.grad_averaging ? 1 - step.beta1 : 1, step.eps,
-                step.bias_correction, slot.step),
+                step.bias_correction, step_of(slot)),
         lr(C(step.lr)),
         added_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)),

@@ -6,6 +6,7 @@
 #include "kernels/memory.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace booster {
 
@@ -136,7 +137,7 @@ void LossScaler::set_scale(double scale) {
 LossScaleState LossScaler::state() const {
   if (!started()) return start_;
   LossScaleState state;
-  kernels::device_copy(&state, Device{}, state_.data(), state_.device(), sizeof state);
+  std::memcpy(&state, state_.to_vector<uint8_t>().data(), sizeof state);
   return state;
 }
 

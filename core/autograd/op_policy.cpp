@@ -187,7 +187,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 
 Tensor cast_copy(const Tensor& leaf, DType dtype) {
   TapeState* state = tape_state(leaf);
-  return state && is_16_bit(dtype) ? copy_slot(*state, dtype).values : Tensor();
+  const bool has_copy = state && is_16_bit(dtype) && copy_slot(*state, dtype).values.defined();
+  return has_copy ? leaf_values_as(leaf, dtype) : Tensor();
 }
 
 void mark_cast_copy_current(const Tensor& leaf, DType dtype) {

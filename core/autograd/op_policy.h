@@ -118,8 +118,8 @@ inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
   return widens ? DType::f32 : argument.dtype();
 }
 
-// The 16-bit copy kept for a leaf, current or not, to be rewritten in place by an optimizer that
-// then calls mark_cast_copy_current; undefined if none was ever made.
+// The 16-bit copy kept for a leaf, to be rewritten in place by an optimizer (or, in a skipped step,
+// left as it is) that then calls mark_cast_copy_current; undefined if none was ever made.
 Tensor cast_copy(const Tensor& leaf, DType dtype);
 void mark_cast_copy_current(const Tensor& leaf, DType dtype);
 

@@ -9,7 +9,8 @@
 //   optimizer.step();
 //
 // Copying an Optimizer copies the handle. One optimizer is for one thread at a time. Its own state
-// (momentum, moments) is made at a parameter's first step, never by a step that is skipped.
+// (momentum, moments) is made at a parameter's first step; a step that is skipped changes neither
+// state nor counts, though step() never learns of it: the verdict stays on the device.
 #pragma once
 
 #include "core/optim/update_rule.h"

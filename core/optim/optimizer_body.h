@@ -7,6 +7,18 @@
 
 namespace booster {
 
+// A count of steps. Whether a step was skipped is known on the device alone, so it is counted
+// there.
+struct StepCount {
+  int64_t tried = 0;
+  Tensor skipped = {};  // one i64; undefined: 0
+
+  // Waits for the device.
+  int64_t taken() const {
+    return tried - (skipped.defined() ? static_cast<int64_t>(skipped.item()) : 0);
+  }
+};
+
 // A parameter with what the optimizer keeps for it.
 struct OptimizedParameter {
   std::string name;
@@ -14,8 +26,8 @@ struct OptimizedParameter {
   Tensor master = {};                // f32, where the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   Tensor compensation = {};          // bf16, where the rounding is Kahan's
-  std::array<Tensor, 2> state = {};  // undefined until the first step
-  int64_t step = 0;
+  std::array<Tensor, 2> state = {};  // undefined until the first step, then 0 until one is taken
+  StepCount steps = {};
   UpdateRounding rounding = UpdateRounding::nearest;
   uint64_t noise_seed = 0;
 
@@ -31,7 +43,7 @@ struct Optimizer::Body {
   struct Group {
     std::vector<OptimizedParameter> parameters;
     Options options;
-    int64_t step = 0;
+    StepCount steps = {};
   };
   std::unique_ptr<UpdateRule> rule;
   Options defaults;

@@ -67,12 +67,12 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
   OptimizedParameter next = now;
   next.state = {};
-  next.step = reader.step(now);
+  next.steps = {.tried = reader.step(now)};
   for (size_t i = 0; i < kinds.size(); ++i) {
     const Tensor saved = reader.tensor(now, kinds[i], now.state_dtype());
-    check(saved.defined() == (next.step > 0),
+    check(saved.defined() == (next.steps.tried > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
-          next.step, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
+          next.steps.tried, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
@@ -97,12 +97,13 @@ OptimizerState Optimizer::state_dict() const {
   OptimizerState state;
   state.rule = name();
   for (const auto& group : body_->groups) {
-    state.groups.push_back({group.options, body_->rule->counts_by_group() ? group.step : 0});
+    state.groups.push_back(
+        {group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0});
     const auto kinds = body_->rule->state_names(group.options);
     for (const auto& p : group.parameters) {
-      state.steps[p.name] = p.step;
+      const int64_t taken = state.steps[p.name] = p.steps.taken();
       for (size_t i = 0; i < kinds.size(); ++i)
-        if (p.state[i].defined()) state.tensors[p.name + "." + kinds[i]] = p.state[i];
+        if (taken > 0 && p.state[i].defined()) state.tensors[p.name + "." + kinds[i]] = p.state[i];
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
@@ -123,7 +124,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   for (size_t i = 0; i < state.groups.size(); ++i) {
     const auto& [options, step] = state.groups[i];
     check_options(*body_->rule, options);
-    next.push_back({{}, options, step});
+    next.push_back({{}, options, {.tried = step}});
     for (const auto& now : body_->groups[i].parameters)
       next.back().parameters.push_back(loaded(now, reader, body_->rule->state_names(options)));
     parameters += next.back().parameters.size();

@@ -2,7 +2,6 @@
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
-#include "kernels/memory.h"
 
 namespace booster {
 namespace {
@@ -14,14 +13,6 @@ struct Participant {
   std::array<Tensor, 2> state;
   Tensor copy;  // the 16-bit numbers rewritten from the new value
 };
-
-// Waits for the device; free on the CPU.
-bool is_set(const float* flag, Device device) {
-  if (!flag) return false;
-  float value = 0;
-  kernels::device_copy(&value, Device{}, flag, device, sizeof value);
-  return value != 0;
-}
 
 // Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
 // copy that autocast keeps of a leaf.
@@ -58,7 +49,7 @@ std::vector<Participant> participants(Optimizer::Body::Group& group, const Updat
   return result;
 }
 
-kernels::OptimizerSlot slot_of(const Participant& p, int64_t step) {
+kernels::OptimizerSlot slot_of(const Participant& p, const StepCount& steps) {
   const Tensor& value = p.parameter->value();
   kernels::OptimizerSlot slot = {};
   slot.value = value.data();
@@ -70,7 +61,8 @@ kernels::OptimizerSlot slot_of(const Participant& p, int64_t step) {
   slot.copy = p.copy.defined() ? p.copy.data() : nullptr;
   slot.copy_dtype = p.copy.defined() ? p.copy.dtype() : DType::f32;
   slot.size = value.numel();
-  slot.step = step;
+  slot.step = steps.tried;
+  if (steps.skipped.defined()) slot.skipped = static_cast<const int64_t*>(steps.skipped.data());
   slot.first = !p.parameter->state[0].defined();
   slot.rounding = p.parameter->rounding;
   if (p.parameter->compensation.defined()) slot.compensation = p.parameter->compensation.data();
@@ -78,11 +70,34 @@ kernels::OptimizerSlot slot_of(const Participant& p, int64_t step) {
   return slot;
 }
 
-// Takes over the state and tells autograd which numbers are new.
+// The counters of a step that may be skipped: whether it is, the device knows.
+class StepCounters {
+ public:
+  StepCounters(Device device, const float* found_inf) : device_(device), found_inf_(found_inf) {}
+
+  // One more step is tried.
+  void begin(StepCount& steps) {
+    ++steps.tried;
+    if (!found_inf_) return;
+    if (!steps.skipped.defined()) steps.skipped = zeros({}, {DType::i64, device_});
+    counters_.push_back({steps.skipped.data(), 1, DType::i64});
+  }
+  void end() const {
+    if (!found_inf_) return;
+    kernels::on(device_).count_skipped({counters_.data(), static_cast<int64_t>(counters_.size())},
+                                       found_inf_);
+  }
+
+ private:
+  Device device_;
+  const float* found_inf_;
+  std::vector<kernels::TensorSpan> counters_;
+};
+
+// Takes over the state and tells autograd which numbers are new (in a skipped step: none are).
 void commit(Participant& p) {
   OptimizedParameter& parameter = *p.parameter;
   parameter.state = std::move(p.state);
-  ++parameter.step;
   parameter.tensor.bump_version();
   if (parameter.master.defined()) {
     parameter.master.bump_version();
@@ -98,7 +113,6 @@ void Optimizer::Body::step(kernels::StepControl control) {
   const Device device = groups[0].parameters[0].tensor.device();
   if (control.clip_factor) apply_clip();
   const Tensor clip = std::exchange(clip_factor, Tensor());
-  if (is_set(control.found_inf, device)) return;
   if (clip.defined()) control.clip_factor = static_cast<const float*>(clip.data());
 
   std::vector<std::vector<Participant>> gathered;
@@ -106,17 +120,22 @@ void Optimizer::Body::step(kernels::StepControl control) {
   Tensor norm;
   if (rule->max_grad_norm(defaults) > 0) norm = gradient_norm(gradients(), 2);
 
+  StepCounters counters(device, control.found_inf);
   std::vector<kernels::OptimizerSlot> slots;
   for (size_t i = 0; i < groups.size(); ++i) {
-    Group& group = groups[i];
-    ++group.step;
+    StepCount& of_group = groups[i].steps;
+    counters.begin(of_group);
     slots.clear();
-    for (const auto& p : gathered[i])
-      slots.push_back(slot_of(p, rule->counts_by_group() ? group.step : p.parameter->step + 1));
-    rule->step(device, {slots.data(), static_cast<int64_t>(slots.size())}, group.options, control,
-               norm.defined() ? static_cast<const double*>(norm.data()) : nullptr);
+    for (const auto& p : gathered[i]) {
+      StepCount& own = p.parameter->steps;
+      counters.begin(own);
+      slots.push_back(slot_of(p, rule->counts_by_group() ? of_group : own));
+    }
+    rule->step(device, {slots.data(), static_cast<int64_t>(slots.size())}, groups[i].options,
+               control, norm.defined() ? static_cast<const double*>(norm.data()) : nullptr);
     for (auto& p : gathered[i]) commit(p);
   }
+  counters.end();
 }
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 #include "core/tensor/tensor.h"
 
 #include "core/tensor/grad_mode.h"
+#include "core/tensor/host_reads.h"
 #include "kernels/catalogue.h"
 #include "kernels/memory.h"
 
@@ -9,7 +10,10 @@
 namespace booster {
 namespace {
 thread_local bool grad_mode = true;
-}
+thread_local int64_t reads = 0;
+}  // namespace
+
+int64_t host_reads() { return reads; }
 
 bool grad_enabled() { return grad_mode; }
 GradMode::GradMode(bool enabled) : before_(grad_mode) { grad_mode = enabled; }
@@ -69,6 +73,7 @@ double Tensor::item() const {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   check(defined(), "to_vector: tensor is undefined");
+  if (device() == Device{}) ++reads;  // else to() counts
   const Tensor host = to(Device{});
   // std::vector<bool> has no data(), so values arrive through a plain tensor.
   const Tensor values = untracked::contiguous(untracked::cast(host, dtype_of<T>()));
@@ -135,6 +140,7 @@ Tensor Tensor::clone() const {
 Tensor Tensor::to(Device target) const {
   check(defined(), "to: tensor is undefined");
   if (device() == target) return *this;
+  if (target == Device{}) ++reads;
   const Tensor dense = untracked::contiguous(*this);
   Tensor there = empty(shape(), {dtype(), target});
   kernels::device_copy(there.data(), target, dense.data(), device(), static_cast<size_t>(bytes()));

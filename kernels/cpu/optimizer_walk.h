@@ -35,7 +35,7 @@ inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, cons
     for (int64_t i = 0; i < n; ++i) add_compensated(value[i], p[i] - to_float(value[i]), c[i]);
     return;
   }
-  const uint64_t key = noise_key(slot.noise_seed, slot.step);
+  const uint64_t key = noise_key(slot.noise_seed, step_of(slot));
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) value[i] = round_stochastic(p[i], noise_bits(key, at + i));
 }

@@ -17,7 +17,7 @@ __device__ void store_value(const OptimizerSlot& slot, int64_t i, C value) {
   switch (slot.rounding) {
     case UpdateRounding::nearest: return store_any<C>(slot.value, slot.value_dtype, i, value);
     case UpdateRounding::stochastic: {
-      const uint64_t key = noise_key(slot.noise_seed, slot.step);
+      const uint64_t key = noise_key(slot.noise_seed, step_of(slot));
       *stored = round_stochastic(float(value), noise_bits(key, i));
       return;
     }

@@ -1,6 +1,9 @@
 // The product as a product: every strategy on every plugin, saved, killed and resumed.
 #include "booster/booster.h"
+#include "booster/registry.h"
 #include "core/nn/criterion.h"
+#include "core/tensor/host_reads.h"
+#include "mixed_precision/fp16_torch.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
 
@@ -303,4 +306,26 @@ TEST_CASE("strategy objects are chosen like names") {
   auto [net, opt] = booster.boost(model, optimizer);
   booster.backward(cross_entropy(net(ones({2, features})), zeros({2}, {.dtype = DType::i64})), opt);
   CHECK(opt.step().loss_scale() == 1024);
+}
+
+TEST_CASE("a step reads nothing back from the device, whether it is taken, skipped or grows") {
+  for (const auto& strategy : precision_registry().names()) {
+    CAPTURE(strategy);
+    Run run = make_run("single", strategy.c_str(), 8);
+    auto& [net, opt, loss_fn, data, lr] = run.boosted;
+    if (strategy == "fp16") {
+      Precision& precision = *net.session().precision;
+      dynamic_cast<FP16TorchMixedPrecision&>(precision).scaler().set_growth_interval(2);
+    }
+    int64_t step = 0;
+    for (auto& [input, label] : data) {
+      opt.zero_grad();
+      run.booster.backward(loss_fn(net(input), label) * (step == 1 ? INFINITY : 1.0), opt);
+      const int64_t before = host_reads();
+      const StepReport report = opt.step();
+      CHECK(host_reads() == before);
+      if (strategy == "fp16") CHECK(report.skipped() == (step == 1));
+      ++step;
+    }
+  }
 }

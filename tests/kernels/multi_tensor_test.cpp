@@ -206,9 +206,17 @@ Numbers rounded_steps(const Table& table, UpdateRounding rounding, int64_t eleme
   const Plain value = from_numbers(DType::bf16, {elements}, Numbers(elements, 1));
   const Plain grad = from_numbers(DType::f32, {elements}, Numbers(elements, -gradient));
   const SgdStep plain = {1, 0, 0, 0, false, false};
-  OptimizerSlot slot = {value.bytes->data(), DType::bf16, grad.bytes->data(), DType::f32,
-                        nullptr,             nullptr,     nullptr,            DType::bf16,
-                        elements,            1,           false};
+  OptimizerSlot slot = {value.bytes->data(),
+                        DType::bf16,
+                        grad.bytes->data(),
+                        DType::f32,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        DType::bf16,
+                        elements,
+                        1,
+                        false};
   slot.rounding = rounding;
   slot.compensation = compensation.bytes->data();
   for (slot.step = 1; slot.step <= steps; ++slot.step) table.sgd_step({&slot, 1}, plain, {});
@@ -374,6 +382,40 @@ TEST_CASE("unscale flags a product that overflows though its factors are finite"
     on({}).multi_unscale(multi(spans), &two, &found);
     CHECK(found == 1.0f);
   }
+}
+
+TEST_CASE("a check flags what is not finite, or is not once multiplied, and writes nothing") {
+  for (const auto& [dtype, largest] : {std::pair{DType::f32, 3e38},
+                                       {DType::f16, 65504.0},
+                                       {DType::bf16, 3e38},
+                                       {DType::f64, 1.7e308}}) {
+    CAPTURE(std::string(name_of(dtype)));
+    const float factors[] = {1, 0.5f, 1.5f};
+    for (const double value : {1.0, largest, infinity, -infinity, double(NAN)})
+      for (const float& factor : factors) {
+        const std::vector<Plain> tensors = {from_numbers(dtype, {40000}, Numbers(40000, 1)),
+                                            from_numbers(dtype, {3}, {1, value, 2})};
+        const auto spans = spans_of(tensors);
+        const auto before = *tensors[1].bytes;
+        // A step multiplies in f32 (f64 for f64), so that f16 itself does not overflow.
+        const double product = dtype == DType::f64 ? value * factor : float(value * factor);
+        everywhere([&](const Table& table) {
+          float found = 0;
+          table.multi_check(multi(spans), &factor, &found);
+          CHECK(found == (std::isfinite(product) ? 0 : 1));
+        });
+        CHECK(*tensors[1].bytes == before);
+      }
+  }
+}
+
+TEST_CASE("skipped steps are counted where a flag is set, by nan too") {
+  int64_t counters[3] = {0, 5, -1};
+  const std::vector<TensorSpan> spans = {{counters, 2, DType::i64}, {counters + 2, 1, DType::i64}};
+  for (const float found : {0.0f, 1.0f, NAN, 0.0f}) on({}).count_skipped(multi(spans), &found);
+  CHECK(counters[0] == 2);
+  CHECK(counters[1] == 7);
+  CHECK(counters[2] == 1);
 }
 
 TEST_CASE("unscale by 1 leaves every bit, also of signalling nans") {
