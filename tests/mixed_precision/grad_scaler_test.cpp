@@ -5,9 +5,11 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/optim/sgd.h"
+#include "core/tensor/host_reads.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -278,4 +280,112 @@ TEST_CASE("update with a number sets the scale and keeps the counter") {
   CHECK(scaler.get_scale() == 128);
   CHECK(scaler.growth_tracker() == 1);
   CHECK_THROWS_AS(scaler.update(INFINITY), Error);
+}
+
+TEST_CASE("without a floor the scale falls as torch's, to the last whose inverse is finite") {
+  GradScaler scaler;
+  Training training;
+  for (int i = 1; i <= 150; ++i) {
+    training.backward(scaler, INFINITY);
+    scaler.step(training.optimizer);
+    scaler.update();
+    CHECK(scaler.get_scale() == two_to(std::max(16 - i, -127)));
+  }
+  CHECK(training.w.item() == 1);
+  CHECK(scaler.diagnosis().find("collapsed") != std::string::npos);
+}
+
+TEST_CASE("scaling, stepping, skipping and updating read nothing back") {
+  GradScaler scaler({.growth_interval = 2});
+  Training a, b;
+  const int64_t before = host_reads();
+  for (const double gradient : {1.0, 1.0, double(INFINITY), double(NAN), 1.0, 1.0}) {
+    a.backward(scaler, gradient);
+    b.backward(scaler, 1);
+    scaler.unscale_(b.optimizer);
+    scaler.step(a.optimizer);
+    scaler.step(b.optimizer);
+    scaler.update();
+  }
+  CHECK(host_reads() == before);
+  CHECK(scaler.get_scale() == 65536);  // x 2, / 2, / 2, x 2
+}
+
+TEST_CASE("infinite gradients, unscaled and clipped, still skip the step and halve the scale") {
+  GradScaler scaler;
+  Training training;
+  training.backward(scaler, INFINITY);
+  scaler.unscale_(training.optimizer);
+  training.optimizer.clip_grad_by_norm(1);
+  scaler.step(training.optimizer);
+  scaler.update();
+  CHECK(training.w.item() == 1);
+  CHECK(scaler.get_scale() == 32768);
+}
+
+TEST_CASE("micro-batches are scaled alike and add up, several losses too") {
+  GradScaler scaler({.init_scale = 1024, .growth_interval = 1});
+  Training training;
+  training.optimizer.zero_grad();
+  booster::backward(scaler.scale(sum(training.w * 0.25)));
+  booster::backward(scaler.scale(sum(training.w * 0.5)));
+  booster::backward(scaler.scale(sum(training.w * 0.25)));
+  CHECK(training.w.grad().item() == 1024);
+  scaler.step(training.optimizer);
+  scaler.update();
+  CHECK(training.w.item() == 0.5);
+  CHECK(scaler.get_scale() == 2048);
+}
+
+TEST_CASE("a scale that is set forgets the overflow of its step, and keeps the counter") {
+  GradScaler scaler({.growth_interval = 3});
+  Training training;
+  training.backward(scaler, 1);
+  scaler.step(training.optimizer);
+  scaler.update();
+  training.backward(scaler, INFINITY);
+  scaler.step(training.optimizer);
+  scaler.update(128);
+  CHECK(scaler.get_scale() == 128);
+  CHECK(scaler.growth_tracker() == 1);
+}
+
+TEST_CASE("an interval lowered below the counter means no growth until the next overflow") {
+  GradScaler scaler({.growth_interval = 5});
+  Training training;
+  const auto run = [&](double gradient, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      training.backward(scaler, gradient);
+      scaler.step(training.optimizer);
+      scaler.update();
+    }
+  };
+  run(0, 3);
+  scaler.set_growth_interval(2);
+  run(0, 9);
+  CHECK(scaler.get_scale() == 65536);
+  run(INFINITY, 1);
+  run(0, 2);
+  CHECK(scaler.get_scale() == 65536);  // / 2, x 2
+  scaler.set_growth_interval(0);
+  run(0, 9);
+  CHECK(scaler.get_scale() == 65536);
+}
+
+TEST_CASE("state is there from the start and is loaded whole or not at all") {
+  GradScaler scaler({.init_scale = 1024});
+  const auto state = scaler.state_dict();
+  CHECK(state.size() == 5);
+  CHECK(state.at("scale") == 1024);
+  CHECK(state.at("_growth_tracker") == 0);
+  CHECK_THROWS_AS(scaler.load_state_dict({}), Error);
+  for (const char* key : {"scale", "_growth_tracker", "growth_interval"}) {
+    auto broken = state;
+    broken["growth_factor"] = 9;
+    broken[key] = NAN;
+    CHECK_THROWS_AS(scaler.load_state_dict(broken), Error);
+  }
+  CHECK(scaler.state_dict() == state);
+  GradScaler disabled({.enabled = false});
+  disabled.load_state_dict({});
 }
