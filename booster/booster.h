@@ -39,6 +39,7 @@
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_apex.h"
 #include "mixed_precision/fp16_naive.h"
+#include "mixed_precision/fp16_paddle.h"
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/fp8.h"
 #include "parallel/launch.h"

@@ -1,5 +1,6 @@
 // The built-in plugins and precision strategies: one row each.
 #include "booster/machine.h"
+#include "booster/paddle_entry.h"
 #include "booster/registry.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_apex.h"
@@ -114,7 +115,22 @@ OptionTable fp16_naive_options() {
 
 std::unique_ptr<Precision> make_bf16(const OptionValues& values) {
   return std::make_unique<BF16MixedPrecision>(
-      BF16Options{.skip_non_finite = values.get<bool>("skip_non_finite")});
+      BF16Options{.style = values.get<std::string>("style"),
+                  .master_weights = values.get<bool>("master_weights"),
+                  .update = values.get<std::string>("update"),
+                  .seed = values.get<int64_t>("seed"),
+                  .skip_non_finite = values.get<bool>("skip_non_finite")});
+}
+
+OptionTable bf16_options() {
+  return {
+      choice_option("style", "autocast", {"autocast", "cast"},
+                    "autocast: f32 parameters, listed ops in bf16; cast: a bf16 model"),
+      boolean_option("master_weights", true, "cast: steps update f32 masters"),
+      choice_option("update", "nearest", {"nearest", "stochastic", "kahan"},
+                    "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
+      integer_option("seed", 0, between(0, 4294967295), "of stochastic rounding"),
+      boolean_option("skip_non_finite", true, "leave out steps whose gradients are not finite")};
 }
 
 std::unique_ptr<Precision> make_fp8(const OptionValues& values) {
@@ -197,9 +213,10 @@ Registry<Precision>& precision_registry() {
         "the whole model in f16 with f32 masters, after Colossal-AI",
         fp16_naive_options(),
         make_fp16_naive},
+       fp16_paddle_entry(),
        {"bf16",
-        "torch's autocast to bf16, without a loss scale",
-        {boolean_option("skip_non_finite", true, "leave out steps whose gradients are not finite")},
+        "bf16 without a loss scale: torch's autocast, or a bf16 model",
+        bf16_options(),
         make_bf16},
        {"fp8",
         "Linear layers in 8-bit floats, the rest as bf16; emulated exactly on processors without",

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ enum class OptionType : uint8_t {
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
+  object,     // of options of its own, see Option::members
   scalar,     // null, a flag, a number or a string: the product's constructor says which are legal
 };
 
@@ -60,7 +62,9 @@ struct Option {
   ValueRange range;
   std::vector<std::string> choices;
   std::string description;
-  std::string legal = {};  // of a scalar, in words
+  std::string legal = {};            // of a scalar, in words
+  std::vector<Option> members = {};  // of an object
+  bool nullable = false;             // null, its default, stands for "not given"
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
 };
@@ -85,6 +89,11 @@ Option numbers_option(std::string name, std::vector<double> value, ValueRange ea
 Option texts_option(std::string name, std::vector<std::string> value, std::string description);
 // Null unless given. `legal` says in words what else it may be: "true or false".
 Option scalar_option(std::string name, std::string legal, std::string description);
+
+// Null unless given; given, each member has a value.
+Option object_option(std::string name, OptionTable members, std::string description);
+// The same option without a default of its own: null unless given.
+Option or_null(Option row);
 
 // The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
 // are for errors.
@@ -112,6 +121,12 @@ class OptionValues {
     } catch (const nlohmann::json::exception&) {
       fail("option {}: wrong type asked for; it holds {}", name, found->dump());
     }
+  }
+  // Nothing where the value is null.
+  template <class T>
+  std::optional<T> given(const std::string& name) const {
+    if (has(name) && values_.at(name).is_null()) return {};
+    return get<T>(name);
   }
   bool has(const std::string& name) const { return values_.contains(name); }
   const nlohmann::json& values() const { return values_; }

@@ -16,6 +16,23 @@ TensorMap as_map(const StateDict& state) {
   return tensors;
 }
 
+// What a checkpoint holds of the model: its floating tensors in the dtype that the strategy wants.
+TensorMap saved_model(const Session& session) {
+  TensorMap tensors = as_map(session.model.state_dict());
+  if (const auto dtype = session.precision->saved_dtype())
+    for (auto& [name, tensor] : tensors)
+      if (is_floating(tensor.dtype())) tensor = untracked::cast(tensor, *dtype);
+  return tensors;
+}
+
+// All or nothing, and back from the saved dtype.
+void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
+  const TensorMap model = as_map(session.model.state_dict()), converted = saved_model(session);
+  assign_tensors(converted, saved, what);
+  if (session.precision->saved_dtype())
+    for (auto [name, tensor] : model) tensor.copy_(converted.at(name));
+}
+
 Json optimizer_numbers(const OptimizerState& state) {
   Json groups = Json::array();
   for (const auto& group : state.groups)
@@ -141,7 +158,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
                     {"precision", session.precision->name()}};
   std::string error;
   if (group.rank() == 0) {
-    contents.model = as_map(session.model.state_dict());
+    contents.model = saved_model(session);
     contents.optimizer = session.optimizer.state_dict().tensors;
     contents.precision = as_map(session.precision->state_tensors());
     try {
@@ -164,7 +181,7 @@ std::optional<Progress> resume_training(const std::filesystem::path& root, Boost
   try {
     check_fits(session, contents.state, what);
     Rollback rollback(session, boosted);
-    assign_tensors(as_map(session.model.state_dict()), contents.model, what);
+    load_model(session, contents.model, what);
     assign_tensors(as_map(session.precision->state_tensors()), contents.precision,
                    what + ": precision");
     load_numbers(session, boosted, contents);

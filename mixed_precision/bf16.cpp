@@ -1,19 +1,75 @@
 #include "mixed_precision/bf16.h"
 
+#include "core/nn/layers.h"
 #include "mixed_precision/loss_scaler.h"
+#include "mixed_precision/model_cast.h"
 #include "mixed_precision/op_policies.h"
+
+#include <algorithm>
+#include <iterator>
 
 namespace booster {
 
+namespace {
+
+UpdateRounding rounding_named(const std::string& name) {
+  const std::vector<std::string> names = {"nearest", "stochastic", "kahan"};
+  const auto found = std::find(names.begin(), names.end(), name);
+  check(found != names.end(), "bf16: update: unknown rounding; got {}{}", name,
+        legal_names(name, names));
+  return static_cast<UpdateRounding>(std::distance(names.begin(), found));
+}
+
+void check_style(const std::string& style) {
+  const std::vector<std::string> names = {"autocast", "cast"};
+  check(std::find(names.begin(), names.end(), style) != names.end(),
+        "bf16: style: unknown style; got {}{}", style, legal_names(style, names));
+}
+
+bool is_batch_norm(const std::string&, const Module& module) {
+  return dynamic_cast<const BatchNorm2d*>(&module);
+}
+
+}  // namespace
+
+BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
+    : options_(std::move(options)), rounding_(rounding_named(options_.update)) {
+  check_style(options_.style);
+  check(casts() || options_.master_weights,
+        "bf16: master_weights = false needs style cast; got style autocast, whose parameters are "
+        "f32 themselves");
+  check(rounding_ == UpdateRounding::nearest || !options_.master_weights,
+        "bf16: update = {} needs style cast with master_weights = false; masters lose no update",
+        options_.update);
+  check(options_.seed >= 0 && options_.seed <= int64_t{UINT32_MAX},
+        "bf16: seed is out of range; got {}, want 0 to {}", options_.seed, UINT32_MAX);
+}
+
 Interaction BF16MixedPrecision::interaction(const Layout& layout) const {
   const bool split = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0;
-  return {.ranks_agree = options_.skip_non_finite && split};
+  return {.wire = casts() ? DType::bf16 : DType::f32,
+          .ranks_agree = options_.skip_non_finite && split};
+}
+
+void BF16MixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
+  if (!casts()) return;
+  cast_model(model, optimizer,
+             {.dtype = DType::bf16, .masters = options_.master_weights, .keep = is_batch_norm});
+  if (options_.master_weights) return;
+  for (const auto& [name, parameter] : optimizer.parameters())
+    if (parameter.dtype() == DType::bf16)
+      optimizer.set_rounding(name, rounding_, static_cast<uint32_t>(options_.seed));
 }
 
 const OpPolicy* BF16MixedPrecision::policy(Device device) const {
   static const OpPolicy cpu = torch_autocast_policy(DeviceType::cpu, DType::bf16);
   static const OpPolicy cuda = torch_autocast_policy(DeviceType::cuda, DType::bf16);
+  if (casts()) return nullptr;
   return device.type == DeviceType::cuda ? &cuda : &cpu;
+}
+
+Tensor BF16MixedPrecision::cast_input(const Tensor& x) const {
+  return casts() && is_floating(x.dtype()) ? cast(x, DType::bf16) : x;
 }
 
 Verdict BF16MixedPrecision::inspect(Optimizer& optimizer) {

@@ -1,5 +1,14 @@
-// bf16: torch's autocast with bf16. Parameters stay f32, listed ops run in bf16; bf16 has f32's
-// range, so the loss is not scaled. A step whose gradients are not finite is skipped by default.
+// bf16 in two styles. It has f32's range, so the loss is not scaled; a step whose gradients are not
+// finite is skipped by default.
+//
+//   autocast   torch's: parameters stay f32, listed ops run in bf16
+//   cast       the model and its inputs are bf16, but for batch normalisation, whose statistics
+//              need f32. Steps update f32 masters, or the bf16 weights themselves:
+//              BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"})
+//
+// Without masters `update` says how a new weight is rounded: "nearest" loses updates below half a
+// unit in the last place, "stochastic" is right on average, "kahan" keeps what is lost (2 bytes a
+// parameter) for the next step.
 #pragma once
 
 #include "mixed_precision/precision.h"
@@ -7,20 +16,30 @@
 namespace booster {
 
 struct BF16Options {
-  bool skip_non_finite = true;  // look at the gradients before a step (one read of them)
+  std::string style = "autocast";
+  bool master_weights = true;      // cast: f32 masters
+  std::string update = "nearest";  // cast without masters: rounding of the new weights
+  int64_t seed = 0;                // of stochastic rounding; the same on all ranks
+  bool skip_non_finite = true;     // look at the gradients before a step (one read of them)
 };
 
 class BF16MixedPrecision : public Precision {
  public:
-  explicit BF16MixedPrecision(BF16Options options = {}) : options_(options) {}
+  // Errors: an unknown style or rounding, options that do not go together, a seed outside 32 bits.
+  explicit BF16MixedPrecision(BF16Options options = {});
 
   const char* name() const override { return "bf16"; }
   Interaction interaction(const Layout& layout) const override;
+  void prepare(const Model& model, Optimizer& optimizer) override;
   const OpPolicy* policy(Device device) const override;
+  Tensor cast_input(const Tensor& x) const override;
   Verdict inspect(Optimizer& optimizer) override;
 
  private:
+  bool casts() const { return options_.style == "cast"; }
+
   BF16Options options_;
+  UpdateRounding rounding_;
 };
 
 }  // namespace booster

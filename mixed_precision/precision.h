@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,9 @@ class Precision {
   virtual Verdict inspect(Optimizer&) { return {}; }
   // After the step, with the verdict that all ranks agreed on.
   virtual void update(const Verdict&) {}
+
+  // The dtype in which checkpoints hold the model's floating tensors; nothing: as they are.
+  virtual std::optional<DType> saved_dtype() const { return {}; }
 
   virtual PrecisionState state() const { return {}; }
   // All or nothing; error if a number is missing.

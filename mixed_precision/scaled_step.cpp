@@ -4,6 +4,16 @@
 
 namespace booster {
 
+namespace {
+
+bool has_16_bit_gradients(const Optimizer& optimizer) {
+  for (const auto& parameter : optimizer.parameters_with_grad())
+    if (is_16_bit(parameter.tensor.grad().dtype())) return true;
+  return false;
+}
+
+}  // namespace
+
 Tensor ScaledStep::scale(const Tensor& loss) {
   auto [scaled, inverse] = scaler_.scale(loss);
   inverse_ = std::move(inverse);
@@ -14,12 +24,13 @@ void ScaledStep::unscale(Optimizer& optimizer) {
   if (found_inf_.defined()) return;
   check(inverse_.defined(),
         "unscale: no loss was scaled since the last step; want a backward pass");
-  widen_gradients(optimizer);
+  if (widens_) widen_gradients(optimizer);
   found_inf_ = unscale_gradients(optimizer, inverse_);
 }
 
 Verdict ScaledStep::inspect(Optimizer& optimizer) {
   check(inverse_.defined(), "step: no loss was scaled since the last one; want a backward pass");
+  if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
   const Tensor inverse = found_inf_.defined() ? Tensor() : inverse_;
   const bool looks = scaler_.policy().skips;
   Tensor found = found_inf_;

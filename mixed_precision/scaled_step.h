@@ -1,7 +1,7 @@
-// The scaled part of a training step where gradients may be 16-bit and masters f32: what fp16_naive
-// and fp16_apex share. The divisor is captured when the loss is scaled, so that a scale which grows
-// in between cannot divide by the wrong number. Reads nothing from the device. For one optimizer
-// and one thread.
+// The scaled part of a training step where gradients may be 16-bit and masters f32: what
+// fp16_naive, fp16_apex and fp16_paddle share. The divisor is captured when the loss is scaled, so
+// that a scale which grows in between cannot divide by the wrong number. Reads nothing from the
+// device. For one optimizer and one thread.
 #pragma once
 
 #include "mixed_precision/loss_scaler.h"
@@ -11,12 +11,15 @@ namespace booster {
 
 class ScaledStep {
  public:
-  explicit ScaledStep(const LossScalePolicy& policy) : scaler_(policy) {}
+  // Without `widens` 16-bit gradients are unscaled in memory and in their own dtype, where small
+  // ones become 0: what Paddle does unless it is told to make master gradients.
+  explicit ScaledStep(const LossScalePolicy& policy, bool widens = true)
+      : scaler_(policy), widens_(widens) {}
 
   // loss * scale, in f32 at least.
   Tensor scale(const Tensor& loss);
-  // True gradients in memory, those of 16-bit parameters as f32; once per step. Error if no loss
-  // was scaled since the last one.
+  // True gradients in memory, those of 16-bit parameters as f32 if it widens; once per step. Error
+  // if no loss was scaled since the last one.
   void unscale(Optimizer& optimizer);
   Verdict inspect(Optimizer& optimizer);
   // Grows or backs off and ends the step.
@@ -27,6 +30,7 @@ class ScaledStep {
 
  private:
   LossScaler scaler_;
+  bool widens_;
   Tensor inverse_;    // of the scale that this step's losses were multiplied by
   Tensor found_inf_;  // of the gradients that were unscaled in memory
 };

@@ -101,6 +101,13 @@ void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType 
     if (takes_part(policy, *x)) *x = cast(*x, dtype);
 }
 
+bool touches_f32_only(const OpPolicy& policy, std::span<Tensor* const> arguments) {
+  for (const Tensor* x : arguments)
+    for (const Tensor& kept : policy.f32_only)
+      if (x->defined() && x->same_body(kept)) return true;
+  return false;
+}
+
 [[noreturn]] void refuse_banned(const OpPolicy& policy, Op op) {
   fail("{}: not safe under policy {}: its gradient overflows in {}; use "
        "binary_cross_entropy_with_logits, or turn the policy off for this call",
@@ -148,6 +155,8 @@ PolicyScope::~PolicyScope() {
 }
 
 void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
+  if (!policy.f32_only.empty() && touches_f32_only(policy, arguments))
+    return cast_all(policy, arguments, DType::f32);
   const CastPlan plan = plan_casts(
       policy[op], arguments.size(), [&](size_t i) { return kind_of(policy, *arguments[i]); },
       [&] { return one_dtype(policy, arguments); });

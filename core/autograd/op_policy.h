@@ -68,6 +68,8 @@ struct OpPolicy {
   bool bias_apart = false;     // Paddle: a convolution's bias is added by an op of its own
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
+  std::vector<Tensor> f32_only = {};    // an op that takes one of these as it is runs in f32
+  const OpPolicy* in_guard = nullptr;   // in force inside an FP16Guard; null: nothing changes there
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }

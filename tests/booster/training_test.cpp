@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 using namespace booster;
 
@@ -19,7 +20,12 @@ namespace {
 constexpr int64_t samples = 48, features = 6, classes = 4;
 const char* const strategies[] = {"fp32",         "fp16",         "bf16",
                                   "fp16_apex O0", "fp16_apex O1", "fp16_apex O2",
-                                  "fp16_apex O3", "fp16_naive",   "fp8"};
+                                  "fp16_apex O3", "fp16_naive",   "bf16 cast",
+                                  "bf16 kahan",   "bf16 noise",   "fp16_paddle",
+                                  "paddle OD",    "paddle O2",    "paddle O2 bf16",
+                                  "paddle pure",  "paddle fleet", "fp8"};
+
+bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 TensorDataset dataset() {
   Generator generator(5);
@@ -28,8 +34,21 @@ TensorDataset dataset() {
   return {uniform({samples, features}, -1, 1, {}, generator), from_vector(labels, {samples})};
 }
 
-// A registered name, or Apex's with a level.
+// A registered name, or one with options.
 Choice<Precision> precision(const std::string& strategy) {
+  using BF16 = BF16MixedPrecision;
+  using Paddle = FP16PaddleMixedPrecision;
+  static const std::map<std::string, Choice<Precision>> with_options = {
+      {"bf16 cast", BF16({.style = "cast"})},
+      {"bf16 kahan", BF16({.style = "cast", .master_weights = false, .update = "kahan"})},
+      {"bf16 noise", BF16({.style = "cast", .master_weights = false, .update = "stochastic"})},
+      {"paddle OD", Paddle({.level = "OD"})},
+      {"paddle O2", Paddle({.level = "O2", .master_grad = true})},
+      {"paddle O2 bf16", Paddle({.level = "O2", .dtype = "bfloat16"})},
+      {"paddle pure", Paddle({.use_pure_fp16 = true, .use_fp16_guard = false})},
+      {"paddle fleet", Paddle({.amp_configs = FleetAmpConfigs{.use_pure_fp16 = true}})}};
+  if (const auto found = with_options.find(strategy); found != with_options.end())
+    return found->second;
   const std::string apex = "fp16_apex ";
   if (!strategy.starts_with(apex)) return strategy;
   return FP16ApexMixedPrecision({.opt_level = strategy.substr(apex.size()), .verbosity = 0});
@@ -132,7 +151,8 @@ TEST_CASE("rank: equivalence" * doctest::skip()) {
       largest = std::max(largest, std::abs(double{a[i]} - b[i]));
     // Adam turns rounding of tiny gradients into steps of lr; 16-bit gradients round more.
     const bool in_f32 = std::string(strategy) == "fp32" || std::string(strategy) == "fp16_apex O0";
-    CHECK(largest < (in_f32 ? 1e-5 : 2e-2));
+    const bool no_masters = has(strategy, "kahan") || has(strategy, "noise");
+    CHECK(largest < (in_f32 ? 1e-5 : no_masters ? 4e-2 : 2e-2));
   }
 }
 TEST_CASE("every strategy gives the same weights on two ranks as in one process") {
@@ -231,7 +251,8 @@ TEST_CASE("clipping uses true gradients in every strategy") {
     const double norm = opt.clip_grad_by_norm(0.01);
     CHECK(opt.step().grad_norm() == norm);
     if (strategy == "fp32") in_f32 = norm;
-    CHECK(std::abs(norm / in_f32 - 1) < (strategy == "bf16" || strategy == "fp8" ? 0.1 : 0.01));
+    const bool coarse = has(strategy, "bf16") || strategy == "fp8";
+    CHECK(std::abs(norm / in_f32 - 1) < (coarse ? 0.1 : 0.01));
   }
 }
 

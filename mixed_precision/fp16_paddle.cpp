@@ -1,0 +1,156 @@
+#include "mixed_precision/fp16_paddle.h"
+
+#include "core/nn/layers.h"
+#include "mixed_precision/model_cast.h"
+
+#include <algorithm>
+
+namespace booster {
+
+namespace {
+
+OpPolicy all_f32(DeviceType device) {
+  OpPolicy policy{.device = device, .cache_casts = false, .name = "fp16_paddle without a guard"};
+  policy.classes.fill(OpClass::fp32);
+  return policy;
+}
+
+// "encoder" is a part of "encoder" and of "encoder.norm".
+bool lies_in(const std::string& name, const std::string& part) {
+  return name == part || name.compare(0, part.size() + 1, part + ".") == 0;
+}
+
+void check_layers(const Model& model, const std::vector<std::string>& layers) {
+  std::vector<std::string> legal;
+  for (const auto& [name, module] : model->named_modules()) {
+    if (!name.empty()) legal.push_back(name);
+    legal.push_back(module->kind());
+  }
+  for (const std::string& layer : layers)
+    check(std::find(legal.begin(), legal.end(), layer) != legal.end(),
+          "fp16_paddle: excluded_layers: no layer of that name or kind; got {}{}", layer,
+          legal_names(layer, legal));
+}
+
+std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::string>& names) {
+  std::vector<Tensor> tensors;
+  std::vector<std::string> legal;
+  for (const auto& [name, tensor] : model.state_dict()) legal.push_back(name);
+  for (const std::string& name : names) {
+    const auto at = std::find(legal.begin(), legal.end(), name);
+    check(at != legal.end(),
+          "fp16_paddle: custom_black_varnames: no parameter or buffer of that name; got {}{}", name,
+          legal_names(name, legal));
+    tensors.push_back(model.state_dict()[static_cast<size_t>(at - legal.begin())].tensor);
+  }
+  return tensors;
+}
+
+double saved(const PrecisionState& state, const char* key) {
+  const auto found = state.find(key);
+  check(found != state.end(), "fp16_paddle: load: {} is missing", key);
+  return found->second;
+}
+
+}  // namespace
+
+FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
+    : settings_(resolved(options)),
+      step_(settings_.scaler, settings_.master_grad) {
+  for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda}) {
+    const auto i = static_cast<size_t>(device);
+    inside_[i] = paddle_policy(settings_.level, settings_.lower, settings_.lists, device);
+    outside_[i] = all_f32(device);
+  }
+  notes_.push_back("fp16_paddle: " + describe(settings_));
+  for (const std::string& message : settings_.messages) notes_.push_back("fp16_paddle: " + message);
+}
+
+Interaction FP16PaddleMixedPrecision::interaction(const Layout& layout) const {
+  // Data parallel ranks see the sum of all gradients; ranks that hold parts of a model do not.
+  const bool split = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0;
+  return {.wire = settings_.converts_model() ? settings_.lower : DType::f32,
+          .ranks_agree = settings_.scales && split};
+}
+
+// Statistics of batches need f32; in f16 the other normalisations overflow too easily.
+bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
+  if (dynamic_cast<const BatchNorm2d*>(&module)) return true;
+  if (settings_.lower == DType::f16 && dynamic_cast<const LayerNorm*>(&module)) return true;
+  return std::any_of(settings_.excluded_layers.begin(), settings_.excluded_layers.end(),
+                     [&](const std::string& layer) {
+                       return layer == module.kind() || lies_in(name, layer);
+                     });
+}
+
+void FP16PaddleMixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
+  check_layers(model, settings_.excluded_layers);
+  const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
+  for (size_t i = 0; i < inside_.size(); ++i) {
+    inside_[i].f32_only = black;
+    outside_[i].in_guard = &inside_[i];
+  }
+  if (!settings_.converts_model()) return;
+  cast_model(model, optimizer,
+             {.dtype = settings_.lower,
+              .masters = settings_.masters,
+              .keep = [this](const std::string& name, const Module& module) {
+                return stays_f32(name, module);
+              }});
+}
+
+const OpPolicy* FP16PaddleMixedPrecision::policy(Device device) const {
+  if (settings_.level == PaddleLevel::O0) return nullptr;
+  return &(settings_.guard ? outside_ : inside_)[static_cast<size_t>(device.type)];
+}
+
+Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
+  return settings_.scales ? step_.scale(loss) : loss;
+}
+
+void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
+  if (settings_.scales) return step_.unscale(optimizer);
+  if (settings_.master_grad) widen_gradients(optimizer);
+}
+
+Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {
+  return settings_.scales ? step_.inspect(optimizer) : Verdict{};
+}
+
+void FP16PaddleMixedPrecision::update(const Verdict& verdict) {
+  if (settings_.scales) step_.update(verdict);
+}
+
+PrecisionState FP16PaddleMixedPrecision::state() const {
+  if (!settings_.scales) return {};
+  const LossScalePolicy& law = step_.scaler().policy();
+  const LossScaleState now = step_.scaler().state();
+  return {{"scale", now.scale},
+          {"incr_ratio", law.growth},
+          {"decr_ratio", law.backoff},
+          {"incr_every_n_steps", static_cast<double>(law.growth_interval)},
+          {"decr_every_n_nan_or_inf", static_cast<double>(law.hysteresis)},
+          {"incr_count", static_cast<double>(now.good)},
+          {"decr_count", static_cast<double>(now.bad)},
+          {"use_dynamic_loss_scaling", law.dynamic ? 1.0 : 0.0}};
+}
+
+void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
+  if (!settings_.scales) return;
+  LossScalePolicy law = step_.scaler().policy();
+  law.growth = saved(state, "incr_ratio");
+  law.backoff = saved(state, "decr_ratio");
+  law.growth_interval = static_cast<int64_t>(saved(state, "incr_every_n_steps"));
+  law.hysteresis = static_cast<int64_t>(saved(state, "decr_every_n_nan_or_inf"));
+  law.dynamic = saved(state, "use_dynamic_loss_scaling") != 0;
+  step_.scaler().load_state_dict({{"scale", saved(state, "scale")},
+                                  {"good_steps", saved(state, "incr_count")},
+                                  {"bad_steps", saved(state, "decr_count")}});
+  step_.scaler().set_policy(law);
+}
+
+FP16Guard::FP16Guard()
+    : scope_(current_policy() && current_policy()->in_guard ? current_policy()->in_guard
+                                                            : current_policy()) {}
+
+}  // namespace booster

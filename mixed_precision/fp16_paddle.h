@@ -1,0 +1,62 @@
+// fp16_paddle: PaddlePaddle's AMP, by the rules of its dynamic graph, on CPUs too (where Paddle's
+// own does nothing). Options and their defaults: paddle_options.h.
+//
+//   O1  ops run by white and black list, the others in f32 if an argument is f32
+//   O2  the model is 16-bit but for normalisations; ops off the lists run in f32 if an argument is
+//   OD  white ops run in 16 bits, all others in f32
+//   O0  f32
+//
+// Without master_grad 16-bit gradients are unscaled in their own dtype, where small ones become 0.
+#pragma once
+
+#include "mixed_precision/paddle_options.h"
+#include "mixed_precision/precision.h"
+#include "mixed_precision/scaled_step.h"
+
+#include <array>
+
+namespace booster {
+
+class FP16PaddleMixedPrecision : public Precision {
+ public:
+  // Errors: as resolved() in paddle_options.h.
+  explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
+
+  const char* name() const override { return "fp16_paddle"; }
+  Interaction interaction(const Layout& layout) const override;
+  // Errors: excluded_layers or custom_black_varnames that the model has not.
+  void prepare(const Model& model, Optimizer& optimizer) override;
+  const OpPolicy* policy(Device device) const override;
+  Tensor scale(const Tensor& loss) override;
+  void unscale(Optimizer& optimizer) override;
+  Verdict inspect(Optimizer& optimizer) override;
+  void update(const Verdict& verdict) override;
+  std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
+  // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
+  // incr_count, decr_count, use_dynamic_loss_scaling; nothing where no loss is scaled.
+  PrecisionState state() const override;
+  void load(const PrecisionState& state) override;
+
+  const PaddleSettings& settings() const { return settings_; }
+  LossScaler& scaler() { return step_.scaler(); }
+
+ private:
+  bool stays_f32(const std::string& name, const Module& module) const;
+
+  PaddleSettings settings_;
+  ScaledStep step_;
+  // By device type: what is in force inside a guard, and outside of it where there is one.
+  std::array<OpPolicy, 2> inside_, outside_;
+};
+
+// Ops between its construction and its end run by the lists of level O2, all others in f32, where
+// the thread is in a forward pass of fp16_paddle with use_fp16_guard; elsewhere it changes nothing.
+class FP16Guard {
+ public:
+  FP16Guard();
+
+ private:
+  PolicyScope scope_;
+};
+
+}  // namespace booster
