@@ -9,6 +9,7 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   Session& session = *session_;
   session.plugin->before_forward();
+  if (session.watcher) session.watcher->forward_begins(x);
   const PolicyScope numbers(session.precision->policy(x.device()));
   Tensor y = session.precision->cast_output(session.model(session.precision->cast_input(x)));
   session.plugin->after_forward(y);

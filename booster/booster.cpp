@@ -89,6 +89,7 @@ void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer) const {
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   Session& session = *optimizer.session_;
   session.grads_synced = false;
+  if (session.watcher) session.watcher->backward_begins(loss);
   booster::backward(session.precision->scale(loss));
   session.end_pass(Pass::backward);
 }

@@ -1,5 +1,6 @@
 #include "booster/config.h"
 #include "booster/config_layout.h"
+#include "booster/step_range.h"
 
 #include <fmt/format.h>
 
@@ -15,13 +16,18 @@ namespace {
 
 constexpr const char* usage_text =
     "usage: {} [--config FILE] [--set key.path=value ...] [--profile FIRST:LAST]\n"
+    "       [--diagnose [FIRST:LAST]]\n"
     "\n"
     "  --config FILE          JSON config; what it leaves out has its default\n"
     "  --set key.path=value   overrides one value of the config; may be repeated\n"
     "  --profile FIRST:LAST   shows where the time of these steps goes; sets train.profile\n"
+    "  --diagnose [FIRST:LAST]\n"
+    "                         looks at the numerics of these steps, or all; sets train.diagnose\n"
     "  --help                 this text\n"
     "\n"
     "What a config may hold:\n{}";
+
+const std::string all_steps = "1:1000000000000";
 
 struct Arguments {
   std::string config;
@@ -40,9 +46,15 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     const bool joined = name.substr(0, 2) == "--" && equals != name.npos;
     std::string value = joined ? name.substr(equals + 1) : "";
     if (joined) name.resize(equals);
-    check(name == "--config" || name == "--set" || name == "--profile",
+    check(name == "--config" || name == "--set" || name == "--profile" || name == "--diagnose",
           "command line: unknown option; got {}{}", show_text(name),
-          legal_names(name, {"--config", "--set", "--profile", "--help"}));
+          legal_names(name, {"--config", "--set", "--profile", "--diagnose", "--help"}));
+    if (name == "--diagnose") {  // its value may be left out
+      if (!joined && i + 1 < argc && parse_step_range(argv[i + 1])) value = argv[++i];
+      if (!joined && value.empty()) value = all_steps;
+      arguments.overrides.push_back("train.diagnose=" + value);
+      continue;
+    }
     check(joined || i + 1 < argc, "command line: {} needs a value", name);
     if (!joined) value = argv[++i];
     if (name == "--set") {

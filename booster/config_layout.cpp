@@ -172,6 +172,7 @@ Section train_section() {
           integer_option("keep_checkpoints", 2, between(1, 1'000'000),
                          "newest checkpoints that are kept"),
           step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
+          step_range_option("diagnose", "steps whose numerics are looked at, with a numerics.json"),
       }};
 }
 

@@ -9,12 +9,24 @@
 
 namespace booster {
 
+// Somebody who looks on while a session's steps run (Diagnose). Called on the thread that trains.
+class SessionWatcher {
+ public:
+  virtual ~SessionWatcher() = default;
+  virtual void forward_begins(const Tensor& input) = 0;
+  virtual void backward_begins(const Tensor& loss) = 0;  // not yet scaled
+  // Gradients and verdict are those of all ranks; nothing is changed yet.
+  virtual void step_begins(const Verdict& verdict) = 0;
+  virtual void step_ends(const StepReport& report) = 0;
+};
+
 struct Session {
   std::unique_ptr<Precision> precision;
   std::unique_ptr<Plugin> plugin;
   Model model;
   Optimizer optimizer;
   bool grads_synced = false;   // since the last backward
+  SessionWatcher* watcher = nullptr;  // not owned; null: nobody looks on
   double clipped_norm = -1;    // of the gradients that the next step uses; negative: not clipped
 
   // Waits for the gradients of all ranks, once per step.

@@ -44,6 +44,7 @@ StepReport Session::step() {
   sync_grads();                                                  // every gradient is the global one
   Verdict verdict = precision->inspect(optimizer);               // are mine all finite?
   if (verdict.found_inf.defined()) plugin->agree(verdict.found_inf);  // are everybody's?
+  if (watcher) watcher->step_begins(verdict);
   const StepReport report(verdict, clipped_norm, gradients_of(optimizer));
   optimizer.step({.found_inf = on_device(verdict.found_inf),     // unscale, clip and update masters
                   .inverse_scale = on_device(verdict.inverse_scale)});  // and copies in one pass
@@ -52,6 +53,7 @@ StepReport Session::step() {
   grads_synced = false;
   clipped_norm = -1;
   pass_on_notes();
+  if (watcher) watcher->step_ends(report);
   return report;
 }
 

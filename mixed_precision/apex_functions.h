@@ -31,7 +31,7 @@ auto cast_arguments_of(OpClass op_class, F function) {
       (collect(arguments), ...);
       OpPolicy as_one_op = *policy;
       as_one_op.set(Op::matmul, op_class);
-      apply_policy_slow(as_one_op, Op::matmul, tensors);
+      cast_arguments(as_one_op, Op::matmul, tensors);
     }
     return function(arguments...);
   };

@@ -74,7 +74,10 @@ class Backward {
     Gradients d(node);
     if (any) {
       const kernels::TraceScope span(node.name(), kernels::SpanKind::op);
-      node.backward(g, d);
+      if (OpObserver* observer = current_observer()) [[unlikely]]
+        run_seen(*observer, node, g, d);
+      else
+        node.backward(g, d);
     }
     g.clear();
     if (!retain_graph_) node.release();
@@ -82,6 +85,12 @@ class Backward {
       const Edge& edge = node.inputs()[i];
       if (edge.node) deliver(edge, std::move(d.values_[i]));
     }
+  }
+
+  static void run_seen(OpObserver& observer, Node& node, std::span<const Tensor> g, Gradients& d) {
+    const int64_t begin = kernels::trace_clock();
+    node.backward(g, d);
+    observer.backward_returned(node.name(), g, d.values_, kernels::trace_clock() - begin);
   }
 
   void deliver(const Edge& edge, Tensor grad) {

@@ -68,7 +68,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device()).unary(kind, y.view(), x.view());
-  if (!must_record({x})) return y;
+  if (!must_record({x}) && !current_observer()) return y;
   const Saved saved_x = row.needs_x ? Saved(x) : Saved(),
               saved_y = row.needs_y ? Saved(y) : Saved();
   return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
@@ -110,7 +110,7 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   kernels::on(y.device())
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
-  if (!must_record({a, b})) return y;
+  if (!must_record({a, b}) && !current_observer()) return y;
   const Saved saved_a = row.needs_a ? Saved(a) : Saved(),
               saved_b = row.needs_b ? Saved(b) : Saved(),
               saved_y = row.needs_y ? Saved(y) : Saved();
@@ -150,7 +150,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
                 : DType::f32;
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
-  if (!must_record({x})) return y;
+  if (!must_record({x}) && !current_observer()) return y;
   const Saved saved_x = row.needs_a || row.needs_b ? Saved(x) : Saved(),
               saved_y = row.needs_y ? Saved(y) : Saved();
   return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {

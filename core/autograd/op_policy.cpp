@@ -2,6 +2,7 @@
 
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
+#include "kernels/trace.h"
 
 #include <unordered_map>
 
@@ -108,6 +109,26 @@ bool touches_f32_only(const OpPolicy& policy, std::span<Tensor* const> arguments
   return false;
 }
 
+bool copy_is_current(const Tensor& leaf, DType dtype) {
+  const TapeState* state = tape_state(leaf);
+  if (!state || !is_16_bit(dtype)) return false;
+  const CastCopy& copy = state->cast_copies[dtype == DType::bf16 ? 1 : 0];
+  return copy.values.defined() && copy.version == leaf.version();
+}
+
+Tensor cast_unseen(const Tensor& x, DType dtype) {
+  if (policy_now && may_cache(*policy_now, x, dtype)) return region_cast(x, dtype);
+  return record_cast(x, untracked::cast(x, dtype));
+}
+
+Tensor cast_seen(OpObserver& observer, const Tensor& x, DType dtype) {
+  const bool kept = policy_now && may_cache(*policy_now, x, dtype) && copy_is_current(x, dtype);
+  const int64_t begin = kernels::trace_clock();
+  Tensor y = cast_unseen(x, dtype);
+  observer.was_cast({x, y, kernels::trace_clock() - begin, !kept});
+  return y;
+}
+
 [[noreturn]] void refuse_banned(const OpPolicy& policy, Op op) {
   fail("{}: not safe under policy {}: its gradient overflows in {}; use "
        "binary_cross_entropy_with_logits, or turn the policy off for this call",
@@ -154,7 +175,7 @@ PolicyScope::~PolicyScope() {
   if (--policy_depth == 0) region_casts.clear();
 }
 
-void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
+void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
   if (!policy.f32_only.empty() && touches_f32_only(policy, arguments))
     return cast_all(policy, arguments, DType::f32);
   const CastPlan plan = plan_casts(
@@ -167,11 +188,20 @@ void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> a
   cast_all(policy, all ? arguments : arguments.first(1), plan.to_f32 ? DType::f32 : policy.lower);
 }
 
+void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments) {
+  OpObserver* observer = current_observer();
+  if (!observer) return cast_arguments(*policy, op, arguments);
+  std::vector<Tensor> given;
+  for (const Tensor* argument : arguments) given.push_back(*argument);
+  if (policy) cast_arguments(*policy, op, arguments);
+  observer->op_called(op, policy, given, arguments);
+}
+
 void apply_policy(Op op, std::vector<Tensor>& arguments) {
-  if (!policy_now) return;
+  if (!policy_now && !current_observer()) return;
   std::vector<Tensor*> handles;
   for (Tensor& argument : arguments) handles.push_back(&argument);
-  apply_policy_slow(*policy_now, op, handles);
+  apply_policy_slow(policy_now, op, handles);
 }
 
 DType dtype_under_policy(Op op, Device device) {
@@ -190,8 +220,9 @@ bool wants_f32_result(Op op, const Tensor& argument) {
 Tensor cast(const Tensor& x, DType dtype) {
   check(x.defined(), "cast: tensor is undefined");
   if (x.dtype() == dtype) return x;
-  if (policy_now && may_cache(*policy_now, x, dtype)) return region_cast(x, dtype);
-  return record_cast(x, untracked::cast(x, dtype));
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    return cast_seen(*observer, x, dtype);
+  return cast_unseen(x, dtype);
 }
 
 Tensor cast_copy(const Tensor& leaf, DType dtype) {

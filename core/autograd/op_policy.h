@@ -6,6 +6,7 @@
 // tensors pass untouched. Without a policy the cost is one thread-local read.
 #pragma once
 
+#include "core/autograd/observer.h"
 #include "core/tensor/tensor.h"
 
 #include <array>
@@ -91,10 +92,13 @@ const OpPolicy* current_policy();
 
 // Casts the arguments (in place of the handles given) as the policy says for the op; undefined
 // tensors are skipped. Error for a banned op, and for dtypes that cannot be widened.
-void apply_policy_slow(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
+void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
+// The same where a policy is in force; tells the observer, if there is one.
+void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
-  if (const OpPolicy* policy = current_policy()) [[unlikely]]
-    apply_policy_slow(*policy, op, {arguments.begin(), arguments.size()});
+  const OpPolicy* policy = current_policy();
+  if ((policy != nullptr) | (current_observer() != nullptr)) [[unlikely]]
+    apply_policy_slow(policy, op, {arguments.begin(), arguments.size()});
 }
 // For ops that take any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);

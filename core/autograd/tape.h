@@ -14,6 +14,7 @@
 // A thread records onto its own graph; backward runs on the thread that calls it.
 #pragma once
 
+#include "core/autograd/observer.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/tensor.h"
 
@@ -123,6 +124,8 @@ class ClosureNode : public Node {
 // (absent optional arguments) are allowed and never wanted. Returns y.
 template <class F>
 Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, F formula) {
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    observer->op_returned(name, {inputs.begin(), inputs.size()}, y);
   if (!must_record(inputs)) return y;
   attach(Reference<Node>(new ClosureNode<F, false>(name, inputs, 1, std::move(formula))), {&y});
   return y;
@@ -131,6 +134,8 @@ Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, 
 // The same for a list of inputs whose length is known at run time only.
 template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    observer->op_returned(name, inputs, y);
   bool wanted = false;
   for (const Tensor& input : inputs) wanted |= must_record({input});
   if (!wanted) return y;
@@ -143,6 +148,9 @@ Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F f
 template <class F>
 void record_many(std::initializer_list<Tensor*> outputs, const char* name,
                  std::initializer_list<Tensor> inputs, F formula) {
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    for (const Tensor* y : outputs)
+      observer->op_returned(name, {inputs.begin(), inputs.size()}, *y);
   if (!must_record(inputs)) return;
   const int n = static_cast<int>(outputs.size());
   attach(Reference<Node>(new ClosureNode<F, true>(name, inputs, n, std::move(formula))), outputs);

@@ -134,6 +134,8 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   check(grad.shape() == leaf_.shape() && grad.dtype() == leaf_.dtype(),
         "backward: gradient does not fit its leaf; got {} {}, want {} {}", name_of(grad.dtype()),
         grad.shape(), name_of(leaf_.dtype()), leaf_.shape());
+  if (OpObserver* observer = current_observer()) [[unlikely]]
+    observer->leaf_receives(leaf_, grad);
   add_to_leaf(state, grad);
   for (const auto& hook : state.ready_hooks) hook.second(leaf_);
 }

@@ -22,6 +22,25 @@ class Distinct {
   std::unordered_set<const TensorBody*> seen_;
 };
 
+// Tells the observer, if there is one, which module runs.
+class ObservedModule {
+ public:
+  explicit ObservedModule(const Module& module) : module_(module), observer_(current_observer()) {
+    if (observer_) [[unlikely]]
+      observer_->module_begins(module);
+  }
+  ~ObservedModule() {
+    if (observer_ && observer_ == current_observer()) [[unlikely]]
+      observer_->module_ends(module_);
+  }
+  ObservedModule(const ObservedModule&) = delete;
+  ObservedModule& operator=(const ObservedModule&) = delete;
+
+ private:
+  const Module& module_;
+  OpObserver* observer_;
+};
+
 // The body takes over the memory of `from`, which nobody else holds. Its version goes on counting,
 // so that copies kept of the old numbers are seen to be stale.
 void adopt(const Tensor& x, const Tensor& from) {
@@ -56,6 +75,7 @@ void Module::visit(const std::string& prefix, const Visitor& visitor) const {
 Tensor Module::operator()(const Tensor& given) {
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
+  const ObservedModule observed(*this);
   if (pre_hooks_.empty() && hooks_.empty()) return forward(given);
   Tensor x = given;
   for (const auto& [number, hook] : pre_hooks_)

@@ -77,6 +77,8 @@ Trainer::Trainer(const Config& config, const World& world)
   if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
   progress_.emplace(step_, total_steps_, !first_rank());
   profiled_ = parse_step_range(config.get<std::string>("train.profile"));
+  if (const auto range = parse_step_range(config.get<std::string>("train.diagnose")))
+    doctor_.emplace(boosted_->model, DiagnoseOptions{.steps = *range, .steps_done = step_});
 }
 
 void Trainer::resume() {
@@ -114,6 +116,7 @@ int Trainer::run() {
   while (epoch_ < epochs_ && step_ < total_steps_) {
     if (!train_epoch()) {
       if (profiler_) finish_profile();
+      if (doctor_) finish_diagnosis();
       save();
       progress_->say(
           fmt::format("stopped by signal {} after step {}; the same command goes on from here",
@@ -124,13 +127,14 @@ int Trainer::run() {
     if (step_ < total_steps_) ++epoch_;
   }
   if (profiler_) finish_profile();
+  if (doctor_) finish_diagnosis();
   if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
   if (saved_step_ != step_) save();
   if (first_rank()) write_curves();
   say_bad_images();
   progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}",
                              100 * last_top1_, counted(step_, "step"), output_.string()));
-  return 0;
+  return exit_code_;
 }
 
 bool Trainer::train_epoch() {
@@ -216,6 +220,17 @@ void Trainer::finish_profile() {
   if (first_rank())
     progress_->say(profiler_->table() + memory + "trace of all ranks: " + trace.string());
   profiler_.reset();
+}
+
+void Trainer::finish_diagnosis() {
+  doctor_->stop();
+  exit_code_ = doctor_->exit_code();
+  const std::filesystem::path path = output_ / "numerics.json";
+  if (first_rank()) {
+    doctor_->write(path);
+    progress_->say(doctor_->table() + "as JSON: " + path.string());
+  }
+  doctor_.reset();
 }
 
 void Trainer::evaluate() {

@@ -30,6 +30,7 @@ class Trainer {
   void before_step();
   void after_step(const StepResult& result);
   void finish_profile();
+  void finish_diagnosis();
   void log(const StepResult& result);
   void evaluate();
   bool must_stop();
@@ -55,12 +56,14 @@ class Trainer {
   std::optional<Progress> progress_;
   std::optional<booster::StepRange> profiled_;
   std::optional<booster::Profiler> profiler_;  // while it records
+  std::optional<booster::Diagnose> doctor_;    // until all steps that it looks at are done
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
   int64_t metrics_bytes_ = 0;
   double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;
+  int exit_code_ = 0;
 };
 
 }  // namespace example

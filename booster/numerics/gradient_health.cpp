@@ -1,0 +1,127 @@
+#include "booster/numerics/gradient_health.h"
+
+#include "booster/numerics/statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace booster::numerics {
+
+namespace {
+
+constexpr double headroom = 16, largest_scale = 0x1p24;
+
+double share(int64_t part, int64_t whole) {
+  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+void add_gradient(ParameterHealth& health, double true_value, double loss_scale) {
+  ++health.gradients;
+  const double magnitude = std::fabs(true_value), scaled = magnitude * loss_scale;
+  health.zeros += magnitude == 0;
+  health.underflows += magnitude > 0 && scaled <= f16_underflows_to;
+  health.overflows += !(scaled < f16_overflows_from);
+  if (std::isfinite(magnitude)) health.largest = std::max(health.largest, magnitude);
+}
+
+// True if adding `update` to a weight of that dtype gives the weight again (a tie may too).
+bool is_lost(double weight, double update, DType dtype) {
+  return std::fabs(update) < unit_in_last_place(weight, dtype) / 2;
+}
+
+// What the optimizer updates.
+Tensor updated(const Optimizer& optimizer, const NamedTensor& parameter) {
+  const Tensor master = optimizer.master(parameter.name);
+  return master.defined() ? master : parameter.tensor;
+}
+
+}  // namespace
+
+double ParameterHealth::share_underflow() const { return share(underflows, gradients); }
+double ParameterHealth::share_overflow() const { return share(overflows, gradients); }
+
+void GradientHealth::before_step(const Optimizer& optimizer, double scale, double loss_scale) {
+  before_.clear();
+  for (const auto& parameter : optimizer.parameters_with_grad()) {
+    ParameterHealth& health = parameters_[parameter.name];
+    health.dtype = name_of(parameter.tensor.dtype());
+    health.has_master = optimizer.master(parameter.name).defined();
+    ++health.steps;
+    for (const double g : parameter.tensor.grad().to_vector<double>())
+      add_gradient(health, g / scale, loss_scale);
+    before_[parameter.name] = updated(optimizer, parameter).clone();
+  }
+}
+
+void GradientHealth::after_step(const Optimizer& optimizer) {
+  for (const auto& parameter : optimizer.parameters_with_grad()) {
+    const auto found = before_.find(parameter.name);
+    if (found == before_.end()) continue;
+    ParameterHealth& health = parameters_[parameter.name];
+    const auto old = found->second.to_vector<double>(),
+               now = updated(optimizer, parameter).to_vector<double>(),
+               gradient = parameter.tensor.grad().to_vector<double>();
+    const bool in_16_bits = is_16_bit(parameter.tensor.dtype()) && !health.has_master;
+    for (size_t i = 0; i < old.size(); ++i) {
+      const double update = now[i] - old[i];
+      if (in_16_bits) {  // what rounding left out shows only as a gradient without effect
+        health.updates += gradient[i] != 0;
+        health.lost += gradient[i] != 0 && update == 0;
+        continue;
+      }
+      if (update == 0) continue;
+      ++health.updates;
+      health.lost_bf16 += is_lost(old[i], update, DType::bf16);
+      health.lost_f16 += is_lost(old[i], update, DType::f16);
+    }
+  }
+  before_.clear();
+}
+
+double GradientHealth::suggested_scale() const {
+  double largest = 0;
+  for (const auto& [name, health] : parameters_) largest = std::max(largest, health.largest);
+  if (largest == 0) return 0;
+  return std::min(largest_scale,
+                  std::exp2(std::floor(std::log2(f16_largest / headroom / largest))));
+}
+
+std::string GradientHealth::table() const {
+  std::string text = fmt::format("{:<40} {:>10} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "gradients",
+                                 "largest", "zero %", "under %", "over %", "lost bf16", "lost f16");
+  for (const auto& [name, h] : parameters_) {
+    const bool real = h.lost > 0 || (h.dtype != "f32" && !h.has_master);
+    const auto lost = [&](int64_t part, const char* dtype) {
+      if (real)
+        return h.dtype == dtype ? fmt::format("{:.1f} %", 100 * share(h.lost, h.updates)) : "";
+      return fmt::format("({:.1f} %)", 100 * share(part, h.updates));
+    };
+    text +=
+        fmt::format("{:<40} {:>10.3g} {:>8.2f} {:>8.2f} {:>8.2f} {:>9} {:>9}\n", name, h.largest,
+                    100 * share(h.zeros, h.gradients), 100 * h.share_underflow(),
+                    100 * h.share_overflow(), lost(h.lost_bf16, "bf16"), lost(h.lost_f16, "f16"));
+  }
+  return text + "(in brackets: what a 16-bit weight would lose; this one, or its master, is f32)\n";
+}
+
+nlohmann::ordered_json GradientHealth::to_json() const {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const auto& [name, h] : parameters_)
+    rows.push_back({{"parameter", name},
+                    {"dtype", h.dtype},
+                    {"master", h.has_master},
+                    {"steps", h.steps},
+                    {"largest_gradient", h.largest},
+                    {"zero_share", share(h.zeros, h.gradients)},
+                    {"underflow_share", h.share_underflow()},
+                    {"overflow_share", h.share_overflow()},
+                    {"updates", h.updates},
+                    {"lost_share", share(h.lost, h.updates)},
+                    {"would_lose_bf16", share(h.lost_bf16, h.updates)},
+                    {"would_lose_f16", share(h.lost_f16, h.updates)}});
+  return rows;
+}
+
+}  // namespace booster::numerics
