@@ -33,7 +33,9 @@ everything() {
     pair linear_stack --precision $precision
     pair conv_stack --precision $precision
   done
-  for optimizer in sgd sgd_momentum adamw clip; do pair optimizer_step --optimizer $optimizer; done
+  for optimizer in sgd sgd_momentum adamw adamw_fp16 clip; do
+    pair optimizer_step --optimizer $optimizer
+  done
   pair loader --workers 1
   for op in matmul relu; do pair op_overhead --op $op; done
   ours vit_step --batch 8 --threads 1 --steps 3

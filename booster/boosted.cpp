@@ -27,8 +27,9 @@ void BoostedOptimizer::zero_grad() {
 double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   session_->sync_grads();
-  session_->precision->unscale(session_->optimizer);
-  session_->clipped_norm = session_->optimizer.clip_grad_by_norm(max_norm);
+  Optimizer& optimizer = session_->optimizer;
+  const Tensor factor = session_->precision->norm_factor(optimizer);
+  session_->clipped_norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
   return session_->clipped_norm;
 }
 

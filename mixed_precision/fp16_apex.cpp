@@ -35,6 +35,10 @@ void FP16ApexMixedPrecision::unscale(Optimizer& optimizer) {
   if (scales()) amp_.loss(0).unscale(optimizer);
 }
 
+Tensor FP16ApexMixedPrecision::norm_factor(Optimizer&) {
+  return scales() ? amp_.loss(0).pending_inverse() : Tensor();
+}
+
 Verdict FP16ApexMixedPrecision::inspect(Optimizer& optimizer) {
   return scales() ? amp_.loss(0).inspect(optimizer) : Verdict();
 }

@@ -21,6 +21,7 @@ class FP16ApexMixedPrecision : public Precision {
   Tensor cast_output(const Tensor& y) const override { return amp_.cast_output(y); }
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
+  Tensor norm_factor(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   PrecisionState state() const override { return amp_.state(); }

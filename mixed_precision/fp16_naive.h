@@ -35,6 +35,7 @@ class FP16NaiveMixedPrecision : public Precision {
   Tensor cast_output(const Tensor& y) const override;
   Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
   void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
+  Tensor norm_factor(Optimizer&) override { return step_.pending_inverse(); }
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   PrecisionState state() const override { return step_.scaler().state_dict(); }

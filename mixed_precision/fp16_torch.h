@@ -16,6 +16,7 @@ class FP16TorchMixedPrecision : public Precision {
   const OpPolicy* policy(Device device) const override;
   Tensor scale(const Tensor& loss) override { return scaler_.scale(loss); }
   void unscale(Optimizer& optimizer) override { scaler_.unscale_(optimizer); }
+  Tensor norm_factor(Optimizer& optimizer) override { return scaler_.pending_inverse(optimizer); }
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   PrecisionState state() const override { return scaler_.state_dict(); }

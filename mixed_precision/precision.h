@@ -68,6 +68,12 @@ class Precision {
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
   // Those of 16-bit parameters become f32, or they would lose small numbers.
   virtual void unscale(Optimizer&) {}
+  // What makes the norm of the gradients in memory that of the true ones, so that clipping by norm
+  // costs no pass that writes: f32 on the device; undefined: 1.
+  virtual Tensor norm_factor(Optimizer& optimizer) {
+    unscale(optimizer);
+    return {};
+  }
   virtual Verdict inspect(Optimizer&) { return {}; }
   // After the step, with the verdict that all ranks agreed on.
   virtual void update(const Verdict&) {}

@@ -31,11 +31,10 @@ void ScaledStep::unscale(Optimizer& optimizer) {
 Verdict ScaledStep::inspect(Optimizer& optimizer) {
   check(inverse_.defined(), "step: no loss was scaled since the last one; want a backward pass");
   if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
-  const Tensor inverse = found_inf_.defined() ? Tensor() : inverse_;
   const bool looks = scaler_.policy().skips;
   Tensor found = found_inf_;
   if (looks && !found.defined()) found = find_non_finite(optimizer, inverse_);
-  return {looks ? found : Tensor(), inverse, scaler_.scale_tensor()};
+  return {looks ? found : Tensor(), pending_inverse(), scaler_.scale_tensor()};
 }
 
 void ScaledStep::update(const Verdict& agreed) {

@@ -21,6 +21,8 @@ class ScaledStep {
   // True gradients in memory, those of 16-bit parameters as f32 if it widens; once per step. Error
   // if no loss was scaled since the last one.
   void unscale(Optimizer& optimizer);
+  // What gradients in memory must still be multiplied by; undefined once they were unscaled.
+  Tensor pending_inverse() const { return found_inf_.defined() ? Tensor() : inverse_; }
   Verdict inspect(Optimizer& optimizer);
   // Grows or backs off and ends the step.
   void update(const Verdict& agreed);

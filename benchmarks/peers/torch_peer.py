@@ -219,6 +219,25 @@ def vit_shapes(name):
     return [p.shape for p in timm.create_model(f"{name}_patch16_224", num_classes=1000).parameters()]
 
 
+def masters_step(parameters):
+    """Check, norm, clip, unscale and fused AdamW on f32 masters of f16 parameters."""
+    weights = [parameter.detach().half() for parameter in parameters]
+    grads = [parameter.grad.half() for parameter in parameters]
+    optimizer = optimizer_for("adamw", parameters, 1e-3)
+    scaler = torch.amp.GradScaler("cpu")
+
+    def body():
+        scaler.scale(torch.zeros(()))
+        torch._foreach_copy_([parameter.grad for parameter in parameters], grads)
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        torch._foreach_copy_(weights, [parameter.detach() for parameter in parameters])
+
+    return body
+
+
 def optimizer_step(options):
     parameters = [nn.Parameter(torch.rand(shape)) for shape in vit_shapes(options.parameters)]
     for parameter in parameters:
@@ -226,6 +245,8 @@ def optimizer_step(options):
     count = sum(parameter.numel() for parameter in parameters)
     if options.optimizer == "clip":
         body, counted = lambda: nn.utils.clip_grad_norm_(parameters, 1.0), 4
+    elif options.optimizer == "adamw_fp16":
+        body, counted = masters_step(parameters), 30
     else:
         body = optimizer_for(options.optimizer, parameters, 1e-3).step
         counted = {"sgd": 12, "sgd_momentum": 20, "adamw": 28}[options.optimizer]

@@ -95,6 +95,14 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   return gradients;
 }
 
+// The norm of gradients that an f32 factor on the device will multiply.
+Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
+  const Tensor result = norm.clone(), wide = untracked::cast(factor, norm.dtype());
+  kernels::on(norm.device())
+      .binary(kernels::BinaryOp::mul, result.view(), result.view(), wide.view());
+  return result;
+}
+
 void Optimizer::Body::apply_clip() {
   if (clip_factor.defined()) scale_gradients(gradients(), clip_factor);
   clip_factor = Tensor();
@@ -107,9 +115,10 @@ void Optimizer::zero_grad() {
   body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
 }
 
-double Optimizer::clip_grad_by_norm(double max_norm, double power) {
+double Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
   body_->apply_clip();
-  const Tensor norm = gradient_norm(body_->gradients(), power);
+  Tensor norm = gradient_norm(body_->gradients(), power);
+  if (factor.defined()) norm = norm_of_products(norm, factor);
   body_->clip_factor = clip_factor(norm, max_norm);
   return norm.item();
 }

@@ -71,8 +71,10 @@ class Optimizer {
 
   // Clips the gradients that the next step uses, so that their common p-norm is at most `max_norm`;
   // returns the norm before. The step applies the factor: the gradients in memory stay as they are
-  // (clip_grad_norm_ in clip.h changes them). Forgotten by step and by zero_grad.
-  double clip_grad_by_norm(double max_norm, double power = 2);
+  // (clip_grad_norm_ in clip.h changes them). Forgotten by step and by zero_grad. `factor` (f32,
+  // one number on the device) is what the step will multiply gradients by as `inverse_scale`: the
+  // norm is that of the products.
+  double clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
 
