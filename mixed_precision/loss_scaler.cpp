@@ -5,6 +5,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -162,11 +163,28 @@ void LossScaler::load_state_dict(const std::map<std::string, double>& state) {
         .bad = counter(state, "bad_steps")});
 }
 
+namespace {
+
+bool has_f64(const std::vector<kernels::TensorSpan>& spans) {
+  return std::any_of(spans.begin(), spans.end(),
+                     [](const auto& span) { return span.dtype == DType::f64; });
+}
+
+}  // namespace
+
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse) {
-  const auto spans = gradient_spans(optimizer.parameters_with_grad());
+  auto spans = gradient_spans(optimizer.parameters_with_grad());
+  // Clipping just read all of them: its norm in f32 tells as much, except of f64 gradients.
+  Tensor norm = optimizer.clipped_norm();
+  const float* factor = on_device(inverse);
+  if (norm.defined() && !has_f64(spans)) {
+    norm = untracked::cast(norm, DType::f32);
+    spans = {{norm.data(), 1, DType::f32}};
+    factor = nullptr;  // the norm has it
+  }
   const Tensor found = zeros({}, {DType::f32, optimizer.device()});
   kernels::on(optimizer.device())
-      .multi_check({spans.data(), static_cast<int64_t>(spans.size())}, on_device(inverse),
+      .multi_check({spans.data(), static_cast<int64_t>(spans.size())}, factor,
                    static_cast<float*>(found.data()));
   return found;
 }

@@ -95,6 +95,14 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   return gradients;
 }
 
+uint64_t Optimizer::Body::print_of_gradients() const {
+  uint64_t print = 0;
+  for (const Tensor& gradient : gradients())
+    print = print * 0x9E3779B97F4A7C15 + reinterpret_cast<uintptr_t>(gradient.data()) +
+            gradient.version();
+  return print;
+}
+
 // The norm of gradients that an f32 factor on the device will multiply.
 Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
   const Tensor result = norm.clone(), wide = untracked::cast(factor, norm.dtype());
@@ -120,7 +128,13 @@ double Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor&
   Tensor norm = gradient_norm(body_->gradients(), power);
   if (factor.defined()) norm = norm_of_products(norm, factor);
   body_->clip_factor = clip_factor(norm, max_norm);
+  body_->clipped_norm = norm;
+  body_->clipped_print = body_->print_of_gradients();
   return norm.item();
+}
+
+Tensor Optimizer::clipped_norm() const {
+  return body_->clipped_print == body_->print_of_gradients() ? body_->clipped_norm : Tensor();
 }
 
 void Optimizer::clip_grad_by_value(double limit) {

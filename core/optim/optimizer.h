@@ -75,6 +75,9 @@ class Optimizer {
   // one number on the device) is what the step will multiply gradients by as `inverse_scale`: the
   // norm is that of the products.
   double clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
+  // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
+  // else undefined. Where it is finite every gradient is: no need to look at them again.
+  Tensor clipped_norm() const;
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
 

@@ -48,13 +48,17 @@ struct Optimizer::Body {
   std::unique_ptr<UpdateRule> rule;
   Options defaults;
   std::vector<Group> groups;
-  Tensor clip_factor;  // of the next step; undefined: none
+  Tensor clip_factor;   // of the next step; undefined: none
+  Tensor clipped_norm;  // that it was worked out from, of the gradients with this print
+  uint64_t clipped_print = 0;
   bool makes_masters = false;  // for parameters that are added
 
   void add(const ParameterGroup& group);
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   std::vector<Tensor> gradients() const;
+  // Another number as soon as a gradient is replaced or changed.
+  uint64_t print_of_gradients() const;
   // Multiplies the pending clip factor into the gradients.
   void apply_clip();
   void step(kernels::StepControl control);

@@ -144,3 +144,25 @@ TEST_CASE("a look at gradients finds what is not finite, or overflows when it is
   optimizer.zero_grad();
   CHECK(find_non_finite(optimizer).item() == 0);
 }
+
+TEST_CASE("after clipping the norm tells whether gradients are finite, until one changes") {
+  Tensor w = zeros({3}).requires_grad_();
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1});
+  const auto found_after_clip = [&](const std::vector<float>& grad, double inverse) {
+    optimizer.zero_grad();
+    w.set_grad(from_vector(grad, {3}));
+    const Tensor factor = scalar(inverse);
+    optimizer.clip_grad_by_norm(1, 2, factor);
+    CHECK(optimizer.clipped_norm().defined());
+    return find_non_finite(optimizer, factor).item() != 0;
+  };
+  CHECK_FALSE(found_after_clip({3e38f, 0, 1}, 1));
+  CHECK(found_after_clip({3e38f, 0, 1}, 2));  // the true gradient overflows
+  CHECK(found_after_clip({0, INFINITY, 1}, 0.5));
+  CHECK(found_after_clip({0, NAN, 1}, 0.5));
+
+  CHECK_FALSE(found_after_clip({1, 2, 3}, 1));
+  w.grad().copy_(from_vector<float>({1, INFINITY, 3}, {3}));  // noise added by hand, say
+  CHECK_FALSE(optimizer.clipped_norm().defined());
+  CHECK(find_non_finite(optimizer, scalar(1)).item() != 0);
+}
