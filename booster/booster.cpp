@@ -1,5 +1,6 @@
 #include "booster/booster.h"
 
+#include "booster/pairing.h"
 #include "kernels/trace.h"
 
 namespace booster {
@@ -37,9 +38,7 @@ Booster::Booster(BoosterOptions options)
     : options_(std::move(options)),
       plugin_(options_.plugin.make()),
       precision_(options_.mixed_precision.make()) {
-  const Interaction answer = precision_->interaction(plugin_->layout());
-  check(answer.supported, "booster: {} does not work with {}: {}; use {}", precision_->name(),
-        plugin_->name(), answer.reason, answer.instead);
+  check_pair(*precision_, *plugin_, plugin_->layout());
 }
 
 Booster Booster::from_config(const Config& config) {

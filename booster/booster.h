@@ -19,6 +19,7 @@
 #include "booster/boosted.h"
 #include "booster/config.h"
 #include "booster/diagnose.h"
+#include "booster/library.h"
 #include "booster/profiler.h"
 #include "booster/registry.h"
 #include "booster/training_checkpoint.h"

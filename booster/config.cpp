@@ -1,6 +1,7 @@
 #include "booster/config.h"
 
 #include "booster/config_layout.h"
+#include "booster/library.h"
 #include "booster/overrides.h"
 #include "booster/registry.h"
 #include "mixed_precision/precision.h"
@@ -24,10 +25,26 @@ void check_precision(const Json& values, const JsonValue& root, const std::strin
   }
 }
 
+// Comes before the layout is asked for, since what they add is legal in the rest of the config.
+void load_libraries(const JsonValue& root, const std::string& file) {
+  const JsonValue* section = root.find("booster");
+  const JsonValue* libraries = section ? section->find("libraries") : nullptr;
+  if (!libraries) return;
+  checked_value(libraries_option(), *libraries, file, "booster");
+  for (const JsonValue& library : libraries->items) {
+    try {
+      load_library(library.scalar.get<std::string>());
+    } catch (const Error& error) {
+      fail("{}: booster.libraries: {}", place_of(file, library), error.what());
+    }
+  }
+}
+
 Json checked(JsonValue root, const std::string& file, const std::vector<std::string>& overrides) {
   if (root.kind == JsonKind::object) {
     for (const auto& text : overrides) apply_override(root, text);
   }
+  load_libraries(root, file);
   Json values = checked_section(config_layout(), &root, file);
   check_precision(values.at("booster").at("mixed_precision"), root, file);
   return values;

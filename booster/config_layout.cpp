@@ -18,6 +18,7 @@ std::vector<NamedTable> choices_of(const Entries& entries) {
 Section booster_section() {
   return {.name = "booster",
           .description = "how the model is spread and in what numbers it trains",
+          .options = {libraries_option()},
           .sections = {
               {.name = "plugin",
                .description = "how the model is spread over ranks",
@@ -177,6 +178,11 @@ Section train_section() {
 }
 
 }  // namespace
+
+Option libraries_option() {
+  return texts_option("libraries", {},
+                      "shared libraries with plugins and strategies of your own, by path");
+}
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
   std::vector<std::string> names;

@@ -30,6 +30,9 @@ struct Section {
 // Everything that a config may hold, with the plugins and strategies registered so far.
 Section config_layout();
 
+// booster.libraries, whose entries are loaded before the layout is asked for.
+Option libraries_option();
+
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
 
 // Checks `value` (null: left out) against the layout; gives every value in force. `file` is for

@@ -1,5 +1,6 @@
 #include "booster/machine.h"
 
+#include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/memory.h"
@@ -52,7 +53,7 @@ nlohmann::json machine_info() {
 }
 
 nlohmann::json library_versions() {
-  return {{"booster", BOOSTER_VERSION},
+  return {{"booster", version},
           {"onednn", kernels::cpu::library_version()},
           {"compiler", "g++ " __VERSION__}};
 }

@@ -8,8 +8,9 @@
 
 namespace booster::cli {
 
-// All plugins and strategies, a line each; or the options of the one named.
-int list(const std::string& name);
+// All plugins and strategies, a line each; or the options of the one named. `libraries` are the
+// user's own, by path, here and below.
+int list(const std::string& name, const std::vector<std::string>& libraries);
 // Every op on a strategy's lists with its class and source: `booster list ops`.
 struct ListOps {
   std::string strategy, level, device;
@@ -19,7 +20,8 @@ int list_ops(const ListOps& what);
 // `booster explain` with the words after it; without an op, reads questions from standard input.
 int explain_op(const std::vector<std::string>& words);
 // Which strategy works with which plugin, as the strategies answer it.
-int matrix();
+int matrix(const std::vector<std::string>& libraries);
+// Also makes the plugin and the strategy, with the errors that a program would meet.
 int check_config(const std::string& path);
 int print_config_schema();
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken

@@ -1,6 +1,7 @@
 #include "booster/cli/commands.h"
 #include "booster/machine.h"
 #include "booster/machine_speed.h"
+#include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/memory.h"
@@ -84,7 +85,7 @@ void report_libraries() {
 }  // namespace
 
 int doctor() {
-  row("booster", "{}, built by {} {}", BOOSTER_VERSION, BOOSTER_COMPILER, __VERSION__);
+  row("booster", "{}, built by {} {}", version, BOOSTER_COMPILER, __VERSION__);
   report_cpu();
   report_speed();
   report_gpu();

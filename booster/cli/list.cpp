@@ -1,7 +1,8 @@
 #include "booster/cli/commands.h"
 #include "booster/config.h"
 #include "booster/config_layout.h"
-#include "booster/registry.h"
+#include "booster/library.h"
+#include "booster/pairing.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +27,8 @@ void print_options(const char* kind, const Entry& entry) {
 
 }  // namespace
 
-int list(const std::string& name) {
+int list(const std::string& name, const std::vector<std::string>& libraries) {
+  for (const auto& library : libraries) load_library(library);
   const auto& plugins = plugin_registry();
   const auto& strategies = precision_registry();
   if (name.empty()) {
@@ -47,7 +49,10 @@ int list(const std::string& name) {
 }
 
 int check_config(const std::string& path) {
-  Config::from_file(path);
+  const Config config = Config::from_file(path);
+  const auto plugin = plugin_registry().make(config.options("booster.plugin"));
+  const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
+  check_pair(*precision, *plugin, typical_layout(*plugin));
   fmt::print("{}: valid\n", path);
   return 0;
 }

@@ -2,6 +2,7 @@
 #include "booster/cli/commands.h"
 #include "booster/config.h"
 #include "booster/run/run.h"
+#include "booster/version.h"
 #include "kernels/error.h"
 
 #include <CLI/CLI.hpp>
@@ -16,19 +17,22 @@ using namespace booster;
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
   std::string name, path;
+  std::vector<std::string> libraries;
   cli::ListOps ops;
   std::function<int()> action;
 
   CommandLine() {
     app.name("booster");
     app.require_subcommand(1);
-    app.set_version_flag("--version", std::string("booster ") + BOOSTER_VERSION);
+    app.set_version_flag("--version", std::string("booster ") + version);
     // Only listed here: what follows these is taken byte for byte by their own parsers.
     app.add_subcommand("run", "start the ranks of a program (booster run --help)");
     app.add_subcommand("scaler", "what a loss scaler would do (booster scaler --help)");
     app.add_subcommand("explain", "in which dtype an op would run (booster explain --help)");
     add_list();
-    add("matrix", "which strategy works with which plugin", cli::matrix);
+    auto* matrix = add("matrix", "which strategy works with which plugin",
+                       [this] { return cli::matrix(libraries); });
+    add_libraries(matrix);
     add_config();
     auto* inspect = add("inspect", "check and show a safetensors file or a checkpoint",
                         [this] { return cli::inspect(path); });
@@ -45,12 +49,20 @@ struct CommandLine {
 
   void add_list() {
     auto* list = add("list", "plugins and precision strategies, the options of one, or op lists",
-                     [this] { return name == "ops" ? cli::list_ops(ops) : cli::list(name); });
+                     [this] {
+                       return name == "ops" ? cli::list_ops(ops) : cli::list(name, libraries);
+                     });
     list->add_option("NAME", name, "a plugin or a strategy; or ops: what --strategy does to ops");
     list->add_option("--strategy", ops.strategy, "with ops: whose lists");
     list->add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
     list->add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
     list->add_flag("--json", ops.json, "with ops: a JSON object per line");
+    add_libraries(list);
+  }
+
+  void add_libraries(CLI::App* command) {
+    command->add_option("--library", libraries, "a shared library with some of your own")
+        ->allow_extra_args(false);
   }
 
   void add_config() {

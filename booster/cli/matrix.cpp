@@ -1,7 +1,6 @@
 #include "booster/cli/commands.h"
-#include "booster/registry.h"
-#include "mixed_precision/precision.h"
-#include "plugins/plugin.h"
+#include "booster/library.h"
+#include "booster/pairing.h"
 
 #include <fmt/format.h>
 
@@ -9,44 +8,60 @@ namespace booster::cli {
 
 namespace {
 
-std::string cell(const Interaction& interaction) {
-  if (!interaction.supported) return "no";
-  std::string text = fmt::format("yes, {} wire", name_of(interaction.wire));
-  if (interaction.ranks_agree) text += ", agree";
-  return text;
+struct Column {
+  std::string title;
+  Layout layout;
+};
+
+// A column per plugin, then the ways to spread a model that strategies already answer for.
+std::vector<Column> columns() {
+  std::vector<Column> columns;
+  for (const auto& name : plugin_registry().names())
+    columns.push_back({name, typical_layout(*plugin_registry().make(name))});
+  columns.push_back({"(tensor)", {.tensor = 2}});
+  columns.push_back({"(pipeline)", {.pipeline = 2}});
+  columns.push_back({"(zero 1)", {.data = 2, .zero_stage = 1}});
+  columns.push_back({"(zero 3)", {.data = 2, .zero_stage = 3}});
+  return columns;
 }
 
-// Where a plugin spreads nothing when it is alone, it is asked as if it had two ranks.
-Layout typical_layout(const Plugin& plugin) {
-  Layout layout = plugin.layout();
-  const bool alone = layout.data * layout.tensor * layout.pipeline * layout.sequence == 1;
-  if (alone && std::string_view(plugin.name()) != "single") layout.data = 2;
-  return layout;
+std::string cell(const Interaction& interaction, const Layout& layout) {
+  if (!interaction.supported) return "no";
+  if (layout.data * layout.tensor * layout.pipeline * layout.sequence == 1) return "yes";
+  return fmt::format("yes, {}{}", name_of(interaction.wire),
+                     interaction.ranks_agree ? ", agree" : "");
+}
+
+// Cells padded to a width each, but for the last.
+void print_row(const std::vector<std::string>& cells) {
+  std::string line;
+  for (const std::string& cell : cells) line += fmt::format("{:<18}", cell);
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print("{}\n", line);
 }
 
 }  // namespace
 
-int matrix() {
-  constexpr int width = 24;
-  std::vector<std::string> refusals;
-  fmt::print("{:<{}}", "plugin", width);
-  for (const auto& strategy : precision_registry().names()) fmt::print("{:<{}}", strategy, width);
-  fmt::print("\n");
-  for (const auto& plugin_name : plugin_registry().names()) {
-    const Layout layout = typical_layout(*plugin_registry().make(plugin_name));
-    fmt::print("{:<{}}", plugin_name, width);
-    for (const auto& strategy : precision_registry().names()) {
-      const Interaction interaction = precision_registry().make(strategy)->interaction(layout);
-      fmt::print("{:<{}}", cell(interaction), width);
-      if (!interaction.supported) {
-        refusals.push_back(fmt::format("{} with {}: {}; use {}", strategy, plugin_name,
-                                       interaction.reason, interaction.instead));
-      }
+int matrix(const std::vector<std::string>& libraries) {
+  for (const auto& library : libraries) load_library(library);
+  std::vector<std::string> refusals, titles = {"strategy"};
+  const std::vector<Column> all = columns();
+  for (const Column& column : all) titles.push_back(column.title);
+  print_row(titles);
+  for (const auto& strategy : precision_registry().names()) {
+    std::vector<std::string> row = {strategy};
+    for (const auto& [title, layout] : all) {
+      const Interaction answer = precision_registry().make(strategy)->interaction(layout);
+      row.push_back(cell(answer, layout));
+      if (!answer.supported)
+        refusals.push_back(
+            fmt::format("{} with {}: {}; use {}", strategy, title, answer.reason, answer.instead));
     }
-    fmt::print("\n");
+    print_row(row);
   }
   fmt::print(
-      "wire: dtype of gradients between ranks; agree: ranks agree on overflow before a step\n");
+      "dtype: of gradients on the wire, summed in f32; agree: ranks see different gradients and "
+      "agree on overflow before a step\n(brackets): layouts of plugins to come\n");
   for (const auto& refusal : refusals) fmt::print("{}\n", refusal);
   return 0;
 }

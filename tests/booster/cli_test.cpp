@@ -1,68 +1,50 @@
 // The `booster` program, run as a user runs it.
 #include "booster/safetensors.h"
+#include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
 #include <sstream>
-
-#include <sys/wait.h>
 
 using namespace booster;
 
 namespace {
 
-struct Result {
-  int code;
-  std::string output;  // both streams
-  bool says(std::string_view part) const { return output.find(part) != std::string::npos; }
-};
-
-Result run(const std::string& arguments) {
-  const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
-  const std::string program = (here.parent_path() / "booster" / "booster").string();
-  FILE* pipe = ::popen(("'" + program + "' " + arguments + " 2>&1").c_str(), "r");
-  REQUIRE(pipe);
-  Result result{0, ""};
-  std::array<char, 4096> buffer;
-  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.output.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
-}
+CommandResult run(const std::string& arguments) { return run_booster(arguments); }
 
 }  // namespace
 
 TEST_CASE("list names every plugin and strategy, list NAME its options") {
-  const Result all = run("list");
+  const CommandResult all = run("list");
   CHECK(all.code == 0);
   for (const char* name :
        {"single", "torch_ddp", "fp32", "fp16", "fp16_apex", "fp16_naive", "bf16", "fp8", "auto"})
     CHECK(all.says(name));
-  const Result one = run("list fp16");
+  const CommandResult one = run("list fp16");
   CHECK(one.code == 0);
   CHECK(one.says("init_scale       65536.0  a number in (0, "));
   CHECK(one.says("growth_interval  2000"));
-  const Result wrong = run("list fp17");
+  const CommandResult wrong = run("list fp17");
   CHECK(wrong.code == 2);
   CHECK(wrong.says("did you mean fp16?"));
 }
 
-TEST_CASE("matrix answers for every pair") {
-  const Result result = run("matrix");
+TEST_CASE("matrix answers for every pair, without spaces at the end of a line") {
+  const CommandResult result = run("matrix");
   CHECK(result.code == 0);
   CHECK(result.says("torch_ddp"));
-  CHECK(result.says("yes, f32 wire"));
+  CHECK(result.says("yes, f32"));
+  CHECK_FALSE(result.says(" \n"));
+  CHECK(result.says("fp8 with (pipeline): the stages of a pipeline"));
 }
 
 TEST_CASE("usage mistakes end with code 2 and a hint") {
   CHECK(run("").code == 2);
   CHECK(run("inspect").code == 2);
   CHECK(run("doctor --loud").code == 2);
-  const Result wrong = run("inspct x");
+  const CommandResult wrong = run("inspct x");
   CHECK(wrong.code == 2);
   CHECK(wrong.says("did you mean inspect?"));
   CHECK(run("--help").code == 0);
@@ -74,7 +56,7 @@ TEST_CASE("config check tells the place of a mistake with code 2") {
   folder.write("good.json", R"({"train": {"epochs": 1}})");
   folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
   CHECK(run("config check " + (folder / "good.json").string()).code == 0);
-  const Result bad = run("config check " + (folder / "bad.json").string());
+  const CommandResult bad = run("config check " + (folder / "bad.json").string());
   CHECK(bad.code == 2);
   CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
   CHECK(bad.says("(did you mean seed?)"));
@@ -91,7 +73,7 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   const std::string path = (folder / "x.safetensors").string();
   save_safetensors(path, {{"blocks.0.weight", ones({2, 3})}, {"é\x1b[2J", ones({1})}},
                    {{"format", "pt"}});
-  const Result good = run("inspect " + path);
+  const CommandResult good = run("inspect " + path);
   CHECK(good.code == 0);
   CHECK(good.says("blocks.0.weight"));
   CHECK(good.says("F32   (2, 3)"));
@@ -99,7 +81,7 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   CHECK_FALSE(good.says("\x1b"));
   std::string bytes = folder.read("x.safetensors");
   folder.write("x.safetensors", bytes + "tail");
-  const Result bad = run("inspect " + path);
+  const CommandResult bad = run("inspect " + path);
   CHECK(bad.code == 1);
   CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
   CHECK(run("inspect " + (folder / "none").string()).code == 1);
@@ -107,7 +89,7 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
 }
 
 TEST_CASE("doctor tells variants, libraries and what is off") {
-  const Result result = run("doctor");
+  const CommandResult result = run("doctor");
   CHECK(result.code == 0);
   for (const char* part : {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs",
                            "memory", "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
@@ -115,16 +97,16 @@ TEST_CASE("doctor tells variants, libraries and what is off") {
 }
 
 TEST_CASE("scaler prints a line per step, as text or JSON, and a mistake ends with code 2") {
-  const Result table = run("scaler torch --set init_scale=8 --pattern FI");
+  const CommandResult table = run("scaler torch --set init_scale=8 --pattern FI");
   CHECK(table.code == 0);
   CHECK(table.says("       2  skipped                         4  0x1p+2                       0"));
-  const Result json = run("scaler megatron --set initial_scale=1024 --pattern I2 --json");
+  const CommandResult json = run("scaler megatron --set initial_scale=1024 --pattern I2 --json");
   CHECK(json.output ==
         "{\"step\":1,\"skipped\":true,\"scale\":1024,\"scale_hex\":\"0x1p+10\",\"good\":0,\"bad\":"
         "1}\n"
         "{\"step\":2,\"skipped\":true,\"scale\":512,\"scale_hex\":\"0x1p+9\",\"good\":0,\"bad\":0}"
         "\n");
-  const Result refused = run("scaler torch --set init_scale=2^-127 --pattern I --json");
+  const CommandResult refused = run("scaler torch --set init_scale=2^-127 --pattern I --json");
   CHECK(
       nlohmann::json::parse(refused.output).at("diagnosis").get<std::string>().find("collapsed") !=
       std::string::npos);
@@ -143,7 +125,7 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
   folder.write("questions",
                "torch --pattern F\n\n# a comment\nfleet --pattern X\n"
                "deepspeed --set initial_scale_power=0 --set \"hysteresis=1\" --pattern 'IF'\n");
-  const Result result = run("scaler --json - < " + (folder / "questions").string());
+  const CommandResult result = run("scaler --json - < " + (folder / "questions").string());
   CHECK(result.code == 2);
   std::istringstream lines(result.output);
   std::vector<nlohmann::json> objects;

@@ -1,24 +1,14 @@
 // The example program, run as a user runs it: mistakes leave nothing behind, a rerun loses nothing.
 #include "core/data/image.h"
+#include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <array>
-#include <cstdio>
-
-#include <sys/wait.h>
-
 using namespace booster;
 
 namespace {
-
-struct Result {
-  int code;
-  std::string output;  // both streams
-  bool says(std::string_view part) const { return output.find(part) != std::string::npos; }
-};
 
 // A folder with two classes of eight images, and a tiny training on it.
 class Example {
@@ -39,13 +29,13 @@ class Example {
   std::string metrics() const { return folder_.read("out/metrics.jsonl"); }
 
   // `before` stands before the program: the run tool with its options.
-  Result run(const std::string& sets = "", const std::string& before = "") const {
-    const auto build = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
+  CommandResult run(const std::string& sets = "", const std::string& before = "") const {
+    const std::string build = build_folder().string();
     std::string command =
-        before.empty() ? "" : fmt::format("'{}/booster/booster' {} ", build.string(), before);
+        before.empty() ? "" : fmt::format("'{}/booster/booster' {} ", build, before);
     command +=
         fmt::format("'{}/examples/vit_caltech101' --set data.root='{}' --set train.output_dir='{}'",
-                    build.string(), (folder_ / "data").string(), output().string());
+                    build, (folder_ / "data").string(), output().string());
     command +=
         " --set model.img_size=16 --set model.num_classes=2 --set data.batch_size=4"
         " --set data.validation_fraction=0.25 --set train.log_every=1";
@@ -54,14 +44,7 @@ class Example {
       command += fmt::format(" --set '{}'", sets.substr(begin, end - begin));
       begin = end + 1;
     }
-    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-    REQUIRE(pipe);
-    Result result{0, ""};
-    std::array<char, 4096> buffer;
-    while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-      result.output.append(buffer.data(), n);
-    result.code = WEXITSTATUS(::pclose(pipe));
-    return result;
+    return run_command(command);
   }
 
  private:
@@ -87,7 +70,7 @@ TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
       {"model.name=vit_tiny_patch16_242", "did you mean vit_tiny_patch16_224?"},
   };
   for (const auto& [set, says] : mistakes) {
-    const Result result = example.run(set);
+    const CommandResult result = example.run(set);
     CHECK_MESSAGE(result.code == 2, result.output);
     CHECK_MESSAGE(result.says(says), result.output);
     CHECK(!std::filesystem::exists(example.output()));
@@ -96,7 +79,7 @@ TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
 
 TEST_CASE("a missing data folder is named and nothing is written") {
   const Example example;
-  const Result result = example.run("data.root=/no/such/folder");
+  const CommandResult result = example.run("data.root=/no/such/folder");
   CHECK(result.code == 1);
   CHECK(result.says("no such folder; got '/no/such/folder'"));
   CHECK(!std::filesystem::exists(example.output()));
@@ -104,7 +87,7 @@ TEST_CASE("a missing data folder is named and nothing is written") {
 
 TEST_CASE("several ranks with the plugin for one are refused") {
   const Example example;
-  const Result result = example.run("", "run --nproc_per_node 2");
+  const CommandResult result = example.run("", "run --nproc_per_node 2");
   CHECK(result.code == 2);
   CHECK(result.says("single trains on 1 rank; got 2 ranks, want torch_ddp"));
   CHECK(!std::filesystem::exists(example.output()));
@@ -113,11 +96,11 @@ TEST_CASE("several ranks with the plugin for one are refused") {
 TEST_CASE("a finished training that is started again keeps its accuracy and its metrics") {
   const Example example;
   const std::string sets = "train.epochs=1 train.checkpoint_every=1";
-  const Result first = example.run(sets);
+  const CommandResult first = example.run(sets);
   REQUIRE_MESSAGE(first.code == 0, first.output);
   const std::string metrics = example.metrics();
   const std::string last_line = first.output.substr(first.output.rfind("validation accuracy"));
-  const Result again = example.run(sets);
+  const CommandResult again = example.run(sets);
   CHECK(again.code == 0);
   CHECK(again.says(last_line));
   CHECK(example.metrics() == metrics);
@@ -126,7 +109,7 @@ TEST_CASE("a finished training that is started again keeps its accuracy and its 
 TEST_CASE("a finished training goes on when it is given more steps") {
   const Example example;
   REQUIRE(example.run("train.epochs=3 train.max_steps=4").code == 0);
-  const Result more = example.run("train.epochs=3 train.max_steps=8");
+  const CommandResult more = example.run("train.epochs=3 train.max_steps=8");
   CHECK(more.code == 0);
   CHECK(more.says("resumed from step 4 of 8"));
   CHECK(more.says("after 8 steps"));
@@ -137,11 +120,11 @@ TEST_CASE("bad images of both sets follow the policy") {
   for (const char* name : {"dark/image_0001.jpg", "dark/image_0002.jpg", "light/image_0003.jpg",
                            "light/image_0004.jpg", "light/image_0005.jpg"})
     std::ofstream(example.image(name)) << "no image";
-  const Result skipped = example.run("train.epochs=1 data.on_bad_image=skip");
+  const CommandResult skipped = example.run("train.epochs=1 data.on_bad_image=skip");
   CHECK_MESSAGE(skipped.code == 0, skipped.output);
   CHECK_MESSAGE(skipped.says("5 bad images skipped"), skipped.output);
   std::filesystem::remove_all(example.output());
-  const Result failed = example.run("train.epochs=1");
+  const CommandResult failed = example.run("train.epochs=1");
   CHECK(failed.code == 1);
   CHECK(failed.says("bad image '"));
 }
@@ -151,7 +134,7 @@ TEST_CASE("a set without a single good image is an error under skip as well") {
   for (const char* name : {"dark", "light"})
     for (const auto& entry : std::filesystem::directory_iterator(example.image(name)))
       std::ofstream(entry.path()) << "no image";
-  const Result result = example.run("data.on_bad_image=skip");
+  const CommandResult result = example.run("data.on_bad_image=skip");
   CHECK(result.code == 1);
   CHECK(result.says("could be read"));
 }

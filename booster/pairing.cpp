@@ -1,0 +1,20 @@
+#include "booster/pairing.h"
+
+#include "kernels/error.h"
+
+namespace booster {
+
+void check_pair(const Precision& precision, const Plugin& plugin, const Layout& layout) {
+  const Interaction answer = precision.interaction(layout);
+  check(answer.supported, "booster: {} does not work with {}: {}; use {}", precision.name(),
+        plugin.name(), answer.reason, answer.instead);
+}
+
+Layout typical_layout(const Plugin& plugin) {
+  Layout layout = plugin.layout();
+  const bool alone = layout.data * layout.tensor * layout.pipeline * layout.sequence == 1;
+  if (alone && std::string_view(plugin.name()) != "single") layout.data = 2;
+  return layout;
+}
+
+}  // namespace booster

@@ -1,0 +1,11 @@
+// A library that adds a name of its own, then one that is taken.
+#include "booster/library.h"
+#include "mixed_precision/precision.h"
+
+BOOSTER_LIBRARY {
+  const auto make = [](const booster::OptionValues&) {
+    return std::make_unique<booster::FP32Precision>();
+  };
+  booster::precision_registry().add({"half_way", "added before the mistake", {}, make});
+  booster::precision_registry().add({"fp16", "another fp16", {}, make});
+}
