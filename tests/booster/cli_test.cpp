@@ -142,7 +142,7 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
 }
 
 TEST_CASE("explain answers in words or JSON, and names that do not exist end with code 2") {
-  const Result json = run("explain addcmul f32 bf16 half --strategy fp16 --json");
+  const CommandResult json = run("explain addcmul f32 bf16 half --strategy fp16 --json");
   CHECK(json.code == 0);
   const auto object = nlohmann::ordered_json::parse(json.output);
   CHECK(object["op"] == "addcmul");
@@ -151,7 +151,7 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
   CHECK(object["returns"] == "f32");
   CHECK(object["list"] == "promote");
   CHECK_FALSE(object.contains("error"));
-  const Result refused = run("explain binary_cross_entropy f16 f16 --strategy fp16 --json");
+  const CommandResult refused = run("explain binary_cross_entropy f16 f16 --strategy fp16 --json");
   CHECK(refused.code == 0);
   CHECK(nlohmann::json::parse(refused.output).contains("error"));
   CHECK(run("explain softmax f16 --strategy bf16 --device cpu").says("runs in f16"));
@@ -170,7 +170,7 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
 TEST_CASE("explain reads questions from standard input, after the options of its own line") {
   const TemporaryFolder folder;
   folder.write("questions", "softmax f16\nfoo f32\nmm f32 f32 --strategy bf16\n");
-  const Result result =
+  const CommandResult result =
       run("explain --strategy fp16 --json < " + (folder / "questions").string());
   CHECK(result.code == 2);
   std::istringstream lines(result.output);
@@ -183,10 +183,10 @@ TEST_CASE("explain reads questions from standard input, after the options of its
 }
 
 TEST_CASE("list ops prints op, class, list and source") {
-  const Result text = run("list ops --strategy fp16_apex");
+  const CommandResult text = run("list ops --strategy fp16_apex");
   CHECK(text.code == 0);
   CHECK(text.says("torch.nn.functional FP32_FUNCS"));
-  const Result json = run("list ops --strategy bf16 --device cpu --json");
+  const CommandResult json = run("list ops --strategy bf16 --device cpu --json");
   const std::string first = json.output.substr(0, json.output.find('\n'));
   CHECK(nlohmann::json::parse(first)["class"] == "lower_precision");
   CHECK(run("list ops --strategy fp16_naive").says("has no op lists"));
