@@ -5,8 +5,8 @@ set -euo pipefail
 root=$1 booster=$2
 
 shopt -s nullglob
-configs=("$root"/examples/*.json)
-((${#configs[@]} >= 4)) || { echo "only ${#configs[@]} configs in $root/examples"; exit 1; }
+configs=("$root"/examples/*.json "$root"/examples/policies/*.json)
+((${#configs[@]} >= 22)) || { echo "only ${#configs[@]} configs below $root/examples"; exit 1; }
 for config in "${configs[@]}"; do
   "$booster" config check "$config"
 done

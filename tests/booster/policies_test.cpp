@@ -1,0 +1,104 @@
+// The files of examples/policies, one per strategy and level, train on JPEG files as fp32 does.
+#include "booster/booster.h"
+#include "examples/vit_caltech101/make_small_set.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace booster;
+
+namespace {
+
+constexpr int side = 32, epochs = 4;
+
+std::vector<std::filesystem::path> policies() {
+  std::vector<std::filesystem::path> files;
+  const auto folder = std::filesystem::path(GOLDEN_DIR) / "../../examples/policies";
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Caltech101 small_set(const TemporaryFolder& folder) {
+  make_small_set(folder.path().string(), {.images_per_class = 16});
+  const std::vector<double> half = {0.5, 0.5, 0.5};
+  return Caltech101(folder.path().string(),
+                    {.transform = Compose(Resize(side), CenterCrop(side), ToTensor(), Gray2RGB(),
+                                          Normalize(half, half)),
+                     .cache_bytes = size_t{64} << 20});
+}
+
+// The mean loss of the last epoch's steps, over all ranks. No step may be skipped in the end.
+double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
+                  int64_t batch_size) {
+  manual_seed(3);
+  Booster booster = Booster::from_config(
+      Config::from_file(policy, {std::string("booster.plugin=") + plugin}));
+  Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 8,
+                                                     .img_size = Size2d{side, side},
+                                                     .patch_size = 8,
+                                                     .embed_dim = 64,
+                                                     .depth = 2,
+                                                     .num_heads = 2});
+  Optimizer optimizer = AdamW(model.parameters(), {.lr = 2e-3});
+  auto loader = booster.prepare_dataloader(
+      data, {.batch_size = batch_size, .shuffle = true, .drop_last = true, .workers = 0});
+  auto [net, opt, loss_fn, batches, lr] =
+      booster.boost(model, optimizer, CrossEntropyLoss(), loader, ConstantLR(optimizer));
+  std::vector<double> losses;
+  bool skipped = false;
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    losses = {0};
+    for (auto& [image, label] : batches) {
+      opt.zero_grad();
+      const Tensor loss = loss_fn(net(image), label);
+      booster.backward(loss, opt);
+      skipped = opt.step().skipped();
+      losses[0] += loss.item() / static_cast<double>(loader.size());
+    }
+  }
+  CHECK_FALSE(skipped);
+  booster.plugin().group().all_reduce(losses, CollectiveOp::mean);
+  return losses[0];
+}
+
+// f16 weights without masters lose small updates: they need only train.
+bool is_pure_half(const std::filesystem::path& policy) {
+  return policy.stem() == "fp16_apex_O3" || policy.stem() == "fp16_paddle_pure_fp16";
+}
+
+void check_all(const char* plugin, int64_t batch_size) {
+  const TemporaryFolder folder;
+  const Caltech101 data = small_set(folder);
+  const auto files = policies();
+  REQUIRE(files.size() >= 18);
+  const auto fp32 = std::find_if(files.begin(), files.end(),
+                                 [](const auto& file) { return file.stem() == "fp32"; });
+  const double want = final_loss(*fp32, plugin, data, batch_size);
+  CHECK(want < 0.9 * std::log(8));
+  for (const auto& file : files) {
+    CAPTURE(file.stem());
+    const double loss = final_loss(file, plugin, data, batch_size);
+    MESSAGE(file.stem().string(), " on ", plugin, ": ", loss, ", fp32 ", want);
+    CHECK(std::fabs(loss - want) < (is_pure_half(file) ? 0.5 : 0.1) * want);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every policy file trains on JPEG files as fp32 does, alone") { check_all("single", 16); }
+
+TEST_CASE("policy files on two ranks" * doctest::skip()) {
+  const World world = launch_from_env();
+  check_all("torch_ddp", 8);
+}
+
+TEST_CASE("every policy file trains on JPEG files as fp32 does, on two ranks") {
+  Ranks ranks("policy files on two ranks", 2);
+  CHECK(failures(ranks.wait(300)) == "");
+}
