@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains every file of examples/policies on the small set of JPEG files, alone and on two ranks, and
 # prints each one's loss over the last epoch beside that of fp32 on the same plugin.
-# usage: scripts/policies.sh [--set key=value ...]      (BUILD names the build folder, OUT the results)
+# usage: scripts/policies.sh [--set key=value ...]      (BUILD: the build folder, OUT: for results)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/policies}
