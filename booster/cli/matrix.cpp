@@ -25,6 +25,33 @@ std::vector<Column> columns() {
   return columns;
 }
 
+struct Refusal {
+  std::string strategy, column;
+  Interaction answer;
+};
+
+struct Row {
+  std::string title;
+  std::unique_ptr<Precision> strategy;
+};
+
+// A strategy with its defaults; with levels or styles, which answer differently, a row for each.
+std::vector<Row> rows_of(const RegistryEntry<Precision>& entry) {
+  std::vector<Row> rows;
+  nlohmann::json values = default_values(entry.options);
+  for (const Option& option : entry.options) {
+    if (option.name != "level" && option.name != "opt_level" && option.name != "style") continue;
+    const std::vector<std::string> apex = {"O0", "O1", "O2", "O3"};
+    for (const auto& level : option.choices.empty() ? apex : option.choices) {
+      values[option.name] = level;
+      rows.push_back({entry.name + " " + level, entry.make(OptionValues(values))});
+    }
+    return rows;
+  }
+  rows.push_back({entry.name, entry.make(OptionValues(values))});
+  return rows;
+}
+
 std::string cell(const Interaction& interaction, const Layout& layout) {
   if (!interaction.supported) return "no";
   if (layout.data * layout.tensor * layout.pipeline * layout.sequence == 1) return "yes";
@@ -44,25 +71,26 @@ void print_row(const std::vector<std::string>& cells) {
 
 int matrix(const std::vector<std::string>& libraries) {
   for (const auto& library : libraries) load_library(library);
-  std::vector<std::string> refusals, titles = {"strategy"};
+  std::vector<std::string> titles = {"strategy"};
+  std::vector<Refusal> refusals;
   const std::vector<Column> all = columns();
   for (const Column& column : all) titles.push_back(column.title);
   print_row(titles);
-  for (const auto& strategy : precision_registry().names()) {
-    std::vector<std::string> row = {strategy};
-    for (const auto& [title, layout] : all) {
-      const Interaction answer = precision_registry().make(strategy)->interaction(layout);
-      row.push_back(cell(answer, layout));
-      if (!answer.supported)
-        refusals.push_back(
-            fmt::format("{} with {}: {}; use {}", strategy, title, answer.reason, answer.instead));
+  for (const auto& entry : precision_registry().entries())
+    for (const auto& [title, strategy] : rows_of(entry)) {
+      std::vector<std::string> cells = {title};
+      for (const auto& [column, layout] : all) {
+        const Interaction answer = strategy->interaction(layout);
+        cells.push_back(cell(answer, layout));
+        if (!answer.supported) refusals.push_back({title, column, answer});
+      }
+      print_row(cells);
     }
-    print_row(row);
-  }
   fmt::print(
       "dtype: of gradients on the wire, summed in f32; agree: ranks see different gradients and "
       "agree on overflow before a step\n(brackets): layouts of plugins to come\n");
-  for (const auto& refusal : refusals) fmt::print("{}\n", refusal);
+  for (const auto& [strategy, column, answer] : refusals)
+    fmt::print("{} with {}: {}; use {}\n", strategy, column, answer.reason, answer.instead);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 
 using namespace booster;
 
@@ -19,7 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Strategy {
-  std::string title, json;
+  std::string title;
+  Config config;
+
+  // `json` is what a config may hold under booster.mixed_precision.
+  Strategy(std::string title, const std::string& json)
+      : title(std::move(title)),
+        config(Config::from_text("{\"booster\": {\"mixed_precision\": " + json + "}}", json)) {}
 };
 
 struct Settings {
@@ -29,12 +36,16 @@ struct Settings {
   std::vector<std::string> strategies = {};
 
   bool relu() const { return network == "relu"; }
+  // What was not given is as in the guides.
   void fill_in() {
-    const std::array<int64_t, 5> guides = relu() ? std::array<int64_t, 5>{3, 4096, 512, 50, 5}
-                                                 : std::array<int64_t, 5>{9, 8192, 2048, 10, 2};
-    int64_t* const mine[] = {&layers, &width, &batch, &batches, &epochs};
-    for (size_t i = 0; i < guides.size(); ++i)
-      if (*mine[i] == 0) *mine[i] = guides[i];
+    const auto fill = [&](int64_t& size, int64_t of_relu, int64_t of_linear) {
+      if (size == 0) size = relu() ? of_relu : of_linear;
+    };
+    fill(layers, 3, 9);
+    fill(width, 4096, 8192);
+    fill(batch, 512, 2048);
+    fill(batches, 50, 10);
+    fill(epochs, 5, 2);
   }
 };
 
@@ -68,10 +79,8 @@ std::vector<Batch> make_batches(const Settings& settings) {
   return batches;
 }
 
-Result train(const Settings& settings, const std::vector<Batch>& batches, const std::string& json,
+Result train(const Settings& settings, const std::vector<Batch>& batches, const Config& config,
              int64_t accumulate) {
-  const Config config =
-      Config::from_text("{\"booster\": {\"mixed_precision\": " + json + "}}", json);
   Booster booster = Booster::from_config(config);
   const Model model = make_network(settings);
   auto [net, opt, loss_fn] =
@@ -105,22 +114,24 @@ std::vector<Strategy> strategies_of(const Settings& settings) {
       {"O1", paddle(R"("level": "O1", "init_loss_scaling": 1024)")},
       {"O2, f32 masters", paddle(R"("level": "O2", "init_loss_scaling": 1024)")},
       {"O2, pure", paddle(R"("level": "O2", "init_loss_scaling": 1024, "master_weight": false)")}};
-  for (const auto& json : settings.strategies) strategies.push_back({json, json});
+  for (const auto& json : settings.strategies) strategies.emplace_back(json, json);
   return strategies;
 }
 
-void print_table(const Settings& settings, const std::vector<Batch>& batches, int64_t accumulate) {
+// The first strategy is the one that the others are compared with.
+void print_table(const Settings& settings, const std::vector<Strategy>& strategies,
+                 const std::vector<Batch>& batches, int64_t accumulate) {
   fmt::print(
       "\n{:<24}{:>14}{:>10}{:>14}{:>14}\n",
       accumulate == 1 ? "a step per batch" : fmt::format("a step per {} batches", accumulate),
       "ms per batch", "speed-up", "loss", "over fp32's");
-  Result fp32 = {};
-  for (const auto& [title, json] : strategies_of(settings)) {
-    const Result result = train(settings, batches, json, accumulate);
-    if (json == "\"fp32\"") fp32 = result;
+  std::optional<Result> first;
+  for (const auto& [title, config] : strategies) {
+    const Result result = train(settings, batches, config, accumulate);
+    if (!first) first = result;
     fmt::print("{:<24}{:>14.2f}{:>9.2f}x{:>14.7f}{:>13.3f}%\n", title,
-               1e3 * result.seconds_per_batch, fp32.seconds_per_batch / result.seconds_per_batch,
-               result.loss, 100 * (result.loss / fp32.loss - 1));
+               1e3 * result.seconds_per_batch, first->seconds_per_batch / result.seconds_per_batch,
+               result.loss, 100 * (result.loss / first->loss - 1));
   }
 }
 
@@ -158,7 +169,8 @@ int main(int argc, char** argv) {
   fmt::print("{} x Linear {}{}, {} rows, {} batches, SGD {}, 16 bits are {}\n", settings.layers,
              settings.width, settings.relu() ? " with ReLU" : "", settings.batch,
              settings.batches * settings.epochs, settings.lr, settings.dtype);
+  const auto strategies = strategies_of(settings);  // a wrong one is an error before any training
   const auto batches = make_batches(settings);
-  print_table(settings, batches, 1);
-  if (settings.accumulate > 1) print_table(settings, batches, settings.accumulate);
+  print_table(settings, strategies, batches, 1);
+  if (settings.accumulate > 1) print_table(settings, strategies, batches, settings.accumulate);
 }

@@ -37,8 +37,8 @@ Caltech101 small_set(const TemporaryFolder& folder) {
 double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
                   int64_t batch_size) {
   manual_seed(3);
-  Booster booster = Booster::from_config(
-      Config::from_file(policy, {std::string("booster.plugin=") + plugin}));
+  Booster booster =
+      Booster::from_config(Config::from_file(policy, {std::string("booster.plugin=") + plugin}));
   Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 8,
                                                      .img_size = Size2d{side, side},
                                                      .patch_size = 8,
