@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/policies}
-size=(--set model.img_size=48 --set model.num_classes=8 --set train.epochs=6 --set train.log_every=1
-      --set lr_scheduler.warmup_steps=32 --set train.checkpoint_every=0)
+size=(--set model.img_size=48 --set model.num_classes=8 --set train.epochs=4 --set train.log_every=1
+      --set lr_scheduler.warmup_steps=16 --set train.checkpoint_every=0)
 rm -rf "$out"
 mkdir -p "$out"
 unset DATA
