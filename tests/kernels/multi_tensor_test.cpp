@@ -313,7 +313,8 @@ TEST_CASE("the norm is that of all tensors together, for p = 1, 2, 3 and infinit
       everywhere([&](const Table& table) {
         double norm = -1;
         table.multi_norm(multi(spans), power, &norm);
-        CHECK(norm == doctest::Approx(want).epsilon(1e-12));
+        // Squares of halves are added by fours in f32.
+        CHECK(norm == doctest::Approx(want).epsilon(power == 2 ? 1e-8 : 1e-12));
       });
     }
   }
