@@ -3,6 +3,8 @@
 #include "core/autograd/cast_plan.h"
 #include "mixed_precision/explain_systems.h"
 
+#include <fmt/format.h>
+
 namespace booster {
 namespace {
 
@@ -120,6 +122,32 @@ void answer(const System& system, const KnownOp& op, const Types& types, NumberT
   }
 }
 
+// What reaches the op in a model that was converted as a whole.
+Types in_model(const System& system, const KnownOp& op, Types types) {
+  const size_t count = system.keeps_batch_norm && op.name == "batch_norm" ? 1 : types.size();
+  for (size_t i = 0; i < count; ++i)
+    if (is_floating(types[i])) types[i] = *system.model;
+  return types;
+}
+
+std::vector<std::string> names_of(const Types& types) {
+  std::vector<std::string> names;
+  for (const NumberType type : types) names.emplace_back(name_of(type));
+  return names;
+}
+
+void answer_in_model(const System& system, const KnownOp& op, const Types& types,
+                     NumberType output, Explanation& explanation) {
+  const Types given = in_model(system, op, types);
+  Explanation there;
+  answer(system, op, given, output, there);
+  explanation.in_model = fmt::format("{}({}) ", explanation.op, fmt::join(names_of(given), ", "));
+  explanation.in_model +=
+      there.error.empty()
+          ? fmt::format("runs in {} and returns {}", there.runs_in, there.returns)
+          : "is an error: " + there.error;
+}
+
 }  // namespace
 
 Explanation explain(const Question& question) {
@@ -127,11 +155,12 @@ Explanation explain(const Question& question) {
   const KnownOp op = system->find(question.op);
   const Types types = parse(question);
   Explanation explanation{.op = question.op,
+                          .arguments = names_of(types),
                           .rule = op.rule.empty() ? rule_text(*system, op) : op.rule,
                           .list = op.list,
                           .source = system->source};
-  for (const NumberType type : types) explanation.arguments.push_back(name_of(type));
   answer(*system, op, types, output_dtype(question), explanation);
+  if (system->model) answer_in_model(*system, op, types, output_dtype(question), explanation);
   return explanation;
 }
 

@@ -19,7 +19,7 @@ struct Question {
   std::string device = {};  // "cuda" (if empty) or "cpu": where the tensors live
   // fp16_paddle: custom_white_list, custom_black_list (names with commas between), use_promote,
   // dtype (float16 or bfloat16). fp16_apex: half_functions, float_functions, promote_functions.
-  // fp16, bf16: output_dtype, an explicit dtype argument of the op.
+  // fp16, bf16: output_dtype, an explicit dtype argument of the op. bf16: style.
   std::map<std::string, std::string> settings = {};
 };
 
@@ -28,6 +28,7 @@ struct Explanation {
   std::vector<std::string> arguments = {};
   std::string runs_in = {};  // the dtype that it computes in
   std::string returns = {};  // of its first result; "none" if that is no tensor
+  std::string in_model = {};  // the same in a model that the strategy converts whole; else empty
   std::string rule = {};     // what the strategy does to the arguments, in words
   std::string list = {};     // the original's name of the list that the op is on; "none"
   std::string source = {};   // where that list is from

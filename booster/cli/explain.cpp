@@ -81,6 +81,7 @@ void print_json(const Explanation& answer, int line) {
   } else {
     json["error"] = answer.error;
   }
+  if (!answer.in_model.empty()) json["in_model"] = answer.in_model;
   json["rule"] = answer.rule;
   json["list"] = answer.list;
   json["source"] = answer.source;
@@ -93,6 +94,7 @@ void print_text(const Explanation& answer) {
     fmt::print("{} runs in {} and returns {}\n", call, answer.runs_in, answer.returns);
   else
     fmt::print("{} is an error: {}\n", call, answer.error);
+  if (!answer.in_model.empty()) fmt::print("  model   {}\n", answer.in_model);
   fmt::print("  rule    {}\n  list    {}\n  source  {}\n", answer.rule, answer.list, answer.source);
 }
 

@@ -124,6 +124,28 @@ TEST_CASE("Apex's other levels patch nothing, and registered functions change O1
   CHECK(returned("mm", "f32 f32", floating) == "f32");
 }
 
+TEST_CASE("styles that convert the whole model say what an op does there") {
+  const auto in_model = [](const char* op, const char* dtypes, Question question) {
+    question.op = op;
+    question.dtypes = words(dtypes);
+    return explain(question).in_model;
+  };
+  const Question cast{.strategy = "bf16", .settings = {{"style", "cast"}}};
+  const Question o2{.strategy = "fp16_apex", .level = "O2"};
+  const Question o3{.strategy = "fp16_apex", .level = "O3"};
+  CHECK(returned("mm", "f32 f32", cast) == "f32");
+  CHECK(in_model("mm", "f32 f32", cast) == "mm(bf16, bf16) runs in bf16 and returns bf16");
+  CHECK(in_model("embedding", "f32 i64", o2) ==
+        "embedding(f16, i64) runs in f16 and returns f16");
+  CHECK(in_model("batch_norm", "f32 f32 f32", o2) ==
+        "batch_norm(f16, f32, f32) runs in f16 and returns f16");
+  CHECK(in_model("batch_norm", "f32 f32 f32", o3) ==
+        "batch_norm(f16, f16, f16) runs in f16 and returns f16");
+  CHECK(in_model("softmax", "f32", {.strategy = "fp16_naive"}) ==
+        "softmax(f16) runs in f16 and returns f16");
+  CHECK(in_model("softmax", "f32", {.strategy = "fp16"}).empty());
+}
+
 TEST_CASE("Paddle's levels answer the reference vectors") {
   const Question o1{.strategy = "fp16_paddle"};
   const Question od{.strategy = "fp16_paddle", .level = "OD"};
@@ -178,6 +200,9 @@ TEST_CASE("what does not exist is an error with the nearest name") {
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16_apex", .level = "O4"},
         "want one of O0, O1, O2, O3");
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16", .level = "O1"}, "has no levels");
+  wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "mine"}, "stands in its policy()");
+  wrong({.op = "mm", .dtypes = {"f16"}, .strategy = "bf16", .settings = {{"style", "casts"}}},
+        "did you mean cast?");
   wrong({.op = "softmax", .dtypes = {"f16"}, .strategy = "fp16", .device = "tpu"}, "cuda, cpu");
   wrong({.op = "softmax",
          .dtypes = {"f16"},
