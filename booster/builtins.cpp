@@ -76,8 +76,8 @@ OptionTable fp16_apex_options() {
                     "dtype of outputs; null: fp32, but in O1 as they come"),
       integer_option("num_losses", 1, between(1, 1000), "loss scalers, for ApexAmp::scale_loss"),
       integer_option("verbosity", 1, between(0, 2),
-                     "0: silent, 1: tells the properties, 2: and skipped steps (waits for the "
-                     "device)"),
+                     "0: silent, 1: tells the properties, 2: and casts of O1 and skipped steps "
+                     "(waits for the device)"),
       number_option("min_loss_scale", 0, at_least(0), "smallest dynamic scale; 0: no limit"),
       number_option("max_loss_scale", 0x1p24, above(0), "largest dynamic scale"),
       texts_option("half_functions", {}, "O1: more ops that run in f16"),

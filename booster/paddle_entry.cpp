@@ -118,7 +118,7 @@ OptionTable fp16_paddle_options() {
           or_null(boolean_option("master_weight", true,
                                  "O2: f32 masters; null: true, false with use_pure_fp16")),
           boolean_option("master_grad", false,
-                         "16-bit gradients become f32 before they are unscaled"),
+                         "gradients of 16-bit parameters add up in f32"),
           texts_option("excluded_layers", {},
                        "O2: layers that stay f32, by name (with all below) or kind"),
           or_null(choice_option("save_dtype", "float32",

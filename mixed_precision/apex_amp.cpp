@@ -4,6 +4,8 @@
 #include "core/autograd/tape.h"
 #include "mixed_precision/model_cast.h"
 
+#include <cstdio>
+
 namespace booster {
 
 namespace {
@@ -74,17 +76,28 @@ void forget_gradients_of_masters(const Optimizer& optimizer) {
 ApexAmp::ApexAmp(FP16ApexOptions options)
     : options_(std::move(options)),
       properties_(resolve(options_)),
-      on_cpu_(o1_policy(DeviceType::cpu, options_)),
-      on_cuda_(o1_policy(DeviceType::cuda, options_)),
-      losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_.loss_scale)) {}
+      losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_.loss_scale)) {
+  set_listener([](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); });
+}
+
+void ApexAmp::make_policies() {
+  OpPolicy on_cpu = o1_policy(DeviceType::cpu, options_);
+  OpPolicy on_cuda = o1_policy(DeviceType::cuda, options_);
+  if (options_.verbosity >= 2)
+    on_cpu.on_cast = on_cuda.on_cast = [tell = listener_](Op op, DType to) {
+      tell(fmt::format("{} ({})", to == DType::f32 ? "Half->Float" : "Float->Half",
+                       torch_name_of(op)));
+    };
+  on_cpu_ = std::move(on_cpu);
+  on_cuda_ = std::move(on_cuda);
+}
 
 void ApexAmp::check_function(std::vector<std::string>& functions, const std::string& op) {
   check(!initialized_, "fp16_apex: functions are registered before initialize; got {} after it",
         op);
   functions.push_back(op);
   try {
-    on_cpu_ = o1_policy(DeviceType::cpu, options_);
-    on_cuda_ = o1_policy(DeviceType::cuda, options_);
+    make_policies();
   } catch (const Error&) {
     functions.pop_back();
     throw;
@@ -99,6 +112,24 @@ void ApexAmp::register_float_function(const std::string& op) {
 }
 void ApexAmp::register_promote_function(const std::string& op) {
   check_function(options_.promote_functions, op);
+}
+
+void ApexAmp::set_listener(std::function<void(const std::string& line)> listener) {
+  listener_ = std::move(listener);
+  make_policies();
+}
+
+void ApexAmp::remember_overflow(int loss_id, const Tensor& found) {
+  if (options_.verbosity < 2 || !found.defined()) return;
+  untold_.push_back({loss_id, found, loss(loss_id).scaler().scale_tensor()});
+}
+
+void ApexAmp::tell_overflows() {
+  for (const auto& [loss_id, found, scale] : std::exchange(untold_, {}))
+    if (found.item() != 0)
+      listener_(fmt::format(
+          "Gradient overflow.  Skipping step, loss scaler {} reducing loss scale to {:#}", loss_id,
+          scale.item()));
 }
 
 void ApexAmp::initialize(const std::vector<Model>& models,
@@ -166,6 +197,7 @@ void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optim
   check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
   LossScaler& scaler = this->loss(options.loss_id).scaler();
   const std::vector<Entry*> named = entries(optimizers);
+  tell_overflows();
   if (!properties_.scales() && !properties_.has_masters())
     return backward(cast_floating(loss, DType::f32));
 
@@ -182,7 +214,9 @@ void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optim
   for (const Entry* entry : named) share_gradients(entry->optimizer);
   if (options.delay_overflow_check) return;
   scaler.update(found);
-  if (scaler.policy().skips) note_overflow(named, found);
+  if (!scaler.policy().skips) return;
+  note_overflow(named, found);
+  remember_overflow(options.loss_id, found);
 }
 
 // The flag of all: an overflow in one optimizer's gradients is an overflow of the loss.

@@ -9,8 +9,8 @@
 //
 // Gradients come out of scale_loss true: unscaled, in f32, added to those of earlier losses. An
 // overflow is noted on the device and consumed by the next step() of each optimizer that was named;
-// with a static scale infinities are applied, as in Apex. Nothing waits for the device but state()
-// and load(). For one thread.
+// with a static scale infinities are applied, as in Apex. Nothing waits for the device but state(),
+// load() and, at verbosity 2, tell_overflows(). For one thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -68,6 +68,16 @@ class ApexAmp {
     return optimizer.master_parameters();
   }
 
+  // --- verbosity 2
+  // Where lines go: "Float->Half (linear)" for each cast of O1, and those of tell_overflows; to
+  // standard error unless set.
+  void set_listener(std::function<void(const std::string& line)> listener);
+  // Remembers what was found in the gradients of a loss whose scale is updated.
+  void remember_overflow(int loss_id, const Tensor& found);
+  // Says which of them were overflows. Waits for the device; scale_loss calls it before the next
+  // loss, so that no step waits.
+  void tell_overflows();
+
   // The scaled step of a loss. Error if there is no such loss_id.
   ScaledStep& loss(int loss_id);
   // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
@@ -81,6 +91,12 @@ class ApexAmp {
     Tensor skip;          // not 0: the next step must do nothing; undefined: nothing was looked at
   };
 
+  struct LookedAt {
+    int loss_id;
+    Tensor found, scale;  // on the device; the scale after it
+  };
+
+  void make_policies();
   void check_function(std::vector<std::string>& functions, const std::string& op);
   Entry& entry(const Optimizer& optimizer);
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
@@ -92,6 +108,8 @@ class ApexAmp {
   OpPolicy on_cpu_, on_cuda_;  // O1
   std::vector<ScaledStep> losses_;
   std::vector<Entry> entries_;
+  std::vector<LookedAt> untold_;
+  std::function<void(const std::string& line)> listener_;
   bool initialized_ = false;
 };
 

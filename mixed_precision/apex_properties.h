@@ -50,7 +50,8 @@ struct FP16ApexOptions {
   // --- the rest
   ApexValue cast_model_outputs = {};  // "fp16" or "fp32"
   int num_losses = 1;                 // loss scalers, chosen by loss_id
-  int verbosity = 1;                  // 0: silent, 1: tells the properties, 2: and skipped steps
+  int verbosity = 1;                  // 0: silent, 1: tells the properties, 2: also casts of O1
+                                      // and, with the next loss, skipped steps
   double min_loss_scale = 0;          // 0: no limit
   double max_loss_scale = 0x1p24;
   // --- O1: ops, by our names or torch's, that take f16, f32, or the widest dtype among theirs

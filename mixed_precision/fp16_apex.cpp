@@ -21,12 +21,14 @@ Interaction FP16ApexMixedPrecision::interaction(const Layout& layout) const {
 
 void FP16ApexMixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
   amp_.initialize({model}, {optimizer});
+  amp_.set_listener([this](const std::string& line) { notes_.push_back("fp16_apex: " + line); });
   if (verbosity_ < 1) return;
   for (const std::string& line : amp_.properties().describe())
     notes_.push_back("fp16_apex: " + line);
 }
 
 Tensor FP16ApexMixedPrecision::scale(const Tensor& loss) {
+  amp_.tell_overflows();
   if (scales()) return amp_.loss(0).scale(loss);
   return amp_.properties().enabled ? cast(loss, DType::f32) : loss;
 }
@@ -46,10 +48,7 @@ Verdict FP16ApexMixedPrecision::inspect(Optimizer& optimizer) {
 void FP16ApexMixedPrecision::update(const Verdict& verdict) {
   if (!scales()) return;
   amp_.loss(0).update(verdict);
-  if (verbosity_ >= 2 && verdict.found_inf.defined() && verdict.found_inf.item() != 0)
-    notes_.push_back(fmt::format(
-        "fp16_apex: Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {}",
-        amp_.loss(0).scaler().get_scale()));
+  amp_.remember_overflow(0, verdict.found_inf);
 }
 
 }  // namespace booster

@@ -1,5 +1,6 @@
 #include "mixed_precision/fp16_paddle.h"
 
+#include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "mixed_precision/model_cast.h"
 
@@ -69,7 +70,8 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
 Interaction FP16PaddleMixedPrecision::interaction(const Layout& layout) const {
   // Data parallel ranks see the sum of all gradients; ranks that hold parts of a model do not.
   const bool split = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0;
-  return {.wire = settings_.converts_model() ? settings_.lower : DType::f32,
+  const bool narrow = settings_.converts_model() && !settings_.master_grad;
+  return {.wire = narrow ? settings_.lower : DType::f32,
           .ranks_agree = settings_.scales && split};
 }
 
@@ -97,6 +99,9 @@ void FP16PaddleMixedPrecision::prepare(const Model& model, Optimizer& optimizer)
               .keep = [this](const std::string& name, const Module& module) {
                 return stays_f32(name, module);
               }});
+  if (!settings_.master_grad) return;
+  for (const auto& [name, parameter] : model.parameters())
+    if (is_16_bit(parameter.dtype())) keep_grad_in_f32(parameter);
 }
 
 const OpPolicy* FP16PaddleMixedPrecision::policy(Device device) const {
@@ -109,8 +114,7 @@ Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
 }
 
 void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
-  if (settings_.scales) return step_.unscale(optimizer);
-  if (settings_.master_grad) widen_gradients(optimizer);
+  if (settings_.scales) step_.unscale(optimizer);
 }
 
 Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {

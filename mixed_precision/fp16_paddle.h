@@ -6,7 +6,8 @@
 //   OD  white ops run in 16 bits, all others in f32
 //   O0  f32
 //
-// Without master_grad 16-bit gradients are unscaled in their own dtype, where small ones become 0.
+// Without master_grad 16-bit gradients are unscaled in their own dtype, where small ones become 0;
+// with it each backward pass adds them up in f32.
 #pragma once
 
 #include "mixed_precision/paddle_options.h"

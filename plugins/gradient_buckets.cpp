@@ -1,5 +1,7 @@
 #include "plugins/gradient_buckets.h"
 
+#include "core/autograd/tape.h"
+
 #include <map>
 
 namespace booster {
@@ -15,14 +17,14 @@ GradientBuckets::GradientBuckets(const Parameters& parameters, int64_t cap_bytes
   std::map<DType, Open> open;
   for (int64_t i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {
     const Tensor& parameter = parameters[i].tensor;
-    auto& [members, bytes] = open[parameter.dtype()];
+    auto& [members, bytes] = open[grad_dtype(parameter)];
     if (bytes >= (buckets_.empty() ? first_cap_bytes : cap_bytes)) {
       add_bucket(parameters, members);
       members.clear();
       bytes = 0;
     }
     members.push_back(i);
-    bytes += parameter.bytes();
+    bytes += parameter.numel() * size_of(grad_dtype(parameter));
   }
   for (const auto& [dtype, rest] : open) add_bucket(parameters, rest.members);
   reset();
@@ -33,7 +35,7 @@ void GradientBuckets::add_bucket(const Parameters& parameters,
   int64_t elements = 0;
   for (int64_t i : members) elements += parameters[i].tensor.numel();
   const Tensor& first = parameters[members[0]].tensor;
-  const Tensor flat = zeros({elements}, {first.dtype(), first.device()});
+  const Tensor flat = zeros({elements}, {grad_dtype(first), first.device()});
   int64_t at = 0;
   for (int64_t i : members) {
     const Tensor& parameter = parameters[i].tensor;

@@ -67,6 +67,11 @@ bool may_cache(const OpPolicy& policy, const Tensor& x, DType dtype) {
          x.dtype() == DType::f32 && x.requires_grad() && x.is_leaf();
 }
 
+bool is_region_cast(const Tensor& x, DType dtype) {
+  const auto found = region_casts.find({x.body(), dtype});
+  return found != region_casts.end() && found->second.version == x.version();
+}
+
 // Always recorded with gradients enabled: a first use under no_grad must not rob a later one.
 Tensor region_cast(const Tensor& x, DType dtype) {
   RegionCast& cast = region_casts[{x.body(), dtype}];
@@ -97,9 +102,12 @@ bool one_dtype(const OpPolicy& policy, std::span<Tensor* const> arguments) {
   return true;
 }
 
-void cast_all(const OpPolicy& policy, std::span<Tensor* const> arguments, DType dtype) {
-  for (Tensor* x : arguments)
-    if (takes_part(policy, *x)) *x = cast(*x, dtype);
+void cast_all(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments, DType dtype) {
+  for (Tensor* x : arguments) {
+    if (!takes_part(policy, *x) || x->dtype() == dtype) continue;
+    if (policy.on_cast && !is_region_cast(*x, dtype)) policy.on_cast(op, dtype);
+    *x = cast(*x, dtype);
+  }
 }
 
 bool touches_f32_only(const OpPolicy& policy, std::span<Tensor* const> arguments) {
@@ -177,7 +185,7 @@ PolicyScope::~PolicyScope() {
 
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments) {
   if (!policy.f32_only.empty() && touches_f32_only(policy, arguments))
-    return cast_all(policy, arguments, DType::f32);
+    return cast_all(policy, op, arguments, DType::f32);
   const CastPlan plan = plan_casts(
       policy[op], arguments.size(), [&](size_t i) { return kind_of(policy, *arguments[i]); },
       [&] { return one_dtype(policy, arguments); });
@@ -185,7 +193,8 @@ void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> argu
   if (plan.refusal == CastPlan::Refusal::mixed) refuse_mixed(policy, op, arguments);
   if (plan.which == CastPlan::Which::none) return;
   const bool all = plan.which == CastPlan::Which::all;
-  cast_all(policy, all ? arguments : arguments.first(1), plan.to_f32 ? DType::f32 : policy.lower);
+  cast_all(policy, op, all ? arguments : arguments.first(1),
+           plan.to_f32 ? DType::f32 : policy.lower);
 }
 
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments) {

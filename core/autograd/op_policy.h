@@ -10,6 +10,7 @@
 #include "core/tensor/tensor.h"
 
 #include <array>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -70,6 +71,7 @@ struct OpPolicy {
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
   std::vector<Tensor> f32_only = {};    // an op that takes one of these as it is runs in f32
+  std::function<void(Op, DType)> on_cast = {};  // told of each conversion of an argument
   const OpPolicy* in_guard = nullptr;   // in force inside an FP16Guard; null: nothing changes there
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }

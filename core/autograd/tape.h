@@ -176,6 +176,11 @@ void remove_grad_ready_hook(const Tensor& leaf, int hook);
 // Gives the leaf's gradient a fixed place (a slice of a communication bucket): the first gradient
 // of a step is written there, later ones are added.
 void set_grad_buffer(const Tensor& leaf, Tensor buffer);
+// Keeps the gradient of a 16-bit leaf in f32, so that those of several passes add up there. Call it
+// before set_grad_buffer.
+void keep_grad_in_f32(const Tensor& leaf);
+// What the gradient of a leaf is kept in: its own dtype, or f32 as above.
+DType grad_dtype(const Tensor& leaf);
 // Called once when the backward pass that is running now has visited every node.
 void on_backward_end(std::function<void()> hook);
 

@@ -84,11 +84,22 @@ void remove_grad_ready_hook(const Tensor& leaf, int id) {
     std::erase_if(state->ready_hooks, [id](const auto& hook) { return hook.first == id; });
 }
 
+void keep_grad_in_f32(const Tensor& leaf) {
+  check(leaf.defined() && leaf.is_leaf() && is_16_bit(leaf.dtype()),
+        "keep_grad_in_f32: want a 16-bit leaf");
+  ensure_tape_state(leaf).grad_in_f32 = true;
+}
+
+DType grad_dtype(const Tensor& leaf) {
+  const TapeState* state = tape_state(leaf);
+  return state && state->grad_in_f32 ? DType::f32 : leaf.dtype();
+}
+
 void set_grad_buffer(const Tensor& leaf, Tensor buffer) {
   if (buffer.defined())
-    check(buffer.shape() == leaf.shape() && buffer.dtype() == leaf.dtype(),
+    check(buffer.shape() == leaf.shape() && buffer.dtype() == grad_dtype(leaf),
           "set_grad_buffer: does not fit the leaf; got {} {}, want {} {}", name_of(buffer.dtype()),
-          buffer.shape(), name_of(leaf.dtype()), leaf.shape());
+          buffer.shape(), name_of(grad_dtype(leaf)), leaf.shape());
   set_memory_tag(buffer, MemoryTag::gradients);
   ensure_tape_state(leaf).grad_buffer = std::move(buffer);
 }
@@ -119,7 +130,8 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
     kernels::on(g.device()).copy(state.grad.view(), g.view());
     state.grad.bump_version();
   } else {
-    state.grad = is_exclusive(g) ? g : g.clone();
+    if (state.grad_in_f32) state.grad = untracked::cast(g, DType::f32);
+    else state.grad = is_exclusive(g) ? g : g.clone();
     set_memory_tag(state.grad, MemoryTag::gradients);
   }
 }

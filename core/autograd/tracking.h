@@ -17,6 +17,7 @@ struct TapeState : Tracking {
   Node* accumulator = nullptr;   // a leaf's entry on the tape while a graph holds it (not owned)
   Tensor grad;
   Tensor grad_buffer;
+  bool grad_in_f32 = false;
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;
   CastCopy cast_copies[2];       // f16, bf16

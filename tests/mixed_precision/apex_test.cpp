@@ -358,6 +358,34 @@ TEST_CASE("interaction: data parallel in the level's dtype, never layers split o
   }
 }
 
+TEST_CASE("verbosity 2 tells each cast of O1 once a region, in Apex's words") {
+  std::vector<std::string> lines;
+  ApexAmp amp({.verbosity = 2});
+  amp.set_listener([&](const std::string& line) { lines.push_back(line); });
+  Model model = Sequential{Linear(2, 2)};
+  const Tensor x = ones({1, 2});
+  {
+    const PolicyScope o1(amp.policy({}));
+    softmax(model(cast(model(x), DType::f32)), -1);
+  }
+  CHECK(lines == std::vector<std::string>{"Float->Half (linear)", "Float->Half (linear)",
+                                          "Float->Half (linear)", "Float->Half (linear)",
+                                          "Half->Float (softmax)"});
+}
+
+TEST_CASE("verbosity 2 tells of an overflow with the next loss, in Apex's words") {
+  std::vector<std::string> lines;
+  Loop loop({.opt_level = "O2", .verbosity = 2});
+  loop.amp.set_listener([&](const std::string& line) { lines.push_back(line); });
+  loop.step(INFINITY);
+  CHECK(lines.empty());
+  loop.step(0.5);
+  loop.step(0.5);
+  CHECK(lines == std::vector<std::string>{
+                     "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to "
+                     "32768.0"});
+}
+
 TEST_CASE("verbosity decides whether the resolved properties are told") {
   Model model = net();
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});

@@ -213,6 +213,20 @@ TEST_CASE("a gradient of 1e-8 survives with master_grad alone") {
   CHECK(change(true) == doctest::Approx(9.997e-9).epsilon(1e-3));
 }
 
+TEST_CASE("gradients of several passes add up in f32 with master_grad") {
+  const auto gradient = [](bool master_grad) {
+    Training training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
+    for (double part : {2048.0, 1.0})
+      backward(training.precision.scale(
+          sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})), DType::f32))));
+    return training.module->w.grad();
+  };
+  CHECK(gradient(false).dtype() == DType::f16);
+  CHECK(gradient(false).to_vector<double>()[0] == 2048);  // 2049 is no f16
+  CHECK(gradient(true).dtype() == DType::f32);
+  CHECK(gradient(true).to_vector<double>()[0] == 2049);
+}
+
 TEST_CASE("counters go on where they were saved, under Paddle's names") {
   const FP16PaddleOptions options = {
       .init_loss_scaling = 1024, .incr_every_n_steps = 3, .decr_every_n_nan_or_inf = 2};
