@@ -54,13 +54,16 @@ const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
 void add_all(const LibraryEntry& entry, const std::filesystem::path& path) {
   const Registry<Plugin> plugins = plugin_registry();
   const Registry<Precision> strategies = precision_registry();
+  std::string problem = "an unknown exception";
   try {
-    entry.add();
+    return entry.add();
   } catch (const std::exception& error) {
-    plugin_registry() = plugins;
-    precision_registry() = strategies;
-    fail("library: {}: {}", quoted(path), error.what());
+    problem = error.what();
+  } catch (...) {
   }
+  plugin_registry() = plugins;
+  precision_registry() = strategies;
+  fail("library: {}: {}", quoted(path), problem);
 }
 
 }  // namespace
