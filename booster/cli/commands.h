@@ -23,7 +23,7 @@ int explain_op(const std::vector<std::string>& words);
 int matrix(const std::vector<std::string>& libraries);
 // Also makes the plugin and the strategy, with the errors that a program would meet.
 int check_config(const std::string& path);
-int print_config_schema();
+int print_config_schema(const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
 int inspect(const std::string& path);

@@ -57,7 +57,8 @@ int check_config(const std::string& path) {
   return 0;
 }
 
-int print_config_schema() {
+int print_config_schema(const std::vector<std::string>& libraries) {
+  for (const auto& library : libraries) load_library(library);
   fmt::print("{}\n", config_schema().dump(2));
   return 0;
 }

@@ -48,10 +48,9 @@ struct CommandLine {
   }
 
   void add_list() {
-    auto* list = add("list", "plugins and precision strategies, the options of one, or op lists",
-                     [this] {
-                       return name == "ops" ? cli::list_ops(ops) : cli::list(name, libraries);
-                     });
+    auto* list =
+        add("list", "plugins and precision strategies, the options of one, or op lists",
+            [this] { return name == "ops" ? cli::list_ops(ops) : cli::list(name, libraries); });
     list->add_option("NAME", name, "a plugin or a strategy; or ops: what --strategy does to ops");
     list->add_option("--strategy", ops.strategy, "with ops: whose lists");
     list->add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
@@ -72,7 +71,9 @@ struct CommandLine {
     auto* check = add(
         "check", "check a config file", [this] { return cli::check_config(path); }, config);
     check->add_option("FILE", path, "JSON config")->required();
-    add("schema", "print the JSON schema", cli::print_config_schema, config);
+    add_libraries(add(
+        "schema", "print the JSON schema", [this] { return cli::print_config_schema(libraries); },
+        config));
   }
 };
 

@@ -56,6 +56,7 @@ TEST_CASE("options of an own strategy are checked and listed like those of a bui
   const std::string option = "--library '" + library("own_strategy") + "'";
   CHECK(run_booster("list " + option + " fp16_static").says("what losses are multiplied by"));
   CHECK(run_booster("matrix " + option).says("fp16_static"));
+  CHECK(run_booster("config schema " + option).says("\"const\": \"fp16_static\""));
 }
 
 TEST_CASE("a library that cannot be used is an error that says why, with its place") {
