@@ -2,6 +2,7 @@
 #include "booster/machine.h"
 #include "booster/paddle_entry.h"
 #include "booster/registry.h"
+#include "booster/scaler_options.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/fp16_apex.h"
 #include "mixed_precision/fp16_naive.h"
@@ -99,7 +100,7 @@ std::unique_ptr<Precision> make_fp16_naive(const OptionValues& values) {
 }
 
 OptionTable fp16_naive_options() {
-  return {number_option("initial_scale", 65536, {0, 0x1p126, true}, "first loss scale"),
+  return {number_option("initial_scale", 65536, loss_scale_range, "first loss scale"),
           number_option("growth_factor", 2, above(1), "factor after growth_interval finite steps"),
           number_option("backoff_factor", 0.5, {0, 1, true, true}, "factor when it backs off"),
           integer_option("growth_interval", 1000, at_least(0),
@@ -199,7 +200,7 @@ Registry<Precision>& precision_registry() {
         [](auto&) { return std::make_unique<FP32Precision>(); }},
        {"fp16",
         "torch's autocast to f16 with a dynamic loss scale",
-        {number_option("init_scale", 65536, {0, 0x1p126, true}, "first loss scale"),
+        {number_option("init_scale", 65536, loss_scale_range, "first loss scale"),
          number_option("growth_factor", 2, above(1), "factor after growth_interval finite steps"),
          number_option("backoff_factor", 0.5, {0, 1, true, true}, "factor after an overflow"),
          integer_option("growth_interval", 2000, at_least(0),

@@ -171,6 +171,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  // With the key whose value was not read yet.
   std::string path_of_open() const {
     std::string path;
     for (size_t i = 2; i < open_.size(); ++i) {
@@ -178,7 +179,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
       const size_t index = open_[i - 1].value->items.size() - 1;
       path = in_array ? fmt::format("{}[{}]", path, index) : join_key(path, open_[i].value->key);
     }
-    return path;
+    return key_.empty() ? path : join_key(path, key_);
   }
 
   std::string_view text_;

@@ -1,5 +1,6 @@
 #include "booster/paddle_entry.h"
 
+#include "booster/scaler_options.h"
 #include "mixed_precision/fp16_paddle.h"
 
 namespace booster {
@@ -59,7 +60,7 @@ constexpr ScalerDefaults dynamic_defaults = {65536, 0.5, 2000, 1};
 constexpr ScalerDefaults static_defaults = {32768, 0.8, 1000, 2};
 
 OptionTable scaler_options(const ScalerDefaults& d) {
-  return {number_option("init_loss_scaling", d.init, {0, 0x1p126, true}, "first loss scale"),
+  return {number_option("init_loss_scaling", d.init, loss_scale_range, "first loss scale"),
           number_option("incr_ratio", 2, above(1), "factor after incr_every_n_steps finite steps"),
           number_option("decr_ratio", d.decr_ratio, {0, 1, true, true},
                         "factor after decr_every_n_nan_or_inf overflows"),

@@ -7,6 +7,9 @@
 
 namespace booster {
 
+// First scales that leave room to grow and to back off in f32.
+inline const ValueRange loss_scale_range = between(0x1p-126, 0x1p126);
+
 // Names, defaults and ranges. Error for an unknown preset.
 OptionTable scaler_options(std::string_view preset);
 

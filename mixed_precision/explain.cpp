@@ -158,7 +158,7 @@ Explanation explain(const Question& question) {
                           .arguments = names_of(types),
                           .rule = op.rule.empty() ? rule_text(*system, op) : op.rule,
                           .list = op.list,
-                          .source = system->source};
+                          .source = op.source.empty() ? system->source : op.source};
   answer(*system, op, types, output_dtype(question), explanation);
   if (system->model) answer_in_model(*system, op, types, output_dtype(question), explanation);
   return explanation;

@@ -19,6 +19,7 @@ struct KnownOp {
   bool in_fp8 = false;                  // multiplies in 8 bits
   bool equal_before_casts = false;      // refuses mixed dtypes before a listed op inside casts
   std::string rule = {}, refusal = {};  // instead of the class's own words
+  std::string source = {};              // of its list, where that is not the system's
 };
 
 // What a system does with its op lists at one level on one device.

@@ -104,6 +104,7 @@ class Fp8 final : public TorchAutocast {
     if (!row) return;
     take_row(op, row);
     op.in_fp8 = true;
+    op.source = fp8_op_table().source();
     op.rule =
         "activations and weights in E4M3, gradients in E5M2; returns bf16; the sizes must be "
         "multiples of 16";

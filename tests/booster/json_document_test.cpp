@@ -50,8 +50,9 @@ TEST_CASE("a tree becomes the same JSON that it came from") {
 TEST_CASE("errors carry line, column and the key's path") {
   CHECK(contains(problem("{\"a\": {\"b\": 1,\n \"b\": 2}}"), "c.json:2:2: a: duplicate key \"b\""));
   CHECK(contains(problem("{\"train\": {\"epochs\": 1e999}}"),
-                 "c.json:1:22: train: number out of range; got 1e999"));
+                 "c.json:1:22: train.epochs: number out of range; got 1e999"));
   CHECK(contains(problem("{\"a\": [1, {\"b\": tru}]}"), "c.json:1:"));
+  CHECK(contains(problem("{\"train\": {\"lr\": NaN}}"), "c.json:1:18: train.lr: not JSON"));
   CHECK(contains(problem("{\"a.b\": {\"c\": 1 \"d\"}}"), "\"a.b\""));
 }
 

@@ -95,6 +95,14 @@ TEST_CASE("a promote op on a CPU is an error for another 16-bit dtype, unless f3
   CHECK(returned("binary_cross_entropy", "bf16 bf16", bf16) == "f32");
 }
 
+TEST_CASE("einsum reaches a matrix product on a CPU, which takes no f64 beside another dtype") {
+  const Question bf16{.strategy = "bf16", .device = "cpu"};
+  CHECK(returned("einsum", "f32 f16", bf16) == "bf16");
+  CHECK(returned("einsum", "f64 f64", bf16) == "f64");
+  CHECK(returned("einsum", "f64 f32", bf16) == "error");
+  CHECK(returned("einsum", "f16 f32", {.strategy = "fp32", .device = "cpu"}) == "error");
+}
+
 TEST_CASE("Apex O1 casts doubles too, widens pairs and refuses other mixes") {
   CHECK(apex("mm", "f32 f32") == "f16");
   CHECK(apex("mm", "f64 f32") == "f16");
@@ -186,6 +194,7 @@ TEST_CASE("an answer names the list, the rule and the source") {
   const Explanation fp8 = explain({.op = "linear", .dtypes = {"f32", "f32"}, .strategy = "fp8"});
   CHECK(fp8.runs_in == "f8_e4m3");
   CHECK(fp8.returns == "bf16");
+  CHECK(fp8.source.find("PyTorch") == std::string::npos);
   CHECK(explain({.op = "binary_cross_entropy", .dtypes = {"f16", "f16"}, .strategy = "fp16"})
             .error.find("binary_cross_entropy_with_logits") != std::string::npos);
 }
