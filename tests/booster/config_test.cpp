@@ -4,6 +4,7 @@
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -215,6 +216,16 @@ TEST_CASE("what only a strategy knows of its options is checked with the config"
   refuses(apex(R"("half_functions": ["rleu"])"), "rleu");
   refuses(R"({"booster": {"mixed_precision": {"name": "fp16_naive", "min_scale": 1e9}}})",
           "min_scale must be in [0, initial_scale]");
+}
+
+TEST_CASE("a first loss scale that f32 has no inverse of is refused with the config") {
+  for (const char* strategy :
+       {R"("fp16", "init_scale")", R"("fp16_naive", "initial_scale")",
+        R"("fp16_paddle", "init_loss_scaling")"})
+    for (const char* scale : {"1e-50", "1e-39", "1e39", "0", "-1"})
+      refuses(fmt::format(R"({{"booster": {{"mixed_precision": {{"name": {}: {}}}}}}})", strategy,
+                          scale),
+              "out of range; got");
 }
 
 TEST_CASE("the schema lists every option of the defaults") {
