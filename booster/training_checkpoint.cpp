@@ -1,5 +1,6 @@
 #include "booster/training_checkpoint.h"
 
+#include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
 
@@ -22,6 +23,16 @@ TensorMap saved_model(const Session& session) {
   if (const auto dtype = session.precision->saved_dtype())
     for (auto& [name, tensor] : tensors)
       if (is_floating(tensor.dtype())) tensor = untracked::cast(tensor, *dtype);
+  return tensors;
+}
+
+// The strategy's own tensors, and those of the model that saved_model() rounds.
+TensorMap precision_tensors(const Session& session) {
+  TensorMap tensors = as_map(session.precision->state_tensors());
+  const auto saved = session.precision->saved_dtype();
+  for (const auto& [name, tensor] : as_map(session.model.state_dict()))
+    if (saved && is_floating(tensor.dtype()) && promote(tensor.dtype(), *saved) != *saved)
+      tensors.emplace("model." + name, tensor);
   return tensors;
 }
 
@@ -160,7 +171,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   if (group.rank() == 0) {
     contents.model = saved_model(session);
     contents.optimizer = session.optimizer.state_dict().tensors;
-    contents.precision = as_map(session.precision->state_tensors());
+    contents.precision = precision_tensors(session);
     try {
       save_checkpoint(root, contents, keep);
     } catch (const Error& failure) {
@@ -182,8 +193,7 @@ std::optional<Progress> resume_training(const std::filesystem::path& root, Boost
     check_fits(session, contents.state, what);
     Rollback rollback(session, boosted);
     load_model(session, contents.model, what);
-    assign_tensors(as_map(session.precision->state_tensors()), contents.precision,
-                   what + ": precision");
+    assign_tensors(precision_tensors(session), contents.precision, what + ": precision");
     load_numbers(session, boosted, contents);
     rollback.keep();
     return Progress{contents.step, contents.state.at("epoch"), contents.state.at("extra")};
