@@ -43,8 +43,8 @@ std::vector<std::string> explained_strategies() {
 
 std::unique_ptr<System> make_system(const Question& question) {
   const std::vector<std::string> strategies = explained_strategies();
-  check(!question.strategy.empty(), "strategy: not given; want one of {}",
-        fmt::join(strategies, ", "));
+  check(!question.strategy.empty(), "strategy: not given{}",
+        legal_names("", strategies));
   check(has(strategies, question.strategy),
         "strategy: no op lists are known for this name; got {}{}; what a strategy of your own does "
         "to each op stands in its policy()",

@@ -116,7 +116,7 @@ TEST_CASE("illegal properties are errors that say what to use") {
         std::string::npos);
   CHECK(error_of({.opt_level = "O2", .patch_torch_functions = true}).find("belongs to O1 alone") !=
         std::string::npos);
-  for (const ApexValue value : {ApexValue(true), ApexValue(false), ApexValue("True")}) {
+  for (const ApexValue& value : {ApexValue(true), ApexValue(false), ApexValue("True")}) {
     CHECK(error_of({.opt_level = "O1", .keep_batchnorm_fp32 = value}).find("leave it out") !=
           std::string::npos);
     CHECK(error_of({.opt_level = "O1", .master_weights = value}).find("leave it out") !=
@@ -125,7 +125,7 @@ TEST_CASE("illegal properties are errors that say what to use") {
   CHECK(error_of({.opt_level = "O2", .keep_batchnorm_fp32 = "true"}).find("want true, false") !=
         std::string::npos);
   CHECK(error_of({.opt_level = "O2", .keep_batchnorm_fp32 = 1}) != "");
-  for (const ApexValue scale : {ApexValue("fast"), ApexValue("nan"), ApexValue("inf"),
+  for (const ApexValue& scale : {ApexValue("fast"), ApexValue("nan"), ApexValue("inf"),
                                 ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
     CHECK(error_of({.opt_level = "O2", .loss_scale = scale}).find("want dynamic or a finite") !=
           std::string::npos);
