@@ -24,7 +24,7 @@ TEST_CASE("list names every plugin and strategy, list NAME its options") {
     CHECK(all.says(name));
   const CommandResult one = run("list fp16");
   CHECK(one.code == 0);
-  CHECK(one.says("init_scale       65536.0  a number in (0, "));
+  CHECK(one.says("init_scale       65536.0  a number in ["));
   CHECK(one.says("growth_interval  2000"));
   const CommandResult wrong = run("list fp17");
   CHECK(wrong.code == 2);
