@@ -30,6 +30,7 @@ double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   Optimizer& optimizer = session_->optimizer;
   const Tensor factor = session_->precision->norm_factor(optimizer);
   session_->clipped_norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
+  if (session_->watcher) session_->watcher->gradients_are_known();
   return session_->clipped_norm;
 }
 
@@ -37,6 +38,7 @@ void BoostedOptimizer::clip_grad_by_value(double limit) {
   session_->sync_grads();
   session_->precision->unscale(session_->optimizer);
   session_->optimizer.clip_grad_by_value(limit);
+  if (session_->watcher) session_->watcher->gradients_are_known();
 }
 
 NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {

@@ -91,6 +91,7 @@ void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer) const {
   if (session.watcher) session.watcher->backward_begins(loss);
   booster::backward(session.precision->scale(loss));
   session.end_pass(Pass::backward);
+  if (session.watcher) session.watcher->gradients_are_known();
 }
 
 NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const {

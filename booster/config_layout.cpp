@@ -1,5 +1,6 @@
 #include "booster/config_layout.h"
 
+#include "booster/numerics/tensor_checker.h"
 #include "booster/registry.h"
 #include "core/nn/models/vit.h"
 
@@ -174,6 +175,11 @@ Section train_section() {
                          "newest checkpoints that are kept"),
           step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
           step_range_option("diagnose", "steps whose numerics are looked at, with a numerics.json"),
+          choice_option("diagnose_check", "none", numerics::check_mode_names(),
+                        "with diagnose: results of ops that get a line in the file worker_cpu; "
+                        "abort: end at the first that is not finite"),
+          texts_option("diagnose_ops", {}, "with diagnose_check: only these ops"),
+          texts_option("diagnose_skip_ops", {}, "with diagnose_check: not these ops"),
       }};
 }
 

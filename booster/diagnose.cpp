@@ -2,6 +2,8 @@
 
 #include "booster/file.h"
 #include "booster/numerics/gradient_health.h"
+#include "booster/numerics/gradient_watch.h"
+#include "booster/numerics/matrix_units.h"
 #include "booster/numerics/model_names.h"
 #include "booster/numerics/op_counts.h"
 #include "booster/numerics/overflow.h"
@@ -21,8 +23,9 @@ using namespace numerics;
 namespace {
 
 constexpr int findings_exit_code = 3;
-constexpr double smallest_scale = 1;  // below it, overflow is not the scale's fault
-constexpr int64_t many_skips = 10;    // in a row
+constexpr double smallest_scale = 1;    // below it, overflow is not the scale's fault
+constexpr int64_t many_skips = 10;      // in a row
+constexpr double notable_share = 0.05;  // of gradients or updates that 16 bits lose
 
 DType computes_in(std::span<Tensor* const> arguments) {
   for (const Tensor* x : arguments)
@@ -41,6 +44,8 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
       : session_(session),
         options_(options),
         names_(session.model, session.optimizer),
+        watch_(session.model, session.optimizer),
+        checker_(options.checker),
         step_(options.steps_done + 1) {
     check(!session.watcher && !current_observer(),
           "Diagnose: another one looks on; want one at a time");
@@ -54,9 +59,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     stopped_ = true;
     look(false);
     session_.watcher = nullptr;
-    for (const auto& [op, calls] : counts_.unlisted_in_16_bits())
-      findings_.add(6, options_.steps.first, op, fmt::format("{} calls on no list", calls),
-                    {{"calls", calls}});
+    sum_up();
   }
 
   // --- OpObserver
@@ -66,6 +69,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (ignores()) return;
     counts_.add(name_of(op), policy, policy ? (*policy)[op] : OpClass::untouched, computes_in(run));
     layer_ = names_.layer_of(given);
+    units_.see(op, layer_, run);
   }
   void was_cast(const CastEvent& event) override {
     if (!ignores()) counts_.add(event);
@@ -74,7 +78,13 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (ignores()) return;
     const std::string layer = layer_.empty() ? names_.layer_of(inputs) : layer_;
     layer_.clear();
-    trace_.forward(name, layer.empty() ? module() : layer, inputs, y);
+    const std::string place = layer.empty() ? module() : layer;
+    if (std::string_view(name) == "fp8_linear") {
+      counts_.add(name, nullptr, OpClass::untouched, DType::u8);
+      units_.see_fp8(place, inputs[0], inputs[1]);
+    }
+    trace_.forward(name, place, inputs, y);
+    checker_.see(name, place, y);
   }
   void backward_returned(const char* name, std::span<const Tensor> g, std::span<const Tensor> d,
                          int64_t nanoseconds) override {
@@ -82,10 +92,16 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (std::string_view(name) == "cast" && g[0].defined() && d[0].defined())
       counts_.add_backward_cast(g[0], d[0], nanoseconds);
     trace_.backward(name, g, d);
+    for (const Tensor& x : d)
+      if (x.defined()) checker_.see(name + std::string("_grad"), "@GRAD", x);
   }
   void leaf_receives(const Tensor& leaf, const Tensor& gradient) override {
     if (is_other_thread()) return;
-    if (const std::string name = names_.of(leaf); !name.empty()) trace_.leaf(name, gradient);
+    const std::string name = names_.of(leaf);
+    watch_.leaf(leaf, name, step_, findings_);
+    if (name.empty()) return;
+    trace_.leaf(name, gradient);
+    checker_.see("accumulate_grad", name + "@GRAD", gradient);
   }
   void module_begins(const Module& x) override {
     if (!is_other_thread()) modules_.push_back(names_.of(x));
@@ -107,8 +123,12 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
       if (facts_.stale_gradient.empty() && !is_finite(parameter.tensor.grad()))
         facts_.stale_gradient = parameter.name;
   }
+  void gradients_are_known() override {
+    if (looking_) watch_.note_versions();
+  }
   void step_begins(const Verdict& verdict) override {
     if (!looking_) return;
+    watch_.before_step(verdict, step_, findings_);
     facts_.scale = verdict.scale.defined() ? verdict.scale.item() : 1;
     const double pending = verdict.inverse_scale.defined() ? 1 / verdict.inverse_scale.item() : 1;
     check_scale(facts_.scale);
@@ -120,7 +140,10 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     health_.before_step(session_.optimizer, pending, facts_.scale);
   }
   void step_ends(const StepReport& report) override {
-    if (looking_) judge(report.skipped());
+    if (looking_) {
+      watch_.after_step(report.skipped());
+      judge(report.skipped());
+    }
     ++step_;
     begin_step();
   }
@@ -145,6 +168,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     facts_.step = step_;
     first_backward_ = true;
     trace_.begin_step();
+    checker_.begin_step(step_);
     modules_.clear();
     look(step_ >= options_.steps.first && step_ <= options_.steps.last);
   }
@@ -156,6 +180,38 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (skipped || !facts_.loss_finite || !gradients_finite_) findings_.add(trace_.explain(facts_));
     if (skips_in_a_row_ == many_skips) report_collapse();
     if (!skipped) health_.after_step(session_.optimizer);
+  }
+
+  // What only the whole says.
+  void sum_up() {
+    const int64_t step = options_.steps.first;
+    for (const auto& [op, calls] : counts_.unlisted_in_16_bits())
+      findings_.add(6, step, op, fmt::format("{} calls on no list", calls), {{"calls", calls}});
+    if (counts_.has_low_precision()) units_.add_to(findings_, step);
+    for (const auto& [name, h] : health_.parameters()) report_losses(name, h);
+    for (const std::string& name : checker_.names_never_seen()) {
+      Finding finding;
+      finding.severity = Severity::warning;
+      finding.step = step;
+      finding.object = name;
+      finding.text = "is on a list of the tensor checker, but no such op ran";
+      findings_.add(finding);
+    }
+  }
+
+  void report_losses(const std::string& parameter, const ParameterHealth& health) {
+    const double under = health.share_underflow(), lost = health.share_lost();
+    if (counts_.has(Column::f16) && under > notable_share)
+      findings_.add(30, options_.steps.first, parameter,
+                    fmt::format("{:.1f} % of its gradients are 0 in f16 at the loss scale of their "
+                                "step; suggested scale: {:g}",
+                                100 * under, health_.suggested_scale()),
+                    {{"share", under}});
+    if (lost > notable_share)
+      findings_.add(32, options_.steps.first, parameter,
+                    fmt::format("{:.1f} % of its updates were lost: it is {} without a master",
+                                100 * lost, health.dtype),
+                    {{"share", lost}});
   }
 
   void report_collapse() {
@@ -186,6 +242,9 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   Session& session_;
   DiagnoseOptions options_;
   ModelNames names_;
+  GradientWatch watch_;
+  TensorChecker checker_;
+  MatrixUnits units_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::mutex mutex_;  // of findings_, for the observer's calls from other threads
   bool looking_ = false, stopped_ = false;
@@ -210,6 +269,9 @@ std::string Diagnose::Body::table() const {
   text += counts_.table() + "\n" + health_.table();
   if (const double scale = health_.suggested_scale(); scale > 0)
     text += fmt::format("suggested first loss scale for f16: {:g}\n", scale);
+  if (checker_.is_on())
+    text += fmt::format("tensor checker: {} lines, {} of them with nan or inf\n", checker_.lines(),
+                        checker_.bad_lines());
   text += fmt::format("\nfindings: {}\n", findings_.list().size());
   for (const Finding& finding : findings_.sorted()) text += finding.to_string() + "\n";
   return text;
@@ -223,6 +285,7 @@ nlohmann::ordered_json Diagnose::Body::to_json() const {
   json.update(counts_.to_json());
   json["parameters"] = health_.to_json();
   json["suggested_loss_scale"] = health_.suggested_scale();
+  json["checker"] = {{"lines", checker_.lines()}, {"with_errors", checker_.bad_lines()}};
   json["findings"] = nlohmann::ordered_json::array();
   for (const Finding& finding : findings_.sorted()) json["findings"].push_back(finding.to_json());
   json["exit_code"] = findings_.has(Severity::error) ? findings_exit_code : 0;

@@ -16,6 +16,7 @@
 
 #include "booster/boosted.h"
 #include "booster/numerics/findings.h"
+#include "booster/numerics/tensor_checker.h"
 #include "booster/step_range.h"
 
 #include <nlohmann/json.hpp>
@@ -31,6 +32,7 @@ namespace booster {
 struct DiagnoseOptions {
   StepRange steps = {1, std::numeric_limits<int64_t>::max()};  // those it looks at
   int64_t steps_done = 0;  // of a training that was resumed: the next step is one more
+  numerics::CheckerOptions checker = {};  // results that are checked, and where the lines go
 };
 
 class Diagnose {

@@ -15,6 +15,8 @@ class SessionWatcher {
   virtual ~SessionWatcher() = default;
   virtual void forward_begins(const Tensor& input) = 0;
   virtual void backward_begins(const Tensor& loss) = 0;  // not yet scaled
+  // Backward ended, or the strategy or a clip was asked to change gradients in memory.
+  virtual void gradients_are_known() = 0;
   // Gradients and verdict are those of all ranks; nothing is changed yet.
   virtual void step_begins(const Verdict& verdict) = 0;
   virtual void step_ends(const StepReport& report) = 0;
@@ -25,9 +27,9 @@ struct Session {
   std::unique_ptr<Plugin> plugin;
   Model model;
   Optimizer optimizer;
-  bool grads_synced = false;   // since the last backward
+  bool grads_synced = false;          // since the last backward
+  double clipped_norm = -1;           // of the next step's gradients; negative: not clipped
   SessionWatcher* watcher = nullptr;  // not owned; null: nobody looks on
-  double clipped_norm = -1;    // of the gradients that the next step uses; negative: not clipped
 
   // Waits for the gradients of all ranks, once per step.
   void sync_grads();

@@ -31,5 +31,13 @@ int inspect(const std::string& path);
 int scaler(const std::vector<std::string>& arguments);
 // What this machine offers.
 int doctor();
+// `booster compare-numerics`: the tensor checker's dumps of two runs. Exit code 3 if they differ.
+struct CompareNumerics {
+  std::string a, b;        // files, or folders of files worker_*
+  double loss_scale = 1;   // by which b's gradients are multiplied
+  bool json = false, csv = false;
+  bool all = false;        // text: also rows in which nothing is wrong
+};
+int compare_numerics(const CompareNumerics& arguments);
 
 }  // namespace booster::cli

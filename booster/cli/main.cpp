@@ -19,6 +19,7 @@ struct CommandLine {
   std::string name, path;
   std::vector<std::string> libraries;
   cli::ListOps ops;
+  cli::CompareNumerics compared;
   std::function<int()> action;
 
   CommandLine() {
@@ -38,6 +39,7 @@ struct CommandLine {
                         [this] { return cli::inspect(path); });
     inspect->add_option("PATH", path, "file or folder")->required();
     add("doctor", "what this machine offers, what is off and why", cli::doctor);
+    add_compare();
   }
 
   CLI::App* add(const char* command, const char* summary, std::function<int()> run,
@@ -62,6 +64,17 @@ struct CommandLine {
   void add_libraries(CLI::App* command) {
     command->add_option("--library", libraries, "a shared library with some of your own")
         ->allow_extra_args(false);
+  }
+
+  void add_compare() {
+    auto* compare = add("compare-numerics", "the tensor checker's dumps of two runs",
+                        [this] { return cli::compare_numerics(compared); });
+    compare->add_option("A", compared.a, "file or folder: usually of the run in f32")->required();
+    compare->add_option("B", compared.b, "file or folder: of the run in 16 bits")->required();
+    compare->add_option("--loss-scale", compared.loss_scale, "of B's gradients");
+    compare->add_flag("--json", compared.json, "one JSON object");
+    compare->add_flag("--csv", compared.csv, "a table for spreadsheets");
+    compare->add_flag("--all", compared.all, "as text: also rows in which nothing is wrong");
   }
 
   void add_config() {

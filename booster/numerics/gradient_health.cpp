@@ -40,6 +40,7 @@ Tensor updated(const Optimizer& optimizer, const NamedTensor& parameter) {
 }  // namespace
 
 double ParameterHealth::share_underflow() const { return share(underflows, gradients); }
+double ParameterHealth::share_lost() const { return share(lost, updates); }
 double ParameterHealth::share_overflow() const { return share(overflows, gradients); }
 
 void GradientHealth::before_step(const Optimizer& optimizer, double scale, double loss_scale) {
@@ -88,21 +89,40 @@ double GradientHealth::suggested_scale() const {
                   std::exp2(std::floor(std::log2(f16_largest / headroom / largest))));
 }
 
+namespace {
+
+constexpr size_t rows_shown = 24;
+
+// How much 16 bits lose of it.
+double loss_of(const ParameterHealth& h) {
+  return h.share_overflow() + h.share_underflow() + h.share_lost();
+}
+
+std::string line(const std::string& name, const ParameterHealth& h) {
+  const bool in_16_bits = h.dtype != "f32" && !h.has_master;
+  const auto lost = [&](int64_t would_lose, const char* dtype) -> std::string {
+    if (!in_16_bits) return fmt::format("({:.1f} %)", 100 * share(would_lose, h.updates));
+    return h.dtype == dtype ? fmt::format("{:.1f} %", 100 * h.share_lost()) : "";
+  };
+  return fmt::format("{:<36} {:>10.3g} {:>8.2f} {:>8.2f} {:>8.2f} {:>10} {:>10}\n", name, h.largest,
+                     100 * share(h.zeros, h.gradients), 100 * h.share_underflow(),
+                     100 * h.share_overflow(), lost(h.lost_bf16, "bf16"), lost(h.lost_f16, "f16"));
+}
+
+}  // namespace
+
 std::string GradientHealth::table() const {
-  std::string text = fmt::format("{:<40} {:>10} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "gradients",
+  std::vector<const std::pair<const std::string, ParameterHealth>*> rows;
+  for (const auto& row : parameters_) rows.push_back(&row);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
+    return loss_of(a->second) > loss_of(b->second);
+  });
+  std::string text = fmt::format("{:<36} {:>10} {:>8} {:>8} {:>8} {:>10} {:>10}\n", "gradients",
                                  "largest", "zero %", "under %", "over %", "lost bf16", "lost f16");
-  for (const auto& [name, h] : parameters_) {
-    const bool real = h.lost > 0 || (h.dtype != "f32" && !h.has_master);
-    const auto lost = [&](int64_t part, const char* dtype) {
-      if (real)
-        return h.dtype == dtype ? fmt::format("{:.1f} %", 100 * share(h.lost, h.updates)) : "";
-      return fmt::format("({:.1f} %)", 100 * share(part, h.updates));
-    };
-    text +=
-        fmt::format("{:<40} {:>10.3g} {:>8.2f} {:>8.2f} {:>8.2f} {:>9} {:>9}\n", name, h.largest,
-                    100 * share(h.zeros, h.gradients), 100 * h.share_underflow(),
-                    100 * h.share_overflow(), lost(h.lost_bf16, "bf16"), lost(h.lost_f16, "f16"));
-  }
+  for (size_t i = 0; i < rows.size() && i < rows_shown; ++i)
+    text += line(rows[i]->first, rows[i]->second);
+  if (rows.size() > rows_shown)
+    text += fmt::format("{} more in numerics.json, none worse\n", rows.size() - rows_shown);
   return text + "(in brackets: what a 16-bit weight would lose; this one, or its master, is f32)\n";
 }
 

@@ -27,6 +27,7 @@ struct ParameterHealth {
 
   double share_underflow() const;
   double share_overflow() const;
+  double share_lost() const;
 };
 
 class GradientHealth {

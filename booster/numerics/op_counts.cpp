@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace booster::numerics {
 
 namespace {
@@ -44,6 +46,12 @@ void OpCounts::add_backward_cast(const Tensor& from, const Tensor& to, int64_t n
   ++row.made;
   row.bytes += from.bytes() + to.bytes();
   row.nanoseconds += nanoseconds;
+}
+
+bool OpCounts::has(Column column) const {
+  return std::any_of(ops_.begin(), ops_.end(), [column](const auto& entry) {
+    return entry.second.calls[static_cast<size_t>(column)] > 0;
+  });
 }
 
 std::map<std::string, int64_t> OpCounts::unlisted_in_16_bits() const {

@@ -36,6 +36,11 @@ class OpCounts {
 
   const std::map<std::string, OpRow>& ops() const { return ops_; }
   const std::map<std::string, CastRow>& casts() const { return casts_; }  // "f32 to f16"
+  // True if an op ran in that column; in 16 or 8 bits.
+  bool has(Column column) const;
+  bool has_low_precision() const {
+    return has(Column::f16) || has(Column::bf16) || ops_.contains("fp8_linear");
+  }
   // Ops that ran in 16 bits under a policy with no list for them, with their calls.
   std::map<std::string, int64_t> unlisted_in_16_bits() const;
 

@@ -78,7 +78,9 @@ Trainer::Trainer(const Config& config, const World& world)
   progress_.emplace(step_, total_steps_, !first_rank());
   profiled_ = parse_step_range(config.get<std::string>("train.profile"));
   if (const auto range = parse_step_range(config.get<std::string>("train.diagnose")))
-    doctor_.emplace(boosted_->model, DiagnoseOptions{.steps = *range, .steps_done = step_});
+    doctor_.emplace(boosted_->model, DiagnoseOptions{.steps = *range,
+                                                     .steps_done = step_,
+                                                     .checker = checker_options()});
 }
 
 void Trainer::resume() {
@@ -104,6 +106,15 @@ void Trainer::resume() {
 }
 
 int Trainer::run() {
+  try {
+    return train();
+  } catch (const Error&) {  // what the doctor saw until then may say why
+    if (doctor_) finish_diagnosis();
+    throw;
+  }
+}
+
+int Trainer::train() {
   progress_->say(datasets_.said);
   progress_->say(fmt::format(
       "model: {}, {:.2f} M parameters; {} on {} ({}), {}", config_.get<std::string>("model.name"),
@@ -220,6 +231,15 @@ void Trainer::finish_profile() {
   if (first_rank())
     progress_->say(profiler_->table() + memory + "trace of all ranks: " + trace.string());
   profiler_.reset();
+}
+
+numerics::CheckerOptions Trainer::checker_options() const {
+  const bool alone = world_.size == 1;
+  const std::string name = alone ? "worker_cpu" : fmt::format("worker_cpu.{}", world_.rank);
+  return {.mode = numerics::check_mode(config_.get<std::string>("train.diagnose_check")),
+          .checked_ops = config_.get<std::vector<std::string>>("train.diagnose_ops"),
+          .skipped_ops = config_.get<std::vector<std::string>>("train.diagnose_skip_ops"),
+          .file = output_ / name};
 }
 
 void Trainer::finish_diagnosis() {

@@ -25,12 +25,14 @@ class Trainer {
     booster::StepReport report;
   };
 
+  int train();
   bool train_epoch();  // false: stopped by a signal
   double backward(const booster::Batch& batch, bool last);
   void before_step();
   void after_step(const StepResult& result);
   void finish_profile();
   void finish_diagnosis();
+  booster::numerics::CheckerOptions checker_options() const;
   void log(const StepResult& result);
   void evaluate();
   bool must_stop();

@@ -1,0 +1,28 @@
+#include "booster/cli/commands.h"
+#include "booster/numerics/dump_compare.h"
+
+#include <fmt/format.h>
+
+namespace booster::cli {
+
+namespace {
+
+constexpr int differs_exit_code = 3;
+
+}  // namespace
+
+int compare_numerics(const CompareNumerics& arguments) {
+  using namespace numerics;
+  const Comparison result =
+      compare_dumps(read_dump(arguments.a), read_dump(arguments.b), arguments.loss_scale);
+  if (arguments.json)
+    fmt::print("{}\n",
+               result.to_json().dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  else if (arguments.csv)
+    fmt::print("{}", result.csv());
+  else
+    fmt::print("{}", result.text(arguments.all));
+  return result.abnormal + result.flagged + result.unmatched > 0 ? differs_exit_code : 0;
+}
+
+}  // namespace booster::cli

@@ -1,0 +1,41 @@
+// Watches who has gradients and who touches them: mistakes of the training loop that change what a
+// step means without an error. For one thread.
+#pragma once
+
+#include "booster/numerics/findings.h"
+#include "core/nn/module.h"
+#include "core/optim/optimizer.h"
+#include "mixed_precision/precision.h"
+
+#include <map>
+#include <string>
+#include <unordered_set>
+
+namespace booster::numerics {
+
+class GradientWatch {
+ public:
+  GradientWatch(const Model& model, const Optimizer& optimizer);
+
+  // A gradient arrives at a leaf; `name` is "" if neither model nor optimizer had it at the start.
+  // Pitfalls 38 (no optimizer owns it) and 39 (made later).
+  void leaf(const Tensor& leaf, const std::string& name, int64_t step, Findings& findings) const;
+  // From here on only the strategy may change gradients, until the next backward or unscaling.
+  void note_versions();
+  // Pitfalls 14 and 29 (gradients changed since), 18 (parameters without), 20 (learning rate moved
+  // after a skipped step).
+  void before_step(const Verdict& verdict, int64_t step, Findings& findings);
+  void after_step(bool skipped);
+
+ private:
+  void look_for_changes(const Verdict& verdict, int64_t step, Findings& findings) const;
+  void look_for_absent(int64_t step, Findings& findings) const;
+
+  Model model_;
+  Optimizer optimizer_;
+  std::unordered_set<const TensorBody*> owned_;
+  std::map<std::string, uint32_t> versions_;  // of gradients
+  double lr_of_skipped_ = -1;                 // negative: the last step was not skipped
+};
+
+}  // namespace booster::numerics

@@ -1,0 +1,59 @@
+// Advice on matrix units (tensor cores): which layers have sizes that they do not like, what that
+// costs, and whether a GPU has such units for a dtype at all.
+//
+// Sources: NVIDIA's rule that M, N and K be multiples of 16 bytes (8 numbers of f16, 16 of fp8; 64
+// of f16 are best on A100), as the documents this project started from give it. For one thread.
+#pragma once
+
+#include "booster/numerics/findings.h"
+#include "core/autograd/op_policy.h"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace booster::numerics {
+
+// A product of an M x K by a K x N matrix; of a convolution K and N are its channels.
+struct ProductSizes {
+  std::string op;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t calls = 0;
+  double flop = 0;  // of all calls
+  bool fp8 = false;
+};
+
+class MatrixUnits {
+ public:
+  // The arguments that linear, matmul, attention or conv2d runs on; other ops are passed over.
+  void see(Op op, const std::string& layer, std::span<Tensor* const> arguments);
+  // A linear layer that multiplies in fp8.
+  void see_fp8(const std::string& layer, const Tensor& x, const Tensor& weight);
+
+  const std::map<std::string, ProductSizes>& layers() const { return layers_; }
+  // One finding per layer with sizes that do not fit: which, the padding wanted, the work that
+  // padding adds, the layer's share of all multiplications.
+  void add_to(Findings& findings, int64_t step) const;
+
+ private:
+  void add(const std::string& layer, ProductSizes sizes, double flop);
+
+  std::map<std::string, ProductSizes> layers_;
+  bool convolutions_ = false;
+};
+
+// --- what a GPU can do, from its compute capability
+
+struct Capability {
+  int major = 0, minor = 0;
+};
+// Dtypes with matrix units: "fp16", "bf16", "fp8" or "mxfp8". Error for another name.
+Capability needed_capability(const std::string& dtype);
+// Nothing if the GPU has matrix units for the dtype, else a sentence that names both capabilities.
+std::optional<std::string> capability_warning(const std::string& dtype, const std::string& device,
+                                              Capability has);
+// "fp16, bf16, fp8", in words for a person.
+std::string capability_summary(Capability has);
+
+}  // namespace booster::numerics
