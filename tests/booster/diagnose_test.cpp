@@ -364,6 +364,28 @@ TEST_CASE("layers that matrix units do not like are told, where 16 bits are used
   CHECK_FALSE(diagnosed({.strategy = "fp32"}).of(4));
 }
 
+TEST_CASE("--diagnose takes a range of steps or none") {
+  const auto range = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    const Config config = Config::from_args(static_cast<int>(arguments.size()), arguments.data());
+    return config.get<std::string>("train.diagnose");
+  };
+  CHECK(range({}) == "");
+  CHECK(range({"--diagnose", "2:3"}) == "2:3");
+  CHECK(range({"--diagnose=4:5"}) == "4:5");
+  CHECK(range({"--diagnose"}) == "1:1000000000000");
+  CHECK(range({"--diagnose", "--set", "train.epochs=1"}) == "1:1000000000000");
+  CHECK_THROWS_WITH_AS(range({"--diagnose=5:4"}), Contains("train.diagnose: bad range"), Error);
+}
+
+TEST_CASE("pitfall 40: a loss of several numbers is refused before it is scaled") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  CHECK_THROWS_WITH_AS(booster.backward(net(ones({2, 6})), opt),
+                       Contains("the loss must have one element; got shape (2, 3)"), Error);
+}
+
 TEST_CASE("numerics.json holds what the table says") {
   const TemporaryFolder folder;
   Booster booster;

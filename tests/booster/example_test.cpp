@@ -47,7 +47,14 @@ class Example {
     return run_command(command);
   }
 
+  static Result compare(const std::string& a, const std::string& b) {
+    const auto build = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
+    return run_command(
+        fmt::format("'{}/booster/booster' compare-numerics '{}' '{}'", build.string(), a, b));
+  }
+
  private:
+
   static void write_jpeg(const std::filesystem::path& path, int brightness) {
     Image image(24, 20, 3);
     for (size_t i = 0; i < image.bytes(); ++i)
@@ -59,6 +66,20 @@ class Example {
 };
 
 }  // namespace
+
+TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") {
+  const Example example;
+  const Result result =
+      example.run("booster.mixed_precision=bf16 train.max_steps=2 train.diagnose=1:2 "
+                  "train.diagnose_check=all");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("numerics: bf16 on single, 2 steps looked at"));
+  CHECK(result.says("op count: "));
+  CHECK(std::filesystem::exists(example.output() / "numerics.json"));
+  const std::string dump = (example.output() / "worker_cpu").string();
+  CHECK(example.compare(dump, dump).code == 0);
+  CHECK(example.compare(dump, dump).says(" 0 abnormal, 0 with a ratio"));
+}
 
 TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
   const Example example;
