@@ -40,14 +40,15 @@ std::string text_of_bad(const Tensor& x) { return describe(x, statistics_of(x));
 // Hears of ops as their observer and of the parts of a step as the session's watcher.
 class Diagnose::Body : public OpObserver, public SessionWatcher {
  public:
-  Body(Session& session, DiagnoseOptions options)
-      : session_(session),
+  Body(const BoostedModel& model, const DiagnoseOptions& options)
+      : model_(model),
+        session_(model.session()),
         options_(options),
-        names_(session.model, session.optimizer),
-        watch_(session.model, session.optimizer),
+        names_(session_.model, session_.optimizer),
+        watch_(session_.model, session_.optimizer),
         checker_(options.checker),
         step_(options.steps_done + 1) {
-    check(!session.watcher && !current_observer(),
+    check(!session_.watcher && !current_observer(),
           "Diagnose: another one looks on; want one at a time");
     session_.watcher = this;
     begin_step();
@@ -239,6 +240,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     findings_.add(33, step_, name_of(op), "ran on another thread without the strategy's policy");
   }
 
+  BoostedModel model_;  // keeps the session
   Session& session_;
   DiagnoseOptions options_;
   ModelNames names_;
@@ -293,7 +295,7 @@ nlohmann::ordered_json Diagnose::Body::to_json() const {
 }
 
 Diagnose::Diagnose(const BoostedModel& model, DiagnoseOptions options)
-    : body_(std::make_unique<Body>(model.session(), options)) {}
+    : body_(std::make_unique<Body>(model, options)) {}
 Diagnose::~Diagnose() = default;
 
 void Diagnose::stop() { body_->stop(); }

@@ -74,7 +74,7 @@ void GradientWatch::look_for_absent(int64_t step, Findings& findings) const {
   finding.severity = all ? Severity::error : Severity::warning;
   finding.step = step;
   finding.object = "optimizer";
-  finding.text = fmt::format("{} have no gradient", shortened(absent));
+  finding.text = "no gradient at " + shortened(absent);
   finding.remedy = pitfall(18).remedy;
   finding.numbers["parameters"] = absent.size();
   findings.add(finding);

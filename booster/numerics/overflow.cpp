@@ -57,10 +57,23 @@ Origin origin(const std::string& op, const std::string& place, std::span<const T
                 .dtype = booster::name_of(y.dtype()),
                 .maxima = {},
                 .finite_inputs = all_finite(inputs),
+                .nan_inputs = false,
+                .has_nan = s.nans > 0,
                 .only_nan = s.nans > 0 && s.infs == 0};
-  for (const Tensor& x : inputs)
-    if (x.defined() && is_floating(x.dtype())) origin.maxima.push_back(statistics_of(x).magnitude);
+  for (const Tensor& x : inputs) {
+    if (!x.defined() || !is_floating(x.dtype())) continue;
+    const Statistics of_input = statistics_of(x);
+    origin.maxima.push_back(of_input.magnitude);
+    origin.nan_inputs |= of_input.nans > 0;
+  }
   return origin;
+}
+
+// How sure it is that the trouble began here: an op that was given inf may have been given it on
+// purpose (a mask), one that makes nan of it was not; one that hands nan on is the last to blame.
+int blame(const Origin& origin) {
+  if (origin.finite_inputs) return 2;
+  return origin.has_nan && !origin.nan_inputs ? 1 : 0;
 }
 
 // "matmul in blocks.0.attn: f16 (2, 8): 1 inf, largest finite 3; largest inputs 300, 400"
@@ -115,9 +128,8 @@ void OverflowTrace::forward(const std::string& op, const std::string& place,
                             std::span<const Tensor> inputs, const Tensor& y) {
   if (forward_ && forward_->finite_inputs) return;
   if (is_finite(y)) return;
-  // Ops that only hand on what they got are no origin; the first is kept in case nothing else is.
   Origin found = origin(op, place, inputs, y);
-  if (!forward_ || found.finite_inputs) forward_ = std::move(found);
+  if (!forward_ || blame(found) > blame(*forward_)) forward_ = std::move(found);
 }
 
 void OverflowTrace::backward(const std::string& op, std::span<const Tensor> g,
@@ -126,7 +138,7 @@ void OverflowTrace::backward(const std::string& op, std::span<const Tensor> g,
   for (const Tensor& x : d) {
     if (!x.defined() || is_finite(x)) continue;
     Origin found = origin(op, "", g, x);
-    if (!backward_ || found.finite_inputs) backward_ = std::move(found);
+    if (!backward_ || blame(found) > blame(*backward_)) backward_ = std::move(found);
     return;
   }
 }

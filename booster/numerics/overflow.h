@@ -23,7 +23,9 @@ struct Origin {
   std::string dtype;
   std::vector<double> maxima;  // largest finite magnitude of each input
   bool finite_inputs = true;
-  bool only_nan = false;  // the result has nan, but no inf
+  bool nan_inputs = false;
+  bool has_nan = false;   // the result has
+  bool only_nan = false;  // it has nan, but no inf
 };
 
 // What the step knows beside the trace.

@@ -41,9 +41,10 @@ bool is_finite(const Tensor& x) {
 
 double unit_in_last_place(double x, DType dtype) {
   const bool half = dtype == DType::f16;
-  int exponent = 0;
-  std::frexp(x, &exponent);  // |x| in [2^(exponent - 1), 2^exponent)
-  return std::ldexp(1, std::max(exponent - 1, half ? -14 : -126) - (half ? 10 : 7));
+  const int smallest = half ? -14 : -126;  // exponent of normal numbers
+  int exponent = smallest;
+  if (x != 0) std::frexp(x, &exponent);  // |x| in [2^(exponent - 1), 2^exponent)
+  return std::ldexp(1, std::max(exponent - 1, smallest) - (half ? 10 : 7));
 }
 
 std::string describe(const Tensor& x, const Statistics& s) {
