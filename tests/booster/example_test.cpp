@@ -47,14 +47,12 @@ class Example {
     return run_command(command);
   }
 
-  static Result compare(const std::string& a, const std::string& b) {
-    const auto build = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
-    return run_command(
-        fmt::format("'{}/booster/booster' compare-numerics '{}' '{}'", build.string(), a, b));
+  static CommandResult compare(const std::string& a, const std::string& b) {
+    return run_command(fmt::format("'{}/booster/booster' compare-numerics '{}' '{}'",
+                                   build_folder().string(), a, b));
   }
 
  private:
-
   static void write_jpeg(const std::filesystem::path& path, int brightness) {
     Image image(24, 20, 3);
     for (size_t i = 0; i < image.bytes(); ++i)
@@ -69,7 +67,7 @@ class Example {
 
 TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") {
   const Example example;
-  const Result result =
+  const CommandResult result =
       example.run("booster.mixed_precision=bf16 train.max_steps=2 train.diagnose=1:2 "
                   "train.diagnose_check=all");
   CHECK_MESSAGE(result.code == 0, result.output);
