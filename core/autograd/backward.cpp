@@ -1,32 +1,40 @@
 // The reverse walk. Nodes run in the reverse of the order in which they were recorded, each once
 // all gradients of its outputs have arrived.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
 #include "core/autograd/tracking.h"
-
 #include "kernels/catalogue.h"
 #include "kernels/trace.h"
 
+#include <algorithm>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace booster {
 
-// One backward pass.
+// One backward pass: into the gradients of leaves or, with `inputs`, to these places alone.
 class Backward {
  public:
-  Backward(const Tensor& root, Tensor grad, bool retain_graph) : retain_graph_(retain_graph) {
+  Backward(const Tensor& root, Tensor grad, bool retain_graph,
+           const std::vector<Tensor>& inputs = {})
+      : retain_graph_(retain_graph), collects_(!inputs.empty()), collected_(inputs.size()) {
     const Edge start = edge_of(root);
+    for (const Tensor& input : inputs) places_.push_back(edge_of(input));
+    if (collects_) find_ways(start.node);
     count_uses(start.node);
     Progress& progress = progress_[start.node.get()];
     progress.received[start.output] = std::move(grad);
     ready_.push(start.node);
   }
 
-  void run() {
+  std::vector<Tensor> run() {
     while (!ready_.empty()) {
       Reference<Node> node = ready_.top();
       ready_.pop();
       visit(*node);
     }
+    return std::move(collected_);
   }
 
  private:
@@ -41,6 +49,41 @@ class Backward {
     }
   };
 
+  static bool is_leaf(const Node& node) { return node.inputs().empty(); }
+
+  bool is_place(const Node* node) const {
+    return std::any_of(places_.begin(), places_.end(),
+                       [node](const Edge& place) { return place.node.get() == node; });
+  }
+
+  // The nodes from which a place can be reached. Inputs of a call were recorded before it, leaves
+  // have no inputs.
+  void find_ways(const Reference<Node>& start) {
+    std::vector<Node*> nodes = {start.get()};
+    std::unordered_set<const Node*> seen = {start.get()};
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (const Edge& edge : nodes[i]->inputs())
+        if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node.get());
+    std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) {
+      if (is_leaf(*a) != is_leaf(*b)) return is_leaf(*a);
+      return a->sequence() < b->sequence();
+    });
+    for (Node* node : nodes) {
+      bool leads = is_place(node);
+      for (const Edge& edge : node->inputs()) leads |= ways_.count(edge.node.get()) > 0;
+      if (leads) ways_.insert(node);
+    }
+  }
+
+  bool is_wanted(const Edge& edge) const {
+    return edge.node && (!collects_ || ways_.count(edge.node.get()) > 0);
+  }
+
+  bool leads_on(const Node& node) const {
+    return !collects_ || std::any_of(node.inputs().begin(), node.inputs().end(),
+                                     [this](const Edge& edge) { return is_wanted(edge); });
+  }
+
   // Iterative, since graphs of deep models would overflow the stack.
   void count_uses(const Reference<Node>& start) {
     std::vector<Node*> open = {start.get()};
@@ -49,7 +92,7 @@ class Backward {
       Node* node = open.back();
       open.pop_back();
       for (const Edge& edge : node->inputs()) {
-        if (!edge.node) continue;
+        if (!is_wanted(edge)) continue;
         const bool seen = progress_.count(edge.node.get()) > 0;
         if (!seen) {
           add_progress(*edge.node);
@@ -69,10 +112,14 @@ class Backward {
   void visit(Node& node) {
     std::vector<Tensor> g = std::move(progress_[&node].received);
     node.run_output_hooks(g);
+    if (collects_) collect(node, g);
+    if (collects_ && is_leaf(node)) return;
     bool any = false;
     for (const Tensor& one : g) any |= one.defined();
     Gradients d(node);
-    if (any) {
+    if (collects_) d.ways_ = &ways_;
+    if (any && leads_on(node)) {
+      check_order(node);
       const kernels::TraceScope span(node.name(), kernels::SpanKind::op);
       if (OpObserver* observer = current_observer()) [[unlikely]]
         run_seen(*observer, node, g, d);
@@ -83,14 +130,30 @@ class Backward {
     if (!retain_graph_) node.release();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Edge& edge = node.inputs()[i];
-      if (edge.node) deliver(edge, std::move(d.values_[i]));
+      if (is_wanted(edge)) deliver(edge, std::move(d.values_[i]));
     }
   }
 
   static void run_seen(OpObserver& observer, Node& node, std::span<const Tensor> g, Gradients& d) {
     const int64_t begin = kernels::trace_clock();
-    node.backward(g, d);
+    {
+      const UnobservedScope formula(node.is_twice_differentiable());  // made of functions
+      node.backward(g, d);
+    }
     observer.backward_returned(node.name(), g, d.values_, kernels::trace_clock() - begin);
+  }
+
+  void collect(const Node& node, std::span<const Tensor> g) {
+    for (size_t i = 0; i < places_.size(); ++i)
+      if (places_[i].node.get() == &node) collected_[i] = g[static_cast<size_t>(places_[i].output)];
+  }
+
+  static void check_order(const Node& node) {
+    check(!grad_enabled() || node.is_twice_differentiable(),
+          "gradients: {} cannot be differentiated twice; got create_graph = true, want functions "
+          "that can: arithmetic, shapes, sums, means, norms, matmul, linear, activations but "
+          "softmax",
+          node.name());
   }
 
   void deliver(const Edge& edge, Tensor grad) {
@@ -105,6 +168,10 @@ class Backward {
       sum = std::move(grad);
       return;
     }
+    if (grad_enabled()) {
+      sum = sum + grad;
+      return;
+    }
     const auto& table = kernels::on(sum.device());
     if (progress.owned[output]) {
       table.accumulate(sum.view(), grad.view());
@@ -117,6 +184,10 @@ class Backward {
   }
 
   bool retain_graph_;
+  bool collects_;
+  std::vector<Edge> places_;            // where the inputs are on the tape
+  std::vector<Tensor> collected_;       // what arrived there
+  std::unordered_set<const Node*> ways_;
   std::unordered_map<Node*, Progress> progress_;
   std::priority_queue<Reference<Node>, std::vector<Reference<Node>>, Later> ready_;
 };
@@ -153,11 +224,34 @@ void on_backward_end(std::function<void()> hook) {
   end_hooks.push_back(std::move(hook));
 }
 
-void backward(const Tensor& root, BackwardOptions options) {
+namespace {
+
+void check_on_tape(const Tensor& root) {
   check(root.defined(), "backward: tensor is undefined");
   check(root.requires_grad(),
         "backward: the tensor is not on the tape; got a result that no tensor with requires_grad "
         "took part in (or one made under NoGradGuard)");
+}
+
+}  // namespace
+
+std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
+                              GradientOptions options) {
+  check_on_tape(root);
+  check(!inputs.empty(), "gradients: no inputs; want the tensors whose gradients are asked for");
+  for (const Tensor& input : inputs)
+    check(input.defined() && input.requires_grad(), "gradients: an input requires no gradient");
+  Tensor grad = initial_gradient(root, std::move(options.grad));
+  const GradMode mode(options.create_graph);
+  const PolicyScope uncast(options.create_graph ? nullptr : current_policy());
+  const MemoryScope memory(MemoryTag::workspace);
+  const Depth inside;
+  const bool keeps = options.retain_graph || options.create_graph;
+  return Backward(root, std::move(grad), keeps, inputs).run();
+}
+
+void backward(const Tensor& root, BackwardOptions options) {
+  check_on_tape(root);
   Tensor grad = initial_gradient(root, std::move(options.grad));
   const NoGradGuard no_grad;
   const MemoryScope memory(MemoryTag::workspace);

@@ -1,4 +1,5 @@
 // Elementwise functions: the rows of kernels/elementwise.def with their tape records.
+#include "core/autograd/elementwise_slopes.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -69,16 +70,20 @@ Tensor unary(UnaryOp kind, Tensor x) {
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!must_record({x}) && !current_observer()) return y;
-  const Saved saved_x = row.needs_x ? Saved(x) : Saved(),
-              saved_y = row.needs_y ? Saved(y) : Saved();
-  return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
-    const Tensor sx = saved_x, sy = saved_y;
+  const SavedInput saved_x = row.needs_x ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sx = saved_x, sy = saved_y.get(d);
+    if (grad_enabled()) {
+      d[0] = unary_slope(kind, g, sx, sy);
+      return;
+    }
     d[0] = empty(g.shape(), {g.dtype(), g.device()});
     const auto g_view = g.view();  // stands for operands that the formula does not read
     kernels::on(g.device())
         .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,
                         sy.defined() ? sy.view() : g_view);
-  });
+  }));
 }
 
 // Expanded to a shape, or the stand-in where the tensor was not saved.
@@ -86,9 +91,20 @@ kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View&
   return x.defined() ? untracked::expand(x, shape).view() : stand_in;
 }
 
+struct Operand {
+  Shape shape;
+  DType dtype;
+};
+
+// A gradient, on the tape, as the operand wants it: without what was broadcast.
+Tensor fitted(const Tensor& d, const Operand& operand) {
+  return cast(sum_to(d, operand.shape), operand.dtype);
+}
+
 // The gradient of one operand: in its own dtype at once where no broadcast has to be summed.
 Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View a, kernels::View b,
-                        kernels::View y, const Shape& shape, DType dtype) {
+                        kernels::View y, const Operand& operand) {
+  const auto& [shape, dtype] = operand;
   const bool whole = shape == g.shape();
   if (whole && dtype == g.dtype() && (kind == BinaryOp::add || (kind == BinaryOp::sub && !which)))
     return g;
@@ -111,21 +127,23 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
   if (!must_record({a, b}) && !current_observer()) return y;
-  const Saved saved_a = row.needs_a ? Saved(a) : Saved(),
-              saved_b = row.needs_b ? Saved(b) : Saved(),
-              saved_y = row.needs_y ? Saved(y) : Saved();
-  return record(y, row.name, {a, b},
-                [=, shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
-                 dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
-                  const auto g_view = g.view();
-                  const auto va = expanded(saved_a, g.shape(), g_view),
-                             vb = expanded(saved_b, g.shape(), g_view),
-                             vy = expanded(saved_y, g.shape(), g_view);
-                  if (d.wanted(0))
-                    d[0] = operand_gradient(kind, 0, g, va, vb, vy, shape_a, dtype_a);
-                  if (d.wanted(1))
-                    d[1] = operand_gradient(kind, 1, g, va, vb, vy, shape_b, dtype_b);
-                });
+  const SavedInput saved_a = row.needs_a ? SavedInput(a) : SavedInput(),
+                   saved_b = row.needs_b ? SavedInput(b) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  const Operand of_a{a.shape(), a.dtype()}, of_b{b.shape(), b.dtype()};
+  return record(y, row.name, {a, b}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sa = saved_a, sb = saved_b, sy = saved_y.get(d);
+    if (grad_enabled()) {
+      if (d.wanted(0)) d[0] = fitted(binary_slope(kind, 0, g, sa, sb, sy), of_a);
+      if (d.wanted(1)) d[1] = fitted(binary_slope(kind, 1, g, sa, sb, sy), of_b);
+      return;
+    }
+    const auto g_view = g.view();
+    const auto va = expanded(sa, g.shape(), g_view), vb = expanded(sb, g.shape(), g_view),
+               vy = expanded(sy, g.shape(), g_view);
+    if (d.wanted(0)) d[0] = operand_gradient(kind, 0, g, va, vb, vy, of_a);
+    if (d.wanted(1)) d[1] = operand_gradient(kind, 1, g, va, vb, vy, of_b);
+  }));
 }
 
 bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
@@ -151,15 +169,24 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!must_record({x}) && !current_observer()) return y;
-  const Saved saved_x = row.needs_a || row.needs_b ? Saved(x) : Saved(),
-              saved_y = row.needs_y ? Saved(y) : Saved();
-  return record(y, row.name, {x}, [=](const Tensor& g, Gradients& d) {
+  const SavedInput saved_x = row.needs_a || row.needs_b ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sx = saved_x, sy = saved_y.get(d);
+    const int which = scalar_first ? 1 : 0;
+    const Operand operand{g.shape(), g.dtype()};
+    if (grad_enabled()) {
+      const Tensor number = scalar(value, {DType::f64, g.device()});
+      const Tensor &a = scalar_first ? number : sx, &b = scalar_first ? sx : number;
+      d[0] = fitted(binary_slope(kind, which, g, a, b, sy), operand);
+      return;
+    }
     const auto g_view = g.view();
-    const auto vx = expanded(saved_x, g.shape(), g_view), vy = expanded(saved_y, g.shape(), g_view),
+    const auto vx = expanded(sx, g.shape(), g_view), vy = expanded(sy, g.shape(), g_view),
                number = constant_view(value, g_view);
-    d[0] = operand_gradient(kind, scalar_first ? 1 : 0, g, scalar_first ? number : vx,
-                            scalar_first ? vx : number, vy, g.shape(), g.dtype());
-  });
+    d[0] = operand_gradient(kind, which, g, scalar_first ? number : vx, scalar_first ? vx : number,
+                            vy, operand);
+  }));
 }
 
 Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& b) {
@@ -233,21 +260,12 @@ Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
              untracked::expand(b, shape).view());
   return record(
       y, "where", {a, b},
-      [mask = Saved(mask), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
-       dtype_b = b.dtype()](const Tensor& g, Gradients& d) {
-        const Tensor zero = untracked::expand(zeros({}, {g.dtype(), g.device()}), g.shape());
-        Tensor part = empty_like(g);
-        const auto& table = kernels::on(g.device());
-        if (d.wanted(0)) {
-          table.where(part.view(), mask.get().view(), g.view(), zero.view());
-          d[0] = untracked::cast(untracked::sum_to(part, shape_a), dtype_a);
-        }
-        if (d.wanted(1)) {
-          Tensor other = empty_like(g);
-          table.where(other.view(), mask.get().view(), zero.view(), g.view());
-          d[1] = untracked::cast(untracked::sum_to(other, shape_b), dtype_b);
-        }
-      });
+      twice([mask = Saved(mask), of_a = Operand{a.shape(), a.dtype()},
+             of_b = Operand{b.shape(), b.dtype()}](const Tensor& g, Gradients& d) {
+        const Tensor zero = zeros({}, {g.dtype(), g.device()});
+        if (d.wanted(0)) d[0] = fitted(where(mask, g, zero), of_a);
+        if (d.wanted(1)) d[1] = fitted(where(mask, zero, g), of_b);
+      }));
 }
 
 }  // namespace booster

@@ -33,10 +33,10 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
   check(a.shape().back() == b.shape()[b.ndim() - 2], "matmul: inner sizes differ; got {} and {}",
         a.shape(), b.shape());
   return record(product(a, b), "matmul", {a, b},
-                [a = Saved(a), b = Saved(b)](const Tensor& g, Gradients& d) {
-                  if (d.wanted(0)) d[0] = product(g, transposed(b));
-                  if (d.wanted(1)) d[1] = product(transposed(a), g);
-                });
+                twice([a = SavedInput(a), b = SavedInput(b)](const Tensor& g, Gradients& d) {
+                  if (d.wanted(0)) d[0] = batched_matmul(g, transpose(b, -2, -1));
+                  if (d.wanted(1)) d[1] = batched_matmul(transpose(a, -2, -1), g);
+                }));
 }
 
 // All leading dimensions as one, so that a kernel sees a batch of matrices.
@@ -66,6 +66,19 @@ Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   shape.push_back(a.shape()[a.ndim() - 2]);
   shape.push_back(b.shape().back());
   return reshape(y, shape);
+}
+
+// Kernels write sums of a wider dtype at once; on the tape they are cast.
+Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
+  if (grad_enabled()) return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
+  return product(transposed(g_rows), rows, dtype);
+}
+
+Tensor bias_gradient(const Tensor& g_rows, DType dtype) {
+  if (grad_enabled()) return cast(sum(g_rows, {0}), dtype);
+  Tensor d = empty({g_rows.shape()[1]}, {dtype, g_rows.device()});
+  kernels::on(d.device()).column_sums(d.view(), g_rows.view());
+  return d;
 }
 
 }  // namespace
@@ -109,18 +122,15 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   const DType dw_dtype = gradient_dtype(given_weight, weight);
   const DType db_dtype = gradient_dtype(given_bias, bias);
   return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
-                [rows = Saved(rows), weight = Saved(weight), shape = x.shape(), dw_dtype, db_dtype](
-                    const Tensor& g, Gradients& d) {
-                  const Tensor w = weight.get();
-                  const Tensor g_rows = untracked::contiguous(
-                      untracked::reshape(g, {rows.get().shape()[0], w.shape()[0]}));
-                  if (d.wanted(0)) d[0] = untracked::reshape(product(g_rows, w), shape);
-                  if (d.wanted(1)) d[1] = product(transposed(g_rows), rows, dw_dtype);
-                  if (d.wanted(2)) {
-                    d[2] = empty({w.shape()[0]}, {db_dtype, w.device()});
-                    kernels::on(w.device()).column_sums(d[2].view(), g_rows.view());
-                  }
-                });
+                twice([x = SavedInput(x), weight = SavedInput(weight), n = rows.shape()[0],
+                       dw_dtype, db_dtype](const Tensor& g, Gradients& d) {
+                  const Tensor input = x, w = weight;
+                  const Tensor g_rows = contiguous(reshape(g, {n, w.shape()[0]}));
+                  if (d.wanted(0)) d[0] = reshape(batched_matmul(g_rows, w), input.shape());
+                  if (d.wanted(1))
+                    d[1] = weight_gradient(g_rows, reshape(input, {n, w.shape()[1]}), dw_dtype);
+                  if (d.wanted(2)) d[2] = bias_gradient(g_rows, db_dtype);
+                }));
 }
 
 }  // namespace booster

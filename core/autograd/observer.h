@@ -47,6 +47,22 @@ class OpObserver {
 
 extern std::atomic<OpObserver*> op_observer;  // null: nobody looks on
 
-inline OpObserver* current_observer() { return op_observer.load(std::memory_order_relaxed); }
+// The thread's ops are not told to the observer until the scope ends: they are a formula's own.
+class UnobservedScope {
+ public:
+  explicit UnobservedScope(bool unobserved);
+  ~UnobservedScope();
+  UnobservedScope(const UnobservedScope&) = delete;
+  UnobservedScope& operator=(const UnobservedScope&) = delete;
+
+ private:
+  bool before_;
+};
+bool is_unobserved();
+
+inline OpObserver* current_observer() {
+  OpObserver* observer = op_observer.load(std::memory_order_relaxed);
+  return observer && is_unobserved() ? nullptr : observer;
+}
 
 }  // namespace booster

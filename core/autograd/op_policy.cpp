@@ -57,9 +57,9 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
 }
 
 Tensor record_cast(const Tensor& x, Tensor y) {
-  return record(std::move(y), "cast", {x}, [dtype = x.dtype()](const Tensor& g, Gradients& d) {
-    d[0] = untracked::cast(g, dtype);
-  });
+  return record(
+      std::move(y), "cast", {x},
+      twice([dtype = x.dtype()](const Tensor& g, Gradients& d) { d[0] = cast(g, dtype); }));
 }
 
 bool may_cache(const OpPolicy& policy, const Tensor& x, DType dtype) {

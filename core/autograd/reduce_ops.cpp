@@ -52,7 +52,7 @@ DType sum_dtype(Op op, const Tensor& x) {
 
 // g back to x's shape and dtype, as a broadcast view where no factor changes it.
 Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtype) {
-  return untracked::expand(untracked::cast(untracked::reshape(g, kept), dtype), shape);
+  return expand(cast(reshape(g, kept), dtype), shape);
 }
 
 Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int64_t>& dims,
@@ -80,9 +80,11 @@ Tensor sum(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims
   const Reduced to = reduced_shapes("sum", x, dims);
   apply_policy(Op::sum, {&x});
   const Tensor y = reduce_to(ReduceOp::sum, x, to.kept, sum_dtype(Op::sum, x));
-  return record(untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "sum", {x},
-                [kept = to.kept, shape = x.shape(), dtype = x.dtype()](
-                    const Tensor& g, Gradients& d) { d[0] = spread(g, kept, shape, dtype); });
+  return record(
+      untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "sum", {x},
+      twice([kept = to.kept, shape = x.shape(), dtype = x.dtype()](const Tensor& g, Gradients& d) {
+        d[0] = spread(g, kept, shape, dtype);
+      }));
 }
 
 Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
@@ -93,9 +95,9 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   const Tensor y = reduce_to(ReduceOp::mean, x, to.kept, x.dtype());
   return record(
       untracked::reshape(y, keep_dims ? to.kept : to.squeezed), "mean", {x},
-      [kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
+      twice([kept = to.kept, shape = x.shape(), count = to.count](const Tensor& g, Gradients& d) {
         d[0] = spread(div(g, static_cast<double>(count)), kept, shape, g.dtype());
-      });
+      }));
 }
 
 Tensor var(const Tensor& given, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {

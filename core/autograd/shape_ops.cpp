@@ -30,7 +30,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   check_defined("reshape", x);
   return record(
       untracked::reshape(x, shape), "reshape", {x},
-      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
+      twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = reshape(g, from); }));
 }
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
@@ -52,17 +52,17 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 Tensor permute(const Tensor& x, const std::vector<int>& order) {
   check_defined("permute", x);
   return record(untracked::permute(x, order), "permute", {x},
-                [order, n = x.ndim()](const Tensor& g, Gradients& d) {
+                twice([order, n = x.ndim()](const Tensor& g, Gradients& d) {
                   std::vector<int> back(order.size());
                   for (int i = 0; i < n; ++i) back[normal_dim("permute", order[i], n)] = i;
-                  d[0] = untracked::permute(g, back);
-                });
+                  d[0] = permute(g, back);
+                }));
 }
 
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
   check_defined("transpose", x);
   return record(untracked::transpose(x, dim0, dim1), "transpose", {x},
-                [=](const Tensor& g, Gradients& d) { d[0] = untracked::transpose(g, dim0, dim1); });
+                twice([=](const Tensor& g, Gradients& d) { d[0] = transpose(g, dim0, dim1); }));
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
@@ -70,21 +70,29 @@ Tensor expand(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   return record(
       untracked::expand(x, shape), "expand", {x},
-      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::sum_to(g, from); });
+      twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = sum_to(g, from); }));
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  check_defined("sum_to", x);
+  if (x.shape() == shape) return x;
+  return record(
+      untracked::sum_to(x, shape), "sum_to", {x},
+      twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = expand(g, from); }));
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t dim) {
   check_defined("unsqueeze", x);
   return record(
       untracked::unsqueeze(x, dim), "unsqueeze", {x},
-      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
+      twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = reshape(g, from); }));
 }
 
 Tensor squeeze(const Tensor& x, int64_t dim) {
   check_defined("squeeze", x);
   return record(
       untracked::squeeze(x, dim), "squeeze", {x},
-      [from = x.shape()](const Tensor& g, Gradients& d) { d[0] = untracked::reshape(g, from); });
+      twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = reshape(g, from); }));
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -110,7 +118,8 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
 Tensor contiguous(const Tensor& x) {
   check_defined("contiguous", x);
   if (x.is_contiguous()) return x;
-  return record(x.clone(), "contiguous", {x}, [](const Tensor& g, Gradients& d) { d[0] = g; });
+  return record(x.clone(), "contiguous", {x},
+                twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
 }
 
 Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
@@ -141,15 +150,14 @@ Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
     sizes.push_back(size);
     dtypes.push_back(x.dtype());
   }
-  return record(y, "cat", tensors, [=](const Tensor& g, Gradients& grads) {
+  return record(y, "cat", tensors, twice([=](const Tensor& g, Gradients& grads) {
     int64_t start = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (grads.wanted(static_cast<int>(i)))
-        grads[static_cast<int>(i)] =
-            untracked::cast(untracked::narrow(g, d, start, sizes[i]), dtypes[i]);
+        grads[static_cast<int>(i)] = cast(narrow(g, d, start, sizes[i]), dtypes[i]);
       start += sizes[i];
     }
-  });
+  }));
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {

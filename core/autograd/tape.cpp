@@ -40,6 +40,7 @@ Node::~Node() {
   while (!pending.empty()) {
     const Reference<Node> node = std::move(pending.back());
     pending.pop_back();
+    node->release();  // what it saved may hold the nodes below
     take(node->inputs_);
   }
 }
@@ -58,7 +59,10 @@ void Node::run_output_hooks(std::span<Tensor> g) const {
 
 Gradients::Gradients(const Node& node) : node_(node), values_(node.inputs().size()) {}
 
-bool Gradients::wanted(int i) const { return static_cast<bool>(node_.inputs()[i].node); }
+bool Gradients::wanted(int i) const {
+  const Node* node = node_.inputs()[i].node.get();
+  return node && (!ways_ || ways_->count(node) > 0);
+}
 
 Saved::Saved(const Tensor& x) {
   if (!x.defined()) return;
@@ -66,13 +70,38 @@ Saved::Saved(const Tensor& x) {
   version_ = x.version();
 }
 
+namespace {
+
+void check_unchanged(const Tensor& x, uint32_t version) {
+  if (!x.defined()) return;
+  check(x.version() == version,
+        "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
+        "saved; got version {}, want {}: change a clone() instead, or step after backward",
+        x.shape(), x.version(), version);
+}
+
+}  // namespace
+
 Tensor Saved::get() const {
-  if (x_.defined())
-    check(x_.version() == version_,
-          "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
-          "saved; got version {}, want {}: change a clone() instead, or step after backward",
-          x_.shape(), x_.version(), version_);
+  check_unchanged(x_, version_);
   return x_;
+}
+
+SavedInput::SavedInput(const Tensor& x) : x_(x), version_(x.defined() ? x.version() : 0) {}
+
+Tensor SavedInput::get() const {
+  check_unchanged(x_, version_);
+  return x_;
+}
+
+Tensor SavedResult::get(const Gradients& d) const {
+  const Tensor y = y_.get();
+  if (!y.defined() || !grad_enabled()) return y;
+  const Tensor tracked = y.detach();
+  TapeState& state = ensure_tape_state(tracked);
+  state.requires_grad = true;
+  state.node = Reference<Node>(const_cast<Node*>(&d.node_));
+  return tracked;
 }
 
 bool must_record(std::initializer_list<Tensor> inputs) {

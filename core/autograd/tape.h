@@ -21,6 +21,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 namespace booster {
@@ -44,7 +45,9 @@ class Gradients {
  private:
   friend class Node;
   friend class Backward;
+  friend class SavedResult;
   const Node& node_;
+  const std::unordered_set<const Node*>* ways_ = nullptr;  // only these are; null: all
   std::vector<Tensor> values_;
 };
 
@@ -60,6 +63,8 @@ class Node : public Counted {
 
   // Gradients of the outputs (undefined where none arrived) to gradients of the inputs.
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
+  // True if `backward` is made of differentiable functions where gradients are enabled.
+  virtual bool is_twice_differentiable() const { return false; }
   // Lets go of saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
@@ -95,6 +100,49 @@ class Saved {
   uint32_t version_ = 0;
 };
 
+// The same for an input of the call, with its tape: for formulas that can be differentiated again.
+class SavedInput {
+ public:
+  SavedInput() = default;
+  explicit SavedInput(const Tensor& x);
+  Tensor get() const;
+  operator Tensor() const { return get(); }
+
+ private:
+  Tensor x_;
+  uint32_t version_ = 0;
+};
+
+// The same for the (only) result of the call, which gets its tape back where gradients are enabled.
+class SavedResult {
+ public:
+  SavedResult() = default;
+  explicit SavedResult(const Tensor& y) : y_(y) {}
+  Tensor get(const Gradients& d) const;
+
+ private:
+  Saved y_;
+};
+
+// Marks a formula that is made of differentiable functions where gradients are enabled, and may use
+// kernels elsewhere; its tensors are SavedInputs and SavedResults. See gradients().
+template <class F>
+struct Twice {
+  F formula;
+  template <class G>
+  void operator()(const G& g, Gradients& d) {
+    formula(g, d);
+  }
+};
+template <class F>
+Twice<F> twice(F formula) {
+  return {std::move(formula)};
+}
+template <class F>
+inline constexpr bool is_twice = false;
+template <class F>
+inline constexpr bool is_twice<Twice<F>> = true;
+
 // True if this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
 
@@ -114,6 +162,7 @@ class ClosureNode : public Node {
     if constexpr (many_outputs) (*formula_)(g, d);
     else (*formula_)(g[0], d);
   }
+  bool is_twice_differentiable() const override { return is_twice<F>; }
   void release() override { formula_.reset(); }
 
  private:
@@ -163,6 +212,19 @@ struct BackwardOptions {
 // Adds the gradient of `root` to `grad()` of every leaf that requires it. Errors: root not on the
 // tape, not one element (without a given gradient), graph already freed, saved tensor changed.
 void backward(const Tensor& root, BackwardOptions options = {});
+
+struct GradientOptions {
+  Tensor grad = {};           // as in BackwardOptions
+  bool retain_graph = false;  // keep the graph for another pass; create_graph keeps it too
+  bool create_graph = false;  // the gradients are on the tape themselves: a penalty may use them
+};
+// The gradients of `root` for each of `inputs` (leaves or results), undefined where one took no
+// part; grad() of leaves stays as it is, and their hooks do not run. Errors: those of backward, and
+// with create_graph a function between root and inputs that cannot be differentiated twice.
+// Arithmetic, shapes, sums, means, norms, matmul, linear, activations but softmax, casts and the
+// losses made of them can.
+std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
+                              GradientOptions options = {});
 
 // --- hooks
 // Called with the gradient of x as it flows (before it is accumulated, for a leaf); may return
