@@ -253,7 +253,7 @@ TEST_CASE("pitfalls 38 and 39: gradients of parameters that nobody updates are t
   bool unowned = false, unknown = false;
   for (const Finding& finding : doctor.findings()) {
     unowned |= finding.rule == 38 && finding.object == "head.weight";
-    unknown |= finding.rule == 39 && finding.object == "a leaf of shape (3)";
+    unknown |= finding.rule == 39 && finding.object == "a leaf of shape (3,)";
   }
   CHECK(unowned);
   CHECK(unknown);
