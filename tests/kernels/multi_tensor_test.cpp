@@ -314,7 +314,8 @@ TEST_CASE("the norm is that of all tensors together, for p = 1, 2, 3 and infinit
         double norm = -1;
         table.multi_norm(multi(spans), power, &norm);
         // Squares of halves are added by fours in f32.
-        CHECK(norm == doctest::Approx(want).epsilon(dtype == DType::f16 && power == 2 ? 1e-8 : 1e-12));
+        const double tolerance = dtype == DType::f16 && power == 2 ? 1e-8 : 1e-12;
+        CHECK(norm == doctest::Approx(want).epsilon(tolerance));
       });
     }
   }
