@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a benchmark and the same work in PyTorch in turn, twice, and prints both with their ratio:
+# Runs a benchmark and the same work in PyTorch in turn, TURNS times (2), and prints both with their
+# ratio:
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
 # BUILD names the build folder (build), PYTHON an interpreter that has PyTorch (python3), RESULTS a
@@ -19,7 +20,7 @@ ours() { "$build/benchmarks/$1" "${@:2}" --json >>"$results"; }
 
 # Ours, theirs, ours, theirs.
 pair() {
-  for _ in 1 2; do
+  for ((turn = 0; turn < ${TURNS:-2}; ++turn)); do
     ours "$@"
     "$python" "$root/benchmarks/peers/torch_peer.py" "$@" --json >>"$results"
   done
