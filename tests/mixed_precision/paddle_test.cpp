@@ -254,7 +254,8 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
 TEST_CASE("scales, counters and weights follow PaddlePaddle's own, step by step") {
   std::ifstream file(GOLDEN_DIR "/mixed_precision/paddle_scaler.json");
   REQUIRE(file.good());
-  for (const auto& one : nlohmann::json::parse(file).at("cases")) {
+  const auto golden = nlohmann::json::parse(file);
+  for (const auto& one : golden.at("cases")) {
     CAPTURE(one.dump());
     const auto& o = one.at("options");
     Training training({.init_loss_scaling = o.at("init_loss_scaling").get<double>(),
