@@ -5,6 +5,8 @@
 #include "core/optim/optimizer_body.h"
 #include "kernels/error.h"
 
+#include <algorithm>
+
 namespace booster {
 namespace {
 
@@ -95,12 +97,9 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   return gradients;
 }
 
-uint64_t Optimizer::Body::print_of_gradients() const {
-  uint64_t print = 0;
-  for (const Tensor& gradient : gradients())
-    print = print * 0x9E3779B97F4A7C15 + reinterpret_cast<uintptr_t>(gradient.data()) +
-            gradient.version();
-  return print;
+void Optimizer::Body::forget_clip() {
+  clip_factor = clipped_norm = Tensor();
+  clipped.clear();
 }
 
 // The norm of gradients that an f32 factor on the device will multiply.
@@ -119,7 +118,7 @@ void Optimizer::Body::apply_clip() {
 void Optimizer::step(const kernels::StepControl& control) { body_->step(control); }
 
 void Optimizer::zero_grad() {
-  body_->clip_factor = Tensor();
+  body_->forget_clip();
   body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
 }
 
@@ -129,12 +128,18 @@ double Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor&
   if (factor.defined()) norm = norm_of_products(norm, factor);
   body_->clip_factor = clip_factor(norm, max_norm);
   body_->clipped_norm = norm;
-  body_->clipped_print = body_->print_of_gradients();
+  body_->clipped.clear();
+  for (const Tensor& gradient : body_->gradients())
+    body_->clipped.emplace_back(gradient, gradient.version());
   return norm.item();
 }
 
 Tensor Optimizer::clipped_norm() const {
-  return body_->clipped_print == body_->print_of_gradients() ? body_->clipped_norm : Tensor();
+  const auto is_clipped = [](const Tensor& gradient, const auto& clipped) {
+    return gradient.same_body(clipped.first) && gradient.version() == clipped.second;
+  };
+  const bool same = std::ranges::equal(body_->gradients(), body_->clipped, is_clipped);
+  return same ? body_->clipped_norm : Tensor();
 }
 
 void Optimizer::clip_grad_by_value(double limit) {

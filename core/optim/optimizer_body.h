@@ -49,16 +49,15 @@ struct Optimizer::Body {
   Options defaults;
   std::vector<Group> groups;
   Tensor clip_factor;   // of the next step; undefined: none
-  Tensor clipped_norm;  // that it was worked out from, of the gradients with this print
-  uint64_t clipped_print = 0;
+  Tensor clipped_norm;  // that it was worked out from, until the step
+  std::vector<std::pair<Tensor, uint32_t>> clipped;  // the gradients of that norm, with versions
   bool makes_masters = false;  // for parameters that are added
 
   void add(const ParameterGroup& group);
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   std::vector<Tensor> gradients() const;
-  // Another number as soon as a gradient is replaced or changed.
-  uint64_t print_of_gradients() const;
+  void forget_clip();
   // Multiplies the pending clip factor into the gradients.
   void apply_clip();
   void step(kernels::StepControl control);

@@ -112,7 +112,8 @@ void commit(Participant& p) {
 void Optimizer::Body::step(kernels::StepControl control) {
   const Device device = groups[0].parameters[0].tensor.device();
   if (control.clip_factor) apply_clip();
-  const Tensor clip = std::exchange(clip_factor, Tensor());
+  const Tensor clip = clip_factor;
+  forget_clip();
   if (clip.defined()) control.clip_factor = static_cast<const float*>(clip.data());
 
   std::vector<std::vector<Participant>> gathered;

@@ -145,6 +145,21 @@ TEST_CASE("a look at gradients finds what is not finite, or overflows when it is
   CHECK(find_non_finite(optimizer).item() == 0);
 }
 
+TEST_CASE("the norm of clipping does not outlive its step, nor zero_grad") {
+  for (const bool steps : {false, true}) {
+    Tensor w = zeros({3}).requires_grad_();
+    Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1});
+    w.set_grad(ones({3}));
+    optimizer.clip_grad_by_norm(1);
+    if (steps) optimizer.step();
+    CHECK(optimizer.clipped_norm().defined() == !steps);
+    optimizer.zero_grad();
+    w.set_grad(full({3}, INFINITY));  // where the old gradient lay, as in every steady training
+    CHECK_FALSE(optimizer.clipped_norm().defined());
+    CHECK(find_non_finite(optimizer).item() != 0);
+  }
+}
+
 TEST_CASE("after clipping the norm tells whether gradients are finite, until one changes") {
   Tensor w = zeros({3}).requires_grad_();
   Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1});
