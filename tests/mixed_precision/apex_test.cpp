@@ -7,28 +7,22 @@
 #include "core/optim/clip.h"
 #include "core/optim/sgd.h"
 #include "mixed_precision/apex_functions.h"
+#include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
-
-// One parameter; the gradient of a loss w * g is g.
-struct Weight : Module {
-  explicit Weight(double value = 1)
-      : Module("Weight"), w(add_parameter("w", full({1}, value))) {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w;
-};
 
 // What a loop of one's own with Apex holds; a loss of any gradient, infinite ones too. At the first
 // scale, 65536, gradients beyond 0.99 overflow f16.
 struct Loop {
   ApexAmp amp;
-  std::shared_ptr<Weight> module = std::make_shared<Weight>();
+  std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({1}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 0.5});
 
   explicit Loop(FP16ApexOptions options) : amp(std::move(options)) {
@@ -266,7 +260,7 @@ TEST_CASE("delay_overflow_check neither moves the scale nor skips") {
 }
 
 TEST_CASE("a skip is consumed by the next step of each optimizer that was named") {
-  auto a = std::make_shared<Weight>(), b = std::make_shared<Weight>();
+  auto a = std::make_shared<Weight>(ones({1})), b = std::make_shared<Weight>(ones({1}));
   Optimizer opt_a = SGD(Model(a).parameters(), {.lr = 1}),
             opt_b = SGD(Model(b).parameters(), {.lr = 1});
   ApexAmp amp({.opt_level = "O2"});

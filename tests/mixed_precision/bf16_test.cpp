@@ -5,24 +5,20 @@
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "core/optim/sgd.h"
+#include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
 
-struct Weight : Module {
-  Weight() : Module("Weight"), w(add_parameter("w", ones({4}))) {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w;
-};
-
 struct Training {
   BF16MixedPrecision precision;
-  std::shared_ptr<Weight> module = std::make_shared<Weight>();
+  std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({4}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
   explicit Training(BF16Options options) : precision(options) {

@@ -3,27 +3,22 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/nn/layers.h"
 #include "core/optim/sgd.h"
+#include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
-
-struct Weight : Module {
-  Weight() : Module("Weight"), w(add_parameter("w", zeros({1}))) {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w;
-};
 
 // A step as a Booster makes it, without ranks.
 struct Training {
   FP16NaiveMixedPrecision precision;
-  std::shared_ptr<Weight> module = std::make_shared<Weight>();
+  std::shared_ptr<Weight> module = std::make_shared<Weight>(zeros({1}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
   explicit Training(FP16NaiveOptions options) : precision(options) {

@@ -8,6 +8,7 @@
 #include "core/nn/losses.h"
 #include "core/optim/sgd.h"
 #include "core/tensor/grad_mode.h"
+#include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include <fstream>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
 
@@ -23,16 +25,10 @@ using Paddle = FP16PaddleMixedPrecision;
 
 Tensor of(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 
-struct Weight : Module {
-  Weight() : Module("Weight"), w(add_parameter("w", ones({2}))) {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w;
-};
-
 // A step as a Booster makes it, without ranks.
 struct Training {
   Paddle precision;
-  std::shared_ptr<Weight> module = std::make_shared<Weight>();
+  std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({2}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
   explicit Training(FP16PaddleOptions options) : precision(options) {

@@ -1,0 +1,47 @@
+// A model whose layers run in fp8, stepped by hand as a Booster steps it.
+#pragma once
+
+#include "core/autograd/tape.h"
+#include "core/nn/layers.h"
+#include "core/optim/sgd.h"
+#include "core/tensor/random.h"
+#include "mixed_precision/fp8.h"
+
+namespace booster::testing {
+
+struct Trial {
+  Model model;
+  Optimizer optimizer;
+  FP8MixedPrecision precision;
+};
+
+inline Trial trial(Model model, FP8Options options) {
+  Optimizer optimizer = SGD(model.parameters(), {.lr = 0.05});
+  Trial made{model, optimizer, FP8MixedPrecision(std::move(options))};
+  made.precision.prepare(made.model, made.optimizer);
+  return made;
+}
+
+inline Tensor forward(Trial& t, const Tensor& x) {
+  const PolicyScope numbers(t.precision.policy({}));
+  Tensor y = t.model(x);
+  if (y.requires_grad()) t.precision.end_pass(Pass::forward);
+  return y;
+}
+
+inline void backward(Trial& t, const Tensor& y, const Tensor& g) {
+  t.optimizer.zero_grad();
+  booster::backward(y, {.grad = g});
+  t.precision.end_pass(Pass::backward);
+}
+
+inline Tensor bf16(Tensor x) { return untracked::cast(x, DType::bf16); }
+
+// A batch whose size and magnitude change from step to step, as real ones do.
+inline Tensor batch(int step, int64_t columns) {
+  Generator generator(200 + static_cast<uint64_t>(step) + static_cast<uint64_t>(columns));
+  const double size = 0.5 + step * 1.7;
+  return uniform({3, 5 + step % 2, columns}, -size, size, {}, generator);
+}
+
+}  // namespace booster::testing
