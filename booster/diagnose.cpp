@@ -7,6 +7,7 @@
 #include "booster/numerics/model_names.h"
 #include "booster/numerics/op_counts.h"
 #include "booster/numerics/overflow.h"
+#include "booster/numerics/quantization.h"
 #include "core/tensor/grad_mode.h"
 #include "kernels/error.h"
 
@@ -74,6 +75,9 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   }
   void was_cast(const CastEvent& event) override {
     if (!ignores()) counts_.add(event);
+  }
+  void was_quantized(const QuantizeEvent& event) override {
+    if (!is_other_thread()) quantization_.see(event, step_, findings_);
   }
   void op_returned(const char* name, std::span<const Tensor> inputs, const Tensor& y) override {
     if (ignores()) return;
@@ -254,6 +258,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   OpCounts counts_;
   OverflowTrace trace_;
   GradientHealth health_;
+  QuantizationHealth quantization_;
   Findings findings_;
 
   int64_t step_;  // that runs, or comes next
@@ -268,7 +273,7 @@ std::string Diagnose::Body::table() const {
   std::string text =
       fmt::format("numerics: {} on {}, {} steps looked at, {} skipped\n\n",
                   session_.precision->name(), session_.plugin->name(), steps_seen_, skipped_);
-  text += counts_.table() + "\n" + health_.table();
+  text += counts_.table() + "\n" + health_.table() + quantization_.table();
   if (const double scale = health_.suggested_scale(); scale > 0)
     text += fmt::format("suggested first loss scale for f16: {:g}\n", scale);
   if (checker_.is_on())
@@ -286,6 +291,7 @@ nlohmann::ordered_json Diagnose::Body::to_json() const {
                                  {"skipped", skipped_}};
   json.update(counts_.to_json());
   json["parameters"] = health_.to_json();
+  json["quantized"] = quantization_.to_json();
   json["suggested_loss_scale"] = health_.suggested_scale();
   json["checker"] = {{"lines", checker_.lines()}, {"with_errors", checker_.bad_lines()}};
   json["findings"] = nlohmann::ordered_json::array();

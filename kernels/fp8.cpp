@@ -134,13 +134,17 @@ void fp8_result(View y, View sums, View bias, const float* inverse_a, const floa
   const float *all = sums.as<float>(), *offset = bias.as<float>();
   for_each_block(y.rows(), [=] ON_DEVICE(int64_t row) {
     const float* in = all + row * columns;
-    const float factor = *inverse_a * *inverse_b;
+    // In double, where neither the factor nor a product of 0 with it can overflow.
+    const double factor = double{*inverse_a} * double{*inverse_b};
     visit_input(y.dtype, [&](auto* type) {
       auto* out = static_cast<decltype(type)>(y.data) + row * columns;
       if (offset)
-        for_each_lane(columns, [=](int64_t i) { store(out + i, in[i] * factor + offset[i]); });
+        for_each_lane(columns, [=](int64_t i) {
+          store(out + i, static_cast<float>(in[i] * factor + double{offset[i]}));
+        });
       else
-        for_each_lane(columns, [=](int64_t i) { store(out + i, in[i] * factor); });
+        for_each_lane(columns,
+                      [=](int64_t i) { store(out + i, static_cast<float>(in[i] * factor)); });
     });
   });
 }

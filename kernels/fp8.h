@@ -12,6 +12,14 @@ enum class Fp8Format : uint8_t {
   e5m2,  // 5 exponent bits, bias 15; f16 without its last 8 bits
 };
 constexpr float largest(Fp8Format format) { return format == Fp8Format::e4m3 ? 448 : 57344; }
+// Bounds of rounding: magnitudes up to the first become 0, from the second on they are beyond the
+// largest.
+constexpr double underflows_to(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? 0x1p-10 : 0x1p-17;
+}
+constexpr double overflows_from(Fp8Format format) {
+  return format == Fp8Format::e4m3 ? 464 : 61440;
+}
 constexpr const char* name_of(Fp8Format format) {
   return format == Fp8Format::e4m3 ? "e4m3" : "e5m2";
 }

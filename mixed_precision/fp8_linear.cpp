@@ -3,6 +3,8 @@
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
+#include <fmt/format.h>
+
 namespace booster {
 namespace {
 
@@ -61,6 +63,15 @@ struct Call {
   }
 };
 
+// "fc1 (input)" of every layer, one role after the other.
+std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers,
+                                  std::initializer_list<const char*> roles) {
+  std::vector<std::string> names;
+  for (const char* role : roles)
+    for (const Fp8Layer& layer : layers) names.push_back(fmt::format("{} ({})", layer.name, role));
+  return names;
+}
+
 void check_shapes(const std::string& name, const Tensor& x, const Tensor& weight,
                   const Tensor& bias) {
   check(x.ndim() >= 1 && x.shape().back() == weight.size(1),
@@ -75,12 +86,13 @@ void check_shapes(const std::string& name, const Tensor& x, const Tensor& weight
 
 Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
                      const std::vector<Fp8Layer>& layers)
-    : amaxes_(empty({3 * static_cast<int64_t>(layers.size())},
+    : delayed_(recipe.delayed),
+      amaxes_(empty({3 * static_cast<int64_t>(layers.size())},
                     {DType::f32, layers.at(0).weight.device()})),
-      forward_(recipe, Fp8Format::e4m3,
+      forward_(recipe, Fp8Format::e4m3, names_of(layers, {"input", "weight"}),
                untracked::narrow(amaxes_, 0, 0, 2 * static_cast<int64_t>(layers.size()))),
       backward_(std::make_shared<Fp8ScaleTable>(
-          recipe, gradients,
+          recipe, gradients, names_of(layers, {"gradient"}),
           untracked::narrow(amaxes_, 0, 2 * static_cast<int64_t>(layers.size()),
                             static_cast<int64_t>(layers.size())))) {
   for (const Fp8Layer& layer : layers)
@@ -139,7 +151,10 @@ Tensor Fp8Linear::maxima(Pass pass) const {
 
 void Fp8Linear::end_pass(Pass pass) {
   forward_.end_pass();
-  if (pass == Pass::backward) backward_->end_pass();
+  if (pass == Pass::forward) return;
+  backward_->end_pass();
+  if (!delayed_) return;
+  for (Entry& entry : entries_) entry.weight = {};  // the next scale may be another
 }
 
 Tensor Fp8Linear::non_finite() const {

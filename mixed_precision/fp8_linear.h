@@ -7,8 +7,8 @@
 //
 // A product of codes is multiplied in bf16 with f32 sums, which every code fits exactly: the result
 // is that of a unit that multiplies 8-bit floats, up to the order of the sums. What is kept for
-// backward is one byte per number. A weight is quantized once per version of its numbers. For one
-// thread.
+// backward is one byte per number. A weight is quantized when its numbers have changed and, with
+// delayed scaling, after every backward pass, since its scale may have. For one thread.
 #pragma once
 
 #include "mixed_precision/fp8_scaling.h"
@@ -52,6 +52,7 @@ class Fp8Linear : public LinearMethod {
   Entry* entry_of(const Tensor& weight);
   Quantized quantized_weight(Entry& entry, const Tensor& weight);
 
+  bool delayed_;
   std::vector<Entry> entries_;
   Tensor amaxes_;  // inputs, weights, gradients of outputs: one of each per layer
   Fp8ScaleTable forward_;

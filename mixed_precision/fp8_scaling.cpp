@@ -18,10 +18,28 @@ float largest_of(DType dtype) {
   return dtype == DType::bf16 ? 0x1.FEp127f : std::numeric_limits<float>::max();
 }
 
+// The magnitude that a delayed scale was made from, and how many passes ago it was seen.
+struct Origin {
+  double amax = 0;
+  int64_t age = 1;
+};
+
+// `cursor` is the oldest place of the ring, the one before it the newest.
+Origin origin_of(const std::vector<double>& history, int64_t cursor, bool most_recent) {
+  const auto length = static_cast<int64_t>(history.size());
+  Origin origin;
+  for (int64_t age = 1; age <= (most_recent ? 1 : length); ++age) {
+    const double amax = history[static_cast<size_t>((cursor - age + length) % length)];
+    if (amax > origin.amax) origin = {amax, age};
+  }
+  return origin;
+}
+
 }  // namespace
 
-Fp8ScaleTable::Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, Tensor amaxes)
-    : recipe_(recipe), format_(format), amaxes_(std::move(amaxes)) {
+Fp8ScaleTable::Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format,
+                             std::vector<std::string> names, Tensor amaxes)
+    : recipe_(recipe), format_(format), names_(std::move(names)), amaxes_(std::move(amaxes)) {
   // Current scaling keeps the last amax only, to see that it is finite.
   if (!recipe.delayed) recipe_.history_length = 1;
   const int64_t tensors = amaxes_.numel();
@@ -52,11 +70,31 @@ Quantized Fp8ScaleTable::quantize(const Tensor& x, int64_t i, bool note) {
   Quantized result = {.codes = empty(x.shape(), {DType::u8, x.device()}),
                       .inverse_scale = empty({}, {DType::f32, x.device()}),
                       .format = format_};
+  if (OpObserver* observer = note ? current_observer() : nullptr) [[unlikely]]
+    tell(*observer, dense, current, i);
   kernels::on(x.device())
       .fp8_quantize(result.codes.view(), dense.view(), {format_},
                     current.defined() ? f32_at(current) : f32_at(scales_, i),
                     f32_at(result.inverse_scale), note ? f32_at(amaxes_, i) : nullptr);
   return result;
+}
+
+void Fp8ScaleTable::tell(OpObserver& observer, const Tensor& x, const Tensor& current,
+                         int64_t i) const {
+  Origin origin = {.age = 0};
+  if (!current.defined())
+    origin =
+        origin_of(untracked::select(history_, 0, i).to_vector<double>(),
+                  untracked::select(cursors_, 0, i).to_vector<int64_t>()[0], recipe_.most_recent);
+  const Tensor scale = current.defined() ? current : untracked::select(scales_, 0, i);
+  observer.was_quantized({.tensor = names_[static_cast<size_t>(i)],
+                          .format = name_of(format_),
+                          .from = x,
+                          .scale = scale.item(),
+                          .underflows_to = underflows_to(format_),
+                          .overflows_from = overflows_from(format_),
+                          .amax = origin.amax,
+                          .age = origin.age});
 }
 
 void Fp8ScaleTable::end_pass() {

@@ -6,6 +6,7 @@
 // Source: NVIDIA Transformer Engine's recipes DelayedScaling and Float8CurrentScaling.
 #pragma once
 
+#include "core/autograd/observer.h"
 #include "core/nn/module.h"
 #include "kernels/fp8.h"
 
@@ -32,8 +33,9 @@ struct Quantized {
 
 class Fp8ScaleTable {
  public:
-  // `amaxes` (f32, one per tensor) may be a window on a larger tensor.
-  Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, Tensor amaxes);
+  // One tensor per name. `amaxes` (f32, as many) may be a window on a larger tensor.
+  Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, std::vector<std::string> names,
+                Tensor amaxes);
 
   // x (f32, f16 or bf16), saturating, as the table's i-th tensor. With `note` its magnitude counts
   // for the next scale.
@@ -50,9 +52,11 @@ class Fp8ScaleTable {
 
  private:
   Tensor current_scale(const Tensor& x) const;
+  void tell(OpObserver& observer, const Tensor& x, const Tensor& current, int64_t i) const;
 
   Fp8Recipe recipe_;
   Fp8Format format_;
+  std::vector<std::string> names_;
   Tensor amaxes_, scales_, history_, cursors_, non_finite_;
 };
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <span>
+#include <string>
 
 namespace booster {
 
@@ -25,6 +26,20 @@ struct CastEvent {
   bool converted;  // false: a copy made earlier was up to date
 };
 
+// A tensor of a training step becomes 8-bit floats: round(from * scale).
+struct QuantizeEvent {
+  const std::string& tensor;  // "blocks.0.mlp.fc1 (input)"
+  const char* format;         // "e4m3"
+  const Tensor& from;
+  double scale;
+  double underflows_to;   // magnitudes of from * scale up to here become 0
+  double overflows_from;  // and from here on are cut off
+  // What the scale was made from: the largest magnitude of an earlier tensor, `age` of its passes
+  // ago. Of age 0 it is this tensor's own; a magnitude of 0: none was seen yet.
+  double amax;
+  int64_t age;
+};
+
 class OpObserver {
  public:
   virtual ~OpObserver() = default;
@@ -34,6 +49,7 @@ class OpObserver {
   virtual void op_called(Op, const OpPolicy*, std::span<const Tensor> given,
                          std::span<Tensor* const> run) = 0;
   virtual void was_cast(const CastEvent&) = 0;
+  virtual void was_quantized(const QuantizeEvent&) = 0;
   // A differentiable function gave y; `name` is its name on the tape.
   virtual void op_returned(const char* name, std::span<const Tensor> inputs, const Tensor& y) = 0;
   // A call on the tape turned gradients of its results (g) into those of its inputs (d).

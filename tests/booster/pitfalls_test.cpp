@@ -168,6 +168,68 @@ TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
   CHECK(seen.exit_code == 3);
 }
 
+namespace {
+
+// What the doctor says of fp8 tensors when a layer trains on these inputs, one a step.
+std::vector<Finding> fp8_findings(const char* scaling, const std::vector<Tensor>& inputs) {
+  manual_seed(3);
+  Booster booster({.mixed_precision = FP8MixedPrecision({.scaling = scaling})});
+  Model model = Sequential{Linear(16, 16)};
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.01}));
+  Diagnose doctor(net);
+  for (const Tensor& x : inputs) {
+    opt.zero_grad();
+    booster.backward(mean(cast(net(x), DType::f32)), opt);
+    opt.step();
+  }
+  doctor.stop();
+  CHECK(doctor.to_json()["quantized"].size() == 3);  // input, weight, gradient
+  CHECK(doctor.table().find("0 (gradient)") != std::string::npos);
+  std::vector<Finding> of_35;
+  for (const Finding& finding : doctor.findings())
+    if (finding.rule == 35) of_35.push_back(finding);
+  return of_35;
+}
+
+Tensor of_size(double magnitude) { return uniform({8, 16}, -magnitude, magnitude); }
+
+}  // namespace
+
+TEST_CASE("pitfall 35: an fp8 scale made from a magnitude far from the present one is told") {
+  const auto small = fp8_findings("delayed", {of_size(1e6), of_size(1), of_size(1)});
+  REQUIRE(small.size() == 1);
+  CHECK(small[0].object == "0 (input)");
+  CHECK(small[0].step == 2);
+  CHECK(small[0].count == 2);
+  CHECK(small[0].severity == Severity::warning);
+  CHECK(small[0].text.starts_with("100.0 % of its numbers are 0 in e4m3: its scale is made from"));
+  CHECK(small[0].text.find("1 pass ago") != std::string::npos);
+  CHECK(small[0].remedy.find("current scaling") != std::string::npos);
+
+  const auto unused = fp8_findings("delayed", {of_size(1000), of_size(1)});
+  REQUIRE(unused.size() == 1);
+  CHECK(unused[0].text.starts_with("most of e4m3's range is unused"));
+
+  const auto large = fp8_findings("delayed", {of_size(1), of_size(100)});
+  REQUIRE(large.size() == 1);
+  CHECK(large[0].text.find("of its numbers are cut off in e4m3") != std::string::npos);
+  CHECK(large[0].numbers["saturated_share"] > 0.9);
+}
+
+TEST_CASE("pitfall 35: fp8 numbers that are tiny beside the largest one are told") {
+  Tensor x = of_size(1);
+  x.view().as<float>()[5] = 1e7f;
+  const auto tiny = fp8_findings("current", {x});
+  REQUIRE(tiny.size() == 1);
+  CHECK(tiny[0].object == "0 (input)");
+  CHECK(tiny[0].text == "99.2 % of its numbers are 0 in e4m3: its largest magnitude is 1e+07");
+}
+
+TEST_CASE("pitfall 35: magnitudes that move as they do in training are not told") {
+  for (const char* scaling : {"delayed", "current"})
+    CHECK(fp8_findings(scaling, {of_size(1), of_size(3), of_size(0.1), zeros({8, 16})}).empty());
+}
+
 TEST_CASE("pitfall 40: a loss of several numbers is refused before it is scaled") {
   Booster booster({.mixed_precision = "fp16"});
   Model model = Net();

@@ -1,0 +1,44 @@
+// What 8-bit floats lose of each tensor: the share of its numbers that become 0 or are cut off, and
+// whether a scale made from earlier magnitudes still fits. For one thread.
+#pragma once
+
+#include "booster/numerics/findings.h"
+#include "core/autograd/observer.h"
+
+#include <map>
+#include <string>
+
+namespace booster::numerics {
+
+// Sums over the uses seen, of one tensor. Those with inf or nan are left out: their step is
+// skipped.
+struct QuantizedTensor {
+  std::string format;
+  int64_t uses = 0, numbers = 0;
+  int64_t underflows = 0;  // not 0, but 0 in 8 bits
+  int64_t overflows = 0;   // cut off
+  // of the last use
+  double amax = 0, scale = 0;
+  double scale_amax = 0;  // that the scale was made from, `age` passes ago; age 0: amax itself
+  int64_t age = 0;
+
+  double share_underflow() const;
+  double share_overflow() const;
+};
+
+class QuantizationHealth {
+ public:
+  // Adds a finding where many numbers become 0, or where a magnitude is far from the one that its
+  // scale was made from. Scales of a first pass, which had none to be made from, are only counted.
+  void see(const QuantizeEvent& event, int64_t step, Findings& findings);
+
+  const std::map<std::string, QuantizedTensor>& tensors() const { return tensors_; }
+  // Empty if none was seen.
+  std::string table() const;
+  nlohmann::ordered_json to_json() const;
+
+ private:
+  std::map<std::string, QuantizedTensor> tensors_;
+};
+
+}  // namespace booster::numerics
