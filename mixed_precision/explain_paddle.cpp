@@ -24,6 +24,9 @@ class Paddle final : public System {
     const std::string_view list = rules_.list_of(name);
     known.list = list == "unlisted" ? "none" : std::string(list);
     known.op_class = rules_.class_of(name);
+    if (rules_.lacks_kernel(name))
+      known.rule =
+          fmt::format("cast to f32: Paddle has no GPU kernel of it for {}", name_of(lower));
     if (device == DeviceType::cpu) {
       known.op_class = OpClass::untouched;
       known.rule = "not cast: Paddle's AMP has no effect on a CPU";

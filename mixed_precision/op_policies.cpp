@@ -144,6 +144,16 @@ std::string_view PaddleRules::list_of(std::string_view name) const {
 }
 
 OpClass PaddleRules::class_of(std::string_view name) const {
+  return lacks_kernel(name) ? OpClass::fp32 : listed_class(name);
+}
+
+bool PaddleRules::lacks_kernel(std::string_view name) const {
+  const OpClass listed = listed_class(name);
+  return listed != OpClass::untouched && listed != OpClass::fp32 &&
+         paddle_lacks_gpu_kernel(name, lower_);
+}
+
+OpClass PaddleRules::listed_class(std::string_view name) const {
   if (level_ == PaddleLevel::O0) return OpClass::untouched;
   const std::string_view list = list_of(name);
   const bool norm = is_normalisation(name);

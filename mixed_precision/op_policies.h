@@ -34,10 +34,14 @@ class PaddleRules {
   PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
 
   OpClass class_of(std::string_view name) const;
+  // True for an op that would run in 16 bits but for want of a GPU kernel, and so runs in f32.
+  bool lacks_kernel(std::string_view name) const;
   // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted".
   std::string_view list_of(std::string_view name) const;
 
  private:
+  OpClass listed_class(std::string_view name) const;
+
   PaddleLevel level_;
   DType lower_;
   PaddleLists lists_;

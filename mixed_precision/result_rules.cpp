@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace booster {
 namespace {
@@ -19,15 +21,20 @@ struct Group {
   std::string_view names;
 };
 
+std::unordered_set<std::string_view> words_of(std::string_view text) {
+  std::unordered_set<std::string_view> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.insert(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
 Rules by_name(std::initializer_list<Group> groups) {
   Rules rules;
-  for (const Group& group : groups) {
-    for (std::string_view rest = group.names; !rest.empty();) {
-      const size_t end = std::min(rest.find(' '), rest.size());
-      rules.emplace(rest.substr(0, end), group.rule);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
+  for (const Group& group : groups)
+    for (const std::string_view name : words_of(group.names)) rules.emplace(name, group.rule);
   return rules;
 }
 
@@ -41,13 +48,41 @@ const Rules& torch_rules() {
   return rules;
 }
 
-#define RESULTS(match, leading, integers, returns, kernels, names)                     \
-  {{Match::match, leading, Integers::integers, Returns::returns, Kernels::kernels}, names},
+enum class PaddleKernels : uint8_t {
+  cpu_has_both,
+  cpu_has_f16_alone,
+  cpu_has_bf16_alone,
+  gpu_lacks_both,
+  gpu_lacks_bf16,
+};
+
+// True if the name stands on that list of Paddle's kernels.
+bool is_listed(PaddleKernels list, std::string_view name) {
+  static const auto lists = [] {
+    std::array<std::unordered_set<std::string_view>, 5> filled;
+#define KERNELS(list, names) filled[static_cast<size_t>(PaddleKernels::list)] = words_of(names);
+#include "mixed_precision/op_tables/paddle_kernels.def"
+    return filled;
+  }();
+  return lists[static_cast<size_t>(list)].contains(name);
+}
+
+Kernels paddle_cpu_kernels(std::string_view name) {
+  if (is_listed(PaddleKernels::cpu_has_both, name)) return Kernels::all;
+  if (is_listed(PaddleKernels::cpu_has_f16_alone, name)) return Kernels::no_bf16;
+  return is_listed(PaddleKernels::cpu_has_bf16_alone, name) ? Kernels::no_f16 : Kernels::no_16_bit;
+}
 
 const Rules& paddle_rules() {
-  static const Rules rules = by_name({
+  static const Rules rules = [] {
+    Rules made = by_name({
+#define RESULTS(match, leading, integers, returns, names)                                    \
+  {{Match::match, leading, Integers::integers, Returns::returns, Kernels::all}, names},
 #include "mixed_precision/op_tables/paddle_results.def"
-  });
+    });
+    for (auto& [name, rule] : made) rule.kernels = paddle_cpu_kernels(name);
+    return made;
+  }();
   return rules;
 }
 
@@ -116,7 +151,8 @@ bool has_kernel(Kernels kernels, NumberType type, DeviceType device) {
   if (kernels == Kernels::never_16_bit) return !is_16_bit_float(type);
   if (device != DeviceType::cpu) return true;
   return kernels == Kernels::all || !is_16_bit_float(type) ||
-         (kernels == Kernels::no_f16 && type != NumberType::f16);
+         (kernels == Kernels::no_f16 && type != NumberType::f16) ||
+         (kernels == Kernels::no_bf16 && type != NumberType::bf16);
 }
 
 NumberType of_integers(std::string_view name, Integers integers, NumberType type) {
@@ -145,6 +181,10 @@ std::optional<ResultRule> paddle_result_rule(std::string_view name) {
   return find(paddle_rules(), name);
 }
 std::vector<std::string> paddle_op_names() { return names_in(paddle_rules()); }
+bool paddle_lacks_gpu_kernel(std::string_view name, DType lower) {
+  return is_listed(PaddleKernels::gpu_lacks_both, name) ||
+         (lower == DType::bf16 && is_listed(PaddleKernels::gpu_lacks_bf16, name));
+}
 
 ResultTypes result_types(std::string_view name, const ResultRule& rule, Types arguments,
                          DeviceType device) {

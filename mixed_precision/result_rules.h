@@ -41,7 +41,13 @@ struct ResultRule {
     c128,
   };
   // For which dtypes kernels are missing.
-  enum class Kernels : uint8_t { all, never_16_bit, no_16_bit, no_f16 };  // the latter two on CPUs
+  enum class Kernels : uint8_t {
+    all,
+    never_16_bit,
+    no_16_bit,  // from here on CPUs alone
+    no_f16,
+    no_bf16,
+  };
 
   Match match = Match::promote;
   int leading = 0;  // so many arguments take part; 0: all
@@ -56,6 +62,8 @@ std::vector<std::string> torch_op_names();
 // In Paddle's op names; nothing if Paddle 3.3 has no such op.
 std::optional<ResultRule> paddle_result_rule(std::string_view name);
 std::vector<std::string> paddle_op_names();
+// True if Paddle has no GPU kernel of this op for f16 or bf16: its AMP then runs the op in f32.
+bool paddle_lacks_gpu_kernel(std::string_view name, DType lower);
 
 struct ResultTypes {
   NumberType runs_in;

@@ -3,14 +3,19 @@
 #include "mixed_precision/explain.h"
 
 #include "kernels/error.h"
+#include "mixed_precision/result_rules.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 using namespace booster;
 using booster::testing::golden_lines;
 
 namespace {
+
+using Kernels = ResultRule::Kernels;
 
 std::vector<std::string> words(const std::string& text, char between = ' ') {
   std::vector<std::string> result;
@@ -180,6 +185,39 @@ TEST_CASE("Paddle's levels answer the reference vectors") {
   CHECK(returned("sum", "f16", o1) == "f32");
   CHECK(returned("softmax", "f16", {.strategy = "fp16_paddle", .level = "O0"}) == "f16");
   CHECK(returned("matmul_v2", "f32 f32", {.strategy = "fp16_paddle", .device = "cpu"}) == "f32");
+}
+
+TEST_CASE("an op without a GPU kernel in Paddle falls back to f32, whatever list it is on") {
+  const Question o2{.op = "nll_loss", .dtypes = {"f16", "i64"}, .strategy = "fp16_paddle",
+                    .level = "O2"};
+  CHECK(explain(o2).rule == "cast to f32: Paddle has no GPU kernel of it for f16");
+  CHECK(explain(o2).returns == "f32");
+  Question white = o2, f16 = o2, bf16 = o2;
+  white.settings = {{"custom_white_list", "nll_loss"}};
+  CHECK(explain(white).runs_in == "f32");
+  f16.op = bf16.op = "bce_loss";
+  f16.dtypes = {"f16", "f16"};
+  bf16.dtypes = {"bf16", "bf16"};
+  bf16.settings = {{"dtype", "bfloat16"}};
+  CHECK(explain(f16).returns == "f16");
+  CHECK(explain(bf16).returns == "f32");
+}
+
+TEST_CASE("on a CPU Paddle casts nothing and has the 16-bit kernels of its own registry") {
+  for (const auto& line : golden_lines("paddle_kernels.txt")) {
+    if (!paddle_result_rule(line[0])) continue;
+    CAPTURE(line[0]);
+    const auto has = [&](const char* dtype) {
+      return std::find(line.begin() + 1, line.end(), dtype) != line.end();
+    };
+    const Kernels kernels = paddle_result_rule(line[0])->kernels;
+    CHECK((kernels == Kernels::all || kernels == Kernels::no_bf16) == has("float16"));
+    CHECK((kernels == Kernels::all || kernels == Kernels::no_f16) == has("bfloat16"));
+  }
+  const Question cpu{.strategy = "fp16_paddle", .device = "cpu"};
+  CHECK(returned("relu", "f32", cpu) == "f32");
+  CHECK(returned("relu", "f16", cpu) == "error");
+  CHECK(returned("scale", "f16", cpu) == "f16");
 }
 
 TEST_CASE("an answer names the list, the rule and the source") {
