@@ -13,6 +13,7 @@ using namespace booster;
 namespace {
 
 CommandResult run(const std::string& arguments) { return run_booster(arguments); }
+std::string in_quotes(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 }  // namespace
 
@@ -55,8 +56,8 @@ TEST_CASE("config check tells the place of a mistake with code 2") {
   const TemporaryFolder folder;
   folder.write("good.json", R"({"train": {"epochs": 1}})");
   folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
-  CHECK(run("config check " + (folder / "good.json").string()).code == 0);
-  const CommandResult bad = run("config check " + (folder / "bad.json").string());
+  CHECK(run("config check " + in_quotes(folder / "good.json")).code == 0);
+  const CommandResult bad = run("config check " + in_quotes(folder / "bad.json"));
   CHECK(bad.code == 2);
   CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
   CHECK(bad.says("(did you mean seed?)"));
@@ -73,7 +74,7 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   const std::string path = (folder / "x.safetensors").string();
   save_safetensors(path, {{"blocks.0.weight", ones({2, 3})}, {"é\x1b[2J", ones({1})}},
                    {{"format", "pt"}});
-  const CommandResult good = run("inspect " + path);
+  const CommandResult good = run("inspect " + in_quotes(path));
   CHECK(good.code == 0);
   CHECK(good.says("blocks.0.weight"));
   CHECK(good.says("F32   (2, 3)"));
@@ -81,11 +82,11 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   CHECK_FALSE(good.says("\x1b"));
   std::string bytes = folder.read("x.safetensors");
   folder.write("x.safetensors", bytes + "tail");
-  const CommandResult bad = run("inspect " + path);
+  const CommandResult bad = run("inspect " + in_quotes(path));
   CHECK(bad.code == 1);
   CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
-  CHECK(run("inspect " + (folder / "none").string()).code == 1);
-  CHECK(run("inspect " + folder.path().string()).says("no checkpoint in this folder"));
+  CHECK(run("inspect " + in_quotes(folder / "none")).code == 1);
+  CHECK(run("inspect " + in_quotes(folder.path())).says("no checkpoint in this folder"));
 }
 
 TEST_CASE("doctor tells variants, libraries and what is off") {
@@ -125,7 +126,7 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
   folder.write("questions",
                "torch --pattern F\n\n# a comment\nfleet --pattern X\n"
                "deepspeed --set initial_scale_power=0 --set \"hysteresis=1\" --pattern 'IF'\n");
-  const CommandResult result = run("scaler --json - < " + (folder / "questions").string());
+  const CommandResult result = run("scaler --json - < " + in_quotes(folder / "questions"));
   CHECK(result.code == 2);
   std::istringstream lines(result.output);
   std::vector<nlohmann::json> objects;
@@ -171,7 +172,7 @@ TEST_CASE("explain reads questions from standard input, after the options of its
   const TemporaryFolder folder;
   folder.write("questions", "softmax f16\nfoo f32\nmm f32 f32 --strategy bf16\n");
   const CommandResult result =
-      run("explain --strategy fp16 --json < " + (folder / "questions").string());
+      run("explain --strategy fp16 --json < " + in_quotes(folder / "questions"));
   CHECK(result.code == 2);
   std::istringstream lines(result.output);
   std::vector<nlohmann::json> objects;

@@ -95,12 +95,12 @@ void check_all(const char* plugin, int64_t batch_size) {
 
 TEST_CASE("every policy file trains on JPEG files as fp32 does, alone") { check_all("single", 16); }
 
-TEST_CASE("policy files on two ranks" * doctest::skip()) {
+TEST_CASE("rank: policy files" * doctest::skip()) {
   const World world = launch_from_env();
   check_all("torch_ddp", 8);
 }
 
 TEST_CASE("every policy file trains on JPEG files as fp32 does, on two ranks") {
-  Ranks ranks("policy files on two ranks", 2);
+  Ranks ranks("rank: policy files", 2);
   CHECK(failures(ranks.wait(300)) == "");
 }

@@ -107,7 +107,7 @@ TEST_CASE("a trace is what the viewers of Chrome and Perfetto read") {
   CHECK(counted);
 }
 
-TEST_CASE("profile on a rank" * doctest::skip()) {
+TEST_CASE("rank: profile" * doctest::skip()) {
   const World world = launch_from_env();
   world.group();
   Profiler profiler;
@@ -125,7 +125,7 @@ TEST_CASE("profile on a rank" * doctest::skip()) {
 }
 
 TEST_CASE("the trace of two ranks is one file with both") {
-  CHECK(failures(Ranks("profile on a rank", 2).wait()) == "");
+  CHECK(failures(Ranks("rank: profile", 2).wait()) == "");
 }
 
 TEST_CASE("one profiler records at a time, on all threads, and again after another") {

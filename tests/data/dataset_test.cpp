@@ -48,7 +48,7 @@ TEST_CASE("files that are no images by name are skipped, in nested folders too")
   folder.write("set/a/more/z.PNG", read_file(golden_path("rgb.png")));
   folder.write("set/.git/x.jpg", "x");
   folder.write("set/readme.jpg", "x");
-  const ImageFolder dataset(folder.path("set"));
+  const ImageFolder dataset(folder / "set");
   CHECK(dataset.classes() == std::vector<std::string>{"a", "b"});
   CHECK(dataset.size() == 3);
 }
@@ -56,21 +56,21 @@ TEST_CASE("files that are no images by name are skipped, in nested folders too")
 TEST_CASE("missing, empty and one-class folders say what was looked for") {
   TemporaryFolder folder;
   const auto caltech = [&](const std::string& root) {
-    return error_of([&] { Caltech101(folder.path(root)); });
+    return error_of([&] { Caltech101(folder / root); });
   };
   CHECK(contains(caltech("none"),
                  "want a folder 101_ObjectCategories or "
                  "caltech101/101_ObjectCategories"));
-  CHECK(contains(error_of([&] { ImageFolder(folder.path("none")); }), "no such folder"));
-  std::filesystem::create_directories(folder.path("empty"));
-  CHECK(contains(error_of([&] { ImageFolder(folder.path("empty")); }), "got none"));
+  CHECK(contains(error_of([&] { ImageFolder(folder / "none"); }), "no such folder"));
+  std::filesystem::create_directories(folder / "empty");
+  CHECK(contains(error_of([&] { ImageFolder(folder / "empty"); }), "got none"));
   write_classes(folder, "one", {"only"}, 2);
-  CHECK(contains(error_of([&] { ImageFolder(folder.path("one")); }), "got only 'only'"));
+  CHECK(contains(error_of([&] { ImageFolder(folder / "one"); }), "got only 'only'"));
   write_classes(folder, "hollow", {"a"}, 1);
   folder.write("hollow/b/readme.txt", "x");
-  CHECK(contains(error_of([&] { ImageFolder(folder.path("hollow")); }), "class 'b'"));
+  CHECK(contains(error_of([&] { ImageFolder(folder / "hollow"); }), "class 'b'"));
   try {
-    ImageFolder(folder.path("none"));
+    ImageFolder(folder / "none");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 1);
   }
@@ -80,7 +80,7 @@ TEST_CASE("a split takes its fraction of each class, the same for the same seed"
   TemporaryFolder folder;
   write_classes(folder, "set", {"a", "b", "c"}, 10);
   folder.write("set/d/x.jpg", encode_jpeg(gradient(8, 8, 1)));
-  const ImageFolder dataset(folder.path("set"));
+  const ImageFolder dataset(folder / "set");
   const auto [train, validation] = dataset.split(0.2, 7);
   CHECK(train.size() + validation.size() == dataset.size());
   CHECK(validation.size() == 6);  // a class of one image stays in training
@@ -108,14 +108,14 @@ TEST_CASE("a split takes its fraction of each class, the same for the same seed"
 TEST_CASE("cached images are the same pixels and are read from the disk once") {
   TemporaryFolder folder;
   write_classes(folder, "set", {"a", "b"}, 2);
-  const ImageFolder dataset(folder.path("set"), {.transform = to_tensor, .cache_bytes = 1 << 20});
+  const ImageFolder dataset(folder / "set", {.transform = to_tensor, .cache_bytes = 1 << 20});
   std::vector<float> first(108), second(108);
   RandomStream random(0, 0, 0);
   dataset.load(1, random).write(first.data());
   std::filesystem::remove(dataset.path(1));
   dataset.with_transform(to_tensor).load(1, random).write(second.data());
   CHECK(first == second);
-  const ImageFolder tiny(folder.path("set"), {.transform = to_tensor, .cache_bytes = 10});
+  const ImageFolder tiny(folder / "set", {.transform = to_tensor, .cache_bytes = 10});
   tiny.load(0, random);
   std::filesystem::remove(tiny.path(0));
   CHECK_THROWS_AS(tiny.load(0, random), Error);

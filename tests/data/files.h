@@ -1,8 +1,10 @@
-// Files for the data tests: golden ones, and folders that vanish with the test.
+// Files for the data tests: golden ones, drawn ones, and (included) folders that vanish with the
+// test.
 #pragma once
 
 #include "core/data/image.h"
 #include "kernels/error.h"
+#include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
 
@@ -12,8 +14,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 namespace booster::test {
 
@@ -89,31 +89,6 @@ inline Image gradient(int width, int height, int channels, int seed = 0) {
             static_cast<uint8_t>((x * (3 + c) + y * (5 - c) + seed * 37) & 255);
   return image;
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "booster_data_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path(const std::string& name = "") const { return path_ + "/" + name; }
-  // Writes a file, with the folders above it.
-  void write(const std::string& name, const std::string& content) const {
-    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
-    std::ofstream(path(name), std::ios::binary) << content;
-  }
-
- private:
-  std::string path_;
-};
 
 // The text of the Error that `call` throws; fails the test if it throws none.
 template <class Call>

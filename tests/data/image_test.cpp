@@ -27,7 +27,7 @@ TEST_CASE("EXIF orientation is ignored unless asked for") {
 TEST_CASE("the kind of a file is told by its content, not by its name") {
   TemporaryFolder folder;
   folder.write("a.jpg", read_file(golden_path("rgb.png")));
-  CHECK(difference(load_image(folder.path("a.jpg")), golden_pixels("rgb.png")) == 0);
+  CHECK(difference(load_image(folder / "a.jpg"), golden_pixels("rgb.png")) == 0);
 }
 
 TEST_CASE("an encoded image comes back nearly the same, grey and colour") {

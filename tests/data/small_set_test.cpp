@@ -16,8 +16,8 @@ TEST_CASE("the small set is Caltech101's layout: real files, many sizes, the sam
   size_t bytes = 0;
   for (int64_t i = 0; i < dataset.size(); ++i) {
     const std::string file = read_file(dataset.path(i));
-    const std::string name = dataset.path(i).substr(first.path().size());
-    CHECK(file == read_file(second.path() + name));
+    const std::string name = dataset.path(i).substr(first.path().string().size());
+    CHECK(file == read_file(second.path().string() + name));
     const Image image = load_image(dataset.path(i));
     upright += image.height() > image.width();
     grey += image.channels() == 1;
@@ -35,12 +35,12 @@ TEST_CASE("a small set that is there already is left alone") {
   TemporaryFolder folder;
   folder.write("101_ObjectCategories/mine/x.jpg", "x");
   make_small_set(folder.path());
-  CHECK_FALSE(std::filesystem::exists(folder.path("101_ObjectCategories/dots")));
+  CHECK_FALSE(std::filesystem::exists(folder / "101_ObjectCategories/dots"));
   CHECK_THROWS_AS(make_small_set(folder.path(), {.images_per_class = 1}), Error);
 }
 
 TEST_CASE("a small set that cannot be written names the path") {
   TemporaryFolder folder;
   folder.write("file", "x");
-  CHECK(contains(error_of([&] { make_small_set(folder.path("file")); }), folder.path("file")));
+  CHECK(contains(error_of([&] { make_small_set(folder / "file"); }), folder / "file"));
 }

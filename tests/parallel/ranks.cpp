@@ -35,7 +35,7 @@ Ranks::Ranks(const std::string& test_case, int size,
              const std::map<std::string, std::string>& environment) {
   folder_ = "/dev/shm/booster-test-XXXXXX";
   if (!mkdtemp(folder_.data())) {
-    folder_ = "/tmp/booster-test-XXXXXX";
+    folder_ = std::filesystem::temp_directory_path() / "booster-test-XXXXXX";
     if (!mkdtemp(folder_.data())) throw std::runtime_error("mkdtemp failed");
   }
   const std::string total = std::to_string(size);
@@ -77,7 +77,7 @@ std::vector<RankResult> Ranks::wait(double seconds) {
 }
 
 void Ranks::wait_for_file(const std::string& name) const {
-  for (int i = 0; i < 10000 && !std::filesystem::exists(folder_ + "/" + name); ++i)
+  for (int i = 0; i < 30000 && !std::filesystem::exists(folder_ + "/" + name); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 

@@ -25,7 +25,7 @@ class Ranks {
   const std::string& folder() const { return folder_; }
   // Waits for all; kills those that take longer than `seconds`.
   std::vector<RankResult> wait(double seconds = 60);
-  // Blocks until the file appears in the folder.
+  // Blocks until the file appears in the folder, at most 60 seconds.
   void wait_for_file(const std::string& name) const;
 
  private:

@@ -5,6 +5,7 @@
 #include "booster/run/options.h"
 #include "booster/run/run.h"
 #include "kernels/error.h"
+#include "tests/booster/temporary_folder.h"
 
 #include <pty.h>
 #include <sys/wait.h>
@@ -32,12 +33,6 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-struct Folder {
-  std::string path = "/tmp/booster-test-XXXXXX";
-  Folder() { REQUIRE(mkdtemp(path.data())); }
-  ~Folder() { fs::remove_all(path); }
-};
-
 // The run tool in a process of its own.
 class Running {
  public:
@@ -46,8 +41,8 @@ class Running {
     pid_ = fork();
     if (pid_ != 0) return;
     for (const char* name : {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}) unsetenv(name);
-    if (!freopen((folder_.path + "/out").c_str(), "w", stdout) ||
-        !freopen((folder_.path + "/err").c_str(), "w", stderr))
+    if (!freopen((folder_ / "out").c_str(), "w", stdout) ||
+        !freopen((folder_ / "err").c_str(), "w", stderr))
       _exit(99);
     const int code = run_tool(args);
     fflush(stdout);
@@ -60,11 +55,11 @@ class Running {
     waitpid(pid_, &status, 0);
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   }
-  std::string out() const { return read_file(folder_.path + "/out"); }
-  std::string err() const { return read_file(folder_.path + "/err"); }
+  std::string out() const { return read_file(folder_ / "out"); }
+  std::string err() const { return read_file(folder_ / "err"); }
 
  private:
-  Folder folder_;
+  const TemporaryFolder folder_;
   pid_t pid_;
 };
 
@@ -86,7 +81,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 void wait_for(const std::string& path) {
-  for (int i = 0; i < 5000 && read_file(path).empty(); ++i)
+  for (int i = 0; i < 30000 && read_file(path).empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
@@ -95,9 +90,9 @@ bool is_alive(pid_t pid) {
   return !status.empty() && !contains(status, ") Z");
 }
 
-// True when none of the processes lives, at the latest after 3 seconds.
+// True when none of the processes lives, at the latest after 30 seconds.
 bool all_gone(const std::vector<pid_t>& pids) {
-  for (int i = 0; i < 300; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+  for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     if (std::none_of(pids.begin(), pids.end(), is_alive)) return true;
   return false;
 }
@@ -142,7 +137,7 @@ TEST_CASE("the first failing rank is reported and the others are stopped") {
       run({"--nproc_per_node=3", "sh", "-c",
            "echo started; if [ $RANK = 1 ]; then echo its reason >&2; exit 5; fi; exec sleep 60"});
   CHECK(ended.code == 5);
-  CHECK(ended.seconds < 4);
+  CHECK(ended.seconds < 30);
   CHECK(contains(ended.err, "booster run: rank 1 (pid "));
   CHECK(contains(ended.err, ", host "));
   CHECK(contains(ended.err, ") ended with exit code 5; its last lines:\n"));
@@ -158,12 +153,14 @@ TEST_CASE("only the last 20 lines are repeated") {
 }
 
 TEST_CASE("a rank that ignores SIGTERM is killed after 5 seconds") {
-  const auto ended = run(
-      {"--nproc_per_node", "2", "sh", "-c",
-       "if [ $RANK = 0 ]; then sleep 0.3; exit 3; fi; trap '' TERM; while :; do sleep 0.1; done"});
+  const TemporaryFolder folder;
+  const auto ended = run({"--nproc_per_node", "2", "sh", "-c",
+                          "cd \"$0\"; if [ $RANK = 0 ]; then until [ -e up ]; do sleep 0.02; done; "
+                          "exit 3; fi; trap '' TERM; echo > up; while :; do sleep 0.1; done",
+                          folder.path()});
   CHECK(ended.code == 3);
   CHECK(ended.seconds > 4.5);
-  CHECK(ended.seconds < 9);
+  CHECK(ended.seconds < 30);
 }
 
 TEST_CASE("arguments reach the program byte for byte") {
@@ -185,7 +182,7 @@ TEST_CASE("every rank learns who it is") {
   const auto ended =
       run({"--nproc_per_node", "2", "--master_port", "12345", "--env", "EXTRA=a b", "sh", "-c",
            "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $EXTRA; "
-           "test $OMP_NUM_THREADS -ge 1; test -d $(dirname $BOOSTER_RENDEZVOUS)"});
+           "test $OMP_NUM_THREADS -ge 1; test -d \"$(dirname \"$BOOSTER_RENDEZVOUS\")\""});
   CHECK(ended.code == 0);
   CHECK(contains(ended.out, "[0] 0 0 2 2 127.0.0.1 12345 a b\n"));
   CHECK(contains(ended.out, "[1] 1 1 2 2 127.0.0.1 12345 a b\n"));
@@ -215,10 +212,12 @@ TEST_CASE("one rank writes to the terminal itself") {
 }
 
 TEST_CASE("logs hold what each rank wrote") {
-  Folder folder;
-  const std::string logs = folder.path + "/new/logs";
+  const TemporaryFolder folder;
+  const std::string logs = folder / "new/logs";
   CHECK(run({"--nproc_per_node", "2", "--log_dir", logs, "sh", "-c",
-             "echo out $RANK; sleep 0.05; echo err >&2"})
+             "cd \"$0\"; echo out $RANK; until [ -s rank-$RANK.log ]; do sleep 0.02; done; echo "
+             "err >&2",
+             logs})
             .code == 0);
   CHECK(read_file(logs + "/rank-0.log") == "out 0\nerr\n");
   CHECK(read_file(logs + "/rank-1.log") == "out 1\nerr\n");
@@ -238,32 +237,34 @@ TEST_CASE("all ranks start again after a failure, as often as allowed") {
 
 TEST_CASE("signals reach the ranks, which end in their own way") {
   for (int number : {SIGTERM, SIGINT}) {
-    Folder folder;
-    Running running({"--nproc_per_node", "2", "sh", "-c",
-                     "trap 'exit 33' TERM INT; echo up > $0/up$RANK; while :; do sleep 0.05; done",
-                     folder.path});
-    for (const char* name : {"/up0", "/up1"}) wait_for(folder.path + name);
+    const TemporaryFolder folder;
+    Running running(
+        {"--nproc_per_node", "2", "sh", "-c",
+         "cd \"$0\"; trap 'exit 33' TERM INT; echo up > up$RANK; while :; do sleep 0.05; done",
+         folder.path()});
+    for (const char* name : {"up0", "up1"}) wait_for(folder / name);
     kill(running.pid(), number);
     CHECK(running.wait() == 33);
   }
-  Running running({"sleep", "60"});
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const TemporaryFolder folder;
+  Running running({"sh", "-c", "echo up > \"$0/up\"; exec sleep 60", folder.path()});
+  wait_for(folder / "up");
   kill(running.pid(), SIGTERM);
   CHECK(running.wait() == 128 + SIGTERM);
 }
 
 TEST_CASE("no process is left when the run tool is killed, or when the ranks leave children") {
   for (bool killed : {true, false}) {
-    Folder folder;
+    const TemporaryFolder folder;
     Running running(
         {"--nproc_per_node", "2", "sh", "-c",
-         std::string("sleep 300 & echo $! $$ > $0/part$RANK; mv $0/part$RANK $0/pids$RANK; ") +
+         std::string("cd \"$0\"; sleep 300 & echo $! $$ > part$RANK; mv part$RANK pids$RANK; ") +
              (killed ? "wait" : "exit 0"),
-         folder.path});
+         folder.path()});
     std::vector<pid_t> pids;
-    for (const char* name : {"/pids0", "/pids1"}) {
-      wait_for(folder.path + name);
-      std::ifstream file(folder.path + name);
+    for (const char* name : {"pids0", "pids1"}) {
+      wait_for(folder / name);
+      std::ifstream file(folder / name);
       for (pid_t pid; file >> pid;) pids.push_back(pid);
     }
     REQUIRE(pids.size() == 4);
@@ -281,8 +282,8 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
     CHECK(contains(ended.err, want));
     CHECK(ended.out.empty());
   };
-  Folder folder;
-  std::ofstream(folder.path + "/data.txt") << "x";
+  const TemporaryFolder folder;
+  std::ofstream(folder / "data.txt") << "x";
   check_usage({}, "no program given");
   check_usage({"--nproc_per_node", "0", "true"},
               "--nproc_per_node: want a number from 1 to 4096; got '0'");
@@ -294,8 +295,8 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   check_usage({"/bin/nosuchprogram"}, "no such program; got '/bin/nosuchprogram'");
   check_usage({"/bin/slep"}, "did you mean /bin/sleep?");
   check_usage({"nosuchprogramanywhere"}, "no program 'nosuchprogramanywhere' along PATH");
-  check_usage({folder.path}, "is a folder");
-  check_usage({folder.path + "/data.txt"}, "is not executable");
+  check_usage({folder.path()}, "is a folder");
+  check_usage({folder / "data.txt"}, "is not executable");
   check_usage({"--nnodes", "2", "--node_rank", "2", "true"},
               "--node_rank: want less than --nnodes = 2; got 2");
   check_usage({"--nnodes", "2", "true"}, "--master_addr: is not set");
@@ -305,10 +306,10 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
 }
 
 TEST_CASE("a file that the system cannot run is a usage error") {
-  Folder folder;
-  std::ofstream(folder.path + "/broken") << "#!/no/such/interpreter\n";
-  fs::permissions(folder.path + "/broken", fs::perms::owner_all);
-  const auto ended = run({folder.path + "/broken"});
+  const TemporaryFolder folder;
+  std::ofstream(folder / "broken") << "#!/no/such/interpreter\n";
+  fs::permissions(folder / "broken", fs::perms::owner_all);
+  const auto ended = run({folder / "broken"});
   CHECK(ended.code == 2);
   CHECK(contains(ended.err, "cannot start"));
 }
@@ -324,9 +325,9 @@ TEST_CASE("host names that a shell or ssh could take for something else are refu
 }
 
 TEST_CASE("a hostfile is read, filtered and checked") {
-  Folder folder;
+  const TemporaryFolder folder;
   RunOptions options;
-  options.hostfile = folder.path + "/hosts";
+  options.hostfile = folder / "hosts";
   std::ofstream(options.hostfile)
       << "# machines\nnode0 slots=2\n\n  node1  # second\nnode-2.example.org port=2222\n";
   CHECK(hosts_of(options) == Words{"node0", "node1", "node-2.example.org"});

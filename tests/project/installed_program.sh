@@ -19,15 +19,17 @@ library=$(dirname "$(find "$root" -name libbooster.so)")
 cp "$source" "$root/program.cpp"
 cp "$strategy" "$root/strategy.cpp"
 cd "$root"
-# The sysroot is for our own paths: dependencies come from the machine.
-flags=$(pkg-config --cflags --libs booster | sed "s|-I$root/usr/include|-I/usr/include|g")
-"$@" -std=c++20 -O1 program.cpp -o program $flags
+# The sysroot is for our own paths: dependencies come from the machine. Words come quoted, for eval.
+text=$(pkg-config --cflags --libs booster)
+eval "flags=($text)"
+flags=("${flags[@]/#-I$root\/usr\/include/-I/usr/include}")
+"$@" -std=c++20 -O1 program.cpp -o program "${flags[@]}"
 
 text=$(OMP_NUM_THREADS=1 LD_LIBRARY_PATH=$library ./program bf16)
 echo "$text"
 [[ $text =~ accuracy\ (9[0-9]|100)\. ]] || { echo "want an accuracy of at least 90 %"; exit 1; }
 program=$(find "$root" -path '*/bin/booster')
 "$program" list >/dev/null
-"$@" -std=c++20 -O0 -fPIC -shared strategy.cpp -o libstrategy.so $flags
+"$@" -std=c++20 -O0 -fPIC -shared strategy.cpp -o libstrategy.so "${flags[@]}"
 "$program" list --library ./libstrategy.so fp16_static | grep 'what losses are multiplied by'
 echo "installed below $prefix: library, headers, program; a library of one's own"
