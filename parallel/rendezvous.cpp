@@ -113,15 +113,16 @@ Rendezvous::Rendezvous(std::string folder, int rank, int size)
 }
 
 Rendezvous::~Rendezvous() {
+  if (own_lock_ >= 0) close(own_lock_);  // first: of two that leave together one is the last
+  std::error_code ignored;
+  const bool failed = fs::exists(folder_ + "/failure", ignored);
+  if (failed ? is_last() : rank_ == 0) fs::remove_all(folder_, ignored);
   if (rank_ == 0) {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
     fs::remove(meeting_place_ + "/current", ignored);
     fs::remove(meeting_place_ + "/leader", ignored);
-    fs::remove(meeting_place_, ignored);  // only if nothing else is in it
   }
+  fs::remove(meeting_place_, ignored);  // only if nothing is in it
   for (auto& [rank, member] : members_) close(member.lock);
-  if (own_lock_ >= 0) close(own_lock_);
   if (leader_lock_ >= 0) close(leader_lock_);
 }
 
@@ -230,10 +231,20 @@ Rendezvous::Member* Rendezvous::member(int rank) {
   return &(members_[rank] = {file, read_all(path)});
 }
 
+bool Rendezvous::lives(const Member& other) { return lock_holder(other.lock) != 0; }
+
 bool Rendezvous::has_died(int rank) {
   if (rank == rank_) return false;
-  if (const Member* found = member(rank)) return lock_holder(found->lock) == 0;
+  if (const Member* found = member(rank)) return !lives(*found);
   return rank == 0 && access(folder_.c_str(), F_OK) != 0;  // rank 0 removes it when it leaves
+}
+
+bool Rendezvous::is_last() {
+  std::lock_guard lock(mutex_);
+  for (int rank = 0; rank < size_; ++rank)
+    if (const Member* other = rank == rank_ ? nullptr : member(rank); other && lives(*other))
+      return false;
+  return true;
 }
 
 std::string Rendezvous::trouble(const std::vector<int>& ranks) {
@@ -245,7 +256,8 @@ std::string Rendezvous::trouble(const std::vector<int>& ranks) {
     lock.unlock();
     const std::string text = describe(rank) + " has ended while other ranks still need it";
     report_failure(text);
-    return text;
+    const std::string first = read_all(folder_ + "/failure");  // perhaps why that rank has ended
+    return first.empty() ? text : first;
   }
   return "";
 }

@@ -3,7 +3,8 @@
 // Rank 0 holds a lock on `leader` and names the run's own subfolder in `current`, so that what a
 // crashed run left behind is never taken for this one. Every rank holds a lock on its file there as
 // long as it lives; the kernel drops the lock however the process ends, so the others can tell that
-// it died, and which one. Thread-safe.
+// it died, and which one. Rank 0 clears the subfolder away when it leaves; after a failure the last
+// rank does, so that all can read whose it was. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -61,7 +62,9 @@ class Rendezvous {
   std::string current_run() const;
   void take_place();
   Member* member(int rank);
+  static bool lives(const Member& other);
   bool has_died(int rank);
+  bool is_last();
   std::string missing(const std::vector<int>& ranks);
 
   int rank_, size_;
