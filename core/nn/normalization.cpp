@@ -31,7 +31,7 @@ Tensor as_rows(const Tensor& x, const Shape& rows) {
 // What the backward pass needs of a normalisation of `x`.
 struct SavedNorm {
   Saved x, mean, rstd, weight;
-  Shape rows;
+  Shape rows, normalized;
   DType weight_dtype, bias_dtype;
 
   // d[weight_at] and the next one get the gradients of weight and bias; returns x's, plus `carried`
@@ -40,32 +40,53 @@ struct SavedNorm {
   Tensor backward(const Tensor& g, const Tensor& carried, Gradients& d, int weight_at) const {
     const Tensor input = x, scale = weight, center = mean, inverse = rstd;
     Tensor dx = empty_like(input);
-    const Shape features = {rows[1]};
     Tensor dweight, dbias;
-    if (d.wanted(weight_at)) dweight = empty(features, {weight_dtype, g.device()});
-    if (d.wanted(weight_at + 1)) dbias = empty(features, {bias_dtype, g.device()});
+    if (d.wanted(weight_at)) dweight = empty({rows[1]}, {weight_dtype, g.device()});
+    if (d.wanted(weight_at + 1)) dbias = empty({rows[1]}, {bias_dtype, g.device()});
     kernels::on(g.device())
         .layer_norm_backward(dx.view(), dweight.view(), dbias.view(), as_rows(g, rows).view(),
                              carried.defined() ? as_rows(carried, rows).view() : kernels::View{},
                              input.view(), center.view(), inverse.view(), scale.view());
-    if (dweight.defined()) d[weight_at] = dweight;
-    if (dbias.defined()) d[weight_at + 1] = dbias;
+    if (dweight.defined()) d[weight_at] = untracked::reshape(dweight, normalized);
+    if (dbias.defined()) d[weight_at + 1] = untracked::reshape(dbias, normalized);
     return dx;
   }
 };
 
-struct Parameters {
-  Tensor weight, bias;  // flat and dense, or undefined
-};
-
-Parameters flat(const Tensor& weight, const Tensor& bias) {
-  const auto one = [](const Tensor& x) {
-    return x.defined() ? untracked::reshape(untracked::contiguous(x), {x.numel()}) : Tensor();
-  };
-  return {one(weight), one(bias)};
+Tensor flat(const Tensor& x) {
+  return x.defined() ? untracked::reshape(untracked::contiguous(x), {x.numel()}) : Tensor();
 }
 
 DType dtype_or(const Tensor& x, DType otherwise) { return x.defined() ? x.dtype() : otherwise; }
+
+// The checked parameters of a normalisation and the room for its statistics.
+struct Normalization {
+  Shape rows, normalized;
+  Tensor weight, bias;  // flat and dense, or undefined
+  DType weight_dtype, bias_dtype;
+  Tensor mean, rstd;
+
+  SavedNorm saved(const Tensor& x) const {
+    return {Saved(x), Saved(mean), Saved(rstd),  Saved(weight),
+            rows,     normalized,  weight_dtype, bias_dtype};
+  }
+};
+
+Normalization normalization_of(const char* what, const Tensor& x, const Shape& normalized,
+                               const Tensor& weight, const Tensor& bias) {
+  arguments::parameter_dtype(what, "weight", weight, x);
+  arguments::parameter_dtype(what, "bias", bias, x);
+  const Shape rows = rows_to_normalize(x, normalized, weight, bias);
+  const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
+  return {.rows = rows,
+          .normalized = normalized,
+          .weight = flat(weight),
+          .bias = flat(bias),
+          .weight_dtype = dtype_or(weight, DType::f32),
+          .bias_dtype = dtype_or(bias, DType::f32),
+          .mean = empty({rows[0]}, statistics),
+          .rstd = empty({rows[0]}, statistics)};
+}
 
 // True where x + branch and the normalisation of the sum run in x's dtype one by one, so that
 // doing both at once gives the same numbers.
@@ -87,30 +108,15 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   Tensor x = input, gamma = weight, beta = bias;
   arguments::floating("layer_norm", "x", x);
   apply_policy(Op::layer_norm, {&x, &gamma, &beta});
-  arguments::parameter_dtype("layer_norm", "weight", gamma, x);
-  arguments::parameter_dtype("layer_norm", "bias", beta, x);
-  const Shape rows = rows_to_normalize(x, normalized_shape, gamma, beta);
-  const Parameters parameters = flat(gamma, beta);
-  const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  const Tensor dense = as_rows(x, rows);
-  const Tensor mean = empty({rows[0]}, statistics), rstd = empty({rows[0]}, statistics);
+  const Normalization norm = normalization_of("layer_norm", x, normalized_shape, gamma, beta);
+  const Tensor dense = as_rows(x, norm.rows);
   Tensor y = empty(x.shape(), {result.value_or(x.dtype()), x.device()});
   kernels::on(x.device())
-      .layer_norm(as_rows(y, rows).view(), mean.view(), rstd.view(), dense.view(),
-                  parameters.weight.view(), parameters.bias.view(), eps);
-  SavedNorm saved{Saved(dense),
-                  Saved(mean),
-                  Saved(rstd),
-                  Saved(parameters.weight),
-                  rows,
-                  dtype_or(gamma, DType::f32),
-                  dtype_or(beta, DType::f32)};
+      .layer_norm(as_rows(y, norm.rows).view(), norm.mean.view(), norm.rstd.view(), dense.view(),
+                  norm.weight.view(), norm.bias.view(), eps);
   return record(y, "layer_norm", {x, gamma, beta},
-                [saved = std::move(saved), shape = x.shape(), normalized_shape](const Tensor& g,
-                                                                                Gradients& d) {
+                [saved = norm.saved(dense), shape = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
-                  for (int i : {1, 2})
-                    if (d[i].defined()) d[i] = untracked::reshape(d[i], normalized_shape);
                 });
 }
 
@@ -125,36 +131,24 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
   }
   Tensor gamma = weight, beta = bias;
   apply_policy(Op::layer_norm, {&gamma, &beta});
-  arguments::parameter_dtype("residual_layer_norm", "weight", gamma, x);
-  arguments::parameter_dtype("residual_layer_norm", "bias", beta, x);
-  const Shape rows = rows_to_normalize(x, normalized_shape, gamma, beta);
-  const Parameters parameters = flat(gamma, beta);
-  const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  const Tensor mean = empty({rows[0]}, statistics), rstd = empty({rows[0]}, statistics);
+  const Normalization norm =
+      normalization_of("residual_layer_norm", x, normalized_shape, gamma, beta);
+  const Shape& rows = norm.rows;
   ResidualNorm out{empty(x.shape(), {x.dtype(), x.device()}),
                    empty(x.shape(), {result.value_or(x.dtype()), x.device()})};
   const Tensor sum = as_rows(out.sum, rows);
   kernels::on(x.device())
-      .residual_layer_norm(sum.view(), as_rows(out.normalized, rows).view(), mean.view(),
-                           rstd.view(), as_rows(x, rows).view(), as_rows(branch, rows).view(),
-                           parameters.weight.view(), parameters.bias.view(), eps);
-  SavedNorm saved{Saved(sum),
-                  Saved(mean),
-                  Saved(rstd),
-                  Saved(parameters.weight),
-                  rows,
-                  dtype_or(gamma, DType::f32),
-                  dtype_or(beta, DType::f32)};
+      .residual_layer_norm(sum.view(), as_rows(out.normalized, rows).view(), norm.mean.view(),
+                           norm.rstd.view(), as_rows(x, rows).view(), as_rows(branch, rows).view(),
+                           norm.weight.view(), norm.bias.view(), eps);
   record_many({&out.sum, &out.normalized}, "residual_layer_norm", {x, branch, gamma, beta},
-              [saved = std::move(saved), shape = x.shape(), branch_dtype = branch.dtype(),
-               normalized_shape](std::span<const Tensor> g, Gradients& d) {
+              [saved = norm.saved(sum), shape = x.shape(), branch_dtype = branch.dtype()](
+                  std::span<const Tensor> g, Gradients& d) {
                 // Both terms of the sum get its gradient: the one that arrives beside the
                 // normalisation plus the normalisation's own.
                 const Tensor dsum =
                     g[1].defined() ? untracked::reshape(saved.backward(g[1], g[0], d, 2), shape)
                                    : g[0];
-                for (int i : {2, 3})
-                  if (d[i].defined()) d[i] = untracked::reshape(d[i], normalized_shape);
                 d[0] = dsum;
                 if (d.wanted(1)) d[1] = untracked::cast(dsum, branch_dtype);
               });

@@ -186,17 +186,25 @@ Convolution make_forward(const Operands& operands, const Window2d& window) {
           {DNNL_ARG_DST, plan.dst_desc()}, operands};
 }
 
-// The library asks the backward passes for the plan of the forward one.
+// The plan of a backward pass from operands in the roles that they have in the forward one, whose
+// plan the library asks for.
+template <class Backward>
+auto backward_plan(const dnnl::convolution_forward::primitive_desc& forward, const View& x,
+                   const View& weight, const View& y, const Window2d& window) {
+  const Geometry geometry(window);
+  const typename Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(x),
+                                            any_layout(weight), any_layout(y), geometry.stride,
+                                            geometry.dilation, geometry.padding, geometry.padding);
+  return
+      typename Backward::primitive_desc(description, default_attributes(), engine(), forward, true);
+}
+
 Convolution make_backward_input(const Operands& operands, const Window2d& window) {
   using Backward = dnnl::convolution_backward_data;
-  const auto hint = forward_plan({operands.result, operands.right, operands.left, {}}, window);
-  if (!hint) return {};
-  const Geometry geometry(window);
-  const Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(operands.result),
-                                   any_layout(operands.right), any_layout(operands.left),
-                                   geometry.stride, geometry.dilation, geometry.padding,
-                                   geometry.padding);
-  const Backward::primitive_desc plan(description, default_attributes(), engine(), hint, true);
+  const auto& [dy, weight, dx, bias] = operands;
+  const auto forward = forward_plan({dx, weight, dy, {}}, window);
+  if (!forward) return {};
+  const auto plan = backward_plan<Backward>(forward, dx, weight, dy, window);
   if (is_reference(plan)) return {};
   return {Backward(plan),
           plan.scratchpad_desc(),
@@ -208,16 +216,12 @@ Convolution make_backward_input(const Operands& operands, const Window2d& window
 
 Convolution make_backward_weight(const Operands& operands, const Window2d& window) {
   using Backward = dnnl::convolution_backward_weights;
-  View weight = operands.result;
-  weight.dtype = operands.left.dtype;
-  const auto hint = forward_plan({operands.left, weight, operands.right, {}}, window);
-  if (!hint) return {};
-  const Geometry geometry(window);
-  const Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(operands.left),
-                                   any_layout(operands.result), any_layout(operands.right),
-                                   geometry.stride, geometry.dilation, geometry.padding,
-                                   geometry.padding);
-  const Backward::primitive_desc plan(description, default_attributes(), engine(), hint, true);
+  const auto& [x, dy, dweight, bias] = operands;
+  View weight = dweight;
+  weight.dtype = x.dtype;
+  const auto forward = forward_plan({x, weight, dy, {}}, window);
+  if (!forward) return {};
+  const auto plan = backward_plan<Backward>(forward, x, dweight, dy, window);
   if (is_reference(plan)) return {};
   return {Backward(plan),
           plan.scratchpad_desc(),

@@ -28,6 +28,19 @@ struct Case {
 const Case cases[] = {{{5}, 0, 3},       {{7, 17}, 0, 200}, {{7, 17}, 1, 4},
                       {{3, 5, 4}, 1, 9}, {{2, 3, 1}, 2, 3}, {{4, 3}, 0, 0}};
 
+// `add` puts numbers of shape `picked` on top of ones of `shape`, each at target(its index).
+template <class Target, class Add>
+void check_adding_back(DType dtype, const std::vector<int64_t>& shape,
+                       const std::vector<int64_t>& picked, const Target& target, const Add& add) {
+  const Plain g = random(dtype, picked, 3), sum = zeros(dtype, shape);
+  const Plain exact = zeros(DType::f64, shape);
+  for_each_index(shape, [&](const Index& i) { exact.set(i, 1); });
+  for_each_index(picked,
+                 [&](const Index& i) { exact.set(target(i), exact.at(target(i)) + g.at(i)); });
+  check_everywhere([&](const Table& on) { add(on, sum.view(), g.view()); },
+                   {{sum, numbers(exact), 40, 1}});
+}
+
 }  // namespace
 
 TEST_CASE("embedding reads rows of every dtype; its gradient adds up rows but not the padding's") {
@@ -80,16 +93,12 @@ TEST_CASE("index_select picks slices along any dimension and index_add puts them
           },
           {{out, want, 0}, {bad, {-1}}});
       if (dtype == DType::boolean) continue;
-      const Plain g = random(dtype, picked, 3), sum = zeros(dtype, shape),
-                  exact = zeros(DType::f64, shape);
-      for_each_index(shape, [&](const Index& i) { exact.set(i, 1); });
-      for_each_index(picked, [&](const Index& i) {
-        const Index to = moved(i, along, index.at({i[along]}));
-        exact.set(to, exact.at(to) + g.at(i));
-      });
-      check_everywhere(
-          [&](const Table& on) { on.index_add(sum.view(), g.view(), index.view(), along); },
-          {{sum, numbers(exact), 40, 1}});
+      check_adding_back(
+          dtype, shape, picked,
+          [&](const Index& i) { return moved(i, along, index.at({i[along]})); },
+          [&](const Table& on, const kernels::View& sum, const kernels::View& g) {
+            on.index_add(sum, g, index.view(), along);
+          });
     }
 }
 
@@ -114,16 +123,11 @@ TEST_CASE("gather picks elements along any dimension and scatter_add puts them b
             },
             {{out, want, 0}, {bad, {-1}}});
         if (dtype == DType::boolean) continue;
-        const Plain g = random(dtype, picked, 3), sum = zeros(dtype, shape),
-                    exact = zeros(DType::f64, shape);
-        for_each_index(shape, [&](const Index& i) { exact.set(i, 1); });
-        for_each_index(picked, [&](const Index& i) {
-          const Index to = moved(i, along, index.at(i));
-          exact.set(to, exact.at(to) + g.at(i));
-        });
-        check_everywhere(
-            [&](const Table& on) { on.scatter_add(sum.view(), g.view(), index.view(), along); },
-            {{sum, numbers(exact), 40, 1}});
+        check_adding_back(
+            dtype, shape, picked, [&](const Index& i) { return moved(i, along, index.at(i)); },
+            [&](const Table& on, const kernels::View& sum, const kernels::View& g) {
+              on.scatter_add(sum, g, index.view(), along);
+            });
       }
 }
 
