@@ -1,7 +1,6 @@
 // Schedulers against PyTorch's sequences and the stated formulas, and their edge cases.
 #include "core/optim/adam.h"
 #include "core/optim/lr_scheduler.h"
-#include "core/optim/registry.h"
 #include "core/optim/sgd.h"
 #include "tests/optim/golden.h"
 
@@ -148,16 +147,4 @@ TEST_CASE("options out of range are refused") {
   CHECK_THROWS_AS(MultiStepLR(optimizer, {.milestones = {-1}}), Error);
   CHECK_THROWS_AS(PolynomialLR(optimizer, {.total_steps = 0}), Error);
   CHECK(optimizer.lr() == 0.1);
-}
-
-TEST_CASE("schedulers are made by name, with the name's own options") {
-  const auto optimizer = SGD({leaf()}, {.lr = 0.1});
-  auto scheduler =
-      make_lr_scheduler("linear_warmup", optimizer, {{"warmup_steps", {1}}, {"total_steps", {5}}});
-  CHECK(optimizer.lr() == doctest::Approx(0.05));
-  make_lr_scheduler("multi_step", optimizer, {{"milestones", {0, 1}}, {"gamma", {0.5}}});
-  CHECK(optimizer.lr() == doctest::Approx(0.025));
-  CHECK_THROWS_AS(make_lr_scheduler("cosin", optimizer, {}), Error);
-  CHECK_THROWS_AS(make_lr_scheduler("cosine", optimizer, {{"warmup", {1}}}), Error);
-  CHECK_THROWS_AS(make_lr_scheduler("step", optimizer, {{"step_size", {1.5}}}), Error);
 }
