@@ -220,7 +220,7 @@ Registry<Precision>& precision_registry() {
         bf16_options(),
         make_bf16},
        {"fp8",
-        "Linear layers in 8-bit floats, the rest as bf16; emulated exactly on processors without",
+        "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no unit does",
         fp8_options(), make_fp8},
        {"auto", "bf16 where the processor multiplies it natively, else fp32", {}, [](auto&) {
           return precision_registry().make(auto_precision().name);

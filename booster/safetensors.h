@@ -25,8 +25,6 @@ struct StoredDType {
   int bits;
   std::optional<DType> dtype;
 };
-// All of them, in the format's order (ascending alignment).
-std::span<const StoredDType> stored_dtypes();
 const StoredDType& stored_dtype(DType dtype);
 
 using Metadata = std::map<std::string, std::string>;

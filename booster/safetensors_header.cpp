@@ -253,8 +253,6 @@ void check_offsets(const std::vector<StoredTensor>& tensors, uint64_t data_bytes
 
 }  // namespace
 
-std::span<const StoredDType> stored_dtypes() { return dtypes; }
-
 const StoredDType& stored_dtype(DType dtype) {
   for (const auto& row : dtypes)
     if (row.dtype == dtype) return row;
