@@ -6,7 +6,8 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__x86_64__) && !defined(__clang__)
+// The loader chooses a clone before the thread sanitizer is ready for the code that tells which.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define FOR_EACH_CPU
