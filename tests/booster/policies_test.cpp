@@ -33,7 +33,8 @@ Caltech101 small_set(const TemporaryFolder& folder) {
                      .cache_bytes = size_t{64} << 20});
 }
 
-// The mean loss of the last epoch's steps, over all ranks. No step may be skipped in the end.
+// The mean loss of the last epoch's steps, over all ranks. A step that a loss scaler skips, looking
+// for its scale, is made again, so that all policies take as many.
 double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
                   int64_t batch_size) {
   manual_seed(3);
@@ -45,33 +46,36 @@ double final_loss(const std::filesystem::path& policy, const char* plugin, const
                                                      .embed_dim = 64,
                                                      .depth = 2,
                                                      .num_heads = 2});
-  Optimizer optimizer = AdamW(model.parameters(), {.lr = 2e-3});
+  // At twice this rate rounding decides how fast the loss falls, and no tolerance means anything.
+  Optimizer optimizer = AdamW(model.parameters(), {.lr = 1e-3});
   auto loader = booster.prepare_dataloader(
       data, {.batch_size = batch_size, .shuffle = true, .drop_last = true, .workers = 0});
   auto [net, opt, loss_fn, batches, lr] =
       booster.boost(model, optimizer, CrossEntropyLoss(), loader, ConstantLR(optimizer));
   std::vector<double> losses;
-  bool skipped = false;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     losses = {0};
     for (auto& [image, label] : batches) {
-      opt.zero_grad();
-      const Tensor loss = loss_fn(net(image), label);
-      booster.backward(loss, opt);
-      skipped = opt.step().skipped();
+      Tensor loss;
+      bool skipped = true;
+      for (int attempt = 0; skipped && attempt < 5; ++attempt) {
+        opt.zero_grad();
+        loss = loss_fn(net(image), label);
+        booster.backward(loss, opt);
+        skipped = opt.step().skipped();
+      }
+      CHECK_FALSE(skipped);
       losses[0] += loss.item() / static_cast<double>(loader.size());
     }
   }
-  CHECK_FALSE(skipped);
   booster.plugin().group().all_reduce(losses, CollectiveOp::mean);
   return losses[0];
 }
 
 // How far a policy may be from fp32, as a share of the loss. f16 weights without masters lose small
-// updates, 8-bit products have 3 digits in binary.
+// updates.
 double tolerance(const std::string& policy) {
-  if (policy == "fp16_apex_O3" || policy == "fp16_paddle_pure_fp16") return 0.2;
-  return policy.starts_with("fp8") ? 0.1 : 0.05;
+  return policy == "fp16_apex_O3" || policy == "fp16_paddle_pure_fp16" ? 0.2 : 0.02;
 }
 
 void check_all(const char* plugin, int64_t batch_size) {
