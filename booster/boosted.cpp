@@ -11,7 +11,7 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
   session.plugin->before_forward();
   if (session.watcher) session.watcher->forward_begins(x);
   const PolicyScope numbers(session.precision->policy(x.device()));
-  Tensor y = session.precision->cast_output(session.model(session.precision->cast_input(x)));
+  Tensor y = session.precision->cast_output(model_(session.precision->cast_input(x)));
   session.plugin->after_forward(y);
   if (y.requires_grad()) session.end_pass(Pass::forward);
   return y;
@@ -19,9 +19,7 @@ Tensor BoostedModel::operator()(const Tensor& x) const {
 
 void BoostedOptimizer::zero_grad() {
   const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
-  session_->optimizer.zero_grad();
-  session_->grads_synced = false;
-  session_->clipped_norm = -1;
+  session_->zero_grad();
 }
 
 double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
@@ -29,9 +27,9 @@ double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   session_->sync_grads();
   Optimizer& optimizer = session_->optimizer;
   const Tensor factor = session_->precision->norm_factor(optimizer);
-  session_->clipped_norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
+  const double norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
   if (session_->watcher) session_->watcher->gradients_are_known();
-  return session_->clipped_norm;
+  return norm;
 }
 
 void BoostedOptimizer::clip_grad_by_value(double limit) {
@@ -43,7 +41,11 @@ void BoostedOptimizer::clip_grad_by_value(double limit) {
 
 NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
   session_->plugin->set_sync(false);
+  session_->iteration->grads_are_local = true;
 }
-NoSyncGuard::~NoSyncGuard() { session_->plugin->set_sync(true); }
+NoSyncGuard::~NoSyncGuard() {
+  session_->plugin->set_sync(true);
+  session_->iteration->grads_are_local = false;
+}
 
 }  // namespace booster

@@ -1,5 +1,5 @@
 // What Booster::boost gives back: the same model, optimizer and criterion, now in the chosen
-// numbers and on the chosen ranks. All are handles on one session; they are for one thread.
+// numbers and on the chosen ranks. All are handles on a session; they are for one thread.
 #pragma once
 
 #include "booster/session.h"
@@ -8,26 +8,31 @@
 #include "core/optim/lr_scheduler.h"
 
 #include <memory>
+#include <vector>
 
 namespace booster {
 
 class BoostedModel {
  public:
-  explicit BoostedModel(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  explicit BoostedModel(std::shared_ptr<Session> session) : BoostedModel(session, session->model) {}
+  // One of several models that a session has.
+  BoostedModel(std::shared_ptr<Session> session, const Model& model)
+      : session_(std::move(session)), model_(model) {}
 
   // Forward in the strategy's numbers.
   Tensor operator()(const Tensor& x) const;
-  Module* operator->() const { return &session_->model.module(); }
+  Module* operator->() const { return &model_.module(); }
   // The model inside; its parameters are those that train.
-  const Model& unwrap() const { return session_->model; }
-  void train(bool training = true) const { session_->model.train(training); }
-  void eval() const { session_->model.eval(); }
+  const Model& unwrap() const { return model_; }
+  void train(bool training = true) const { model_.train(training); }
+  void eval() const { model_.eval(); }
   // What the library itself works with; programs have no need of it.
   Session& session() const { return *session_; }
 
  private:
   friend class Booster;
   std::shared_ptr<Session> session_;
+  Model model_;
 };
 
 class BoostedOptimizer {
@@ -70,6 +75,11 @@ struct BoostedTriple {
   BoostedModel model;
   BoostedOptimizer optimizer;
   Criterion criterion;
+};
+// Several of each, in the order of boost's arguments.
+struct BoostedGroup {
+  std::vector<BoostedModel> models;
+  std::vector<BoostedOptimizer> optimizers;
 };
 struct Boosted {
   BoostedModel model;

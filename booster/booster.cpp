@@ -17,6 +17,24 @@ Registry<Precision>& registry_of() {
   return precision_registry();
 }
 
+// Holds models that are trained together and called one by one.
+class SeveralModels : public Module {
+ public:
+  explicit SeveralModels(const std::vector<Model>& models) : Module("SeveralModels") {
+    for (const Model& model : models)
+      add_existing(std::to_string(children().size()), shared(model));
+  }
+
+ private:
+  static std::shared_ptr<Module> shared(const Model& model) {
+    model.module();  // error if it is none
+    return model.shared();
+  }
+  Tensor forward(const Tensor&) override {
+    fail("several models were boosted together; want each called by itself");
+  }
+};
+
 // What backward starts from must be one number; the message speaks of the loss.
 void check_loss(const Tensor& loss) {
   check(loss.defined(), "booster.backward: loss is undefined");
@@ -51,24 +69,41 @@ Booster Booster::from_config(const Config& config) {
                       [precision] { return precision_registry().make(precision); })});
 }
 
-std::shared_ptr<Session> Booster::open_session(const Model& model,
-                                               const Optimizer& optimizer) const {
-  auto session = std::make_shared<Session>(
-      Session{options_.mixed_precision.make(), options_.plugin.make(), model, optimizer});
-  session->precision->prepare(session->model, session->optimizer);
-  session->plugin->prepare(session->model, session->optimizer);
-  session->pass_on_notes();
-  return session;
+std::vector<std::shared_ptr<Session>> Booster::open_sessions(const Model& model,
+                                                             const Optimizers& optimizers) const {
+  const std::shared_ptr<Precision> precision = options_.mixed_precision.make();
+  const std::shared_ptr<Plugin> plugin = options_.plugin.make();
+  const auto iteration = std::make_shared<Iteration>();
+  precision->prepare(model, optimizers);
+  plugin->prepare(model, optimizers);
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (const Optimizer& optimizer : optimizers)
+    sessions.push_back(std::make_shared<Session>(precision, plugin, iteration, model, optimizer));
+  sessions[0]->pass_on_notes();
+  return sessions;
 }
 
 BoostedPair Booster::boost(const Model& model, const Optimizer& optimizer) {
-  const auto session = open_session(model, optimizer);
+  const auto session = open_sessions(model, optimizer)[0];
   return {BoostedModel(session), BoostedOptimizer(session)};
+}
+
+BoostedGroup Booster::boost(const std::vector<Model>& models,
+                            const std::vector<Optimizer>& optimizers) {
+  check(!models.empty() && !optimizers.empty(),
+        "booster.boost: want at least one model and one optimizer; got {} and {}", models.size(),
+        optimizers.size());
+  const Model all = models.size() == 1 ? models[0] : Model(SeveralModels(models));
+  const auto sessions = open_sessions(all, optimizers);
+  BoostedGroup group;
+  for (const Model& model : models) group.models.emplace_back(sessions[0], model);
+  for (const auto& session : sessions) group.optimizers.emplace_back(session);
+  return group;
 }
 
 BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
                              const Criterion& criterion) {
-  const auto session = open_session(model, optimizer);
+  const auto session = open_sessions(model, optimizer)[0];
   const Criterion in_numbers(criterion.name(),
                              [session, criterion](const Tensor& y, const Tensor& t) {
                                const PolicyScope numbers(session->precision->policy(y.device()));
@@ -83,19 +118,27 @@ Boosted Booster::boost(const Model& model, const Optimizer& optimizer, const Cri
   return {net, opt, loss_fn, loader, scheduler};
 }
 
-void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer) const {
+void Booster::backward(const Tensor& loss, BoostedOptimizer& optimizer,
+                       const ScaleLossOptions& options) const {
+  backward(loss, std::vector<BoostedOptimizer>{optimizer}, options);
+}
+
+void Booster::backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
+                       const ScaleLossOptions& options) const {
   check_loss(loss);
+  check(!optimizers.empty(), "booster.backward: no optimizer; want those that the loss is for");
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
-  Session& session = *optimizer.session_;
-  session.grads_synced = false;
-  if (session.watcher) session.watcher->backward_begins(loss);
-  booster::backward(session.precision->scale(loss));
-  session.end_pass(Pass::backward);
-  if (session.watcher) session.watcher->gradients_are_known();
+  std::vector<Session*> sessions;
+  for (const BoostedOptimizer& optimizer : optimizers) {
+    sessions.push_back(optimizer.session_.get());
+    check(sessions[0]->iteration == optimizer.session_->iteration,
+          "booster.backward: the optimizers were not boosted together; want one boost of all");
+  }
+  booster::backward(loss, sessions, options);
 }
 
 NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const {
-  check(model.session_ == optimizer.session_,
+  check(model.session_->plugin == optimizer.session_->plugin,
         "booster.no_sync: model and optimizer were not boosted together");
   return NoSyncGuard(optimizer.session_);
 }

@@ -13,7 +13,7 @@
 //   }
 //
 // This header is the whole library: programs include nothing else. A Booster may boost several
-// models; each call makes a session of its own. One thread at a time.
+// models, each call apart from the others, or several in one call. One thread at a time.
 #pragma once
 
 #include "booster/boosted.h"
@@ -91,8 +91,17 @@ class Booster {
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
                 const DataLoader& loader, const LRScheduler& scheduler);
 
-  // Backward of the loss, scaled as the optimizer's strategy wants.
-  void backward(const Tensor& loss, BoostedOptimizer& optimizer) const;
+  // Models and optimizers that train together, in any combination: they share a strategy and its
+  // loss scale, which moves once every optimizer that a loss was for has stepped.
+  BoostedGroup boost(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers);
+
+  // Backward of the loss, scaled as the optimizer's strategy wants. `options`: loss_id chooses one
+  // of several loss scalers (num_losses of fp16_apex).
+  void backward(const Tensor& loss, BoostedOptimizer& optimizer,
+                const ScaleLossOptions& options = {}) const;
+  // Of a loss whose gradients are for several optimizers, boosted together. Name all of them.
+  void backward(const Tensor& loss, const std::vector<BoostedOptimizer>& optimizers,
+                const ScaleLossOptions& options = {}) const;
   // Until the guard goes, gradients add up on this rank and are not exchanged: for all but the last
   // of the batches that make one step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
@@ -120,7 +129,9 @@ class Booster {
   const Precision& precision() const { return *precision_; }
 
  private:
-  std::shared_ptr<Session> open_session(const Model& model, const Optimizer& optimizer) const;
+  // A session for each optimizer.
+  std::vector<std::shared_ptr<Session>> open_sessions(const Model& model,
+                                                      const Optimizers& optimizers) const;
 
   BoosterOptions options_;
   std::unique_ptr<Plugin> plugin_;        // for questions and dataloaders; sessions have their own

@@ -10,12 +10,14 @@
 #include "booster/numerics/quantization.h"
 #include "core/tensor/grad_mode.h"
 #include "kernels/error.h"
+#include "parallel/gather_text.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace booster {
 
@@ -32,6 +34,19 @@ DType computes_in(std::span<Tensor* const> arguments) {
   for (const Tensor* x : arguments)
     if (x->defined() && is_floating(x->dtype())) return x->dtype();
   return DType::i64;
+}
+
+std::string text_of(const Findings& findings) {
+  auto json = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings.list()) json.push_back(finding.to_json());
+  return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+Findings findings_of(const std::string& text) {
+  Findings findings;
+  for (const auto& json : nlohmann::ordered_json::parse(text))
+    findings.add(Finding::from_json(json));
+  return findings;
 }
 
 std::string text_of_bad(const Tensor& x) { return describe(x, statistics_of(x)); }
@@ -62,6 +77,15 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     look(false);
     session_.watcher = nullptr;
     sum_up();
+  }
+
+  void stop(const Group& group) {
+    stop();
+    if (group.size() == 1 || std::exchange(merged_, true)) return;
+    std::vector<Findings> by_rank;
+    for (const std::string& text : gather_text(text_of(findings_), group))
+      by_rank.push_back(findings_of(text));
+    findings_ = Findings::merged(by_rank);
   }
 
   // --- OpObserver
@@ -171,6 +195,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   void begin_step() {
     facts_ = StepFacts();
     facts_.step = step_;
+    facts_.ranks = session_.plugin->group().size();
     first_backward_ = true;
     trace_.begin_step();
     checker_.begin_step(step_);
@@ -253,7 +278,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   MatrixUnits units_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::mutex mutex_;  // of findings_, for the observer's calls from other threads
-  bool looking_ = false, stopped_ = false;
+  bool looking_ = false, stopped_ = false, merged_ = false;
 
   OpCounts counts_;
   OverflowTrace trace_;
@@ -305,6 +330,7 @@ Diagnose::Diagnose(const BoostedModel& model, DiagnoseOptions options)
 Diagnose::~Diagnose() = default;
 
 void Diagnose::stop() { body_->stop(); }
+void Diagnose::stop(const Group& group) { body_->stop(group); }
 std::vector<Finding> Diagnose::findings() const { return body_->findings().sorted(); }
 int Diagnose::exit_code() const {
   return body_->findings().has(Severity::error) ? findings_exit_code : 0;

@@ -45,6 +45,10 @@ class Diagnose {
 
   // Looks on no longer; again does nothing. The rest may be called at any time.
   void stop();
+  // Stops, and makes the findings of all ranks everybody's, with the ranks that made them; then
+  // exit codes are the same. Each rank needs a Diagnose, and all call it. Counts and parameters in
+  // the output stay this rank's.
+  void stop(const Group& group);
   // Errors first.
   std::vector<numerics::Finding> findings() const;
   // 0, or 3 if a finding is an error.

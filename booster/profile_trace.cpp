@@ -3,11 +3,11 @@
 // on one machine line up.
 #include "booster/file.h"
 #include "booster/profiler.h"
+#include "parallel/gather_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -70,29 +70,12 @@ class RankTrace {
   std::string text_;
 };
 
-// The texts of all ranks, by rank.
-std::vector<std::string> gathered(const std::string& mine, const Group& group) {
-  const auto ranks = static_cast<size_t>(group.size());
-  std::vector<int64_t> length = {static_cast<int64_t>(mine.size())}, lengths(ranks);
-  group.all_gather(lengths, length);
-  const auto longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
-  std::vector<uint8_t> own(longest), all(longest * ranks);
-  std::copy(mine.begin(), mine.end(), own.begin());
-  group.all_gather(all, own);
-  std::vector<std::string> texts;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    const char* text = reinterpret_cast<const char*>(all.data()) + rank * longest;
-    texts.emplace_back(text, static_cast<size_t>(lengths[rank]));
-  }
-  return texts;
-}
-
 }  // namespace
 
 void Profiler::write_trace(const std::filesystem::path& path, const Group& group) const {
   RankTrace trace(group.rank());
   for (size_t i = 0; i < threads_.size(); ++i) trace.add_thread(static_cast<int>(i), threads_[i]);
-  const auto texts = gathered(trace.text(), group);
+  const auto texts = gather_text(trace.text(), group);
   if (group.rank() > 0) return;
   write_file(path, fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",
                                fmt::join(texts, ",\n")));

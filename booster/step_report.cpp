@@ -4,8 +4,12 @@
 
 namespace booster {
 
-StepReport::StepReport(Verdict verdict, double clipped_norm, std::vector<Tensor> gradients)
-    : verdict_(std::move(verdict)), clipped_norm_(clipped_norm), gradients_(std::move(gradients)) {}
+StepReport::StepReport(Verdict verdict, Tensor clipped_norm, std::vector<Tensor> gradients,
+                       std::shared_ptr<const Precision> precision)
+    : verdict_(std::move(verdict)),
+      clipped_norm_(std::move(clipped_norm)),
+      gradients_(std::move(gradients)),
+      precision_(std::move(precision)) {}
 
 bool StepReport::skipped() const {
   return verdict_.found_inf.defined() && verdict_.found_inf.item() != 0;
@@ -16,7 +20,7 @@ double StepReport::loss_scale() const {
 }
 
 double StepReport::grad_norm() const {
-  if (clipped_norm_ >= 0) return clipped_norm_;
+  if (clipped_norm_.defined()) return clipped_norm_.item();
   const double norm = gradient_norm(gradients_, 2).item();
   return verdict_.inverse_scale.defined() ? norm / loss_scale() : norm;
 }

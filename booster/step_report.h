@@ -4,24 +4,34 @@
 #include "core/tensor/named_tensor.h"
 #include "mixed_precision/precision.h"
 
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace booster {
 
 class StepReport {
  public:
-  StepReport(Verdict verdict, double clipped_norm, std::vector<Tensor> gradients);
+  // `clipped_norm` as Optimizer::clipped_norm gives it.
+  StepReport(Verdict verdict, Tensor clipped_norm, std::vector<Tensor> gradients,
+             std::shared_ptr<const Precision> precision);
 
   // True if a gradient was not finite, so that nothing was changed. Waits for the device.
   bool skipped() const;
   // The loss scale of this step; 1 in strategies without one.
   double loss_scale() const;
-  // Euclidean norm of the true gradients before clipping. Costs a pass over them unless they were
-  // clipped; ask before the next backward pass.
+  // What the loss scaler refused, up to now, and what that means; "" if nothing: a scale that would
+  // not help any more is kept, and the training may be beyond help. Waits for the device.
+  std::string refusal() const { return precision_->refusal(); }
+  // Euclidean norm of the true gradients before clipping by norm. Costs a pass over them unless
+  // they were clipped; ask before the next backward pass.
   double grad_norm() const;
 
  private:
   Verdict verdict_;
-  double clipped_norm_;  // negative: not clipped
+  Tensor clipped_norm_;  // undefined: not clipped
   std::vector<Tensor> gradients_;
+  std::shared_ptr<const Precision> precision_;
 };
 
 }  // namespace booster

@@ -179,6 +179,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
     }
   }
   agree_on_success(group, error);
+  session.pass_on_all_notes();
 }
 
 std::optional<Progress> resume_training(const std::filesystem::path& root, Boosted& boosted,

@@ -76,4 +76,12 @@ int cuda_device_count() {
 #endif
 }
 
+std::vector<CudaDevice> cuda_devices() {
+  std::vector<CudaDevice> devices;
+#ifdef BOOSTER_CUDA
+  for (int i = 0; i < cuda::device_count(); ++i) devices.push_back(cuda::describe_device(i));
+#endif
+  return devices;
+}
+
 }  // namespace booster::kernels

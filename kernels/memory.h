@@ -5,6 +5,8 @@
 #include "kernels/view.h"
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 namespace booster::kernels {
 
@@ -17,5 +19,13 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
 void device_synchronize(Device device);
 // Number of CUDA devices that this process can use; 0 without a driver.
 int cuda_device_count();
+
+struct CudaDevice {
+  std::string name;          // "Tesla T4"
+  int major = 0, minor = 0;  // compute capability
+  size_t bytes = 0;          // of memory
+};
+// Each of them, by index; none without a driver or in a build without CUDA.
+std::vector<CudaDevice> cuda_devices();
 
 }  // namespace booster::kernels

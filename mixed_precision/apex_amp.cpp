@@ -33,27 +33,6 @@ void cast_to_f32(const Model& model, const ModelCast& cast) {
     if (!cast.keep || !cast.keep(name, *module)) module->convert_own(DType::f32);
 }
 
-// Gradients from before a backward pass, which must not mix with scaled ones.
-class Stash {
- public:
-  // Copies, for a gradient's place may be written again (communication buckets).
-  explicit Stash(const Optimizer& optimizer) {
-    for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
-      kept_.emplace_back(parameter, parameter.grad().clone());
-      clear_grad(parameter);
-    }
-  }
-  void add_back() const {
-    for (const auto& [parameter, before] : kept_) {
-      if (parameter.grad().defined()) parameter.grad().add_(before);
-      else parameter.set_grad(before);
-    }
-  }
-
- private:
-  std::vector<std::pair<Tensor, Tensor>> kept_;
-};
-
 // A master's gradient is its parameter's, so that clipping works on either.
 void share_gradients(const Optimizer& optimizer) {
   const Parameters parameters = optimizer.parameters(), masters = optimizer.master_parameters();
@@ -141,7 +120,7 @@ void ApexAmp::initialize(const std::vector<Model>& models,
   if (properties_.enabled)
     for (const Model& model : models) check_not_half(model);
   initialized_ = true;
-  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer, false, {}});
+  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer, -1, {}});
   if (!properties_.enabled || !properties_.cast_model_type) return;
   ModelCast rule = {.dtype = DType::f16, .masters = properties_.has_masters(), .keep = {}};
   if (properties_.keep_batchnorm_fp32.value_or(false)) rule.keep = is_affine_batch_norm;
@@ -183,6 +162,9 @@ ScaledStep& ApexAmp::loss(int loss_id) {
         options_.num_losses - 1);
   return losses_[static_cast<size_t>(loss_id)];
 }
+const ScaledStep& ApexAmp::loss(int loss_id) const {
+  return const_cast<ApexAmp&>(*this).loss(loss_id);
+}
 
 std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& optimizers) {
   std::vector<Entry*> found;
@@ -190,59 +172,105 @@ std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& opti
   return found;
 }
 
+// Copies, for a gradient's place may be written again (communication buckets).
+ApexAmp::Stash::Stash(const Optimizer& optimizer) {
+  for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
+    kept_.emplace_back(parameter, parameter.grad().clone());
+    clear_grad(parameter);
+  }
+}
+
+void ApexAmp::Stash::add_back() const {
+  for (const auto& [parameter, before] : kept_) {
+    if (parameter.grad().defined())
+      parameter.grad().add_(before);
+    else
+      parameter.set_grad(before);
+  }
+}
+
 void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
                          const std::function<void(const Tensor& scaled)>& backward,
                          const ScaleLossOptions& options) {
-  if (!properties_.enabled) return backward(loss);
+  begin_loss(options, optimizers);
+  backward(scale(loss));
+  unscale();
+  end_loss();
+  for (const Optimizer& optimizer : optimizers)
+    if (pass_.inverse.defined()) share_gradients(optimizer);
+}
+
+void ApexAmp::begin_loss(const ScaleLossOptions& options,
+                         const std::vector<Optimizer>& optimizers) {
+  pass_ = {};
+  if (!properties_.enabled) return;
   check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
-  LossScaler& scaler = this->loss(options.loss_id).scaler();
+  loss(options.loss_id);
   const std::vector<Entry*> named = entries(optimizers);
-  tell_overflows();
-  if (!properties_.scales() && !properties_.has_masters())
-    return backward(cast_floating(loss, DType::f32));
-
-  std::vector<Stash> stashes;
   for (const Entry* entry : named)
-    if (!options.delay_unscale && !entry->scaled) stashes.emplace_back(entry->optimizer);
-  const auto [scaled, inverse] = scaler.scale(loss);
-  backward(scaled);
-  for (Entry* entry : named) entry->scaled = options.delay_unscale;
-  if (options.delay_unscale) return;
+    check(entry->scaled_by < 0 || entry->scaled_by == options.loss_id,
+          "fp16_apex: loss_id: the gradients are still scaled for loss {} (delay_unscale); got {}",
+          entry->scaled_by, options.loss_id);
+  tell_overflows();
+  pass_ = {.options = options, .named = named, .stashes = {}, .inverse = {}, .found = {}};
+  if (does_nothing() || options.delay_unscale) return;
+  for (const Entry* entry : named)
+    if (entry->scaled_by < 0) pass_.stashes.emplace_back(entry->optimizer);
+}
 
-  const Tensor found = unscale(named, inverse);
-  for (const Stash& stash : stashes) stash.add_back();
-  for (const Entry* entry : named) share_gradients(entry->optimizer);
-  if (options.delay_overflow_check) return;
-  scaler.update(found);
-  if (!scaler.policy().skips) return;
-  note_overflow(named, found);
-  remember_overflow(options.loss_id, found);
+Tensor ApexAmp::scale(const Tensor& loss) {
+  if (!properties_.enabled) return loss;
+  if (does_nothing()) return cast_floating(loss, DType::f32);
+  const auto [scaled, inverse] = this->loss(pass_.options.loss_id).scaler().scale(loss);
+  const bool delay = pass_.options.delay_unscale;
+  for (Entry* entry : pass_.named) entry->scaled_by = delay ? pass_.options.loss_id : -1;
+  if (!delay) pass_.inverse = inverse;
+  return scaled;
 }
 
 // The flag of all: an overflow in one optimizer's gradients is an overflow of the loss.
-Tensor ApexAmp::unscale(const std::vector<Entry*>& named, const Tensor& inverse) {
-  Tensor found = zeros({}, {DType::f32, inverse.device()});
-  for (const Entry* entry : named) {
+Tensor ApexAmp::unscale() {
+  if (!pass_.inverse.defined()) return {};
+  pass_.found = zeros({}, {DType::f32, pass_.inverse.device()});
+  for (const Entry* entry : pass_.named) {
     widen_gradients(entry->optimizer);
-    found.add_(unscale_gradients(entry->optimizer, inverse));
+    pass_.found.add_(unscale_gradients(entry->optimizer, pass_.inverse));
   }
-  return found;
+  return pass_.found;
 }
 
-void ApexAmp::note_overflow(const std::vector<Entry*>& named, const Tensor& found) {
-  for (Entry* entry : named) {
-    if (entry->skip.defined()) entry->skip.add_(found);
-    else entry->skip = found.clone();
+void ApexAmp::end_loss() {
+  for (const Stash& stash : pass_.stashes) stash.add_back();
+  pass_.stashes.clear();
+  const int id = pass_.options.loss_id;
+  if (!pass_.found.defined() || pass_.options.delay_overflow_check) return;
+  LossScaler& scaler = loss(id).scaler();
+  scaler.update(pass_.found);
+  if (!scaler.policy().skips) return;
+  note_overflow(pass_);
+  remember_overflow(id, pass_.found);
+}
+
+void ApexAmp::note_overflow(const LossPass& pass) {
+  for (Entry* entry : pass.named) {
+    if (entry->skip.defined())
+      entry->skip.add_(pass.found);
+    else
+      entry->skip = pass.found.clone();
   }
+}
+
+Tensor ApexAmp::take_skip(const Optimizer& optimizer) {
+  Entry& mine = entry(optimizer);
+  check(mine.scaled_by < 0,
+        "fp16_apex: step: the gradients are still scaled; want a loss without delay_unscale before "
+        "the step");
+  return std::exchange(mine.skip, {});
 }
 
 void ApexAmp::step(Optimizer& optimizer) {
   if (!properties_.enabled) return optimizer.step();
-  Entry& mine = entry(optimizer);
-  check(!mine.scaled,
-        "fp16_apex: step: the gradients are still scaled; want a scale_loss without delay_unscale "
-        "before the step");
-  const Tensor skip = std::exchange(mine.skip, {});
+  const Tensor skip = take_skip(optimizer);
   optimizer.step(
       {.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
   forget_gradients_of_masters(optimizer);

@@ -21,15 +21,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
-
-struct ScaleLossOptions {
-  int loss_id = 0;                    // which of num_losses scalers
-  bool delay_unscale = false;         // gradients stay scaled: another scale_loss will unscale them
-  bool delay_overflow_check = false;  // neither skips nor moves the scale this time
-};
 
 class ApexAmp {
  public:
@@ -55,10 +50,18 @@ class ApexAmp {
 
   // --- backward and step
   // Calls `backward` with the scaled loss; name every optimizer whose parameters get gradients.
-  // Errors: not initialized, no such loss_id, an optimizer that was not given to initialize.
+  // Errors: not initialized, no such loss_id, an optimizer that was not given to initialize, or
+  // whose gradients are scaled by another loss's scale.
   void scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
                   const std::function<void(const Tensor& scaled)>& backward,
                   const ScaleLossOptions& options = {});
+  // The parts of scale_loss, for who must do something in between: the gradients from before go
+  // aside; the loss is scaled; backward runs; its gradients become true ones, with a flag on the
+  // device (undefined: not looked at), which ranks may agree on; and those from before are added.
+  void begin_loss(const ScaleLossOptions& options, const std::vector<Optimizer>& optimizers);
+  Tensor scale(const Tensor& loss);
+  Tensor unscale();
+  void end_loss();
   // Steps unless one of its losses overflowed since the last step. Gradients of parameters with
   // masters are forgotten then. Error if gradients are still scaled.
   void step(Optimizer& optimizer);
@@ -67,6 +70,9 @@ class ApexAmp {
   Parameters master_params(const Optimizer& optimizer) const {
     return optimizer.master_parameters();
   }
+  // The flag (one f32 on the device) that tells whether the optimizer's next step must do nothing;
+  // it is forgotten. Undefined: no overflow was looked for. Error if gradients are still scaled.
+  Tensor take_skip(const Optimizer& optimizer);
 
   // --- verbosity 2
   // Where lines go: "Float->Half (linear)" for each cast of O1, and those of tell_overflows; to
@@ -80,6 +86,8 @@ class ApexAmp {
 
   // The scaled step of a loss. Error if there is no such loss_id.
   ScaledStep& loss(int loss_id);
+  const ScaledStep& loss(int loss_id) const;
+  int losses() const { return options_.num_losses; }
   // "loss_scaler0.loss_scale", "loss_scaler0.unskipped", ...; masters are in the optimizers' state.
   PrecisionState state() const;
   void load(const PrecisionState& state);
@@ -87,8 +95,27 @@ class ApexAmp {
  private:
   struct Entry {
     Optimizer optimizer;
-    bool scaled = false;  // its gradients are, by delay_unscale
-    Tensor skip;          // not 0: the next step must do nothing; undefined: nothing was looked at
+    int scaled_by = -1;  // the loss whose delay_unscale left its gradients scaled; negative: none
+    Tensor skip;         // not 0: the next step must do nothing; undefined: nothing was looked at
+  };
+
+  // Gradients from before a backward pass, which must not mix with scaled ones.
+  class Stash {
+   public:
+    explicit Stash(const Optimizer& optimizer);
+    void add_back() const;
+
+   private:
+    std::vector<std::pair<Tensor, Tensor>> kept_;
+  };
+
+  // A loss between begin_loss and end_loss.
+  struct LossPass {
+    ScaleLossOptions options;
+    std::vector<Entry*> named;
+    std::vector<Stash> stashes;
+    Tensor inverse;  // of the scale; undefined: nothing is to be unscaled
+    Tensor found;    // in the gradients
   };
 
   struct LookedAt {
@@ -100,14 +127,15 @@ class ApexAmp {
   void check_function(std::vector<std::string>& functions, const std::string& op);
   Entry& entry(const Optimizer& optimizer);
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
-  static Tensor unscale(const std::vector<Entry*>& named, const Tensor& inverse);
-  static void note_overflow(const std::vector<Entry*>& named, const Tensor& found);
+  bool does_nothing() const { return !properties_.scales() && !properties_.has_masters(); }
+  static void note_overflow(const LossPass& pass);
 
   FP16ApexOptions options_;
   ApexProperties properties_;
   OpPolicy on_cpu_, on_cuda_;  // O1
   std::vector<ScaledStep> losses_;
   std::vector<Entry> entries_;
+  LossPass pass_;
   std::vector<LookedAt> untold_;
   std::function<void(const std::string& line)> listener_;
   bool initialized_ = false;

@@ -51,14 +51,15 @@ Interaction BF16MixedPrecision::interaction(const Layout& layout) const {
           .ranks_agree = options_.skip_non_finite && split};
 }
 
-void BF16MixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
+void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   if (!casts()) return;
-  cast_model(model, optimizer,
-             {.dtype = DType::bf16, .masters = options_.master_weights, .keep = is_batch_norm});
+  cast_models({model}, optimizers,
+              {.dtype = DType::bf16, .masters = options_.master_weights, .keep = is_batch_norm});
   if (options_.master_weights) return;
-  for (const auto& [name, parameter] : optimizer.parameters())
-    if (parameter.dtype() == DType::bf16)
-      optimizer.set_rounding(name, rounding_, static_cast<uint32_t>(options_.seed));
+  for (Optimizer optimizer : optimizers)
+    for (const auto& [name, parameter] : optimizer.parameters())
+      if (parameter.dtype() == DType::bf16)
+        optimizer.set_rounding(name, rounding_, static_cast<uint32_t>(options_.seed));
 }
 
 const OpPolicy* BF16MixedPrecision::policy(Device device) const {

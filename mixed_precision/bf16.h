@@ -30,7 +30,7 @@ class BF16MixedPrecision : public Precision {
 
   const char* name() const override { return "bf16"; }
   Interaction interaction(const Layout& layout) const override;
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor cast_input(const Tensor& x) const override;
   Verdict inspect(Optimizer& optimizer) override;

@@ -44,7 +44,7 @@ KnownOp TorchNamed::find(const std::string& op) const {
 KnownOp TorchNamed::in_place(const std::string& base) const {
   KnownOp op{.name = base + "_", .results = *torch_result_rule(base)};
   if (op.results.match == ResultRule::Match::promote) op.results.match = ResultRule::Match::first;
-  op.results.returns = ResultRule::Returns::value;
+  op.results.returns = ResultRule::Returns::Kind::value;
   op.rule = "in place: not cast";
   return op;
 }

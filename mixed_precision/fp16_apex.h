@@ -1,6 +1,10 @@
 // fp16_apex: NVIDIA Apex's amp behind a Booster. O0 is fp32, O1 casts around ops by lists, O2 casts
 // the model and keeps f32 masters, O3 is f16 throughout. Options and defaults: apex_properties.h;
-// for several losses and optimizers in a loop of one's own: apex_amp.h.
+// for a loop of one's own without a Booster: apex_amp.h.
+//
+// With one loss and one optimizer the step unscales, and moves the scale: every backward pass but
+// the last of a step is as with Apex's delay_unscale. With num_losses > 1 or several optimizers
+// each loss is unscaled when its backward pass ends, and moves its own scale then, as in Apex.
 #pragma once
 
 #include "mixed_precision/apex_amp.h"
@@ -15,25 +19,35 @@ class FP16ApexMixedPrecision : public Precision {
 
   const char* name() const override { return "fp16_apex"; }
   Interaction interaction(const Layout& layout) const override;
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override { return amp_.policy(device); }
   Tensor cast_input(const Tensor& x) const override { return amp_.cast_input(x); }
   Tensor cast_output(const Tensor& y) const override { return amp_.cast_output(y); }
+  Tensor maxima(Pass pass) override;
+  void end_pass(Pass pass) override;
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  bool unscales_each_loss() const override { return each_loss_; }
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
   Tensor norm_factor(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  std::string refusal() const override;
+  void finish_notes() override { amp_.tell_overflows(); }
   PrecisionState state() const override { return amp_.state(); }
   void load(const PrecisionState& state) override { amp_.load(state); }
 
   ApexAmp& amp() { return amp_; }
 
  private:
-  bool scales() const { return amp_.properties().scales(); }
+  // True if the step scales, unscales and looks for overflows.
+  bool scales() const { return !each_loss_ && amp_.properties().scales(); }
 
   ApexAmp amp_;
   int verbosity_;
+  bool each_loss_;
+  int loss_id_ = 0;  // of the last loss
+  Tensor scale_;     // that it was multiplied by
 };
 
 }  // namespace booster

@@ -52,8 +52,8 @@ Interaction FP16NaiveMixedPrecision::interaction(const Layout& layout) const {
           .ranks_agree = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0};
 }
 
-void FP16NaiveMixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
-  cast_model(model, optimizer, {.dtype = DType::f16});
+void FP16NaiveMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
+  cast_models({model}, optimizers, {.dtype = DType::f16});
 }
 
 Tensor FP16NaiveMixedPrecision::cast_input(const Tensor& x) const {

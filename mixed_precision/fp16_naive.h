@@ -30,14 +30,15 @@ class FP16NaiveMixedPrecision : public Precision {
 
   const char* name() const override { return "fp16_naive"; }
   Interaction interaction(const Layout& layout) const override;
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   Tensor cast_input(const Tensor& x) const override;
   Tensor cast_output(const Tensor& y) const override;
   Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
   void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
-  Tensor norm_factor(Optimizer&) override { return step_.pending_inverse(); }
+  Tensor norm_factor(Optimizer& optimizer) override { return step_.pending_inverse(optimizer); }
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  std::string refusal() const override { return step_.scaler().diagnosis(); }
   PrecisionState state() const override { return step_.scaler().state_dict(); }
   void load(const PrecisionState& state) override { step_.scaler().load_state_dict(state); }
 

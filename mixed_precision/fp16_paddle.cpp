@@ -85,7 +85,7 @@ bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& 
                      });
 }
 
-void FP16PaddleMixedPrecision::prepare(const Model& model, Optimizer& optimizer) {
+void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   check_layers(model, settings_.excluded_layers);
   const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
   for (size_t i = 0; i < inside_.size(); ++i) {
@@ -93,12 +93,12 @@ void FP16PaddleMixedPrecision::prepare(const Model& model, Optimizer& optimizer)
     outside_[i].in_guard = &inside_[i];
   }
   if (!settings_.converts_model()) return;
-  cast_model(model, optimizer,
-             {.dtype = settings_.lower,
-              .masters = settings_.masters,
-              .keep = [this](const std::string& name, const Module& module) {
-                return stays_f32(name, module);
-              }});
+  cast_models({model}, optimizers,
+              {.dtype = settings_.lower,
+               .masters = settings_.masters,
+               .keep = [this](const std::string& name, const Module& module) {
+                 return stays_f32(name, module);
+               }});
   if (!settings_.master_grad) return;
   for (const auto& [name, parameter] : model.parameters())
     if (is_16_bit(parameter.dtype())) keep_grad_in_f32(parameter);

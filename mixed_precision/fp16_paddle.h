@@ -26,12 +26,13 @@ class FP16PaddleMixedPrecision : public Precision {
   const char* name() const override { return "fp16_paddle"; }
   Interaction interaction(const Layout& layout) const override;
   // Errors: excluded_layers or custom_black_varnames that the model has not.
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
   // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
   // incr_count, decr_count, use_dynamic_loss_scaling; nothing where no loss is scaled.

@@ -19,6 +19,7 @@ class FP16TorchMixedPrecision : public Precision {
   Tensor norm_factor(Optimizer& optimizer) override { return scaler_.pending_inverse(optimizer); }
   Verdict inspect(Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  std::string refusal() const override { return scaler_.diagnosis(); }
   PrecisionState state() const override { return scaler_.state_dict(); }
   void load(const PrecisionState& state) override { scaler_.load_state_dict(state); }
 

@@ -110,7 +110,7 @@ Interaction FP8MixedPrecision::interaction(const Layout& layout) const {
   return {.ranks_agree = split && (options_.skip_non_finite || options_.reduce_amax)};
 }
 
-void FP8MixedPrecision::prepare(const Model& model, Optimizer&) {
+void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
   check_excluded(options_.exclude, all);
   std::vector<Fp8Layer> chosen;
@@ -166,15 +166,6 @@ void FP8MixedPrecision::update(const Verdict&) {
 
 StateDict FP8MixedPrecision::state_tensors() const {
   return linear_ ? linear_->state() : StateDict{};
-}
-
-std::string fp8_capability(const std::string& gpu, int major, int minor) {
-  if (major > 8 || (major == 8 && minor >= 9)) return "";
-  const char* instead = major >= 8 ? "bf16" : (major == 7 ? "fp16" : "fp32");
-  return fmt::format(
-      "{} has compute capability {}.{}: 8-bit matrix units came with 8.9 (Ada, "
-      "Hopper), here fp8 gains no time; use {}",
-      gpu, major, minor, instead);
 }
 
 }  // namespace booster

@@ -37,7 +37,7 @@ class FP8MixedPrecision : public Precision {
   const char* name() const override { return "fp8"; }
   Interaction interaction(const Layout& layout) const override;
   // Error if `exclude` names no module.
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor maxima(Pass pass) override;
   void end_pass(Pass pass) override;
@@ -55,9 +55,5 @@ class FP8MixedPrecision : public Precision {
   OpPolicy cpu_, cuda_;
   std::vector<std::string> layers_;
 };
-
-// Empty where a GPU of this compute capability multiplies 8-bit floats itself, else a sentence that
-// says what happens and what to use.
-std::string fp8_capability(const std::string& gpu, int major, int minor);
 
 }  // namespace booster

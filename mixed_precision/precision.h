@@ -2,8 +2,8 @@
 //
 // The base class is fp32: every method does nothing or passes its argument through, and a strategy
 // overrides what it changes. A strategy never asks how the model is spread: `inspect` gives a local
-// verdict, the plugin makes it global, and `update` sees the agreed one. One object serves one
-// boosted optimizer and one thread.
+// verdict, the plugin makes it global, and `update` sees the agreed one. One object serves what was
+// boosted in one call, usually one optimizer, and one thread.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -42,14 +42,21 @@ using PrecisionState = std::map<std::string, double>;
 
 enum class Pass : uint8_t { forward, backward };
 
+// What a program says of a loss.
+struct ScaleLossOptions {
+  int loss_id = 0;                    // which of the strategy's scalers (num_losses of fp16_apex)
+  bool delay_unscale = false;         // gradients stay scaled: another loss will unscale them
+  bool delay_overflow_check = false;  // neither skips nor moves the scale this time
+};
+
 class Precision {
  public:
   virtual ~Precision() = default;
   virtual const char* name() const { return "fp32"; }
   virtual Interaction interaction(const Layout&) const { return {}; }
 
-  // Once, when model and optimizer are boosted: casts parameters, makes masters.
-  virtual void prepare(const Model&, Optimizer&) {}
+  // Once, when model and optimizers are boosted: casts parameters, makes masters.
+  virtual void prepare(const Model&, const Optimizers&) {}
 
   // The op policy in force during forward and loss; null: none.
   virtual const OpPolicy* policy(Device) const { return nullptr; }
@@ -63,6 +70,11 @@ class Precision {
   // After that.
   virtual void end_pass(Pass) {}
 
+  // Before a loss is scaled whose gradients are for these optimizers. Error if the strategy cannot
+  // do what the program says of it.
+  virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
+  // True if each loss is unscaled when its backward pass ends, and not by the step.
+  virtual bool unscales_each_loss() const { return false; }
   // loss -> what backward starts from
   virtual Tensor scale(const Tensor& loss) { return loss; }
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
@@ -75,8 +87,12 @@ class Precision {
     return {};
   }
   virtual Verdict inspect(Optimizer&) { return {}; }
-  // After the step, with the verdict that all ranks agreed on.
+  // Once all optimizers that the losses were for have stepped, with the verdict that all ranks
+  // agreed on: an overflow in the gradients of one is one of the whole.
   virtual void update(const Verdict&) {}
+
+  // What its scaler refused so far and why, for people; "" if nothing. Waits for the device.
+  virtual std::string refusal() const { return ""; }
 
   // The dtype in which checkpoints hold the model's floating tensors; nothing: as they are.
   virtual std::optional<DType> saved_dtype() const { return {}; }
@@ -87,10 +103,12 @@ class Precision {
   // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
   virtual StateDict state_tensors() const { return {}; }
 
-  // What a user should know, a sentence each; rank 0 takes and prints them after prepare and after
-  // each step.
+  // What a user should know, a sentence each; rank 0 takes and prints them after prepare, after
+  // each step and in the end.
   const std::vector<std::string>& notes() const { return notes_; }
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+  // Adds notes on what the device did and the host has not asked for yet. Waits for the device.
+  virtual void finish_notes() {}
 
  protected:
   std::vector<std::string> notes_;

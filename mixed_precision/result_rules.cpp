@@ -38,10 +38,12 @@ Rules by_name(std::initializer_list<Group> groups) {
   return rules;
 }
 
-#define RESULTS(match, leading, integers, returns, kernels, names)                     \
-  {{Match::match, leading, Integers::integers, Returns::returns, Kernels::kernels}, names},
+#define RESULTS(match, leading, integers, returns, kernels, names) \
+  {{Match::match, leading, Integers::integers, Returns(returns), Kernels::kernels}, names},
 
 const Rules& torch_rules() {
+  using enum NumberType;
+  using enum Returns::Kind;
   static const Rules rules = by_name({
 #include "mixed_precision/op_tables/torch_results.def"
   });
@@ -75,9 +77,11 @@ Kernels paddle_cpu_kernels(std::string_view name) {
 
 const Rules& paddle_rules() {
   static const Rules rules = [] {
+    using enum NumberType;
+    using enum Returns::Kind;
     Rules made = by_name({
 #define RESULTS(match, leading, integers, returns, names)                                    \
-  {{Match::match, leading, Integers::integers, Returns::returns, Kernels::all}, names},
+  {{Match::match, leading, Integers::integers, Returns(returns), Kernels::all}, names},
 #include "mixed_precision/op_tables/paddle_results.def"
     });
     for (auto& [name, rule] : made) rule.kernels = paddle_cpu_kernels(name);
@@ -162,13 +166,8 @@ NumberType of_integers(std::string_view name, Integers integers, NumberType type
 }
 
 NumberType returned(Returns returns, NumberType type) {
-  static constexpr NumberType fixed[] = {
-      NumberType::none, NumberType::none, NumberType::none, NumberType::boolean,
-      NumberType::u8,   NumberType::i8,   NumberType::i16,  NumberType::i32,
-      NumberType::i64,  NumberType::f16,  NumberType::bf16, NumberType::f32,
-      NumberType::f64,  NumberType::c32,  NumberType::c64,  NumberType::c128};
-  if (returns == Returns::value) return type;
-  return returns == Returns::complex ? complex_of(type) : fixed[static_cast<int>(returns)];
+  if (returns.kind == Returns::Kind::fixed) return returns.type;
+  return returns.kind == Returns::Kind::complex ? complex_of(type) : type;
 }
 
 }  // namespace
@@ -198,8 +197,8 @@ ResultTypes result_types(std::string_view name, const ResultRule& rule, Types ar
   if (is_integer) type = of_integers(name, rule.integers, type);
   check(is_integer || rule.integers != Integers::only, "{}: takes integers; got {}", name,
         name_of(type));
-  check(!is_8_bit_float(type) || rule.returns != Returns::value, "{}: no kernel for {}", name,
-        name_of(type));
+  check(!is_8_bit_float(type) || rule.returns.kind != Returns::Kind::value, "{}: no kernel for {}",
+        name, name_of(type));
   check(has_kernel(rule.kernels, type, device), "{}: no kernel for {} on {}", name, name_of(type),
         device == DeviceType::cpu ? "a CPU" : "a GPU");
   return {type, returned(rule.returns, type)};

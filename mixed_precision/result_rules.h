@@ -22,23 +22,14 @@ struct ResultRule {
     norm,          // all the same, or 16-bit values with f32 parameters
   };
   enum class Integers : uint8_t { keep, to_f32, to_i64, refuse, only };
-  enum class Returns : uint8_t {
-    value,    // the dtype it runs in
-    complex,  // the complex dtype of that
-    none,     // a number of the host language
-    boolean,
-    u8,
-    i8,
-    i16,
-    i32,
-    i64,
-    f16,
-    bf16,
-    f32,
-    f64,
-    c32,
-    c64,
-    c128,
+  // Which dtype comes out: the one it runs in, the complex one of that, or always the same (none:
+  // a number of the host language).
+  struct Returns {
+    enum class Kind : uint8_t { value, complex, fixed };
+    constexpr Returns(Kind kind = Kind::value) : kind(kind) {}
+    constexpr Returns(NumberType type) : kind(Kind::fixed), type(type) {}
+    Kind kind;
+    NumberType type = NumberType::none;
   };
   // For which dtypes kernels are missing.
   enum class Kernels : uint8_t {
@@ -52,7 +43,7 @@ struct ResultRule {
   Match match = Match::promote;
   int leading = 0;  // so many arguments take part; 0: all
   Integers integers = Integers::keep;
-  Returns returns = Returns::value;
+  Returns returns = {};
   Kernels kernels = Kernels::all;
 };
 

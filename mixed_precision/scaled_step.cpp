@@ -20,27 +20,38 @@ Tensor ScaledStep::scale(const Tensor& loss) {
   return scaled;
 }
 
+Tensor ScaledStep::found_in(const Optimizer& optimizer) const {
+  for (const Unscaled& unscaled : unscaled_)
+    if (unscaled.optimizer == optimizer) return unscaled.found_inf;
+  return {};
+}
+
+Tensor ScaledStep::pending_inverse(const Optimizer& optimizer) const {
+  return found_in(optimizer).defined() ? Tensor() : inverse_;
+}
+
 void ScaledStep::unscale(Optimizer& optimizer) {
-  if (found_inf_.defined()) return;
+  if (found_in(optimizer).defined()) return;
   check(inverse_.defined(),
         "unscale: no loss was scaled since the last step; want a backward pass");
   if (widens_) widen_gradients(optimizer);
-  found_inf_ = unscale_gradients(optimizer, inverse_);
+  unscaled_.push_back({optimizer, unscale_gradients(optimizer, inverse_)});
 }
 
 Verdict ScaledStep::inspect(Optimizer& optimizer) {
   check(inverse_.defined(), "step: no loss was scaled since the last one; want a backward pass");
   if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
   const bool looks = scaler_.policy().skips;
-  Tensor found = found_inf_;
+  Tensor found = found_in(optimizer);
   if (looks && !found.defined()) found = find_non_finite(optimizer, inverse_);
-  return {looks ? found : Tensor(), pending_inverse(), scaler_.scale_tensor()};
+  return {looks ? found : Tensor(), pending_inverse(optimizer), scaler_.scale_tensor()};
 }
 
 void ScaledStep::update(const Verdict& agreed) {
   const Tensor& found = agreed.found_inf;
   scaler_.update(found.defined() ? found : zeros({}, {DType::f32, inverse_.device()}));
-  inverse_ = found_inf_ = Tensor();
+  inverse_ = Tensor();
+  unscaled_.clear();
 }
 
 }  // namespace booster

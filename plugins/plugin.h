@@ -2,7 +2,7 @@
 // distribution.
 //
 // The base class is `single`: one process, nothing to do. A plugin never asks in what numbers the
-// model trains. One object serves one boosted optimizer and one thread.
+// model trains. One object serves what was boosted in one call, and one thread.
 #pragma once
 
 #include "core/data/loader.h"
@@ -24,7 +24,7 @@ class Plugin {
   virtual Group group() const { return {}; }
 
   // Once, when model and optimizer are boosted; all ranks call it.
-  virtual void prepare(const Model&, Optimizer&) {}
+  virtual void prepare(const Model&, const Optimizers&) {}
   // This rank's share of a dataset.
   virtual DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                         DataLoaderOptions options) const {

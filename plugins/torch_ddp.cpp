@@ -36,24 +36,25 @@ TorchDDPPlugin::~TorchDDPPlugin() {
 Layout TorchDDPPlugin::layout() const { return {.data = group_.size()}; }
 
 // Rank 0's numbers become everybody's: parameters, buffers and masters.
-void TorchDDPPlugin::share_weights(Optimizer& optimizer) {
+void TorchDDPPlugin::share_weights(const Optimizers& optimizers) {
   const NoGradGuard no_grad;
   for (const auto& [name, tensor] : model_.state_dict()) {
     group_.broadcast(tensor);
     tensor.bump_version();
   }
-  for (const auto& [name, parameter] : optimizer.parameters()) {
-    const Tensor master = optimizer.master(name);
-    if (!master.defined()) continue;
-    group_.broadcast(master);
-    master.bump_version();
-    optimizer.set_master(name, master);
-  }
+  for (Optimizer optimizer : optimizers)
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      const Tensor master = optimizer.master(name);
+      if (!master.defined()) continue;
+      group_.broadcast(master);
+      master.bump_version();
+      optimizer.set_master(name, master);
+    }
 }
 
-void TorchDDPPlugin::prepare(const Model& model, Optimizer& optimizer) {
+void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   model_ = model;
-  share_weights(optimizer);
+  share_weights(optimizers);
   for (const auto& parameter : model.parameters())
     if (parameter.tensor.requires_grad()) parameters_.push_back(parameter);
   check(!parameters_.empty(), "torch_ddp: the model has no parameter that requires a gradient");

@@ -32,7 +32,7 @@ class TorchDDPPlugin : public Plugin {
   const char* name() const override { return "torch_ddp"; }
   Layout layout() const override;
   Group group() const override { return group_; }
-  void prepare(const Model& model, Optimizer& optimizer) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
   void before_forward() override;
@@ -41,7 +41,7 @@ class TorchDDPPlugin : public Plugin {
   void agree(Tensor& numbers) override;
 
  private:
-  void share_weights(Optimizer& optimizer);
+  void share_weights(const Optimizers& optimizers);
   void watch(int64_t parameter);
   void on_ready(int64_t parameter);
   void finish_unused();

@@ -8,29 +8,34 @@
 
 namespace booster::cli {
 
-// All plugins and strategies, a line each; or the options of the one named. `libraries` are the
-// user's own, by path, here and below.
-int list(const std::string& name, const std::vector<std::string>& libraries);
+// All plugins and strategies, a line each; or the options of the one named. With `json` one object,
+// here and below. `libraries` are the user's own, by path.
+int list(const std::string& name, const std::vector<std::string>& libraries, bool json);
 // Every op on a strategy's lists with its class and source: `booster list ops`.
 struct ListOps {
   std::string strategy, level, device;
-  bool json = false;  // a JSON object per line
+  bool json = false;  // an object per line
 };
 int list_ops(const ListOps& what);
 // `booster explain` with the words after it; without an op, reads questions from standard input.
 int explain_op(const std::vector<std::string>& words);
 // Which strategy works with which plugin, as the strategies answer it.
-int matrix(const std::vector<std::string>& libraries);
+int matrix(const std::vector<std::string>& libraries, bool json);
 // Also makes the plugin and the strategy, with the errors that a program would meet.
 int check_config(const std::string& path);
 int print_config_schema(const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
-int inspect(const std::string& path);
+int inspect(const std::string& path, bool json);
 // What a loss scaler would do; takes what follows `scaler` on the command line.
 int scaler(const std::vector<std::string>& arguments);
-// What this machine offers.
-int doctor();
+// What this machine offers; or what each strategy would do on a GPU.
+struct Doctor {
+  std::string capability;   // of such a GPU, "7.5"; empty: this machine
+  std::string device_name;  // of that GPU
+  bool json = false;
+};
+int doctor(const Doctor& what);
 // `booster compare-numerics`: the tensor checker's dumps of two runs. Exit code 3 if they differ.
 struct CompareNumerics {
   std::string a, b;        // files, or folders of files worker_*

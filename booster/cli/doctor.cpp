@@ -1,9 +1,11 @@
 #include "booster/cli/commands.h"
 #include "booster/machine.h"
 #include "booster/machine_speed.h"
+#include "booster/numerics/gpu_capability.h"
 #include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
+#include "kernels/error.h"
 #include "kernels/memory.h"
 #include "kernels/threads.h"
 
@@ -22,74 +24,146 @@ namespace booster::cli {
 
 namespace {
 
-template <class... T>
-void row(const char* what, fmt::format_string<T...> format, T&&... values) {
-  fmt::print("{:<16} {}\n", what, fmt::vformat(format, fmt::make_format_args(values...)));
-}
+using Json = nlohmann::ordered_json;
+
+// Rows of a name and a text, printed as they come; or one JSON object in the end.
+class Report {
+ public:
+  explicit Report(bool json) : as_json_(json) {}
+
+  template <class... T>
+  void row(const std::string& what, fmt::format_string<T...> format, T&&... values) {
+    const std::string text = fmt::vformat(format, fmt::make_format_args(values...));
+    if (as_json_)
+      json_[what] = text;
+    else
+      fmt::print("{:<16} {}\n", what, text);
+  }
+  // The text for people, or the JSON in its place.
+  void object(const std::string& what, const std::string& text, const Json& json) {
+    if (as_json_)
+      json_[what] = json;
+    else
+      row(what, "{}", text);
+  }
+  void end() const {
+    if (as_json_) fmt::print("{}\n", json_.dump());
+  }
+
+ private:
+  bool as_json_;
+  Json json_ = Json::object();
+};
 
 double gibibytes(long pages) {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 30);
 }
 
-void report_cpu() {
-  row("processor", "{}", processor_name());
-  row("cores", "{} usable of {}; {} threads for kernels", usable_cores(),
-      std::thread::hardware_concurrency(), kernels::thread_count());
-  row("memory", "{:.1f} GiB, {:.1f} GiB free", gibibytes(sysconf(_SC_PHYS_PAGES)),
-      gibibytes(sysconf(_SC_AVPHYS_PAGES)));
-  row("CPU variants", "{}; in use: {}", fmt::join(kernels::cpu_variants(), ", "),
-      kernels::cpu_variant());
+void report_cpu(Report& report) {
+  report.row("processor", "{}", processor_name());
+  report.row("cores", "{} usable of {}; {} threads for kernels", usable_cores(),
+             std::thread::hardware_concurrency(), kernels::thread_count());
+  report.row("memory", "{:.1f} GiB, {:.1f} GiB free", gibibytes(sysconf(_SC_PHYS_PAGES)),
+             gibibytes(sysconf(_SC_AVPHYS_PAGES)));
+  report.row("CPU variants", "{}; in use: {}", fmt::join(kernels::cpu_variants(), ", "),
+             kernels::cpu_variant());
 }
 
 constexpr double seconds_per_rate = 0.6;
 
 // What this processor reaches in about two seconds of work, and what "auto" makes of it.
-void report_speed() {
+void report_speed(Report& report) {
   const AutoPrecision choice = auto_precision();
-  row("memory rate", "{:.1f} GB/s read and written by a large copy",
-      measure_copy_gbytes_per_s(seconds_per_rate));
+  report.row("memory rate", "{:.1f} GB/s read and written by a large copy",
+             measure_copy_gbytes_per_s(seconds_per_rate));
   const double f32 = measure_matmul_gflops(DType::f32, seconds_per_rate);
   const double bf16 = measure_matmul_gflops(DType::bf16, seconds_per_rate);
-  row("matmul rate", "{:.0f} GFLOP/s in f32, {:.0f} in bf16 ({:.2f} x)", f32, bf16, bf16 / f32);
-  row("bf16", "{}; mixed_precision \"auto\" is {}: {}", has_native_bf16() ? "native" : "not native",
-      choice.name, choice.reason);
+  report.row("matmul rate", "{:.0f} GFLOP/s in f32, {:.0f} in bf16 ({:.2f} x)", f32, bf16,
+             bf16 / f32);
+  report.row("bf16", "{}; mixed_precision \"auto\" is {}: {}",
+             has_native_bf16() ? "native" : "not native", choice.name, choice.reason);
 }
 
-void report_gpu() {
+Json json_of(const numerics::Capability& capability) {
+  Json units = Json::object();
+  for (const std::string& dtype : numerics::matrix_unit_dtypes())
+    units[dtype] = numerics::has_matrix_units(dtype, capability);
+  return {{"capability", fmt::format("{}.{}", capability.major, capability.minor)},
+          {"matrix_units", units}};
+}
+
+void report_gpus(Report& report) {
+  Json all = Json::array();
+  std::string text;
+  for (const kernels::CudaDevice& device : kernels::cuda_devices()) {
+    const numerics::Capability capability = {device.major, device.minor};
+    const double memory = static_cast<double>(device.bytes) / (1 << 30);
+    Json one = {{"name", device.name}, {"memory_gib", memory}};
+    one.update(json_of(capability));
+    all.push_back(one);
+    text += fmt::format("{}{}, {:.1f} GiB, {}", text.empty() ? "" : fmt::format("\n{:17}", ""),
+                        device.name, memory, numerics::capability_summary(capability));
+  }
 #ifdef BOOSTER_CUDA
-  row("GPUs", "{}", kernels::cuda_device_count());
+  if (text.empty()) text = "none: no CUDA driver, or no device that this process may use";
 #else
-  row("GPUs", "off: built without CUDA (no nvcc when it was configured, or -Dcuda=disabled)");
+  text = "off: built without CUDA (no nvcc when it was configured, or -Dcuda=disabled)";
 #endif
+  report.object("GPUs", text, all);
   void* nccl = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-  row("NCCL", "{}",
+  report.row(
+      "NCCL", "{}",
       nccl ? "library found; not used by this version" : "off: libnccl.so.2 is not installed");
 }
 
-void report_libraries() {
-  row("oneDNN", "{}, instruction set {}", kernels::cpu::library_version(),
-      kernels::cpu::library_isa());
-  row("libjpeg", "{} (libjpeg-turbo, API {})", BOOSTER_JPEG_VERSION, JPEG_LIB_VERSION);
-  row("libpng", "{}", png_get_libpng_ver(nullptr));
-  row("libcrypto", "{}", OpenSSL_version(OPENSSL_VERSION));
-  row("fmt", "{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100);
-  row("nlohmann_json", "{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
-      NLOHMANN_JSON_VERSION_PATCH);
+// A row per strategy: are its products on matrix units there, and what is if not.
+int report_strategies(const Doctor& what) {
+  const numerics::Capability gpu = numerics::parse_capability(what.capability);
+  const std::string name = what.device_name.empty() ? "a GPU" : what.device_name;
+  Report report(what.json);
+  Json json = {{"name", name}};
+  json.update(json_of(gpu));
+  report.object("GPU", name + ", " + numerics::capability_summary(gpu), json);
+  for (const auto& [strategy, dtype, fast, instead] : numerics::strategies_on(gpu)) {
+    std::string text = fast ? dtype + " on matrix units" : "fp32, not on matrix units";
+    if (!instead.empty())
+      text = *numerics::capability_warning(dtype, name, gpu) + "; use " + instead;
+    report.object(strategy, text,
+                  {{"dtype", dtype}, {"matrix_units", fast}, {"instead", instead}, {"text", text}});
+  }
+  report.end();
+  return 0;
+}
+
+void report_libraries(Report& report) {
+  report.row("oneDNN", "{}, instruction set {}", kernels::cpu::library_version(),
+             kernels::cpu::library_isa());
+  report.row("libjpeg", "{} (libjpeg-turbo, API {})", BOOSTER_JPEG_VERSION, JPEG_LIB_VERSION);
+  report.row("libpng", "{}", png_get_libpng_ver(nullptr));
+  report.row("libcrypto", "{}", OpenSSL_version(OPENSSL_VERSION));
+  report.row("fmt", "{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100);
+  report.row("nlohmann_json", "{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+             NLOHMANN_JSON_VERSION_PATCH);
 #ifdef BOOSTER_HAS_GLOO
-  row("Gloo", "on: several ranks on CPUs");
+  report.row("Gloo", "on: several ranks on CPUs");
 #else
-  row("Gloo", "off: built without libgloo-dev; only one rank");
+  report.row("Gloo", "off: built without libgloo-dev; only one rank");
 #endif
 }
 
 }  // namespace
 
-int doctor() {
-  row("booster", "{}, built by {} {}", version, BOOSTER_COMPILER, __VERSION__);
-  report_cpu();
-  report_speed();
-  report_gpu();
-  report_libraries();
+int doctor(const Doctor& what) {
+  if (!what.capability.empty()) return report_strategies(what);
+  check(what.device_name.empty(),
+        "doctor: --device-name names the GPU of --capability; got it alone");
+  Report report(what.json);
+  report.row("booster", "{}, built by {} {}", version, BOOSTER_COMPILER, __VERSION__);
+  report_cpu(report);
+  report_speed(report);
+  report_gpus(report);
+  report_libraries(report);
+  report.end();
   return 0;
 }
 

@@ -34,7 +34,7 @@ std::string plain(const std::string& name) {
   return shows ? name : show_text(name);
 }
 
-void inspect_tensors(const fs::path& path) {
+void print_tensors(const fs::path& path) {
   const SafetensorsFile file(path);
   uint64_t elements = 0, bytes = 0;
   size_t widest = 4;
@@ -55,7 +55,11 @@ void inspect_tensors(const fs::path& path) {
              bytes);
 }
 
-void inspect_checkpoint(const fs::path& folder) {
+bool holds_tensors(const ManifestFile& file) {
+  return fs::path(file.name).extension() == ".safetensors";
+}
+
+void print_checkpoint(const fs::path& folder) {
   const Manifest manifest = read_manifest(folder);
   verify_manifest(manifest, folder);
   fmt::print("{}: checkpoint of step {}\n", folder.string(), manifest.step);
@@ -64,26 +68,63 @@ void inspect_checkpoint(const fs::path& folder) {
   }
   if (!manifest.about.empty()) fmt::print("  about {}\n", manifest.about.dump());
   for (const auto& file : manifest.files)
-    if (fs::path(file.name).extension() == ".safetensors") inspect_tensors(folder / file.name);
+    if (holds_tensors(file)) print_tensors(folder / file.name);
+}
+
+using Json = nlohmann::ordered_json;
+
+Json json_of_tensors(const fs::path& path) {
+  const SafetensorsFile file(path);
+  Json tensors = Json::array();
+  for (const auto& tensor : file.tensors())
+    tensors.push_back({{"name", tensor.name},
+                       {"dtype", tensor.dtype->name},
+                       {"shape", tensor.shape},
+                       {"begin", tensor.begin},
+                       {"end", tensor.end}});
+  return {{"path", path.string()}, {"metadata", file.metadata()}, {"tensors", tensors}};
+}
+
+Json json_of_checkpoint(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  verify_manifest(manifest, folder);
+  Json files = Json::array(), tensors = Json::array();
+  for (const auto& file : manifest.files) {
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+    if (holds_tensors(file)) tensors.push_back(json_of_tensors(folder / file.name));
+  }
+  return {{"path", folder.string()},
+          {"step", manifest.step},
+          {"about", manifest.about},
+          {"files", files},
+          {"tensor_files", tensors}};
+}
+
+void print(const Json& json) {
+  fmt::print("{}\n", json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
+// The folder itself, or the newest checkpoint in it.
+fs::path checkpoint_in(const fs::path& folder) {
+  if (fs::exists(folder / manifest_name)) return folder;
+  const auto latest =
+      latest_checkpoint(folder, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  if (!latest)
+    fail_data("{}: no checkpoint in this folder; want {} or folders step-N", folder.string(),
+              manifest_name);
+  return *latest;
 }
 
 }  // namespace
 
-int inspect(const std::string& path) {
+int inspect(const std::string& path, bool json) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    inspect_tensors(path);
-    return 0;
+  if (fs::is_directory(path, error)) {
+    const fs::path folder = checkpoint_in(path);
+    json ? print(json_of_checkpoint(folder)) : print_checkpoint(folder);
+  } else {
+    json ? print(json_of_tensors(path)) : print_tensors(path);
   }
-  if (fs::exists(fs::path(path) / manifest_name)) {
-    inspect_checkpoint(path);
-    return 0;
-  }
-  const auto latest =
-      latest_checkpoint(path, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
-  if (!latest)
-    fail_data("{}: no checkpoint in this folder; want {} or folders step-N", path, manifest_name);
-  inspect_checkpoint(*latest);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // The `booster` program: one subcommand per task.
 #include "booster/cli/commands.h"
 #include "booster/config.h"
+#include "booster/json_document.h"
 #include "booster/run/run.h"
 #include "booster/version.h"
 #include "kernels/error.h"
@@ -8,7 +9,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <functional>
+#include <utility>
 
 namespace {
 
@@ -18,7 +24,9 @@ struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
   std::string name, path;
   std::vector<std::string> libraries;
+  bool json = false;
   cli::ListOps ops;
+  cli::Doctor doctor;
   cli::CompareNumerics compared;
   std::function<int()> action;
 
@@ -32,13 +40,15 @@ struct CommandLine {
     app.add_subcommand("explain", "in which dtype an op would run (booster explain --help)");
     add_list();
     auto* matrix = add("matrix", "which strategy works with which plugin",
-                       [this] { return cli::matrix(libraries); });
+                       [this] { return cli::matrix(libraries, json); });
     add_libraries(matrix);
+    add_json(matrix);
     add_config();
     auto* inspect = add("inspect", "check and show a safetensors file or a checkpoint",
-                        [this] { return cli::inspect(path); });
+                        [this] { return cli::inspect(path, json); });
     inspect->add_option("PATH", path, "file or folder")->required();
-    add("doctor", "what this machine offers, what is off and why", cli::doctor);
+    add_json(inspect);
+    add_doctor();
     add_compare();
   }
 
@@ -50,15 +60,33 @@ struct CommandLine {
   }
 
   void add_list() {
-    auto* list =
-        add("list", "plugins and precision strategies, the options of one, or op lists",
-            [this] { return name == "ops" ? cli::list_ops(ops) : cli::list(name, libraries); });
+    auto* list = add("list", "plugins and precision strategies, the options of one, or op lists",
+                     [this] { return name == "ops" ? cli::list_ops(ops) : list_entries(); });
     list->add_option("NAME", name, "a plugin or a strategy; or ops: what --strategy does to ops");
     list->add_option("--strategy", ops.strategy, "with ops: whose lists");
     list->add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
     list->add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
-    list->add_flag("--json", ops.json, "with ops: a JSON object per line");
+    list->add_flag("--json", ops.json, "one JSON object; with ops one per line");
     add_libraries(list);
+  }
+
+  int list_entries() const {
+    for (const auto& [option, value] :
+         {std::pair{"--strategy", ops.strategy}, {"--level", ops.level}, {"--device", ops.device}})
+      check(value.empty(), "list: {} belongs to `booster list ops`; got {} {}", option,
+            name.empty() ? "no name" : name, option);
+    return cli::list(name, libraries, ops.json);
+  }
+
+  void add_json(CLI::App* command) { command->add_flag("--json", json, "one JSON object"); }
+
+  void add_doctor() {
+    auto* command = add("doctor", "what this machine offers, what is off and why",
+                        [this] { return cli::doctor(doctor); });
+    command->add_option("--capability", doctor.capability,
+                        "MAJOR.MINOR: what each strategy would do on a GPU of this capability");
+    command->add_option("--device-name", doctor.device_name, "of that GPU");
+    command->add_flag("--json", doctor.json, "one JSON object");
   }
 
   void add_libraries(CLI::App* command) {
@@ -72,8 +100,8 @@ struct CommandLine {
     compare->add_option("A", compared.a, "file or folder: usually of the run in f32")->required();
     compare->add_option("B", compared.b, "file or folder: of the run in 16 bits")->required();
     compare->add_option("--loss-scale", compared.loss_scale, "of B's gradients");
-    compare->add_flag("--json", compared.json, "one JSON object");
-    compare->add_flag("--csv", compared.csv, "a table for spreadsheets");
+    CLI::Option* as_json = compare->add_flag("--json", compared.json, "one JSON object");
+    compare->add_flag("--csv", compared.csv, "a table for spreadsheets")->excludes(as_json);
     compare->add_flag("--all", compared.all, "as text: also rows in which nothing is wrong");
   }
 
@@ -97,21 +125,39 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+// Errors for a word that is no command, where one is wanted: "booster config chek". Gives the
+// command that all words together name.
+std::string check_commands(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string called = "booster";
+  const CLI::App* at = &app;
+  for (auto names = command_names(*at); !names.empty(); names = command_names(*at)) {
+    const size_t used = static_cast<size_t>(std::count(called.begin(), called.end(), ' '));
+    check(used < words.size(), "{}: no command{}", called, legal_names("", names));
+    const std::string& word = words[used];
+    if (word == "--help" || word == "-h" || (word == "--version" && at == &app)) break;
+    const bool known = std::find(names.begin(), names.end(), word) != names.end();
+    check(known, "{}: unknown command; got {}{}", called, show_text(word),
+          legal_names(word, names));
+    at = at->get_subcommand(word);
+    called += " " + word;
+  }
+  return called;
+}
+
 int run(int argc, char** argv) {
-  const std::string first = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string first = words.empty() ? "" : words[0];
   if (first == "run") return run_tool({argv + 2, argv + argc});
   if (first == "scaler") return cli::scaler({argv + 2, argv + argc});
   if (first == "explain") return cli::explain_op({argv + 2, argv + argc});
   CommandLine line;
-  if (!first.empty() && first[0] != '-') {
-    const auto names = command_names(line.app);
-    const bool known = std::find(names.begin(), names.end(), first) != names.end();
-    check(known, "booster: unknown command; got {}{}", first, legal_names(first, names));
-  }
+  const std::string called = check_commands(line.app, words);
   try {
     line.app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return line.app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return line.app.exit(error) == 0 ? 0 : 2;
+    fail("{}: {}; `{} --help` shows the usage", called, error.what(), called);
   }
   return line.action();
 }
@@ -120,5 +166,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   booster::report_uncaught_errors();
-  return run(argc, argv);
+  const int code = run(argc, argv);
+  if (std::fflush(stdout) != 0)
+    booster::fail_run("standard output: cannot be written: {}", std::strerror(errno));
+  return code;
 }

@@ -67,10 +67,34 @@ void print_row(const std::vector<std::string>& cells) {
   fmt::print("{}\n", line);
 }
 
+// {"rows": [{"strategy", "answers": [{"layout", "supported", "wire", "ranks_agree"} or
+//                                     {"layout", "supported", "reason", "instead"}]}]}
+int print_json() {
+  using Json = nlohmann::ordered_json;
+  Json rows = Json::array();
+  for (const auto& entry : precision_registry().entries())
+    for (const auto& [title, strategy] : rows_of(entry)) {
+      Json answers = Json::array();
+      for (const auto& [column, layout] : columns()) {
+        const Interaction answer = strategy->interaction(layout);
+        Json cell = {{"layout", column}, {"supported", answer.supported}};
+        if (answer.supported)
+          cell.update({{"wire", name_of(answer.wire)}, {"ranks_agree", answer.ranks_agree}});
+        else
+          cell.update({{"reason", answer.reason}, {"instead", answer.instead}});
+        answers.push_back(cell);
+      }
+      rows.push_back({{"strategy", title}, {"answers", answers}});
+    }
+  fmt::print("{}\n", Json{{"rows", rows}}.dump());
+  return 0;
+}
+
 }  // namespace
 
-int matrix(const std::vector<std::string>& libraries) {
+int matrix(const std::vector<std::string>& libraries, bool json) {
   for (const auto& library : libraries) load_library(library);
+  if (json) return print_json();
   std::vector<std::string> titles = {"strategy"};
   std::vector<Refusal> refusals;
   const std::vector<Column> all = columns();

@@ -15,9 +15,16 @@ namespace {
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
 
+// Bytes that could steer a terminal, as question marks.
+std::string without_controls(std::string text) {
+  for (char& letter : text)
+    if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7F) letter = '?';
+  return text;
+}
+
 void report(const Error& error, int line, bool json) {
   if (!json) {
-    fmt::print(stderr, "error: line {}: {}\n", line, error.what());
+    fmt::print(stderr, "error: line {}: {}\n", line, without_controls(error.what()));
     return;
   }
   const nlohmann::ordered_json object = {{"line", line}, {"error", error.what()}};

@@ -64,12 +64,17 @@ DumpLine parsed(const std::string& text, const std::string& where) {
 }
 
 void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
+  std::error_code error;
   std::ifstream file(path);
-  if (!file) fail_data("numerics dump: cannot read {}", path.string());
+  if (!file || !fs::is_regular_file(path, error))
+    fail_data("numerics dump: cannot read {}; want a file of the tensor checker, or a folder",
+              path.string());
   int64_t step = 0, number = 0;
+  bool is_dump = false;
   for (std::string text; std::getline(file, text);) {
     ++number;
     if (text.starts_with("[STEP] ")) step = std::atoll(text.c_str() + 7);
+    is_dump = is_dump || text.starts_with("[STEP] ") || text.starts_with("[PRECISION] ");
     if (!text.starts_with("[PRECISION] ")) continue;
     const std::string where = fmt::format("{}:{}", path.string(), number);
     if (static_cast<int64_t>(text.size()) > longest_line)
@@ -77,6 +82,11 @@ void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
     lines.push_back(parsed(text, where));
     lines.back().step = step;
   }
+  if (number > 0 && !is_dump)
+    fail_data(
+        "numerics dump: {}: no line of the tensor checker in it; want [STEP] N and "
+        "[PRECISION] ...",
+        path.string());
 }
 
 double ratio(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) ? 1 : b / a; }

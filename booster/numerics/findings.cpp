@@ -20,15 +20,36 @@ const Pitfall& pitfall(int rule) {
 }
 
 nlohmann::ordered_json Finding::to_json() const {
-  return {{"rule", rule},     {"severity", name_of(severity)},
-          {"step", step},     {"object", object},
-          {"dtype", dtype},   {"text", text},
-          {"remedy", remedy}, {"numbers", numbers},
-          {"count", count}};
+  nlohmann::ordered_json json = {{"rule", rule},     {"severity", name_of(severity)},
+                                 {"step", step},     {"object", object},
+                                 {"dtype", dtype},   {"text", text},
+                                 {"remedy", remedy}, {"numbers", numbers},
+                                 {"count", count}};
+  if (!ranks.empty()) json["ranks"] = ranks;
+  if (elsewhere) json["elsewhere"] = true;
+  return json;
+}
+
+Finding Finding::from_json(const nlohmann::ordered_json& json) {
+  Finding finding = {.rule = json.at("rule"),
+                     .severity = Severity::info,
+                     .step = json.at("step"),
+                     .object = json.at("object"),
+                     .dtype = json.at("dtype"),
+                     .text = json.at("text"),
+                     .remedy = json.at("remedy"),
+                     .numbers = json.at("numbers"),
+                     .count = json.at("count"),
+                     .elsewhere = json.contains("elsewhere")};
+  for (const Severity severity : {Severity::warning, Severity::error})
+    if (json.at("severity") == name_of(severity)) finding.severity = severity;
+  return finding;
 }
 
 std::string Finding::to_string() const {
   std::string line = fmt::format("{}, step {}", name_of(severity), step);
+  if (!ranks.empty())
+    line += fmt::format(", rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
   if (rule > 0) line += fmt::format(", pitfall {}", rule);
   line += object.empty() ? ": " : fmt::format(": {}: ", object);
   line += text;
@@ -50,14 +71,38 @@ void Findings::add(int rule, int64_t step, std::string object, std::string text,
        .count = 1});
 }
 
-void Findings::add(Finding finding) {
+Finding* Findings::find_like(const Finding& finding) {
   const auto same = std::find_if(list_.begin(), list_.end(), [&](const Finding& other) {
     return other.rule == finding.rule && other.object == finding.object;
   });
-  if (same == list_.end())
-    list_.push_back(std::move(finding));
-  else
+  return same == list_.end() ? nullptr : &*same;
+}
+
+void Findings::add(Finding finding) {
+  if (Finding* same = find_like(finding))
     ++same->count;
+  else
+    list_.push_back(std::move(finding));
+}
+
+Findings Findings::merged(const std::vector<Findings>& by_rank) {
+  Findings all;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank)
+    for (const Finding& finding : by_rank[rank].list_) {
+      Finding* same = all.find_like(finding);
+      if (!same) same = &all.list_.emplace_back(finding);
+      same->ranks.push_back(static_cast<int>(rank));
+    }
+  const std::vector<Finding> seen = all.list_;
+  std::erase_if(all.list_, [&](const Finding& vague) {
+    const auto explains = [&](const Finding& cause) {
+      return !cause.elsewhere && cause.step == vague.step && cause.ranks != vague.ranks;
+    };
+    return vague.elsewhere && std::any_of(seen.begin(), seen.end(), explains);
+  });
+  for (Finding& finding : all.list_)
+    if (finding.ranks.size() == by_rank.size()) finding.ranks.clear();
+  return all;
 }
 
 bool Findings::has(int rule) const {

@@ -36,9 +36,12 @@ struct Finding {
   std::string text;    // what was seen, with numbers
   std::string remedy;
   nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
-  int64_t count = 1;  // steps or calls in which it was seen
+  int64_t count = 1;            // steps or calls in which it was seen
+  std::vector<int> ranks = {};  // that saw it, where there are several and not all of them did
+  bool elsewhere = false;       // says that the cause lies on another rank
 
   nlohmann::ordered_json to_json() const;
+  static Finding from_json(const nlohmann::ordered_json& json);
   std::string to_string() const;
 };
 
@@ -52,10 +55,16 @@ class Findings {
   const std::vector<Finding>& list() const { return list_; }
   bool has(int rule) const;
   bool has(Severity severity) const;
+  // What several ranks found, by rank, as one: a finding of some of them says which. One that only
+  // says that the cause lies elsewhere gives way to the cause.
+  static Findings merged(const std::vector<Findings>& by_rank);
   // Errors first, then by step.
   std::vector<Finding> sorted() const;
 
  private:
+  // One of the same rule and object; null: none.
+  Finding* find_like(const Finding& finding);
+
   std::vector<Finding> list_;
 };
 

@@ -1,7 +1,5 @@
 #include "booster/numerics/matrix_units.h"
 
-#include "kernels/error.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,18 +17,6 @@ int64_t padded(int64_t size, int64_t multiple) {
 }
 
 int64_t rows_of(const Tensor& x) { return x.shape().back() > 0 ? x.numel() / x.shape().back() : 0; }
-
-struct NeededRow {
-  const char* dtype;
-  Capability capability;
-};
-// MXFP8: 8-bit floats with a scale per block of 32.
-constexpr NeededRow needed[] = {
-    {"fp16", {7, 0}}, {"bf16", {8, 0}}, {"fp8", {8, 9}}, {"mxfp8", {10, 0}}};
-
-bool has(Capability gpu, Capability wanted) {
-  return gpu.major != wanted.major ? gpu.major > wanted.major : gpu.minor >= wanted.minor;
-}
 
 }  // namespace
 
@@ -109,38 +95,6 @@ void MatrixUnits::add_to(Findings& findings, int64_t step) const {
     findings.add(4, step, "layout",
                  "images lie in memory as NCHW; matrix units of GPUs read NHWC, and the change of "
                  "layout costs a pass over each image");
-}
-
-Capability needed_capability(const std::string& dtype) {
-  std::vector<std::string> names;
-  for (const NeededRow& row : needed) {
-    if (dtype == row.dtype) return row.capability;
-    names.emplace_back(row.dtype);
-  }
-  fail("capability: unknown dtype; got {}{}", dtype, legal_names(dtype, names));
-}
-
-std::optional<std::string> capability_warning(const std::string& dtype, const std::string& device,
-                                              Capability gpu) {
-  const Capability wanted = needed_capability(dtype);
-  if (has(gpu, wanted)) return std::nullopt;
-  return fmt::format(
-      "{} is only fast on NVIDIA GPUs with compute capability {}.{} or higher; the current GPU is "
-      "{}, with compute capability {}.{}",
-      dtype, wanted.major, wanted.minor, device, gpu.major, gpu.minor);
-}
-
-std::string capability_summary(Capability gpu) {
-  std::string with, without;
-  for (const NeededRow& row : needed) {
-    std::string& list = has(gpu, row.capability) ? with : without;
-    list += (list.empty() ? "" : ", ") + std::string(row.dtype);
-    if (!has(gpu, row.capability))
-      list += fmt::format(" (needs {}.{})", row.capability.major, row.capability.minor);
-  }
-  return fmt::format("compute capability {}.{}; matrix units for {}{}", gpu.major, gpu.minor,
-                     with.empty() ? "none of fp16, bf16, fp8" : with,
-                     without.empty() ? "" : "; none for " + without);
 }
 
 }  // namespace booster::numerics

@@ -1,5 +1,5 @@
-// Advice on matrix units (tensor cores): which layers have sizes that they do not like, what that
-// costs, and whether a GPU has such units for a dtype at all.
+// Advice on matrix units (tensor cores): which layers have sizes that they do not like, and what
+// that costs. Whether a GPU has such units for a dtype at all: gpu_capability.h.
 //
 // Sources: NVIDIA's rule that M, N and K be multiples of 16 bytes (8 numbers of f16, 16 of fp8; 64
 // of f16 are best on A100), as the documents this project started from give it. For one thread.
@@ -9,7 +9,6 @@
 #include "core/autograd/op_policy.h"
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -42,18 +41,5 @@ class MatrixUnits {
   std::map<std::string, ProductSizes> layers_;
   bool convolutions_ = false;
 };
-
-// --- what a GPU can do, from its compute capability
-
-struct Capability {
-  int major = 0, minor = 0;
-};
-// Dtypes with matrix units: "fp16", "bf16", "fp8" or "mxfp8". Error for another name.
-Capability needed_capability(const std::string& dtype);
-// Nothing if the GPU has matrix units for the dtype, else a sentence that names both capabilities.
-std::optional<std::string> capability_warning(const std::string& dtype, const std::string& device,
-                                              Capability has);
-// "fp16, bf16, fp8", in words for a person.
-std::string capability_summary(Capability has);
 
 }  // namespace booster::numerics

@@ -120,6 +120,15 @@ Finding from_forward(const Origin& origin, const StepFacts& facts) {
   return finding;
 }
 
+Finding from_elsewhere(const StepFacts& facts) {
+  Finding finding;
+  finding.step = facts.step;
+  finding.object = "another rank";
+  finding.text = "this rank's loss and gradients were finite, another rank's were not";
+  finding.elsewhere = true;
+  return finding;
+}
+
 }  // namespace
 
 void OverflowTrace::begin_step() { *this = {}; }
@@ -170,6 +179,7 @@ Finding OverflowTrace::explain(const StepFacts& facts) const {
   if (!facts.loss_finite)
     return error(facts.step, "loss", "the loss is not finite, but every op that made it was",
                  "look at how the program changed it");
+  if (facts.ranks > 1 && parameter_.empty() && !backward_) return from_elsewhere(facts);
   Finding finding;
   finding.step = facts.step;
   finding.object = parameter_;

@@ -36,6 +36,7 @@ struct StepFacts {
   std::string bad_data;        // what the model was given, if that was not finite
   std::string bad_parameter;   // one that was not finite before the step
   std::string stale_gradient;  // one that was not finite before backward began
+  int ranks = 1;               // whose gradients are summed
 };
 
 class OverflowTrace {

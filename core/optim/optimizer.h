@@ -18,6 +18,8 @@
 
 #include <initializer_list>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace booster {
 
@@ -132,6 +134,14 @@ class Optimizer {
 
  private:
   std::shared_ptr<Body> body_;
+};
+
+// Optimizers that train together; one alone counts.
+class Optimizers : public std::vector<Optimizer> {
+ public:
+  Optimizers() = default;
+  Optimizers(const Optimizer& only) : vector{only} {}
+  Optimizers(std::vector<Optimizer> all) : vector(std::move(all)) {}
 };
 
 }  // namespace booster

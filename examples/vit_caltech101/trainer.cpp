@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace example {
 
@@ -109,7 +110,7 @@ int Trainer::run() {
   try {
     return train();
   } catch (const Error&) {  // what the doctor saw until then may say why
-    if (doctor_) finish_diagnosis();
+    if (doctor_) finish_diagnosis(Group());
     throw;
   }
 }
@@ -127,7 +128,7 @@ int Trainer::train() {
   while (epoch_ < epochs_ && step_ < total_steps_) {
     if (!train_epoch()) {
       if (profiler_) finish_profile();
-      if (doctor_) finish_diagnosis();
+      if (doctor_) finish_diagnosis(world_.group());
       save();
       progress_->say(
           fmt::format("stopped by signal {} after step {}; the same command goes on from here",
@@ -138,7 +139,7 @@ int Trainer::train() {
     if (step_ < total_steps_) ++epoch_;
   }
   if (profiler_) finish_profile();
-  if (doctor_) finish_diagnosis();
+  if (doctor_) finish_diagnosis(world_.group());
   if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
   if (saved_step_ != step_) save();
   if (first_rank()) write_curves();
@@ -207,15 +208,19 @@ void Trainer::after_step(const StepResult& result) {
 
 void Trainer::log(const StepResult& result) {
   const double loss = mean_over_ranks(result.loss), wait = boosted_->dataloader.wait_seconds();
-  if (first_rank())
-    metrics_->add({{"step", step_},
-                   {"epoch", epoch_},
-                   {"loss", number(loss)},
-                   {"lr", boosted_->optimizer.lr()},
-                   {"loss_scale", number(result.report.loss_scale())},
-                   {"skipped", skipped_},
-                   {"images_per_s", number(images_per_second_)},
-                   {"data_wait_s", wait - wait_before_}});
+  const std::string refusal = result.report.refusal();
+  nlohmann::json line = {{"step", step_},
+                         {"epoch", epoch_},
+                         {"loss", number(loss)},
+                         {"lr", boosted_->optimizer.lr()},
+                         {"loss_scale", number(result.report.loss_scale())},
+                         {"skipped", skipped_},
+                         {"images_per_s", number(images_per_second_)},
+                         {"data_wait_s", wait - wait_before_}};
+  if (!refusal.empty()) line["refusal"] = refusal;
+  if (first_rank()) metrics_->add(line);
+  if (!refusal.empty() && !std::exchange(refusal_told_, true))
+    progress_->say(fmt::format("after step {}: {}", step_, refusal));
   progress_->log(step_, epoch_, loss, images_per_second_);
   wait_before_ = wait;
   images_sum_ = 0;
@@ -242,8 +247,9 @@ numerics::CheckerOptions Trainer::checker_options() const {
           .file = output_ / name};
 }
 
-void Trainer::finish_diagnosis() {
-  doctor_->stop();
+// All ranks come here together, with the world's group; or one alone after an error.
+void Trainer::finish_diagnosis(const Group& group) {
+  doctor_->stop(group);
   exit_code_ = doctor_->exit_code();
   const std::filesystem::path path = output_ / "numerics.json";
   if (first_rank()) {

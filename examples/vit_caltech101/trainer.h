@@ -31,7 +31,7 @@ class Trainer {
   void before_step();
   void after_step(const StepResult& result);
   void finish_profile();
-  void finish_diagnosis();
+  void finish_diagnosis(const booster::Group& group);
   booster::numerics::CheckerOptions checker_options() const;
   void log(const StepResult& result);
   void evaluate();
@@ -65,6 +65,7 @@ class Trainer {
   double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;
+  bool refusal_told_ = false;
   int exit_code_ = 0;
 };
 

@@ -48,6 +48,12 @@ int device_count() {
   return count_devices(&count) == cudaSuccess ? count : 0;
 }
 
+CudaDevice describe_device(int device) {
+  cudaDeviceProp properties = {};
+  CUDA_CALL(cudaGetDeviceProperties(&properties, device));
+  return {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
+}
+
 void* allocate(int device, size_t bytes) {
   use(device);
   void* data = nullptr;

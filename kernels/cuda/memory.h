@@ -1,6 +1,8 @@
-// Memory of CUDA devices. The first five are what kernels/memory.h does for a CUDA device; the
+// Memory of CUDA devices. The first six are what kernels/memory.h does for a CUDA device; the
 // others are for arguments and partial results of one kernel call. Thread-safe.
 #pragma once
+
+#include "kernels/memory.h"
 
 #include <cstddef>
 
@@ -14,6 +16,7 @@ void copy(void* to, const void* from, size_t bytes);
 void synchronize(int device);
 // 0 without a driver.
 int device_count();
+CudaDevice describe_device(int device);
 
 // In the order of the kernel calls, without waiting for them: memory given back is used again only
 // by what is queued later.

@@ -79,6 +79,43 @@ TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") 
   CHECK(example.compare(dump, dump).says(" 0 abnormal, 0 with a ratio"));
 }
 
+TEST_CASE("on two ranks the table is rank 0's, each rank has a dump, findings are of both") {
+  const Example example;
+  const std::string sets =
+      "booster.plugin=torch_ddp train.max_steps=2 train.epochs=2 train.diagnose=1:2 ";
+  const CommandResult result = example.run(
+      sets + "booster.mixed_precision=bf16 train.diagnose_check=all", "run --nproc_per_node 2");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("numerics: bf16 on torch_ddp, 2 steps looked at"));
+  CHECK(result.output.find("numerics: ") == result.output.rfind("numerics: "));
+  for (const char* name : {"numerics.json", "worker_cpu.0", "worker_cpu.1"})
+    CHECK(std::filesystem::file_size(example.output() / name) > 0);
+  const std::string folder = example.output().string();
+  CHECK(example.compare(folder, folder).code == 0);
+}
+
+TEST_CASE("an error that the doctor finds ends all ranks with code 3") {
+  const Example example;
+  const CommandResult result = example.run(
+      "booster.plugin=torch_ddp booster.mixed_precision=fp16 optimizer.lr=1e38 "
+      "optimizer.weight_decay=0.1 train.max_steps=4 train.epochs=4 train.diagnose=1:4",
+      "run --nproc_per_node 2");
+  CHECK_MESSAGE(result.code == 3, result.output);
+  CHECK_MESSAGE(result.says("was not finite before the step began"), result.output);
+}
+
+TEST_CASE("what the loss scaler refuses is told once, and metrics keep it") {
+  const Example example;
+  const CommandResult result = example.run(
+      "booster.mixed_precision={\"name\":\"fp16\",\"init_scale\":1.2e-38} optimizer.lr=1e38 "
+      "optimizer.weight_decay=0.1 train.max_steps=8 train.epochs=4");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  const size_t told = result.output.find("loss scale: it collapsed");
+  CHECK_MESSAGE(told != std::string::npos, result.output);
+  CHECK(result.output.rfind("loss scale: it collapsed") == told);
+  CHECK(example.metrics().find("\"refusal\":\"loss scale: it collapsed") != std::string::npos);
+}
+
 TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
   const Example example;
   const std::pair<const char*, const char*> mistakes[] = {

@@ -1,8 +1,10 @@
 // The doctor's parts by themselves: statistics, the tensor checker's lines, comparison of dumps,
 // advice on matrix units.
 #include "booster/numerics/dump_compare.h"
+#include "booster/numerics/gpu_capability.h"
 #include "booster/numerics/matrix_units.h"
 #include "booster/numerics/tensor_checker.h"
+#include "booster/registry.h"
 #include "kernels/error.h"
 #include "tests/booster/temporary_folder.h"
 
@@ -256,6 +258,29 @@ TEST_CASE("pitfall 1: a GPU without units for a dtype is told with both capabili
   CHECK(capability_summary({8, 0}) ==
         "compute capability 8.0; matrix units for fp16, bf16; none for fp8 (needs 8.9), mxfp8 "
         "(needs 10.0)");
+}
+
+TEST_CASE("each strategy's products run where they are fast, or the way out is told") {
+  const auto on = [](const char* capability, const char* strategy) {
+    for (const StrategyOnGpu& row : strategies_on(parse_capability(capability)))
+      if (row.strategy == strategy) return row;
+    FAIL("no row for " << strategy);
+    return StrategyOnGpu();
+  };
+  CHECK(on("7.5", "fp16_apex").fast);
+  CHECK(on("7.5", "bf16").instead == "fp16");
+  CHECK(on("6.1", "fp16").instead == "fp32");
+  CHECK(on("8.0", "fp8").instead == "bf16");
+  CHECK(on("8.9", "fp8").fast);
+  CHECK_FALSE(on("12.0", "fp32").fast);
+  CHECK(on("12.0", "fp32").instead == "");
+  size_t rows = 0;
+  for (const auto& entry : precision_registry().entries())
+    if (entry.name != "auto") rows += on("9.0", entry.name.c_str()).strategy == entry.name;
+  CHECK(rows == strategies_on({9, 0}).size());
+  for (const char* wrong :
+       {"", "7", "7.", ".5", "7.5.1", "-7.5", "7.-5", "x", "7,5", " 7.5", "0.5"})
+    CHECK_THROWS_WITH_AS(parse_capability(wrong), Contains("want MAJOR.MINOR"), Error);
 }
 
 TEST_CASE("the catalogue has 40 pitfalls in order, each with a remedy") {

@@ -187,9 +187,3 @@ TEST_CASE("pipelines are refused where magnitudes would have to agree between di
   CHECK(delayed.interaction({.data = 4}).supported);
   CHECK(delayed.interaction({.data = 4}).ranks_agree);
 }
-
-TEST_CASE("a GPU without 8-bit matrix units is told by name and capability") {
-  CHECK(fp8_capability("NVIDIA H100", 9, 0).empty());
-  CHECK(fp8_capability("NVIDIA L4", 8, 9).empty());
-  CHECK(fp8_capability("NVIDIA A100", 8, 0).starts_with("NVIDIA A100 has compute capability 8.0"));
-}

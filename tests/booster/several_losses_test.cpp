@@ -1,0 +1,362 @@
+// Several losses, models and optimizers behind a Booster, against Apex's and torch's own patterns.
+#include "booster/booster.h"
+#include "core/tensor/host_reads.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace booster;
+
+namespace {
+
+// Two numbers; the gradient of sum(w) * g is g for both.
+struct Weight : Module {
+  Weight() : Module("Weight"), w(add_parameter("w", from_vector(std::vector<float>{1, -2}, {2}))) {}
+  Tensor forward(const Tensor& x) override { return x * w; }
+  const Tensor w;
+};
+
+// f16 holds no gradient beyond 0.99 at the first scale, 65536.
+Tensor loss_of(const std::vector<std::shared_ptr<Weight>>& modules,
+               const std::vector<double>& gradients) {
+  Tensor loss = scalar(0);
+  for (size_t i = 0; i < modules.size(); ++i)
+    loss = loss + sum(cast(modules[i]->w, DType::f32)) * gradients[i];
+  return loss;
+}
+
+SGDOptions sgd() { return {.lr = 0.5, .momentum = 0.9}; }
+
+// Two models with an optimizer each, boosted together.
+struct Pair {
+  std::vector<std::shared_ptr<Weight>> modules = {std::make_shared<Weight>(),
+                                                  std::make_shared<Weight>()};
+  Optimizer a = SGD(Model(modules[0]).parameters(), sgd()),
+            b = SGD(Model(modules[1]).parameters(), sgd());
+  Booster booster;
+  BoostedGroup group;
+
+  explicit Pair(Choice<Precision> precision, Choice<Plugin> plugin = "single")
+      : booster({.plugin = plugin, .mixed_precision = precision}),
+        group(booster.boost({Model(modules[0]), Model(modules[1])}, {a, b})) {}
+  BoostedOptimizer& opt(int i) { return group.optimizers[static_cast<size_t>(i)]; }
+  std::vector<float> values(int i) const {
+    return (i == 0 ? a : b).master_parameters()[0].tensor.to_vector<float>();
+  }
+  Precision& precision() { return *group.models[0].session().precision; }
+};
+
+FP16ApexMixedPrecision apex(int losses, const char* level = "O2") {
+  return FP16ApexMixedPrecision({.opt_level = level, .num_losses = losses, .verbosity = 0});
+}
+
+const double inf = INFINITY;
+
+}  // namespace
+
+TEST_CASE(
+    "each loss has its own scaler: an overflow of loss 1 skips the step and halves only its") {
+  for (const char* level : {"O1", "O2"}) {
+    CAPTURE(level);
+    auto module = std::make_shared<Weight>();
+    Optimizer optimizer = SGD(Model(module).parameters(), sgd());
+    Booster booster({.mixed_precision = apex(2, level)});
+    auto [net, opt] = booster.boost(Model(module), optimizer);
+    const auto iteration = [&](double first, double second) {
+      opt.zero_grad();
+      booster.backward(loss_of({module}, {first}), opt, {.loss_id = 0});
+      booster.backward(loss_of({module}, {second}), opt, {.loss_id = 1});
+      return opt.step().skipped();
+    };
+    const auto scale = [&](int id) {
+      return net.session().precision->state().at(fmt::format("loss_scaler{}.loss_scale", id));
+    };
+    CHECK_FALSE(iteration(0.25, 0.125));
+    CHECK(optimizer.master_parameters()[0].tensor.to_vector<float>()[0] == 1 - 0.5f * 0.375f);
+    CHECK(iteration(0.25, inf));
+    CHECK(optimizer.master_parameters()[0].tensor.to_vector<float>()[0] == 1 - 0.5f * 0.375f);
+    CHECK(scale(0) == 65536);
+    CHECK(scale(1) == 32768);
+    CHECK(iteration(inf, 0.125));
+    CHECK(scale(0) == 32768);
+    CHECK(scale(1) == 32768);
+    CHECK_FALSE(iteration(0.25, 0.125));
+  }
+}
+
+TEST_CASE("boosted losses do what Apex's scale_loss does, bit for bit") {
+  // Per iteration: the gradients of loss 0 for both models, and of loss 1.
+  const double plan[][4] = {{0.25, 0.5, 0.125, 0.3}, {0.2, inf, 0.3, 0.1}, {0.1, 0.7, inf, 0.2},
+                            {0.3, 0.1, 0.2, 0.9},    {inf, 0.1, 0.1, inf}, {0.7, 0.3, 0.01, 0.6}};
+  for (const char* level : {"O0", "O1", "O2", "O3"}) {
+    for (const int losses : {1, 2}) {
+      CAPTURE(level);
+      CAPTURE(losses);
+      Pair boosted(apex(losses, level)), plain("fp32");
+      ApexAmp amp({.opt_level = level, .num_losses = losses});
+      amp.initialize({plain.modules[0], plain.modules[1]}, {plain.a, plain.b});
+      for (const auto& step : plan) {
+        for (int i : {0, 1}) boosted.opt(i).zero_grad();
+        plain.a.zero_grad();
+        plain.b.zero_grad();
+        for (int i : {0, 1}) {
+          const std::vector<double> gradients = {step[2 * i], step[2 * i + 1]};
+          const ScaleLossOptions options = {.loss_id = losses > 1 ? i : 0};
+          boosted.booster.backward(loss_of(boosted.modules, gradients),
+                                   {boosted.opt(0), boosted.opt(1)}, options);
+          amp.scale_loss(
+              loss_of(plain.modules, gradients), {plain.a, plain.b},
+              [](const Tensor& scaled) { backward(scaled); }, options);
+        }
+        for (int i : {0, 1}) boosted.opt(i).step();
+        amp.step(plain.a);
+        amp.step(plain.b);
+        for (int i : {0, 1})
+          for (size_t j : {0, 1})
+            CHECK(fmt::format("{:a}", boosted.values(i)[j]) ==
+                  fmt::format("{:a}", plain.values(i)[j]));
+        CHECK(boosted.precision().state() == amp.state());
+      }
+    }
+  }
+}
+
+TEST_CASE("one loss for two optimizers: an overflow in the gradients of one skips both in Apex") {
+  Pair pair(apex(1));
+  const auto start = pair.values(1);
+  pair.booster.backward(loss_of(pair.modules, {inf, 0.25}), {pair.opt(0), pair.opt(1)});
+  CHECK(pair.opt(0).step().skipped());
+  CHECK(pair.opt(1).step().skipped());
+  CHECK(pair.values(1) == start);
+  CHECK(pair.precision().state().at("loss_scaler0.loss_scale") == 32768);
+}
+
+TEST_CASE("delay_unscale leaves scaled gradients, which the next loss of that scaler unscales") {
+  auto module = std::make_shared<Weight>();
+  Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 0.5});
+  Booster booster({.mixed_precision = apex(2)});
+  auto [net, opt] = booster.boost(Model(module), optimizer);
+  booster.backward(loss_of({module}, {0.25}), opt, {.delay_unscale = true});
+  CHECK(module->w.grad().to_vector<float>()[0] == 0.25f * 65536);
+  CHECK_THROWS_WITH_AS(opt.step(), doctest::Contains("still scaled"), Error);
+  CHECK_THROWS_WITH_AS(booster.backward(loss_of({module}, {0.25}), opt, {.loss_id = 1}),
+                       doctest::Contains("still scaled for loss 0"), Error);
+  booster.backward(loss_of({module}, {0.5}), opt);
+  CHECK(module->w.grad().to_vector<float>()[0] == 0.75f);
+  CHECK(net.session().precision->state().at("loss_scaler0.unskipped") == 1);
+  const StepReport report = opt.step();
+  CHECK_FALSE(report.skipped());
+  CHECK(report.loss_scale() == 65536);
+}
+
+TEST_CASE("clipping sees the sum of the true gradients of all losses") {
+  auto module = std::make_shared<Weight>();
+  Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
+  Booster booster({.mixed_precision = apex(2)});
+  auto [net, opt] = booster.boost(Model(module), optimizer);
+  booster.backward(loss_of({module}, {0.25}), opt);
+  booster.backward(loss_of({module}, {0.5}), opt, {.loss_id = 1});
+  CHECK(opt.clip_grad_by_norm(0.5) == doctest::Approx(0.75 * std::sqrt(2)));
+  CHECK(opt.step().grad_norm() == doctest::Approx(0.75 * std::sqrt(2)));
+  CHECK(optimizer.master_parameters()[0].tensor.to_vector<float>()[0] ==
+        doctest::Approx(1 - 0.5 / std::sqrt(2)));
+}
+
+TEST_CASE("a loss_id that a strategy has not is an error that says what it has") {
+  for (const auto& strategy : precision_registry().names()) {
+    CAPTURE(strategy);
+    Pair pair{strategy.c_str()};
+    const auto lose = [&](const ScaleLossOptions& options) {
+      pair.booster.backward(loss_of(pair.modules, {0.5, 0.5}), {pair.opt(0), pair.opt(1)}, options);
+    };
+    const char* want = strategy == "fp16_apex" ? "want 0 to 0 (num_losses - 1)"
+                                               : "want 0: it has one scale for all losses";
+    CHECK_THROWS_WITH_AS(lose({.loss_id = 1}), doctest::Contains(want), Error);
+    CHECK_THROWS_WITH_AS(lose({.loss_id = -1}), doctest::Contains("got -1"), Error);
+    if (strategy != "fp16_apex")
+      CHECK_THROWS_WITH_AS(lose({.delay_overflow_check = true}),
+                           doctest::Contains("delay_overflow_check"), Error);
+    CHECK_NOTHROW(lose({.delay_unscale = strategy != "fp16_apex"}));
+  }
+}
+
+TEST_CASE(
+    "torch's pattern: one scaler, optimizers that skip each by its own gradients, one update") {
+  const double plan[][4] = {{0.25, 0.5, 0.125, 0.3},
+                            {0.2, inf, 0.3, 0.1},
+                            {0.1, 0.7, inf, inf},
+                            {0.3, 0.1, 0.2, 0.9},
+                            {0.1, 0.1, 0.1, 0.2}};
+  const GradScalerOptions options = {.growth_interval = 2};
+  Pair boosted{FP16TorchMixedPrecision(options)}, plain("fp32");
+  GradScaler scaler(options);
+  for (const auto& step : plan) {
+    for (int i : {0, 1}) boosted.opt(i).zero_grad();
+    plain.a.zero_grad();
+    plain.b.zero_grad();
+    // Loss 0 is for both models, loss 1 for the second.
+    boosted.booster.backward(loss_of(boosted.modules, {step[0], step[1]}),
+                             {boosted.opt(0), boosted.opt(1)});
+    boosted.booster.backward(loss_of({boosted.modules[1]}, {step[3]}), boosted.opt(1));
+    backward(scaler.scale(loss_of(plain.modules, {step[0], step[1]})));
+    backward(scaler.scale(loss_of({plain.modules[1]}, {step[3]})));
+    const double before = scaler.get_scale();
+    const bool bad_b = std::isinf(step[1]) || std::isinf(step[3]);
+    const StepReport of_a = boosted.opt(0).step();
+    CHECK(of_a.skipped() == std::isinf(step[0]));
+    CHECK(boosted.precision().state().at("scale") == before);  // not moved before all have stepped
+    CHECK(boosted.opt(1).step().skipped() == bad_b);
+    scaler.step(plain.a);
+    scaler.step(plain.b);
+    scaler.update();
+    for (int i : {0, 1}) CHECK(boosted.values(i) == plain.values(i));
+    CHECK(boosted.precision().state() == scaler.state_dict());
+  }
+}
+
+TEST_CASE("a scale moves once for all optimizers, in every strategy, without a host read") {
+  for (const auto& strategy : precision_registry().names()) {
+    CAPTURE(strategy);
+    Pair pair{strategy.c_str()};
+    const std::vector<double> small = {1e-3, 1e-3}, bad = {1e-3, inf};
+    for (const auto& gradients : {small, bad, small}) {
+      for (int i : {0, 1}) pair.opt(i).zero_grad();
+      const int64_t before = host_reads();
+      pair.booster.backward(loss_of(pair.modules, gradients), {pair.opt(0), pair.opt(1)});
+      const StepReport first = pair.opt(0).step(), second = pair.opt(1).step();
+      CHECK(host_reads() == before);
+      if (strategy == "fp32") continue;
+      CHECK(second.skipped() == std::isinf(gradients[1]));
+      CHECK(first.skipped() == (std::isinf(gradients[1]) && strategy == "fp16_apex"));
+    }
+  }
+  Pair naive(FP16NaiveMixedPrecision({.hysteresis = 1}));
+  naive.booster.backward(loss_of(naive.modules, {inf, inf}), {naive.opt(0), naive.opt(1)});
+  naive.opt(0).step();
+  naive.opt(1).step();
+  CHECK(naive.precision().state().at("scale") == 32768);
+}
+
+TEST_CASE("an optimizer whose gradients are thrown away is not waited for") {
+  Pair pair("fp16");
+  pair.booster.backward(loss_of(pair.modules, {inf, 0.5}), {pair.opt(0), pair.opt(1)});
+  pair.opt(0).step();
+  CHECK(pair.precision().state().at("scale") == 65536);
+  pair.opt(1).zero_grad();  // as a discriminator's after the generator's loss
+  CHECK(pair.precision().state().at("scale") == 32768);
+}
+
+TEST_CASE("several models are called one by one, and optimizers of two boosts do not mix") {
+  Pair pair("fp32"), other("fp32");
+  CHECK(pair.group.models[1](ones({2})).to_vector<float>() == std::vector<float>{1, -2});
+  CHECK_THROWS_WITH_AS(pair.group.models[0].session().model(ones({2})),
+                       doctest::Contains("each called by itself"), Error);
+  CHECK_THROWS_WITH_AS(
+      pair.booster.backward(loss_of(pair.modules, {1, 1}), {pair.opt(0), other.opt(1)}),
+      doctest::Contains("not boosted together"), Error);
+  CHECK_THROWS_WITH_AS(pair.booster.boost(std::vector<Model>{}, std::vector<Optimizer>{}),
+                       doctest::Contains("at least one"), Error);
+}
+
+namespace {
+
+struct TwoLosses {
+  Booster booster;
+  Boosted boosted;
+
+  explicit TwoLosses(const char* plugin = "single")
+      : booster({.plugin = plugin, .mixed_precision = apex(2)}), boosted(boost()) {}
+  Boosted boost() {
+    manual_seed(3);
+    Model model = models::mlp({4, 8, 2});
+    Optimizer optimizer = SGD(model.parameters(), sgd());
+    const TensorDataset data(ones({4, 4}), zeros({4}, {.dtype = DType::i64}));
+    return booster.boost(model, optimizer, CrossEntropyLoss(),
+                         booster.prepare_dataloader(data, {.batch_size = 2}),
+                         ConstantLR(optimizer));
+  }
+  // Loss 1 overflows in the steps that are told.
+  void train(int first, int last, int overflow) {
+    for (int step = first; step < last; ++step) {
+      boosted.optimizer.zero_grad();
+      const Tensor y = boosted.model(full({2, 4}, 0.1 * (step + 1)));
+      const double factor = step == overflow ? INFINITY : 0.125;
+      const Tensor loss = boosted.criterion(y, zeros({2}, {.dtype = DType::i64}));
+      booster.backward(loss * 0.25, boosted.optimizer);
+      booster.backward(sum(boosted.model(full({2, 4}, 0.2))) * factor, boosted.optimizer,
+                       {.loss_id = 1});
+      boosted.optimizer.step();
+    }
+  }
+  std::vector<float> weights() const {
+    std::vector<float> all;
+    for (const auto& [name, tensor] : boosted.optimizer.unwrap().master_parameters()) {
+      const auto values = tensor.to_vector<float>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("checkpoints hold every loss's scaler and the masters: a resumed training goes on") {
+  const TemporaryFolder folder;
+  TwoLosses whole, first, second;
+  whole.train(0, 6, 1);
+  first.train(0, 3, 1);
+  save_training(folder.path(), first.boosted, {.step = 3});
+  REQUIRE(resume_training(folder.path(), second.boosted, [](const std::string&) {}));
+  const PrecisionState state = second.boosted.model.session().precision->state();
+  CHECK(state.at("loss_scaler0.loss_scale") == 65536);
+  CHECK(state.at("loss_scaler1.loss_scale") == 32768);
+  CHECK(state.at("loss_scaler0.unskipped") == 3);
+  CHECK(state.at("loss_scaler1.unskipped") == 1);
+  second.train(3, 6, 1);
+  CHECK(second.weights() == whole.weights());
+}
+
+TEST_CASE("rank: two losses" * doctest::skip()) {
+  TwoLosses spread("torch_ddp"), alone;
+  spread.train(0, 4, 2);
+  alone.train(0, 4, 2);
+  CHECK(spread.weights() == alone.weights());  // all ranks see the same data here
+  CHECK(spread.boosted.model.session().precision->state() ==
+        alone.boosted.model.session().precision->state());
+  auto& [net, opt, loss_fn, data, lr] = spread.boosted;
+  const auto local = spread.booster.no_sync(net, opt);
+  CHECK_THROWS_WITH_AS(spread.booster.backward(sum(net(ones({2, 4}))), opt),
+                       doctest::Contains("want delay_unscale for every loss but the last"), Error);
+  CHECK_NOTHROW(spread.booster.backward(sum(net(ones({2, 4}))), opt, {.delay_unscale = true}));
+}
+TEST_CASE("losses with scalers of their own train alike on two ranks") {
+  CHECK(failures(Ranks("rank: two losses", 2).wait(120)) == "");
+}
+
+TEST_CASE("what a scaler refuses stands in the report, with what it means") {
+  Pair pair{FP16TorchMixedPrecision({.init_scale = 0x1p-126})};
+  const auto refusal = [&](double gradient) {
+    for (int i : {0, 1}) pair.opt(i).zero_grad();
+    pair.booster.backward(loss_of(pair.modules, {gradient, 1}), {pair.opt(0), pair.opt(1)});
+    pair.opt(0).step();
+    return pair.opt(1).step().refusal();
+  };
+  CHECK(refusal(1) == "");
+  CHECK(refusal(inf) == "");  // 2^-127 can still be used
+  CHECK(refusal(inf).find("collapsed") != std::string::npos);
+  CHECK(refusal(1).find("(1 times)") != std::string::npos);
+}
+
+TEST_CASE("rank: last overflow" * doctest::skip()) {
+  Pair pair(FP16ApexMixedPrecision({.opt_level = "O2", .verbosity = 2}));
+  pair.booster.backward(loss_of(pair.modules, {inf, 1}), {pair.opt(0), pair.opt(1)});
+  for (int i : {0, 1}) pair.opt(i).step();
+}
+TEST_CASE("the overflow of the very last step is told when the session ends") {
+  const auto result = Ranks("rank: last overflow", 1).wait(60);
+  CHECK(result[0].output.find("Skipping step, loss scaler 0 reducing loss scale to 32768.0") !=
+        std::string::npos);
+}
