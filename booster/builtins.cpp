@@ -61,10 +61,12 @@ std::unique_ptr<Precision> make_fp16_apex(const OptionValues& values) {
 
 OptionTable fp16_apex_options() {
   const char* flag = "true, false, \"True\" or \"False\"";
+  Option level = text_option(
+      "opt_level", "O1", "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16");
+  level.legal = "O0, O1, O2 or O3";  // what else is wrong with one, the strategy says best
   return {
       boolean_option("enabled", true, "false: as fp32"),
-      text_option("opt_level", "O1",
-                  "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16"),
+      level,
       scalar_option("cast_model_type", "fp16, fp32 or false",
                     "dtype of the model; null: fp32 in O0, none in O1, fp16 in O2 and O3"),
       scalar_option("patch_torch_functions", flag, "cast around ops; null: true in O1 alone"),
@@ -75,10 +77,11 @@ OptionTable fp16_apex_options() {
                     "null: dynamic in O1 and O2, 1 in O0 and O3"),
       scalar_option("cast_model_outputs", "fp16 or fp32",
                     "dtype of outputs; null: fp32, but in O1 as they come"),
-      integer_option("num_losses", 1, between(1, 1000), "loss scalers, for ApexAmp::scale_loss"),
+      integer_option("num_losses", 1, between(1, 1000),
+                     "loss scalers, chosen by the loss_id of backward"),
       integer_option("verbosity", 1, between(0, 2),
-                     "0: silent, 1: tells the properties, 2: and casts of O1 and skipped steps "
-                     "(waits for the device)"),
+                     "0: silent, 1: tells the properties, 2: and casts of O1 and, with the next "
+                     "loss, skipped steps"),
       number_option("min_loss_scale", 0, at_least(0), "smallest dynamic scale; 0: no limit"),
       number_option("max_loss_scale", 0x1p24, above(0), "largest dynamic scale"),
       texts_option("half_functions", {}, "O1: more ops that run in f16"),

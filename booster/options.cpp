@@ -85,6 +85,7 @@ std::string Option::wanted() const {
   if (type == OptionType::choice) return fmt::format("{} {}", text, fmt::join(choices, ", "));
   if (type == OptionType::numbers) text = fmt::format("a list of {} numbers", default_value.size());
   if (type == OptionType::scalar) return text + ", " + legal;
+  if (!legal.empty()) return legal;
   const std::string limits = range.to_string();
   const bool is_list = type == OptionType::numbers || type == OptionType::integers;
   if (!limits.empty()) text += (is_list ? ", each " : " ") + limits;

@@ -62,7 +62,7 @@ struct Option {
   ValueRange range;
   std::vector<std::string> choices;
   std::string description;
-  std::string legal = {};            // of a scalar, in words
+  std::string legal = {};            // of a scalar, and of a text that is not free, in words
   std::vector<Option> members = {};  // of an object
   bool nullable = false;             // null, its default, stands for "not given"
 

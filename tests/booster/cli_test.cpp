@@ -194,3 +194,55 @@ TEST_CASE("list ops prints op, class, list and source") {
   CHECK(run("list ops").code == 2);
   CHECK(run("list ops --strategy fp16_paddle --level O4").code == 2);
 }
+
+TEST_CASE("doctor says what each strategy gains on a GPU of a capability") {
+  const CommandResult t4 = run("doctor --capability 7.5 --device-name 'Tesla T4'");
+  CHECK(t4.code == 0);
+  CHECK(t4.says(
+      "Tesla T4, compute capability 7.5; matrix units for fp16; none for bf16 (needs 8.0)"));
+  CHECK(t4.says("fp16_apex        fp16 on matrix units"));
+  CHECK(t4.says("the current GPU is Tesla T4, with compute capability 7.5; use fp16"));
+  const auto h200 = nlohmann::json::parse(run("doctor --capability 9.0 --json").output);
+  CHECK(h200.at("GPU").at("matrix_units").at("fp8") == true);
+  CHECK(h200.at("GPU").at("matrix_units").at("mxfp8") == false);
+  CHECK(h200.at("fp8").at("matrix_units") == true);
+  CHECK(run("doctor --capability seven").says("want MAJOR.MINOR"));
+  CHECK(run("doctor --device-name T4").code == 2);
+}
+
+TEST_CASE("--json gives JSON") {
+  const TemporaryFolder folder;
+  CHECK(nlohmann::json::parse(run("list --json").output).at("strategies").size() > 6);
+  const auto fp16 = nlohmann::json::parse(run("list fp16 --json").output);
+  CHECK(fp16.at("options").at("init_scale").at("default") == 65536);
+  const auto matrix = nlohmann::json::parse(run("matrix --json").output);
+  CHECK(matrix.at("rows").at(0).at("answers").at(0).at("supported") == true);
+  save_safetensors(folder / "x.safetensors", {{"a\nb", ones({2, 3})}}, {{"key", "value"}});
+  const auto file =
+      nlohmann::json::parse(run("inspect --json " + (folder / "x.safetensors").string()).output);
+  CHECK(file.at("tensors").at(0).at("name") == "a\nb");
+  CHECK(file.at("tensors").at(0).at("shape") == std::vector<int>{2, 3});
+  CHECK(file.at("metadata").at("key") == "value");
+}
+
+TEST_CASE("what cannot be understood is named, with the nearest word") {
+  CHECK(run("config chek x").says("did you mean check?"));
+  CHECK(run("config").says("booster config: no command; want one of check, schema"));
+  CHECK(run("--bogus").says("\"--bogus\""));
+  CHECK(run("''").code == 2);
+  CHECK(run("inspect a b").says("error: booster inspect: "));
+  CHECK(run("list fp16 --level O1").says("--level belongs to `booster list ops`"));
+  CHECK(run("compare-numerics a b --json --csv").code == 2);
+  CHECK(run("config --help").code == 0);
+}
+
+TEST_CASE("files that are no dumps are errors, and devices are not read") {
+  const TemporaryFolder folder;
+  folder.write("junk", std::string("\x01\xff junk\nmore"));
+  const std::string junk = (folder / "junk").string();
+  const CommandResult result = run("compare-numerics " + junk + " " + junk);
+  CHECK(result.code == 1);
+  CHECK(result.says("no line of the tensor checker in it"));
+  CHECK(run("compare-numerics /dev/zero /dev/zero").code == 1);
+  CHECK(run("scaler torch --pattern F3 > /dev/full").code == 1);
+}
