@@ -13,8 +13,8 @@ constexpr int differs_exit_code = 3;
 
 int compare_numerics(const CompareNumerics& arguments) {
   using namespace numerics;
-  const Comparison result =
-      compare_dumps(read_dump(arguments.a), read_dump(arguments.b), arguments.loss_scale);
+  const auto a = read_dump(arguments.a), b = read_dump(arguments.b);
+  const Comparison result = compare_dumps(a, b, arguments.loss_scale);
   if (arguments.json)
     fmt::print("{}\n",
                result.to_json().dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));

@@ -87,9 +87,16 @@ void check_option(const char* key, const std::string& name, const Option& option
   CHECK_MESSAGE(misspelt.find("did you mean " + option.name + "?") != std::string::npos, misspelt);
 }
 
+// Ours, without what other tests have registered.
+const std::vector<std::string> plugins = {"single", "torch_ddp"};
+const std::vector<std::string> strategies = {"fp32",        "fp16", "fp16_apex", "fp16_naive",
+                                             "fp16_paddle", "bf16", "fp8",       "auto"};
+
 template <class Product>
-void check_all(const char* key, const Registry<Product>& registry) {
-  for (const auto& entry : registry.entries()) {
+void check_all(const char* key, const Registry<Product>& registry,
+               const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const auto& entry = registry.find(name);
     for (const Option& option : entry.options) check_option(key, entry.name, option);
     CHECK_NOTHROW(entry.make(OptionValues(default_values(entry.options))));
   }
@@ -98,8 +105,8 @@ void check_all(const char* key, const Registry<Product>& registry) {
 }  // namespace
 
 TEST_CASE("every option refuses a wrong name, a wrong type and numbers outside of its range") {
-  check_all("mixed_precision", precision_registry());
-  check_all("plugin", plugin_registry());
+  check_all("mixed_precision", precision_registry(), strategies);
+  check_all("plugin", plugin_registry(), plugins);
 }
 
 TEST_CASE("every option of a strategy stands in the documents") {
@@ -109,7 +116,8 @@ TEST_CASE("every option of a strategy stands in the documents") {
     for (const Option& option : options)
       CHECK_MESSAGE(text.find("`" + option.name) != std::string::npos, strategy, ": ", option.name);
   };
-  for (const auto& entry : precision_registry().entries()) {
+  for (const std::string& name : strategies) {
+    const auto& entry = precision_registry().find(name);
     check_documented(entry.name, entry.options);
     for (const Option& option : entry.options) check_documented(entry.name, option.members);
   }
