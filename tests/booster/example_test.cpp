@@ -101,7 +101,8 @@ TEST_CASE("an error that the doctor finds ends all ranks with code 3") {
       "optimizer.weight_decay=0.1 train.max_steps=4 train.epochs=4 train.diagnose=1:4",
       "run --nproc_per_node 2");
   CHECK_MESSAGE(result.code == 3, result.output);
-  CHECK_MESSAGE(result.says("error, step 2, pitfall 2: patch_embed.proj: forward overflow"), result.output);
+  CHECK_MESSAGE(result.says("error, step 2, pitfall 2: patch_embed.proj: forward overflow"),
+                result.output);
 }
 
 TEST_CASE("what the loss scaler refuses is told once, and metrics keep it") {
