@@ -3,11 +3,15 @@
 // with momentum 20, AdamW 28 (value, gradient and state, read and written), norm 4. adamw_fp16 is
 // all that lies between backward and the next forward of a model in f16 with f32 masters: check,
 // norm, clip, unscale, AdamW and the new f16 weights; 30 bytes, as if in two passes.
+// core_round_trip_ns, before and after the steps, tells which memory the cores had meanwhile.
+#include "benchmarks/core_distance.h"
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
 #include "core/optim/registry.h"
 
 #include <fmt/format.h>
+
+#include <cmath>
 
 using namespace booster;
 using namespace booster::benchmarks;
@@ -38,11 +42,14 @@ Result measure_traffic(const Benchmark& benchmark, const std::string& text,
                        const std::function<void()>& body) {
   body();
   const double copy_before = copy_gbytes_per_s();
+  const double trip_before = core_round_trip_ns();
   const auto seconds = timed_runs(benchmark.steps(), body);
+  const double trip_after = core_round_trip_ns();
   const auto count = static_cast<double>(count_of(parameters));
   Result result =
       benchmark.result(fmt::format("{}, {} parameters f32", text, count_of(parameters)), seconds);
   add_bytes(result, 1e-9 * bytes * count, std::max(copy_before, copy_gbytes_per_s()));
+  result["core_round_trip_ns"] = {std::round(trip_before), std::round(trip_after)};
   return result;
 }
 

