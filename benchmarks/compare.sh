@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a benchmark and the same work in PyTorch in turn, TURNS times (2; 7 where memory is the bound),
-# and prints both with their ratio:
+# Runs a benchmark and the same work in PyTorch in turn, TURNS times (2; 7 where memory is the
+# bound), and prints both with their ratio:
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
 # BUILD names the build folder (build), PYTHON an interpreter that has PyTorch (python3), RESULTS a
