@@ -53,70 +53,26 @@ KERNEL_FN f16 to_f16(float x) {
                                 ((bits >> 16) & 0x8000))};
 }
 
-// One element in any dtype as compute type C and back.
-template <class C>
-KERNEL_FN C load(const float* p) {
-  return C(*p);
+// One element in any dtype as compute type C and back; whole numbers are stored by way of int64_t.
+template <class C, class T>
+KERNEL_FN C load(const T* p) {
+  if constexpr (__is_same(T, f16) || __is_same(T, bf16))
+    return C(to_float(*p));
+  else
+    return C(*p);
 }
-template <class C>
-KERNEL_FN C load(const double* p) {
-  return C(*p);
-}
-template <class C>
-KERNEL_FN C load(const f16* p) {
-  return C(to_float(*p));
-}
-template <class C>
-KERNEL_FN C load(const bf16* p) {
-  return C(to_float(*p));
-}
-template <class C>
-KERNEL_FN C load(const int32_t* p) {
-  return C(*p);
-}
-template <class C>
-KERNEL_FN C load(const int64_t* p) {
-  return C(*p);
-}
-template <class C>
-KERNEL_FN C load(const uint8_t* p) {
-  return C(*p);
-}
-template <class C>
-KERNEL_FN C load(const bool* p) {
-  return C(*p);
-}
-template <class C>
-KERNEL_FN void store(float* p, C x) {
-  *p = float(x);
-}
-template <class C>
-KERNEL_FN void store(double* p, C x) {
-  *p = double(x);
-}
-template <class C>
-KERNEL_FN void store(f16* p, C x) {
-  *p = to_f16(float(x));
-}
-template <class C>
-KERNEL_FN void store(bf16* p, C x) {
-  *p = to_bf16(float(x));
-}
-template <class C>
-KERNEL_FN void store(int32_t* p, C x) {
-  *p = int32_t(int64_t(x));
-}
-template <class C>
-KERNEL_FN void store(int64_t* p, C x) {
-  *p = int64_t(x);
-}
-template <class C>
-KERNEL_FN void store(uint8_t* p, C x) {
-  *p = uint8_t(int64_t(x));
-}
-template <class C>
-KERNEL_FN void store(bool* p, C x) {
-  *p = x != C(0);
+template <class C, class T>
+KERNEL_FN void store(T* p, C x) {
+  if constexpr (__is_same(T, f16))
+    *p = to_f16(float(x));
+  else if constexpr (__is_same(T, bf16))
+    *p = to_bf16(float(x));
+  else if constexpr (__is_same(T, float) || __is_same(T, double))
+    *p = T(x);
+  else if constexpr (__is_same(T, bool))
+    *p = x != C(0);
+  else
+    *p = T(int64_t(x));
 }
 
 // Calls f with a typed null pointer that stands for the dtype.
