@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds and runs every test; installs missing packages first. The last line is
 # `N passed, N failed, N skipped` (scripts/count_tests.awk says what is counted).
-#   scripts/test.sh [--sanitize] [--suite ROOM]
-# --sanitize: under AddressSanitizer and UBSan. --suite: one room (kernels, nn, ..., project).
+#   scripts/test.sh [--sanitize] [--werror] [--suite ROOM]
+# --sanitize: under AddressSanitizer and UBSan. --werror: warnings are errors.
+# --suite: one room (kernels, nn, ..., project).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage_error() {
-  echo "test: $1; want scripts/test.sh [--sanitize] [--suite ROOM]" >&2
+  echo "test: $1; want scripts/test.sh [--sanitize] [--werror] [--suite ROOM]" >&2
   exit 2
 }
 
@@ -16,10 +17,11 @@ while (($# > 0)); do
   case $1 in
     --sanitize)
       build=build-sanitize
-      setup=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+      setup+=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
              -Dbenchmarks=false)
       selection+=(--timeout-multiplier 4)
       ;;
+    --werror) setup+=(-Dwerror=true) ;;
     --suite)
       (($# > 1)) && [[ -d tests/$2 ]] || usage_error "--suite names no room; got '${2-}'"
       selection+=(--suite "$2")
@@ -46,7 +48,11 @@ rm -f "$log"
 trap count EXIT
 
 scripts/packages.sh
-[[ -e $build/build.ninja ]] || meson setup "$build" "${setup[@]}"
+if [[ ! -e $build/build.ninja ]]; then
+  meson setup "$build" "${setup[@]}"
+elif ((${#setup[@]} > 0)); then
+  meson configure "$build" "${setup[@]}"
+fi
 ninja -C "$build"
 
 # Idle OpenMP threads sleep rather than spin: tests run side by side.
