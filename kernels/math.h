@@ -56,9 +56,9 @@ KERNEL_FN float exp2_minus(float x) {
 KERNEL_FN float log_(float x) {
   const bool subnormal = x < 1.17549435e-38f;
   const float scaled = subnormal ? x * 8388608.0f : x;
-  const int32_t bits = bits_of_float(scaled);
-  const int32_t exponent = (bits - 0x3F3504F3) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
-  const float f = float_of_bits(bits - exponent * (1 << 23)) - 1.0f;
+  const uint32_t bits = uint32_t(bits_of_float(scaled));       // wraps below 0, where log is nan
+  const int32_t exponent = int32_t(bits - 0x3F3504F3u) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
+  const float f = float_of_bits(int32_t(bits - (uint32_t(exponent) << 23))) - 1.0f;
   const float k = static_cast<float>(exponent) - (subnormal ? 23.0f : 0.0f);
   float p = 7.03768283e-2f;
   p = p * f - 1.15145959e-1f;
