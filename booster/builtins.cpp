@@ -89,6 +89,37 @@ OptionTable fp16_apex_options() {
       texts_option("promote_functions", {}, "O1: more ops that take the widest dtype")};
 }
 
+std::function<bool(const OptionValues&)> has_choice(const char* option, const char* choice) {
+  return [=](const OptionValues& values) { return values.get<std::string>(option) == choice; };
+}
+
+IdleOptions never_grows(const char* factor) {
+  return {{factor},
+          [](const OptionValues& values) { return values.get<int64_t>("growth_interval") == 0; },
+          "with growth_interval = 0"};
+}
+
+// What it resolves to is a fixed scale.
+bool has_fixed_apex_scale(const OptionValues& values) {
+  const std::string scale = apex_value(values, "loss_scale").to_string();
+  const std::string level = values.get<std::string>("opt_level");
+  return apex_value(values, "loss_scale").given() ? scale != "dynamic"
+                                                  : level == "O0" || level == "O3";
+}
+
+IdleTable idle_in_fp16_apex() {
+  return {{{"opt_level", "cast_model_type", "patch_torch_functions", "keep_batchnorm_fp32",
+            "master_weights", "loss_scale", "cast_model_outputs", "num_losses", "verbosity",
+            "min_loss_scale", "max_loss_scale", "half_functions", "float_functions",
+            "promote_functions"},
+           [](const OptionValues& values) { return !values.get<bool>("enabled"); },
+           "with enabled = false"},
+          {{"half_functions", "float_functions", "promote_functions"},
+           [](const OptionValues& values) { return values.get<std::string>("opt_level") != "O1"; },
+           "at a level other than O1"},
+          {{"min_loss_scale", "max_loss_scale"}, has_fixed_apex_scale, "with a fixed loss_scale"}};
+}
+
 std::unique_ptr<Precision> make_fp16_naive(const OptionValues& values) {
   return std::make_unique<FP16NaiveMixedPrecision>(
       FP16NaiveOptions{.initial_scale = values.get<double>("initial_scale"),
@@ -208,23 +239,36 @@ Registry<Precision>& precision_registry() {
          number_option("backoff_factor", 0.5, {0, 1, true, true}, "factor after an overflow"),
          integer_option("growth_interval", 2000, at_least(0),
                         "finite steps before the scale grows; 0: never")},
-        make_fp16},
+        make_fp16,
+        {never_grows("growth_factor")}},
        {"fp16_apex",
         "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
         fp16_apex_options(),
-        make_fp16_apex},
+        make_fp16_apex,
+        idle_in_fp16_apex()},
        {"fp16_naive",
         "the whole model in f16 with f32 masters, after Colossal-AI",
         fp16_naive_options(),
-        make_fp16_naive},
+        make_fp16_naive,
+        {never_grows("growth_factor")}},
        fp16_paddle_entry(),
        {"bf16",
         "bf16 without a loss scale: torch's autocast, or a bf16 model",
         bf16_options(),
-        make_bf16},
+        make_bf16,
+        {{{"seed"},
+          [](const OptionValues& v) { return v.get<std::string>("update") != "stochastic"; },
+          "unless update is stochastic"}}},
        {"fp8",
         "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no unit does",
-        fp8_options(), make_fp8},
+        fp8_options(),
+        make_fp8,
+        {{{"amax_history_len", "amax_compute_algo", "margin", "reduce_amax"},
+          has_choice("scaling", "current"),
+          "with scaling = current"},
+         {{"power_of_two_scales", "amax_epsilon"},
+          has_choice("scaling", "delayed"),
+          "with scaling = delayed"}}},
        {"auto", "bf16 where the processor multiplies it natively, else fp32", {}, [](auto&) {
           return precision_registry().make(auto_precision().name);
         }}});

@@ -7,8 +7,9 @@ namespace booster {
 
 namespace {
 
+using Names = std::vector<std::string>;
+
 std::optional<FleetAmpConfigs> fleet_configs(const OptionValues& values) {
-  using Names = std::vector<std::string>;
   const auto given = values.given<nlohmann::json>("amp_configs");
   if (!given) return {};
   const OptionValues v(*given);
@@ -29,7 +30,6 @@ std::optional<FleetAmpConfigs> fleet_configs(const OptionValues& values) {
 }
 
 std::unique_ptr<Precision> make_fp16_paddle(const OptionValues& values) {
-  using Names = std::vector<std::string>;
   return std::make_unique<FP16PaddleMixedPrecision>(FP16PaddleOptions{
       .level = values.get<std::string>("level"),
       .dtype = values.get<std::string>("dtype"),
@@ -88,7 +88,8 @@ OptionTable list_options() {
   return {texts_option("custom_white_list", {}, "more ops in 16 bits, by Paddle's op names"),
           texts_option("custom_black_list", {}, "more ops in f32, by Paddle's op names"),
           texts_option("custom_black_varnames", {},
-                       "parameters and buffers; ops that take one run in f32")};
+                       "parameters, buffers, or layers for all of theirs; ops that take one run "
+                       "in f32")};
 }
 
 void append(OptionTable& to, OptionTable rows) {
@@ -136,11 +137,87 @@ OptionTable fp16_paddle_options() {
   return options;
 }
 
+// The level that the options come to.
+PaddleLevel level_of(const OptionValues& values) {
+  if (const auto fleet = fleet_configs(values))
+    return fleet->use_pure_fp16 || fleet->use_pure_bf16 ? PaddleLevel::O2 : PaddleLevel::O1;
+  const bool pure = values.get<bool>("use_pure_fp16");
+  return pure ? PaddleLevel::O2 : paddle_level(values.get<std::string>("level"));
+}
+
+bool has_guard(const OptionValues& values) {
+  if (const auto fleet = fleet_configs(values)) return fleet->use_fp16_guard;
+  return values.given<bool>("use_fp16_guard").value_or(values.get<bool>("use_pure_fp16"));
+}
+
+using Condition = std::function<bool(const OptionValues&)>;
+
+bool is_fixed(const OptionValues& values) {
+  return !values.given<bool>("use_dynamic_loss_scaling").value_or(true);
+}
+// Paddle scales no bf16 loss, unless a fixed scale is asked of the dynamic graph's scaler.
+bool is_unscaled_bf16(const OptionValues& values) {
+  const bool scales = is_fixed(values) && !values.get<bool>("use_pure_fp16");
+  return values.get<std::string>("dtype") == "bfloat16" && !scales;
+}
+bool is_pure_bf16(const OptionValues& values) { return values.get<bool>("use_pure_bf16"); }
+
+Condition never(const char* interval) {
+  return [=](const OptionValues& values) { return values.given<int64_t>(interval) == 0; };
+}
+
+// Rows that plain options and amp_configs share.
+IdleTable idle_scaler_options(Condition is_unscaled) {
+  return {{{"init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps",
+            "decr_every_n_nan_or_inf"},
+           std::move(is_unscaled),
+           "in bfloat16, whose loss is not scaled"},
+          {{"incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf"},
+           is_fixed,
+           "with use_dynamic_loss_scaling = false"},
+          {{"incr_ratio"}, never("incr_every_n_steps"), "with incr_every_n_steps = 0"},
+          {{"decr_ratio"}, never("decr_every_n_nan_or_inf"), "with decr_every_n_nan_or_inf = 0"}};
+}
+
+// The same rows where the options stand in amp_configs.
+IdleTable in_amp_configs(IdleTable table) {
+  for (IdleOptions& row : table) {
+    for (std::string& name : row.names) name = "amp_configs." + name;
+    row.when = [when = row.when](const OptionValues& values) {
+      return when(OptionValues(values.values().at("amp_configs")));
+    };
+  }
+  return table;
+}
+
+IdleTable idle_options() {
+  IdleTable table = {
+      {{"dtype", "custom_white_list", "custom_black_list", "custom_black_varnames",
+        "init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps",
+        "decr_every_n_nan_or_inf", "use_dynamic_loss_scaling"},
+       [](const OptionValues& values) { return level_of(values) == PaddleLevel::O0; },
+       "at level O0"},
+      {{"use_promote", "use_fp16_guard", "amp_configs.use_fp16_guard", "master_weight",
+        "master_grad", "excluded_layers"},
+       [](const OptionValues& values) { return level_of(values) != PaddleLevel::O2; },
+       "at a level other than O2"},
+      {{"master_weight", "master_grad", "excluded_layers"},
+       has_guard,
+       "while use_fp16_guard keeps the model in f32"},
+      {{"amp_configs.use_optimizer_fp16"},
+       [](const OptionValues&) { return true; },
+       "outside automatic parallelism"}};
+  for (const IdleTable& more : {idle_scaler_options(is_unscaled_bf16),
+                                in_amp_configs(idle_scaler_options(is_pure_bf16))})
+    table.insert(table.end(), more.begin(), more.end());
+  return table;
+}
+
 }  // namespace
 
 RegistryEntry<Precision> fp16_paddle_entry() {
   return {"fp16_paddle", "PaddlePaddle's amp: levels O0, OD, O1 and O2, and Fleet's amp_configs",
-          fp16_paddle_options(), make_fp16_paddle};
+          fp16_paddle_options(), make_fp16_paddle, idle_options()};
 }
 
 }  // namespace booster

@@ -7,7 +7,7 @@
 // Registering is for one thread, reading for any.
 #pragma once
 
-#include "booster/options.h"
+#include "booster/idle_options.h"
 
 #include <functional>
 #include <memory>
@@ -21,11 +21,23 @@ class Precision;
 
 template <class Product>
 struct RegistryEntry {
+  // Takes checked values: every option of the table is there.
+  using Make = std::function<std::unique_ptr<Product>(const OptionValues&)>;
+
+  // `idle`: options that change nothing beside others, of which a strategy is told.
+  RegistryEntry(std::string name, std::string description, OptionTable options, Make make,
+                IdleTable idle = {})
+      : name(std::move(name)),
+        description(std::move(description)),
+        options(std::move(options)),
+        make(std::move(make)),
+        idle(std::move(idle)) {}
+
   std::string name;
   std::string description;
   OptionTable options;
-  // Takes checked values: every option of the table is there.
-  std::function<std::unique_ptr<Product>(const OptionValues&)> make;
+  Make make;
+  IdleTable idle;
 };
 
 template <class Product>
@@ -67,7 +79,12 @@ class Registry {
   }
   // From a section of a checked config: its "name" and its options.
   std::unique_ptr<Product> make(const OptionValues& options) const {
-    return find(options.get<std::string>("name")).make(options);
+    const Entry& entry = find(options.get<std::string>("name"));
+    auto product = entry.make(options);
+    if constexpr (requires { product->add_note(entry.name); })
+      for (const auto& text : told_of_idle(entry.idle, entry.options, options))
+        product->add_note(entry.name + ": " + text);
+    return product;
   }
 
  private:

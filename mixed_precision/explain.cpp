@@ -35,7 +35,7 @@ bool one_dtype(const System& system, const Types& types) {
 CastPlan plan_of(const System& system, const KnownOp& op, const Types& types) {
   return plan_casts(
       op.op_class, types.size(), [&](size_t i) { return kind_of(system, types[i]); },
-      [&] { return one_dtype(system, types); });
+      [&] { return one_dtype(system, types); }, [](size_t) { return true; });
 }
 
 Types cast(const System& system, const CastPlan& plan, Types types) {
@@ -77,6 +77,12 @@ std::string rule_text(const System& system, const KnownOp& op) {
     case OpClass::lower_unless_first_fp32:
       return fmt::format("cast to f32 if the first argument is f32, else it alone to {}", lower);
     case OpClass::lower_first: return fmt::format("the first argument is cast to {}", lower);
+    case OpClass::as_made:
+      return fmt::format("cast to f32 if the last argument that an op made is f32, else to {}",
+                         lower);
+    case OpClass::as_first_made:
+      return fmt::format("cast to f32 if an op made the first argument in f32, else it alone to {}",
+                         lower);
   }
   return "";
 }

@@ -18,7 +18,8 @@ struct Question {
   std::string level = {};   // fp16_apex: O0 to O3; fp16_paddle: O0, OD, O1, O2; empty: O1
   std::string device = {};  // "cuda" (if empty) or "cpu": where the tensors live
   // fp16_paddle: custom_white_list, custom_black_list (names with commas between), use_promote,
-  // dtype (float16 or bfloat16). fp16_apex: half_functions, float_functions, promote_functions.
+  // dtype (float16 or bfloat16), static_graph (O1 as in Fleet; ops made all arguments).
+  // fp16_apex: half_functions, float_functions, promote_functions.
   // fp16, bf16: output_dtype, an explicit dtype argument of the op. bf16: style.
   std::map<std::string, std::string> settings = {};
 };

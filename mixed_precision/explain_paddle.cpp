@@ -49,10 +49,12 @@ class Paddle final : public System {
 }  // namespace
 
 std::unique_ptr<System> make_paddle_system(const Question& question) {
-  check_settings(question, {"custom_white_list", "custom_black_list", "use_promote", "dtype"});
+  check_settings(question, {"custom_white_list", "custom_black_list", "use_promote", "dtype",
+                            "static_graph"});
   const PaddleLists lists{names_in_setting(question, "custom_white_list"),
                           names_in_setting(question, "custom_black_list"),
-                          flag_setting(question, "use_promote")};
+                          flag_setting(question, "use_promote", true),
+                          flag_setting(question, "static_graph", false)};
   const NumberType lower = number_type_named(setting(question, "dtype", "float16"));
   check(is_16_bit_float(lower), "dtype: must be float16 or bfloat16; got {}", name_of(lower));
   const PaddleLevel level = paddle_level(question.level.empty() ? "O1" : question.level);

@@ -29,8 +29,8 @@ std::vector<std::string> names_in_setting(const Question& question, const std::s
   return names;
 }
 
-bool flag_setting(const Question& question, const std::string& name) {
-  const std::string value = setting(question, name, "true");
+bool flag_setting(const Question& question, const std::string& name, bool standard) {
+  const std::string value = setting(question, name, standard ? "true" : "false");
   check(value == "true" || value == "false", "{}: not a truth value; got {}, want true or false",
         name, value);
   return value == "true";

@@ -20,8 +20,8 @@ std::string setting(const Question& question, const std::string& name,
                     const std::string& standard = "");
 // A setting of the form "a,b" or, as in a config, ["a", "b"].
 std::vector<std::string> names_in_setting(const Question& question, const std::string& name);
-// "true" or "false"; true if it is not given.
-bool flag_setting(const Question& question, const std::string& name);
+// "true" or "false"; `standard` if it is not given.
+bool flag_setting(const Question& question, const std::string& name, bool standard);
 
 void check_settings(const Question& question, const std::vector<std::string>& legal);
 void check_no_level(const Question& question);

@@ -33,16 +33,21 @@ void check_layers(const Model& model, const std::vector<std::string>& layers) {
           legal_names(layer, legal));
 }
 
+// A layer's name stands for its parameters and buffers and those below it.
 std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::string>& names) {
-  std::vector<Tensor> tensors;
+  const StateDict state = model.state_dict();
   std::vector<std::string> legal;
-  for (const auto& [name, tensor] : model.state_dict()) legal.push_back(name);
+  for (const NamedTensor& held : state) legal.push_back(held.name);
+  for (const auto& [name, module] : model->named_modules())
+    if (!name.empty() && !module->state_dict().empty()) legal.push_back(name);
+  std::vector<Tensor> tensors;
   for (const std::string& name : names) {
-    const auto at = std::find(legal.begin(), legal.end(), name);
-    check(at != legal.end(),
-          "fp16_paddle: custom_black_varnames: no parameter or buffer of that name; got {}{}", name,
-          legal_names(name, legal));
-    tensors.push_back(model.state_dict()[static_cast<size_t>(at - legal.begin())].tensor);
+    check(std::find(legal.begin(), legal.end(), name) != legal.end(),
+          "fp16_paddle: custom_black_varnames: no parameter, buffer, or layer that has some, of "
+          "that name; got {}{}",
+          name, legal_names(name, legal));
+    for (const NamedTensor& held : state)
+      if (lies_in(held.name, name)) tensors.push_back(held.tensor);
   }
   return tensors;
 }

@@ -89,8 +89,10 @@ bool is_normalisation(std::string_view name) {
   return name == "batch_norm" || name == "layer_norm" || name == "sync_batch_norm";
 }
 
-bool counts(const ListedOp& op, PaddleLevel level, DType lower) {
+bool counts(const ListedOp& op, PaddleLevel level, DType lower, bool static_graph) {
   if (op.list == "white") return true;
+  if (op.list == "white fp16 static") return static_graph && lower == DType::f16;
+  if (op.list == "gray static") return static_graph && level == PaddleLevel::O1;
   if (op.list == "white fp16") return lower == DType::f16;
   if (op.list == "black") return level == PaddleLevel::O1;
   return op.list == "extra black" && (level == PaddleLevel::O1 || level == PaddleLevel::O2);
@@ -139,7 +141,7 @@ std::string_view PaddleRules::list_of(std::string_view name) const {
   if (has(lists_.white, name)) return "custom white";
   if (has(lists_.black, name)) return "custom black";
   for (const ListedOp& op : paddle_op_table().ops())
-    if (op.name == name && counts(op, level_, lower_)) return op.list;
+    if (op.name == name && counts(op, level_, lower_, lists_.static_graph)) return op.list;
   return "unlisted";
 }
 
@@ -161,6 +163,10 @@ OpClass PaddleRules::listed_class(std::string_view name) const {
   if (list.find("white") != list.npos) return lower;
   if (list.find("black") != list.npos || level_ == PaddleLevel::OD) return OpClass::fp32;
   if (level_ == PaddleLevel::O2 && !lists_.use_promote) return lower;
+  if (level_ == PaddleLevel::O1 && lists_.static_graph) {
+    if (list != "gray static") return OpClass::fp32;
+    return norm ? OpClass::as_first_made : OpClass::as_made;
+  }
   return norm ? OpClass::lower_unless_first_fp32 : OpClass::lower_unless_fp32;
 }
 
@@ -172,6 +178,7 @@ OpPolicy paddle_policy(PaddleLevel level, DType lower, const PaddleLists& lists,
                   .lower = lower,
                   .cache_casts = false,
                   .bias_apart = true,
+                  .asks_who_made = level == PaddleLevel::O1 && lists.static_graph,
                   .name = names[static_cast<int>(level)]};
   const PaddleRules rules(level, lower, lists);
   fill(policy, [&](Op op) { return rules.class_of(paddle_name_of(op)); });

@@ -26,8 +26,9 @@ PaddleLevel paddle_level(const std::string& name);
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
   bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
+  bool static_graph = false;  // O1: gray ops as what made their arguments, unlisted ones in f32
 };
-// Dygraph's decision for an op of Paddle's name.
+// Paddle's decision for an op of its name: the dynamic graph's, or the static one's.
 class PaddleRules {
  public:
   // Error for a name on both custom lists.
@@ -36,7 +37,8 @@ class PaddleRules {
   OpClass class_of(std::string_view name) const;
   // True for an op that would run in 16 bits but for want of a GPU kernel, and so runs in f32.
   bool lacks_kernel(std::string_view name) const;
-  // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted".
+  // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted"; of
+  // the static graph also "white fp16 static" and "gray static".
   std::string_view list_of(std::string_view name) const;
 
  private:

@@ -108,17 +108,12 @@ void settle_bf16(PaddleSettings& settings, bool is_static, bool asked) {
         "loss scaling is off: bfloat16 has float32's range and Paddle scales float16 alone");
 }
 
-void tell_unused(PaddleSettings& settings, const FP16PaddleOptions& o) {
-  if (settings.level != PaddleLevel::O2 && !o.excluded_layers.empty())
-    settings.messages.push_back(fmt::format("excluded_layers has no effect at level {}",
-                                            level_names[static_cast<int>(settings.level)]));
-}
-
 PaddleSettings settled(const FP16PaddleOptions& o, bool is_static) {
   PaddleSettings settings;
   settings.level = paddle_level(o.level);
   settings.lower = dtype_named("dtype", o.dtype, {DType::f16, DType::bf16});
-  settings.lists = {o.custom_white_list, o.custom_black_list, o.use_promote.value_or(!is_static)};
+  settings.lists = {o.custom_white_list, o.custom_black_list, o.use_promote.value_or(!is_static),
+                    is_static};
   settings.black_varnames = o.custom_black_varnames;
   const bool pure = settings.level == PaddleLevel::O2;
   settings.guard = pure && o.use_fp16_guard.value_or(is_static);
@@ -132,7 +127,6 @@ PaddleSettings settled(const FP16PaddleOptions& o, bool is_static) {
   check_scaler(settings.scaler);
   settings.scales = settings.level != PaddleLevel::O0;
   settle_bf16(settings, is_static, o.use_dynamic_loss_scaling.value_or(false));
-  tell_unused(settings, o);
   return settings;
 }
 
@@ -145,10 +139,7 @@ std::string in_brackets(const std::vector<std::string>& names) {
 PaddleSettings resolved(const FP16PaddleOptions& options) {
   if (options.amp_configs) {
     check_alone(options);
-    PaddleSettings settings = settled(expanded(options), true);
-    if (options.amp_configs->use_optimizer_fp16)
-      settings.messages.push_back("use_optimizer_fp16 has no effect outside automatic parallelism");
-    return settings;
+    return settled(expanded(options), true);
   }
   FP16PaddleOptions o = options;
   if (o.use_pure_fp16) {

@@ -42,7 +42,7 @@ struct FP16PaddleOptions {
   std::string dtype = "float16";  // or bfloat16
   std::vector<std::string> custom_white_list = {};      // Paddle's op names
   std::vector<std::string> custom_black_list = {};
-  std::vector<std::string> custom_black_varnames = {};  // parameters and buffers
+  std::vector<std::string> custom_black_varnames = {};  // parameters, buffers, layers
   std::optional<bool> use_promote = {};                 // true; false with use_pure_fp16
   std::optional<bool> master_weight = {};               // O2: true; false with use_pure_fp16
   bool master_grad = false;

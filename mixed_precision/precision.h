@@ -107,6 +107,7 @@ class Precision {
   // each step and in the end.
   const std::vector<std::string>& notes() const { return notes_; }
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+  void add_note(std::string text) { notes_.push_back(std::move(text)); }
   // Adds notes on what the device did and the host has not asked for yet. Waits for the device.
   virtual void finish_notes() {}
 

@@ -90,6 +90,7 @@ int check_config(const std::string& path) {
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
   check_pair(*precision, *plugin, typical_layout(*plugin));
   fmt::print("{}: valid\n", path);
+  for (const std::string& note : precision->notes()) fmt::print("{}\n", note);
   return 0;
 }
 

@@ -4,6 +4,8 @@
 
 #include "core/autograd/op_policy.h"
 
+#include <algorithm>
+
 namespace booster {
 
 // What an argument is to a policy.
@@ -56,13 +58,22 @@ CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool ot
   return f32_all;
 }
 
+// Paddle's static graph: the last of the arguments that an op made decides, if there is one.
+template <class KindOf, class WasMade>
+bool made_f32(size_t count, const KindOf& kind_of, const WasMade& was_made) {
+  while (count-- > 0)
+    if (kind_of(count) != ArgumentKind::passes && was_made(count))
+      return kind_of(count) == ArgumentKind::f32;
+  return false;
+}
+
 }  // namespace cast_plan
 
 // The plan for an op of a class with `count` arguments, of which kind_of(i) gives the kind.
-// `one_dtype`: all arguments that do not pass have the same dtype.
-template <class KindOf, class OneDtype>
+// `one_dtype`: all arguments that do not pass have the same dtype. `was_made(i)`: an op made it.
+template <class KindOf, class OneDtype, class WasMade>
 CastPlan plan_casts(OpClass op_class, size_t count, const KindOf& kind_of,
-                    const OneDtype& one_dtype) {
+                    const OneDtype& one_dtype, const WasMade& was_made) {
   using namespace cast_plan;
   switch (op_class) {
     case OpClass::untouched:
@@ -80,6 +91,9 @@ CastPlan plan_casts(OpClass op_class, size_t count, const KindOf& kind_of,
     case OpClass::lower_unless_first_fp32:
       return count > 0 && kind_of(0) == ArgumentKind::f32 ? f32_all : lower_first;
     case OpClass::lower_first: return lower_first;
+    case OpClass::as_made: return made_f32(count, kind_of, was_made) ? f32_all : lower_all;
+    case OpClass::as_first_made:
+      return made_f32(std::min<size_t>(count, 1), kind_of, was_made) ? f32_all : lower_first;
   }
   return nothing;
 }

@@ -24,7 +24,10 @@ class CheckpointNode : public Node {
  public:
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs, RandomState random)
       : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
-    for (const Tensor& input : inputs) inputs_.emplace_back(input);
+    for (const Tensor& input : inputs) {
+      inputs_.emplace_back(input);
+      made_by_op_.push_back(input.defined() && was_made_by_op(input));
+    }
   }
 
   void backward(std::span<const Tensor> g, Gradients& d) override {
@@ -33,6 +36,7 @@ class CheckpointNode : public Node {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       Tensor leaf = inputs_[i].get();
       if (leaf.defined()) leaf = leaf.detach();
+      if (made_by_op_[i]) mark_made_by_op(leaf, true);
       if (d.wanted(static_cast<int>(i))) leaf.requires_grad_();
       leaves.push_back(leaf);
     }
@@ -56,6 +60,7 @@ class CheckpointNode : public Node {
 
   Function fn_;
   std::vector<Saved> inputs_;
+  std::vector<bool> made_by_op_;  // as policies saw the inputs in the first run
   RandomState random_;
   PolicyMemory policy_{current_policy()};
 };
@@ -67,7 +72,9 @@ Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
   Tensor y;
   {
     const NoGradGuard no_grad;
-    y = fn(inputs).detach();
+    const Tensor result = fn(inputs);
+    y = result.detach();
+    if (results_are_marked) mark_made_by_op(y, was_made_by_op(result));
   }
   // Recorded even if no input requires a gradient: parameters inside fn may.
   if (grad_enabled()) attach(Reference<Node>(new CheckpointNode(fn, inputs, random)), {&y});

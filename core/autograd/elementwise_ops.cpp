@@ -69,7 +69,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   kernels::on(x.device()).unary(kind, y.view(), x.view());
-  if (!must_record({x}) && !current_observer()) return y;
+  if (!is_watched({x})) return y;
   const SavedInput saved_x = row.needs_x ? SavedInput(x) : SavedInput();
   const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
@@ -126,7 +126,7 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   kernels::on(y.device())
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
-  if (!must_record({a, b}) && !current_observer()) return y;
+  if (!is_watched({a, b})) return y;
   const SavedInput saved_a = row.needs_a ? SavedInput(a) : SavedInput(),
                    saved_b = row.needs_b ? SavedInput(b) : SavedInput();
   const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
@@ -168,7 +168,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
                 : DType::f32;
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
-  if (!must_record({x}) && !current_observer()) return y;
+  if (!is_watched({x})) return y;
   const SavedInput saved_x = row.needs_a || row.needs_b ? SavedInput(x) : SavedInput();
   const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {

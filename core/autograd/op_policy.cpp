@@ -56,10 +56,13 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   return copy.values.detach();
 }
 
+// Paddle's static graph passes over casts where it asks which ops made an argument.
 Tensor record_cast(const Tensor& x, Tensor y) {
-  return record(
+  const Tensor result = record(
       std::move(y), "cast", {x},
       twice([dtype = x.dtype()](const Tensor& g, Gradients& d) { d[0] = cast(g, dtype); }));
+  if (results_are_marked) [[unlikely]] mark_made_by_op(result, false);
+  return result;
 }
 
 bool may_cache(const OpPolicy& policy, const Tensor& x, DType dtype) {
@@ -137,6 +140,11 @@ Tensor cast_seen(OpObserver& observer, const Tensor& x, DType dtype) {
   return y;
 }
 
+void put_in_force(const OpPolicy* policy) {
+  policy_now = policy;
+  results_are_marked = policy && policy->asks_who_made;
+}
+
 [[noreturn]] void refuse_banned(const OpPolicy& policy, Op op) {
   fail("{}: not safe under policy {}: its gradient overflows in {}; use "
        "binary_cross_entropy_with_logits, or turn the policy off for this call",
@@ -158,7 +166,8 @@ const char* name_of(OpClass op_class) {
       "untouched",    "lower_precision",   "fp32",
       "fp32_result",  "widest",            "banned",
       "banned_lower", "widen_pair",        "widen_list",
-      "lower_unless_fp32", "lower_unless_first_fp32", "lower_first"};
+      "lower_unless_fp32", "lower_unless_first_fp32", "lower_first",
+      "as_made", "as_first_made"};
   return names[static_cast<int>(op_class)];
 }
 
@@ -174,12 +183,12 @@ Op op_named(const std::string& name) {
 const OpPolicy* current_policy() { return policy_now; }
 
 PolicyScope::PolicyScope(const OpPolicy* policy) : before_(policy_now) {
-  policy_now = policy;
+  put_in_force(policy);
   ++policy_depth;
 }
 
 PolicyScope::~PolicyScope() {
-  policy_now = before_;
+  put_in_force(before_);
   if (--policy_depth == 0) region_casts.clear();
 }
 
@@ -188,7 +197,8 @@ void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> argu
     return cast_all(policy, op, arguments, DType::f32);
   const CastPlan plan = plan_casts(
       policy[op], arguments.size(), [&](size_t i) { return kind_of(policy, *arguments[i]); },
-      [&] { return one_dtype(policy, arguments); });
+      [&] { return one_dtype(policy, arguments); },
+      [&](size_t i) { return was_made_by_op(*arguments[i]); });
   if (plan.refusal == CastPlan::Refusal::banned) refuse_banned(policy, op);
   if (plan.refusal == CastPlan::Refusal::mixed) refuse_mixed(policy, op, arguments);
   if (plan.which == CastPlan::Which::none) return;

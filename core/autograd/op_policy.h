@@ -48,8 +48,11 @@ enum class OpClass : uint8_t {
   lower_unless_first_fp32,  // Paddle, normalisations: the first argument decides; towards the lower
                             // dtype it alone is cast
   lower_first,              // Paddle, normalisations: the first argument is cast down, others stay
+
+  as_made,        // Paddle's static graph: as the last argument that an op made, else lowered
+  as_first_made,  // the same, normalisations: the first argument decides; it alone is lowered
 };
-inline constexpr int op_class_count = static_cast<int>(OpClass::lower_first) + 1;
+inline constexpr int op_class_count = static_cast<int>(OpClass::as_first_made) + 1;
 const char* name_of(OpClass op_class);
 
 // Another way to multiply by some weights, in force with a policy: fp8's. Asked once per call of
@@ -68,6 +71,7 @@ struct OpPolicy {
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
   bool bias_apart = false;     // Paddle: a convolution's bias is added by an op of its own
+  bool asks_who_made = false;  // some ops are of the classes as_made and as_first_made
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
   std::vector<Tensor> f32_only = {};    // an op that takes one of these as it is runs in f32

@@ -118,8 +118,10 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
 Tensor contiguous(const Tensor& x) {
   check_defined("contiguous", x);
   if (x.is_contiguous()) return x;
-  return record(x.clone(), "contiguous", {x},
-                twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
+  const Tensor y = record(x.clone(), "contiguous", {x},
+                          twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
+  if (results_are_marked) [[unlikely]] mark_made_by_op(y, was_made_by_op(x));
+  return y;
 }
 
 Tensor cat(const std::vector<Tensor>& given, int64_t dim) {

@@ -111,6 +111,20 @@ bool must_record(std::initializer_list<Tensor> inputs) {
   return false;
 }
 
+void mark_made_by_op(const Tensor& y, bool made) { ensure_tape_state(y).made_by_op = made; }
+
+bool was_made_by_op(const Tensor& x) {
+  const TapeState* state = tape_state(x);
+  return state && state->made_by_op;
+}
+
+void mark_result(const Tensor& y, std::span<const Tensor> inputs) {
+  bool made = true;
+  for (const Tensor& input : inputs)
+    if (input.defined() && input.shares_storage(y)) made = was_made_by_op(input);
+  mark_made_by_op(y, made);
+}
+
 void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs) {
   int index = 0;
   for (Tensor* output : outputs) {

@@ -146,6 +146,17 @@ inline constexpr bool is_twice<Twice<F>> = true;
 // True if this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
 
+// True while the thread's policy asks which tensors are results of ops (OpPolicy::asks_who_made).
+inline thread_local bool results_are_marked = false;
+// Marks y, where it is no window on one of the inputs: such a window is what that input is.
+void mark_result(const Tensor& y, std::span<const Tensor> inputs);
+void mark_made_by_op(const Tensor& y, bool made);
+bool was_made_by_op(const Tensor& x);
+// True if `record` would look at this call.
+inline bool is_watched(std::initializer_list<Tensor> inputs) {
+  return must_record(inputs) || current_observer() || results_are_marked;
+}
+
 // Marks outputs as results of the node.
 void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs);
 
@@ -175,6 +186,7 @@ template <class F>
 Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->op_returned(name, {inputs.begin(), inputs.size()}, y);
+  if (results_are_marked) [[unlikely]] mark_result(y, {inputs.begin(), inputs.size()});
   if (!must_record(inputs)) return y;
   attach(Reference<Node>(new ClosureNode<F, false>(name, inputs, 1, std::move(formula))), {&y});
   return y;
@@ -185,6 +197,7 @@ template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->op_returned(name, inputs, y);
+  if (results_are_marked) [[unlikely]] mark_result(y, inputs);
   bool wanted = false;
   for (const Tensor& input : inputs) wanted |= must_record({input});
   if (!wanted) return y;
@@ -200,6 +213,8 @@ void record_many(std::initializer_list<Tensor*> outputs, const char* name,
   if (OpObserver* observer = current_observer()) [[unlikely]]
     for (const Tensor* y : outputs)
       observer->op_returned(name, {inputs.begin(), inputs.size()}, *y);
+  if (results_are_marked) [[unlikely]]
+    for (const Tensor* y : outputs) mark_result(*y, {inputs.begin(), inputs.size()});
   if (!must_record(inputs)) return;
   const int n = static_cast<int>(outputs.size());
   attach(Reference<Node>(new ClosureNode<F, true>(name, inputs, n, std::move(formula))), outputs);

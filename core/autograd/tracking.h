@@ -14,6 +14,7 @@ struct CastCopy {
 struct TapeState : Tracking {
   Reference<Node> node;          // the call that made this tensor; empty for a leaf
   int output = 0;                // which of its results
+  bool made_by_op = false;       // see mark_result; known under some policies alone
   Node* accumulator = nullptr;   // a leaf's entry on the tape while a graph holds it (not owned)
   Tensor grad;
   Tensor grad_buffer;

@@ -187,6 +187,17 @@ TEST_CASE("Paddle's levels answer the reference vectors") {
   CHECK(returned("matmul_v2", "f32 f32", {.strategy = "fp16_paddle", .device = "cpu"}) == "f32");
 }
 
+TEST_CASE("in Paddle's static graph the last argument decides for a gray op") {
+  const Question o1{.strategy = "fp16_paddle", .settings = {{"static_graph", "true"}}};
+  CHECK(returned("elementwise_add", "f32 f16", o1) == "f16");
+  CHECK(returned("elementwise_add", "f16 f32", o1) == "f32");
+  CHECK(returned("gelu", "f16", o1) == "f32");
+  CHECK(returned("layer_norm", "f16 f32 f32", o1) == "f32");
+  CHECK(explain({.op = "relu", .dtypes = {"f16"}, .strategy = "fp16_paddle",
+                 .settings = {{"static_graph", "true"}}})
+            .list == "gray static");
+}
+
 TEST_CASE("an op without a GPU kernel in Paddle falls back to f32, whatever list it is on") {
   const Question o2{.op = "nll_loss", .dtypes = {"f16", "i64"}, .strategy = "fp16_paddle",
                     .level = "O2"};

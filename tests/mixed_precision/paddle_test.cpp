@@ -126,18 +126,15 @@ TEST_CASE("options that make no sense are refused") {
   refused({.custom_white_list = {"exp"}, .custom_black_list = {"exp"}}, "exp");
 }
 
-TEST_CASE("settings are told once, with what has no effect") {
-  Paddle fleet({.excluded_layers = {"Linear"},
-                .amp_configs = FleetAmpConfigs{.custom_white_list = {"exp"},
-                                               .use_optimizer_fp16 = true}});
+TEST_CASE("settings are told once") {
+  Paddle fleet({.amp_configs = FleetAmpConfigs{.custom_white_list = {"exp"}}});
   const auto lines = fleet.take_notes();
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 1);
   CHECK(lines[0] ==
         "fp16_paddle: level O1, dtype float16, custom_white_list [exp], custom_black_list [], "
         "custom_black_varnames [], use_promote false, use_fp16_guard false, master_weight false, "
         "master_grad false, init_loss_scaling 32768, use_dynamic_loss_scaling true, incr_ratio 2, "
         "incr_every_n_steps 1000, decr_ratio 0.8, decr_every_n_nan_or_inf 2, smallest scale 1");
-  CHECK(lines[1] == "fp16_paddle: excluded_layers has no effect at level O1");
   CHECK(fleet.take_notes().empty());
 }
 
@@ -176,7 +173,31 @@ TEST_CASE("ops run by level, and those that take a black variable in f32") {
     CHECK((full({2}, 1, {DType::f16}) * full({2}, 1, {DType::f16})).dtype() == DType::f16);
   }
   CHECK_THROWS_WITH_AS(Training({.custom_black_varnames = {"v"}}),
-                       doctest::Contains("no parameter or buffer of that name; got v"), Error);
+                       doctest::Contains("of that name; got v"), Error);
+}
+
+TEST_CASE("a layer's name keeps its ops, and those of the layers in it, in f32") {
+  const auto runs_in = [](const char* name, int layer) {
+    const Model model = normalised();
+    SGD optimizer(model.parameters(), {.lr = 0.1});
+    Paddle paddle({.level = "O2", .dtype = "bfloat16", .custom_black_varnames = {name}});
+    paddle.prepare(model, optimizer);
+    const PolicyScope scope(paddle.policy({}));
+    const auto modules = model->named_modules();
+    for (const auto& [path, module] : modules)
+      if (path == std::to_string(layer)) return (*module)(full({1, layer < 3 ? 4 : 2}, 1)).dtype();
+    return DType::i64;
+  };
+  CHECK(runs_in("0", 0) == DType::f32);
+  CHECK(runs_in("0", 2) == DType::bf16);
+  CHECK(runs_in("1", 1) == DType::f32);
+  CHECK(runs_in("3", 3) == DType::f32);
+  const auto refused_name = [](const char* name, const char* message) {
+    CHECK_THROWS_WITH_AS(prepared({.custom_black_varnames = {name}}), doctest::Contains(message),
+                         Error);
+  };
+  refused_name("3.1", "layer that has some, of that name; got 3.1");  // ReLU has no parameters
+  refused_name("2.wieght", "did you mean 2.weight?");
 }
 
 TEST_CASE("with the guard on ops are f32 outside of it and 16-bit inside") {

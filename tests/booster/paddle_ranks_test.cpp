@@ -1,0 +1,147 @@
+// fp16_paddle's master_grad where ranks average gradients.
+#include "booster/booster.h"
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "core/nn/losses.h"
+#include "core/nn/models/mlp.h"
+#include "core/optim/sgd.h"
+#include "core/tensor/random.h"
+#include "mixed_precision/fp16_paddle.h"
+#include "parallel/launch.h"
+#include "plugins/torch_ddp.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace booster;
+
+namespace {
+
+constexpr int64_t batch = 8, features = 16, classes = 4;
+
+struct Run {
+  std::shared_ptr<Booster> booster;
+  BoostedPair boosted;
+  Parameters parameters;
+};
+
+Run make_run(bool on_ranks, bool master_grad) {
+  manual_seed(3);
+  const Model model = models::mlp({features, 32, classes});
+  const SGD optimizer(model.parameters(), {.lr = 0.1});
+  const FP16PaddleMixedPrecision paddle(
+      {.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1024.0});
+  const auto booster = std::make_shared<Booster>(
+      on_ranks ? BoosterOptions{.plugin = TorchDDPPlugin(), .mixed_precision = paddle}
+               : BoosterOptions{.plugin = SinglePlugin(), .mixed_precision = paddle});
+  return {booster, booster->boost(model, optimizer), model.parameters()};
+}
+
+// Backward passes over the rows first, first + stride, ... of each step's batch.
+void accumulate(Run& run, int64_t first, int64_t stride, int passes) {
+  auto& [net, opt] = run.boosted;
+  for (int pass = 0; pass < passes; ++pass) {
+    Generator generator(50 + static_cast<uint64_t>(pass));
+    const Tensor x = uniform({batch, features}, -1, 1, {}, generator);
+    std::vector<int64_t> rows, labels;
+    for (int64_t i = first; i < batch; i += stride) {
+      rows.push_back(i);
+      labels.push_back(i % classes);
+    }
+    const auto count = static_cast<int64_t>(rows.size());
+    const Tensor mine = index_select(x, 0, from_vector(rows, {count})).detach();
+    const auto go_back = [&, &net = net, &opt = opt] {
+      const Tensor loss = cross_entropy(cast(net(mine), DType::f32), from_vector(labels, {count}));
+      run.booster->backward(loss, opt);
+    };
+    if (pass + 1 == passes) {
+      go_back();
+    } else {
+      const NoSyncGuard local = run.booster->no_sync(net, opt);
+      go_back();
+    }
+  }
+}
+
+std::vector<double> gradients_of(const Run& run) {
+  std::vector<double> all;
+  for (const auto& [name, parameter] : run.parameters) {
+    const auto values = parameter.grad().to_vector<double>();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+double largest_difference(const std::vector<double>& a, std::vector<double> b) {
+  for (size_t i = 0; i < a.size(); ++i) b[i] -= a[i];
+  return largest(b);
+}
+
+// The same on every rank: no rank has more or less than another.
+void check_same_on_ranks(const std::vector<double>& values, const Group& group) {
+  Tensor most = from_vector(values, {static_cast<int64_t>(values.size())});
+  Tensor least = -most;
+  group.all_reduce(most, CollectiveOp::max);
+  group.all_reduce(least, CollectiveOp::max);
+  CHECK(most.to_vector<double>() == values);
+  CHECK((-least).to_vector<double>() == values);
+}
+
+}  // namespace
+
+TEST_CASE("rank: master_grad" * doctest::skip()) {
+  const World world = launch_from_env();
+  Run spread = make_run(true, true), alone = make_run(false, true);
+  CHECK(spread.booster->precision().interaction({.data = world.size}).wire == DType::f32);
+  accumulate(spread, world.rank, world.size, 3);
+  accumulate(alone, 0, 1, 3);
+  for (const auto& [name, parameter] : spread.parameters) {
+    CAPTURE(name);
+    CHECK(parameter.dtype() == DType::f16);
+    // Gradients are windows of the buckets that go between ranks: one f32 bucket holds them all.
+    CHECK(parameter.grad().dtype() == DType::f32);
+    CHECK(parameter.grad().shares_storage(spread.parameters[0].tensor.grad()));
+  }
+  const auto before = gradients_of(spread);
+  check_same_on_ranks(before, world.group());
+  // The activations' gradients still are f16: 2^-11 of each, and as much for each of the sums.
+  const auto want = gradients_of(alone);
+  CHECK(largest_difference(before, want) < 4e-3 * largest(want));
+
+  CHECK(!spread.boosted.optimizer.step().skipped());
+  CHECK(!alone.boosted.optimizer.step().skipped());
+  std::vector<double> a, b;
+  for (size_t i = 0; i < spread.parameters.size(); ++i) {
+    const std::string& name = spread.parameters[i].name;
+    for (auto [run, values] : {std::pair(&spread, &a), std::pair(&alone, &b)}) {
+      const auto master = run->boosted.model.session().optimizer.master(name).to_vector<double>();
+      values->insert(values->end(), master.begin(), master.end());
+    }
+  }
+  check_same_on_ranks(a, world.group());
+  CHECK(largest_difference(a, b) < 1e-4);
+}
+TEST_CASE("master_grad: two ranks exchange f32 sums and agree with one process on all rows") {
+  CHECK(failures(Ranks("rank: master_grad", 2).wait(120)) == "");
+}
+
+TEST_CASE("rank: without master_grad" * doctest::skip()) {
+  const World world = launch_from_env();
+  Run spread = make_run(true, false);
+  CHECK(spread.booster->precision().interaction({.data = world.size}).wire == DType::f16);
+  accumulate(spread, world.rank, world.size, 2);
+  for (const auto& [name, parameter] : spread.parameters)
+    CHECK(parameter.grad().dtype() == DType::f16);
+  check_same_on_ranks(gradients_of(spread), world.group());
+}
+TEST_CASE("without master_grad two ranks exchange f16 sums") {
+  CHECK(failures(Ranks("rank: without master_grad", 2).wait(120)) == "");
+}
