@@ -8,15 +8,52 @@ namespace {
 
 thread_local Scratch first_buffer, second_buffer, output_buffer;
 
+// 16-bit planes are converted in runs of so many numbers: a plane may be as small as 64, and calls
+// and folding would cost more than its arithmetic (ResNet-20's 64 x 8 x 8, batch 128, on two Zen 4
+// cores: 0.9 + 1.2 ms plane by plane, 0.3 + 0.3 ms in runs).
+constexpr int64_t run_size = 1024;
+
 struct Channel {
   int64_t samples, channels, plane, channel;  // plane: elements of a channel in one sample
+  int64_t planes_per_run;
 
   int64_t count() const { return samples * plane; }
-  // Calls body(element) with the first element of each of its planes.
+  int64_t element(int64_t sample) const { return (sample * channels + channel) * plane; }
+  int64_t run_room() const { return planes_per_run * plane; }
+  // Calls body(first sample, samples) for runs of whole planes.
   template <class Body>
-  void for_each_plane(Body&& body) const {
-    for (int64_t sample = 0; sample < samples; ++sample)
-      body((sample * channels + channel) * plane);
+  void for_each_run(Body&& body) const {
+    const int64_t step = planes_per_run;
+    for (int64_t first = 0; first < samples; first += step)
+      body(first, first + step < samples ? step : samples - first);
+  }
+
+  // The planes of `n` samples one behind the other. Small ones lie far apart in memory, where the
+  // processor does not look ahead by itself, so the next run's are brought near.
+  template <class C>
+  const C* read(const View& x, int64_t first, int64_t n, C* buffer) const {
+    if (planes_per_run == 1) return read_row(x, element(first), plane, buffer);
+    for (int64_t sample = first; sample < first + n; ++sample) {
+      if (sample + planes_per_run < samples) prefetch_plane(x, sample + planes_per_run);
+      load_run(buffer + (sample - first) * plane, plane_of(x, sample), x.dtype, 1, plane);
+    }
+    return buffer;
+  }
+  const char* plane_of(const View& x, int64_t sample) const {
+    return x.as<const char>() + element(sample) * size_of(x.dtype);
+  }
+  void prefetch_plane(const View& x, int64_t sample) const {
+    const int64_t bytes = plane * size_of(x.dtype);
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(plane_of(x, sample) + at);
+  }
+  // Where to compute planes: in place, or in `buffer` (then call write).
+  template <class C>
+  C* target(const View& y, int64_t first, C* buffer) const {
+    return planes_per_run == 1 ? row_target(y, element(first), buffer) : buffer;
+  }
+  template <class C>
+  void write(const View& y, int64_t first, int64_t n, const C* values) const {
+    for (int64_t i = 0; i < n; ++i) write_row(y, element(first + i), plane, values + i * plane);
   }
 };
 
@@ -24,8 +61,10 @@ template <class Body>
 void for_each_channel(const View& x, Body&& body) {
   const int64_t channels = x.shape[1], planes = x.shape[0] * channels;
   const int64_t plane = planes ? x.size() / planes : 0;
+  const int64_t per_run =
+      is_16_bit(x.dtype) && plane > 0 && plane < run_size ? run_size / plane : 1;
   for_each_block(channels, [&](int64_t channel) {
-    body(Channel{x.shape[0], channels, plane, channel});
+    body(Channel{x.shape[0], channels, plane, channel, per_run});
   });
 }
 
@@ -34,19 +73,19 @@ struct Moments {
   C mean, variance;
 };
 
-// Sums of planes are added up in double: there may be many.
+// Sums of runs are added up in double: there may be many.
 template <class C>
 Moments<C> moments_of(const View& x, const Channel& channel) {
-  const int64_t plane = channel.plane;
-  C* buffer = first_buffer.get<C>(plane);
+  C* buffer = first_buffer.get<C>(channel.run_room());
   double sum = 0;
-  channel.for_each_plane(
-      [&](int64_t element) { sum += double(row_sum(read_row(x, element, plane, buffer), plane)); });
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    sum += double(row_sum(channel.read(x, first, n, buffer), n * channel.plane));
+  });
   const C mean = C(sum / double(channel.count()));
   double squares = 0;
-  channel.for_each_plane([&](int64_t element) {
-    const C* values = read_row(x, element, plane, buffer);
-    squares += double(sum_of_squared_deviations(values, plane, mean));
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    const C* values = channel.read(x, first, n, buffer);
+    squares += double(sum_of_squared_deviations(values, n * channel.plane, mean));
   });
   return {mean, C(squares / double(channel.count()))};
 }
@@ -60,15 +99,14 @@ void update_running(const View& running, int64_t i, C value, double momentum) {
 template <class C>
 void normalize_channel(const View& y, const View& x, const Channel& channel, C mean, C scale,
                        C shift) {
-  const int64_t plane = channel.plane;
-  C* buffer = first_buffer.get<C>(plane);
-  C* out_buffer = output_buffer.get<C>(plane);
-  channel.for_each_plane([&](int64_t element) {
-    const C* values = read_row(x, element, plane, buffer);
-    C* out = row_target(y, element, out_buffer);
+  C* buffer = first_buffer.get<C>(channel.run_room());
+  C* out_buffer = output_buffer.get<C>(channel.run_room());
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    const C* values = channel.read(x, first, n, buffer);
+    C* out = channel.target(y, first, out_buffer);
 #pragma omp simd
-    for (int64_t i = 0; i < plane; ++i) out[i] = (values[i] - mean) * scale + shift;
-    write_row(y, element, plane, out);
+    for (int64_t i = 0; i < n * channel.plane; ++i) out[i] = (values[i] - mean) * scale + shift;
+    channel.write(y, first, n, out);
   });
 }
 
@@ -79,35 +117,34 @@ struct GradientSums {
 
 template <class C>
 GradientSums<C> gradient_sums(const View& g, const View& x, const Channel& channel, C mean) {
-  const int64_t plane = channel.plane;
-  C* buffer = first_buffer.get<C>(plane);
-  C* gradient = second_buffer.get<C>(plane);
+  C* buffer = first_buffer.get<C>(channel.run_room());
+  C* gradient = second_buffer.get<C>(channel.run_room());
   double sum = 0, product = 0;
-  channel.for_each_plane([&](int64_t element) {
-    const C* values = read_row(x, element, plane, buffer);
-    const C* upper = read_row(g, element, plane, gradient);
-    sum += double(row_sum(upper, plane));
-    product += double(sum_of<C>(plane, [=](int64_t i) { return upper[i] * (values[i] - mean); }));
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    const C* values = channel.read(x, first, n, buffer);
+    const C* upper = channel.read(g, first, n, gradient);
+    const int64_t count = n * channel.plane;
+    sum += double(row_sum(upper, count));
+    product += double(sum_of<C>(count, [=](int64_t i) { return upper[i] * (values[i] - mean); }));
   });
   return {C(sum), C(product)};
 }
 
-// dx = factor (g - average - (x - mean) along)
+// dx = factor (g - average - (x - mean) along); dx may be g's memory
 template <class C>
 void backward_channel(const View& dx, const View& g, const View& x, const Channel& channel, C mean,
                       C factor, C average, C along) {
-  const int64_t plane = channel.plane;
-  C* buffer = first_buffer.get<C>(plane);
-  C* gradient = second_buffer.get<C>(plane);
-  C* out_buffer = output_buffer.get<C>(plane);
-  channel.for_each_plane([&](int64_t element) {
-    const C* values = read_row(x, element, plane, buffer);
-    const C* upper = read_row(g, element, plane, gradient);
-    C* out = row_target(dx, element, out_buffer);
+  C* buffer = first_buffer.get<C>(channel.run_room());
+  C* gradient = second_buffer.get<C>(channel.run_room());
+  C* out_buffer = output_buffer.get<C>(channel.run_room());
+  channel.for_each_run([&](int64_t first, int64_t n) {
+    const C* values = channel.read(x, first, n, buffer);
+    const C* upper = channel.read(g, first, n, gradient);
+    C* out = channel.target(dx, first, out_buffer);
 #pragma omp simd
-    for (int64_t i = 0; i < plane; ++i)
+    for (int64_t i = 0; i < n * channel.plane; ++i)
       out[i] = factor * (upper[i] - average - (values[i] - mean) * along);
-    write_row(dx, element, plane, out);
+    channel.write(dx, first, n, out);
   });
 }
 

@@ -153,9 +153,49 @@ void multiply(const View& out, const View& a, const View& b, const View& bias, d
   });
 }
 
+// Few numbers that need no conversion go without packing, which would cost more than the product:
+// 8 x 8 x 8 in f32 takes 34 ns of one Zen 4 core instead of 333. Same order of additions.
+constexpr int64_t few = 4096;
+constexpr int64_t group = 8;  // columns at once
+
+bool is_small(const View& out, const View& a, const View& b, const View& bias, double beta) {
+  const bool plain = out.ndim == 2 && !bias.data && beta == 0;
+  return plain && out.shape[1] % group == 0 && out.strides[1] == 1 && b.strides[1] == 1 &&
+         out.dtype == a.dtype && b.dtype == a.dtype && out.size() * a.shape[1] <= few;
+}
+
+// `rows` rows of out, `group` columns; a, b and out point at their first numbers.
+template <class C, int rows>
+void multiply_rows(C* out, const C* a, const C* b, const int64_t* out_strides,
+                   const int64_t* a_strides, const int64_t* b_strides, int64_t k_size) {
+  typedef C Vector __attribute__((vector_size(group * sizeof(C)), aligned(sizeof(C)), may_alias));
+  Vector sum[rows] = {};
+  for (int64_t k = 0; k < k_size; ++k) {
+    const Vector right = *reinterpret_cast<const Vector*>(b + k * b_strides[0]);
+    for (int r = 0; r < rows; ++r) sum[r] += a[r * a_strides[0] + k * a_strides[1]] * right;
+  }
+  for (int r = 0; r < rows; ++r) *reinterpret_cast<Vector*>(out + r * out_strides[0]) = sum[r];
+}
+
+template <class C>
+void multiply_small(const View& out, const View& a, const View& b) {
+  for (int64_t column = 0; column < out.shape[1]; column += group)
+    for (int64_t row = 0; row < out.shape[0];) {
+      const bool four = out.shape[0] - row >= tile_rows;
+      const auto multiply_some = four ? multiply_rows<C, tile_rows> : multiply_rows<C, 1>;
+      multiply_some(out.as<C>() + row * out.strides[0] + column, a.as<C>() + row * a.strides[0],
+                    b.as<C>() + column, out.strides, a.strides, b.strides, a.shape[1]);
+      row += four ? tile_rows : 1;
+    }
+}
+
 }  // namespace
 
 void matmul_loop(View out, View a, View b, View bias, double beta) {
+  if (is_small(out, a, b, bias, beta)) {
+    if (a.dtype == DType::f32) return multiply_small<float>(out, a, b);
+    if (a.dtype == DType::f64) return multiply_small<double>(out, a, b);
+  }
   if (a.dtype == DType::f64) return multiply<double>(out, a, b, bias, beta);
   if (is_floating(a.dtype)) return multiply<float>(out, a, b, bias, beta);
   multiply<int64_t>(out, a, b, bias, beta);

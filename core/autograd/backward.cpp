@@ -2,6 +2,7 @@
 // all gradients of its outputs have arrived.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
 #include "core/autograd/tracking.h"
 #include "kernels/catalogue.h"
 #include "kernels/trace.h"
@@ -41,7 +42,6 @@ class Backward {
   struct Progress {
     int missing = 0;  // uses of this node's outputs that have not sent a gradient yet
     std::vector<Tensor> received;
-    std::vector<bool> owned;  // received[i] is a sum made here, so it may be added to in place
   };
   struct Later {
     bool operator()(const Reference<Node>& a, const Reference<Node>& b) const {
@@ -106,7 +106,6 @@ class Backward {
   void add_progress(Node& node) {
     Progress& progress = progress_[&node];
     progress.received.resize(node.outputs());
-    progress.owned.resize(node.outputs());
   }
 
   void visit(Node& node) {
@@ -172,15 +171,15 @@ class Backward {
       sum = sum + grad;
       return;
     }
+    if (!is_exclusive(sum) && grad.dtype() == sum.dtype()) std::swap(sum, grad);
     const auto& table = kernels::on(sum.device());
-    if (progress.owned[output]) {
+    if (is_exclusive(sum)) {
       table.accumulate(sum.view(), grad.view());
       return;
     }
     Tensor fresh = empty_like(sum);
     table.binary(kernels::BinaryOp::add, fresh.view(), sum.view(), grad.view());
     sum = std::move(fresh);
-    progress.owned[output] = true;
   }
 
   bool retain_graph_;

@@ -2,6 +2,7 @@
 #include "core/autograd/elementwise_slopes.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -78,7 +79,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
       d[0] = unary_slope(kind, g, sx, sy);
       return;
     }
-    d[0] = empty(g.shape(), {g.dtype(), g.device()});
+    d[0] = room_in_place_of(g, g);
     const auto g_view = g.view();  // stands for operands that the formula does not read
     kernels::on(g.device())
         .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,

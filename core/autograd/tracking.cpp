@@ -1,5 +1,6 @@
 #include "core/autograd/tracking.h"
 
+#include "core/autograd/overwrite.h"
 #include "kernels/catalogue.h"
 
 #include <algorithm>
@@ -115,11 +116,6 @@ AccumulateGrad::~AccumulateGrad() {
 }
 
 namespace {
-
-// True if nobody else can see these numbers, so that they may be kept without a copy.
-bool is_exclusive(const Tensor& g) {
-  return g.body()->references() == 1 && g.body()->storage->references() == 1 && g.is_contiguous();
-}
 
 void add_to_leaf(TapeState& state, const Tensor& g) {
   if (state.grad.defined()) {

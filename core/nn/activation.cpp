@@ -1,5 +1,6 @@
 // softmax, log_softmax, gelu and linear followed by gelu.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -90,7 +91,7 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
                  shape = x.shape(), dw_dtype = gradient_dtype(matrix, weight),
                  db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
                   const Tensor preactivation = z, w = weight;
-                  const Tensor dz = empty_like(preactivation);
+                  const Tensor dz = room_in_place_of(g, preactivation);
                   Tensor dbias;
                   if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
                   const Tensor upper = untracked::reshape(g, dz.shape());

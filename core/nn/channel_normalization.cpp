@@ -1,6 +1,7 @@
 // Normalisations of (n, channels, ...) with one scale and shift per channel: batch normalisation
 // (Ioffe and Szegedy, 2015) and group normalisation (Wu and He, 2018).
 #include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -82,7 +83,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   return record(y, "batch_norm", {x, gamma, beta},
                 [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
                  beta = Saved(shift), training = options.training](const Tensor& g, Gradients& d) {
-                  const Tensor dx = empty_like(x.get());
+                  const Tensor dx = room_in_place_of(g, x.get());
                   const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
                   kernels::on(g.device())
                       .batch_norm_backward(dx.view(), dweight.view(), dbias.view(), dense(g).view(),

@@ -1,5 +1,6 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the residual addition in front.
 #include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
@@ -39,7 +40,7 @@ struct SavedNorm {
   //   dx = rstd (u - average(u) - h average(u h)), dweight = sum of g h, dbias = sum of g
   Tensor backward(const Tensor& g, const Tensor& carried, Gradients& d, int weight_at) const {
     const Tensor input = x, scale = weight, center = mean, inverse = rstd;
-    Tensor dx = empty_like(input);
+    Tensor dx = room_in_place_of(carried, input);
     Tensor dweight, dbias;
     if (d.wanted(weight_at)) dweight = empty({rows[1]}, {weight_dtype, g.device()});
     if (d.wanted(weight_at + 1)) dbias = empty({rows[1]}, {bias_dtype, g.device()});

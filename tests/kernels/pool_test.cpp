@@ -14,6 +14,7 @@ struct Case {
 };
 const Case cases[] = {{{2, 3, 8, 9}, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}}},
                       {{1, 1, 1, 1}, {.kernel = {1, 1}}},
+                      {{2, 3, 9, 8}, {.kernel = {1, 1}, .stride = {2, 3}}},
                       {{2, 2, 17, 16}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
                       {{1, 3, 7, 7}, {.kernel = {7, 7}}},
                       {{0, 3, 4, 4}, {.kernel = {2, 2}, .stride = {2, 2}}}};
