@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 #include <unistd.h>
 
@@ -69,16 +70,23 @@ std::string state_text(const nlohmann::json& state) {
   }
 }
 
-void write_new_file(const fs::path& path, std::string_view content) {
-  FileWriter file(path);
+ManifestFile write_new_file(const fs::path& folder, const char* name, std::string_view content) {
+  FileWriter file(folder / name);
   file.write(content);
   file.close();
+  return describe_file(folder, name);
 }
 
-void write_tensors(const fs::path& path, const TensorMap& tensors) {
-  FileWriter file(path);
-  write_safetensors(file, tensors, {{"format", "pt"}});
-  file.close();
+// On a thread of its own: large files are written and hashed side by side, which takes the time of
+// the largest instead of their sum.
+std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name,
+                                        const TensorMap& tensors) {
+  return std::async(std::launch::async, [folder, name, &tensors] {
+    FileWriter file(folder / name);
+    write_safetensors(file, tensors, {{"format", "pt"}});
+    file.close();
+    return describe_file(folder, name);
+  });
 }
 
 // The link tells people which is the newest; nothing depends on it, so a file system without links
@@ -143,17 +151,15 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
 
   const fs::path target = root / fmt::format("{}{:09}", folder_prefix, contents.step);
   AtomicFolder folder(target);
-  write_tensors(folder.path() / model_name, contents.model);
-  write_tensors(folder.path() / optimizer_name, contents.optimizer);
-  write_new_file(folder.path() / state_name, state);
-  std::vector<const char*> files = {model_name, optimizer_name, state_name};
-  if (!contents.precision.empty()) {
-    write_tensors(folder.path() / precision_name, contents.precision);
-    files.push_back(precision_name);
-  }
+  std::vector<std::future<ManifestFile>> tensors;  // whose threads end before the folder does
+  tensors.push_back(write_tensors(folder.path(), model_name, contents.model));
+  tensors.push_back(write_tensors(folder.path(), optimizer_name, contents.optimizer));
+  if (!contents.precision.empty())
+    tensors.push_back(write_tensors(folder.path(), precision_name, contents.precision));
   Manifest manifest{contents.step, {}, contents.about};
-  for (const char* name : files) manifest.files.push_back(describe_file(folder.path(), name));
-  write_new_file(folder.path() / manifest_name, manifest.to_text());
+  manifest.files.push_back(write_new_file(folder.path(), state_name, state));
+  for (auto& file : tensors) manifest.files.push_back(file.get());
+  write_new_file(folder.path(), manifest_name, manifest.to_text());
   folder.commit();
 
   point_latest_at(root, target);

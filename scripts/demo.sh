@@ -34,6 +34,6 @@ awk -v accuracy="$accuracy" -v precision="$precision" -v seconds=$((SECONDS - st
 cat <<TEXT
   $out/metrics.jsonl   loss, learning rate, speed and accuracy over the steps
   $out/curves.svg      the same as a picture
-  $out/run.json        config, versions and machine
+  $out/run.json        config, versions, machine, and the seconds that each activity took
   $out/checkpoint/     weights (safetensors), optimizer, random state
 TEXT

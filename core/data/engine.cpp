@@ -83,12 +83,29 @@ std::vector<BadImage> Engine::bad_images() const {
   return list;
 }
 
+// Where the next begin() starts.
+LoaderState Engine::upcoming() const { return next_.value_or(LoaderState{now_.epoch + 1, 0}); }
+
+void Engine::prepare() {
+  std::lock_guard lock(mutex_);
+  if (prepared_ == upcoming()) return;
+  make_from(upcoming());
+  prepared_ = upcoming();
+}
+
 void Engine::begin() {
-  std::unique_lock lock(mutex_);
-  now_ = next_.value_or(LoaderState{now_.epoch + 1, 0});
+  std::lock_guard lock(mutex_);
+  const LoaderState from = upcoming();
+  if (prepared_ != from) make_from(from);
+  prepared_.reset();
   next_.reset();
-  order_ = options_.sampler->indices(now_.epoch);
-  scheduled_ = now_.batch;
+  now_ = from;
+}
+
+void Engine::make_from(LoaderState from) {
+  making_ = from.epoch;
+  order_ = options_.sampler->indices(from.epoch);
+  scheduled_ = from.batch;
   jobs_.clear();
   schedule();
   if (threads_.empty()) start_workers();
@@ -105,7 +122,7 @@ void Engine::schedule() {
     const int64_t begin = scheduled_ * options_.batch_size;
     const int64_t end = std::min(begin + options_.batch_size, n);
     auto job = std::make_shared<Job>();
-    job->epoch = now_.epoch;
+    job->epoch = making_;
     job->indices.assign(order_.begin() + begin, order_.begin() + end);
     jobs_.push_back(std::move(job));
     ++scheduled_;
@@ -190,7 +207,7 @@ std::shared_ptr<Engine::Job> Engine::wait_for_front() {
   const kernels::TraceScope span("wait for batch", kernels::SpanKind::loader);
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  if (jobs_.empty()) return nullptr;
+  if (jobs_.empty() || prepared_) return nullptr;
   auto job = jobs_.front();
   if (options_.workers == 0) {
     lock.unlock();

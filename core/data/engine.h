@@ -20,6 +20,7 @@ class Engine {
   Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options);
   ~Engine();
 
+  void prepare();
   void begin();
   // The next batch, or nothing at the end of the epoch.
   std::optional<Batch> next();
@@ -44,6 +45,8 @@ class Engine {
     int64_t size() const { return static_cast<int64_t>(indices.size()); }
   };
 
+  LoaderState upcoming() const;
+  void make_from(LoaderState from);
   void start_workers();
   void work();
   std::shared_ptr<Job> claimable() const;
@@ -64,6 +67,8 @@ class Engine {
   bool stopping_ = false;
   LoaderState now_;                                  // of the epoch that runs, or ran last
   std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, if not after now_
+  std::optional<LoaderState> prepared_;  // where the jobs begin, if begin() has not come to them
+  uint64_t making_ = 0;                  // epoch of the jobs
   std::vector<int64_t> order_;
   int64_t scheduled_ = 0;
   std::deque<std::shared_ptr<Job>> jobs_;

@@ -20,6 +20,8 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
   return *this;
 }
 
+void DataLoader::prepare() { engine_->prepare(); }
+
 DataLoader::Iterator DataLoader::begin() {
   engine_->begin();
   Iterator first;

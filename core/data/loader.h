@@ -83,6 +83,9 @@ class DataLoader {
     std::shared_ptr<Batch> batch_;  // null at the end
   };
 
+  // Lets the workers make the first batches of the epoch that comes next, so that begin() need not
+  // wait for them. Changes nothing else, but that an epoch that runs is over.
+  void prepare();
   // Begins the next epoch, or goes on where load_state said. An epoch that was left early is over.
   Iterator begin();
   End end() const { return {}; }

@@ -75,16 +75,18 @@ Trainer::Trainer(const Config& config, const World& world)
               1000003ull * static_cast<uint64_t>(world.rank + 1));
   make_folders(output_);
   resume();
+  boosted_->dataloader.prepare();
   if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
   progress_.emplace(step_, total_steps_, !first_rank());
   profiled_ = parse_step_range(config.get<std::string>("train.profile"));
   if (const auto range = parse_step_range(config.get<std::string>("train.diagnose")))
-    doctor_.emplace(boosted_->model, DiagnoseOptions{.steps = *range,
-                                                     .steps_done = step_,
-                                                     .checker = checker_options()});
+    doctor_.emplace(
+        boosted_->model,
+        DiagnoseOptions{.steps = *range, .steps_done = step_, .checker = checker_options()});
 }
 
 void Trainer::resume() {
+  const auto span = time_.spend_on(Activity::checkpoints);
   const std::filesystem::path root = output_ / "checkpoint";
   if (config_.get<std::string>("train.resume") == "never") {
     check(!std::filesystem::exists(root),
@@ -125,11 +127,13 @@ int Trainer::train() {
   if (config_.get<std::string>("booster.mixed_precision.name") == "auto")
     progress_->say("mixed_precision auto: " + auto_precision().reason);
   catch_stop_signals();
+  const auto rest = time_.spend_on(Activity::rest);
   while (epoch_ < epochs_ && step_ < total_steps_) {
     if (!train_epoch()) {
       if (profiler_) finish_profile();
       if (doctor_) finish_diagnosis(world_.group());
       save();
+      finish_record();
       progress_->say(
           fmt::format("stopped by signal {} after step {}; the same command goes on from here",
                       stop_signal(), step_));
@@ -144,6 +148,7 @@ int Trainer::train() {
   if (saved_step_ != step_) save();
   if (first_rank()) write_curves();
   say_bad_images();
+  finish_record();
   progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}",
                              100 * last_top1_, counted(step_, "step"), output_.string()));
   return exit_code_;
@@ -156,7 +161,9 @@ bool Trainer::train_epoch() {
   int64_t micro = 0, images = 0;
   double loss_sum = 0;
   auto start = Clock::now();
+  const auto waiting = time_.spend_on(Activity::data);
   for (auto& [image, label] : data) {
+    const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;
     if (micro == 1) before_step();
     loss_sum += backward({image, label}, last) / static_cast<double>(accumulate_);
@@ -192,9 +199,12 @@ double Trainer::backward(const Batch& batch, bool last) {
 void Trainer::before_step() {
   if (profiled_ && step_ + 1 == profiled_->first) profiler_.emplace();
   boosted_->optimizer.zero_grad();
+  const bool ends_epoch = (step_ + 1) % steps_per_epoch_ == 0 || step_ + 1 == total_steps_;
+  if (ends_epoch) validation_->prepare();
 }
 
 void Trainer::after_step(const StepResult& result) {
+  const auto rest = time_.spend_on(Activity::rest);
   ++step_;
   if (profiler_ && step_ >= profiled_->last) finish_profile();
   if (result.report.skipped()) ++skipped_;
@@ -259,19 +269,28 @@ void Trainer::finish_diagnosis(const Group& group) {
   doctor_.reset();
 }
 
-void Trainer::evaluate() {
-  const NoGradGuard no_grad;
-  boosted_->model.eval();
-  std::vector<double> totals(3);  // images, right ones, loss
+// Images, right ones, sum of their losses, of all ranks.
+std::vector<double> Trainer::validate() {
+  const auto waiting = time_.spend_on(Activity::data);
+  std::vector<double> totals(3);
   for (auto& [image, label] : *validation_) {
+    const auto computing = time_.spend_on(Activity::validation);
     const Tensor logits = boosted_->model(image);
     const auto n = static_cast<double>(image.size(0));
     totals[0] += n;
     totals[1] += sum(equal(argmax(logits, -1), label)).item();
     totals[2] += cross_entropy(logits, label).item() * n;
   }
-  boosted_->model.train();
   world_.group().all_reduce(totals);
+  return totals;
+}
+
+void Trainer::evaluate() {
+  if (step_ < total_steps_) boosted_->dataloader.prepare();  // of the next epoch
+  const NoGradGuard no_grad;
+  boosted_->model.eval();
+  const std::vector<double> totals = validate();
+  boosted_->model.train();
   if (totals[0] == 0)
     fail_data("data: no image to validate on could be read; {}", first_bad_image());
   validated_step_ = step_;
@@ -296,6 +315,7 @@ bool Trainer::must_stop() {
 }
 
 void Trainer::save() {
+  const auto span = time_.spend_on(Activity::checkpoints);
   const int64_t bytes = first_rank() ? metrics_->bytes() : 0;
   save_training(output_ / "checkpoint", *boosted_,
                 {.step = step_,
@@ -339,12 +359,20 @@ void Trainer::write_curves() const {
   write_file(output_ / "curves.svg", draw_curves(read_metrics(output_ / "metrics.jsonl")));
 }
 
-void Trainer::write_run_record() const {
-  const nlohmann::json record = {{"config", config_.to_json()},
-                                 {"versions", library_versions()},
-                                 {"machine", machine_info()},
-                                 {"ranks", world_.size}};
+// What a result was made with, and, when it is there, where the time went.
+void Trainer::write_run_record(const nlohmann::json& seconds) const {
+  nlohmann::json record = {{"config", config_.to_json()},
+                           {"versions", library_versions()},
+                           {"machine", machine_info()},
+                           {"ranks", world_.size}};
+  if (!seconds.is_null()) record["seconds"] = seconds;
   write_file(output_ / "run.json", record.dump(2) + "\n");
+}
+
+void Trainer::finish_record() {
+  if (!first_rank()) return;
+  write_run_record(time_.seconds());
+  progress_->say(time_.summary());
 }
 
 }  // namespace example

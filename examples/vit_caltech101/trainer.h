@@ -4,6 +4,7 @@
 #include "examples/vit_caltech101/datasets.h"
 #include "examples/vit_caltech101/metrics.h"
 #include "examples/vit_caltech101/progress.h"
+#include "examples/vit_caltech101/time_account.h"
 
 #include <booster/booster.h>
 #include <booster/step_range.h>
@@ -35,11 +36,13 @@ class Trainer {
   booster::numerics::CheckerOptions checker_options() const;
   void log(const StepResult& result);
   void evaluate();
+  std::vector<double> validate();
   bool must_stop();
   void save();
   void resume();
   void write_curves() const;
-  void write_run_record() const;
+  void write_run_record(const nlohmann::json& seconds = {}) const;
+  void finish_record();
   // Of this rank, of both sets.
   std::vector<booster::BadImage> bad_images() const;
   std::string first_bad_image() const;
@@ -47,6 +50,7 @@ class Trainer {
   double mean_over_ranks(double value) const;
   bool first_rank() const { return world_.rank == 0; }
 
+  TimeAccount time_;  // of this rank
   const booster::Config& config_;
   booster::World world_;
   std::filesystem::path output_;

@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
 
 using namespace booster;
 
@@ -27,6 +30,8 @@ class Example {
     return folder_ / "data/101_ObjectCategories" / name;
   }
   std::string metrics() const { return folder_.read("out/metrics.jsonl"); }
+
+  std::string record() const { return folder_.read("out/run.json"); }
 
   // `before` stands before the program: the run tool with its options.
   CommandResult run(const std::string& sets = "", const std::string& before = "") const {
@@ -67,9 +72,9 @@ class Example {
 
 TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") {
   const Example example;
-  const CommandResult result =
-      example.run("booster.mixed_precision=bf16 train.max_steps=2 train.diagnose=1:2 "
-                  "train.diagnose_check=all");
+  const CommandResult result = example.run(
+      "booster.mixed_precision=bf16 train.max_steps=2 train.diagnose=1:2 "
+      "train.diagnose_check=all");
   CHECK_MESSAGE(result.code == 0, result.output);
   CHECK(result.says("numerics: bf16 on single, 2 steps looked at"));
   CHECK(result.says("op count: "));
@@ -170,6 +175,21 @@ TEST_CASE("a finished training goes on when it is given more steps") {
   CHECK(more.code == 0);
   CHECK(more.says("resumed from step 4 of 8"));
   CHECK(more.says("after 8 steps"));
+}
+
+TEST_CASE("a run says where its time went, and run.json keeps it") {
+  const Example example;
+  const CommandResult result = example.run("train.epochs=1", "run --nproc_per_node 1");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK_MESSAGE(result.says("time: "), result.output);
+  const auto seconds = nlohmann::json::parse(example.record()).at("seconds");
+  CHECK(seconds.size() == 7);
+  double sum = -seconds.at("wall").get<double>();
+  for (const char* name : {"start", "training", "validation", "data", "checkpoints", "rest"}) {
+    CHECK(seconds.at(name).get<double>() >= 0);
+    sum += seconds.at(name).get<double>();
+  }
+  CHECK(std::abs(sum) < 1e-6);
 }
 
 TEST_CASE("bad images of both sets follow the policy") {

@@ -102,6 +102,35 @@ TEST_CASE("each loop is the next epoch, set_epoch chooses one, a loop left early
   CHECK(labels(loader) == one);
 }
 
+TEST_CASE("preparing an epoch changes neither its batches nor where the loader stands") {
+  const Pictures pictures(10);
+  for (int workers : {0, 2}) {
+    const DataLoaderOptions options = {.batch_size = 6, .shuffle = true, .workers = workers};
+    DataLoader plain(pictures.dataset(), options), prepared(pictures.dataset(), options);
+    for (int i = 0; i < 3; ++i) {
+      const LoaderState state = prepared.state();
+      prepared.prepare();
+      prepared.prepare();
+      CHECK(prepared.state() == state);
+      CHECK(epoch(prepared) == epoch(plain));
+    }
+    prepared.prepare();
+    prepared.load_state({1, 2});  // something else than was prepared
+    plain.load_state({1, 2});
+    CHECK(epoch(prepared) == epoch(plain));
+  }
+}
+
+TEST_CASE("preparing the next epoch ends the one that runs") {
+  DataLoader loader(numbers(10), {.batch_size = 2});
+  int64_t batches = 0;
+  for ([[maybe_unused]] auto& batch : loader)
+    if (++batches == 2) loader.prepare();
+  CHECK(batches == 2);
+  CHECK(labels(loader).size() == 10);
+  CHECK(loader.state() == LoaderState{1, 5});
+}
+
 TEST_CASE("a loader goes on where another one stood, without reading what came before") {
   const Pictures pictures(10);
   const DataLoaderOptions options = {.batch_size = 4, .shuffle = true};

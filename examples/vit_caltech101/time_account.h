@@ -1,0 +1,58 @@
+// Where the wall time of a run goes: every moment belongs to exactly one activity, so that the
+// parts add up to the whole. An object belongs to one thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <functional>
+#include <string>
+
+namespace example {
+
+enum class Activity {
+  start,        // from the making of the process to the first step
+  training,     // forward, backward and optimizer steps
+  validation,   // forward passes of the validation
+  data,         // waiting for batches
+  checkpoints,  // saving and resuming
+  rest,         // metrics, curves, talking to the user
+};
+
+// Since this process was made, that is before the system loaded the program and its libraries.
+double seconds_of_this_process();
+
+class TimeAccount {
+ public:
+  // Begins with the start, to which all time before this call belongs. `clock` tells seconds.
+  explicit TimeAccount(std::function<double()> clock = seconds_of_this_process);
+
+  // Time belongs to an activity as long as its span lives; then again to the one before.
+  class [[nodiscard]] Span {
+   public:
+    Span(TimeAccount& account, Activity activity)
+        : account_(account), before_(account.turn_to(activity)) {}
+    ~Span() { account_.turn_to(before_); }
+    Span(const Span&) = delete;
+
+   private:
+    TimeAccount& account_;
+    Activity before_;
+  };
+  Span spend_on(Activity activity) { return {*this, activity}; }
+
+  // Up to now, by activity, and "wall", their sum.
+  nlohmann::json seconds();
+  // "time: 13.9 s: training 90.2 %, validation 6.1 %, ..."; largest first, without what took none.
+  std::string summary();
+
+ private:
+  Activity turn_to(Activity activity);
+
+  std::function<double()> clock_;
+  std::array<double, 6> spent_{};
+  Activity now_ = Activity::start;
+  double since_ = 0;
+};
+
+}  // namespace example
