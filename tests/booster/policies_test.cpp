@@ -2,6 +2,7 @@
 #include "booster/booster.h"
 #include "examples/vit_caltech101/make_small_set.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +18,7 @@ constexpr int side = 32, epochs = 4;
 
 std::vector<std::filesystem::path> policies() {
   std::vector<std::filesystem::path> files;
-  const auto folder = std::filesystem::path(GOLDEN_DIR) / "../../examples/policies";
+  const auto folder = std::filesystem::path(test::golden_folder()) / "../../examples/policies";
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     files.push_back(entry.path());
   std::sort(files.begin(), files.end());

@@ -1,5 +1,6 @@
 #include "booster/safetensors.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +11,7 @@ using doctest::Contains;
 
 namespace {
 
-const std::string golden = std::string(GOLDEN_DIR) + "/booster/";
+const std::string golden = test::golden_folder() + "/booster/";
 
 std::string file_of(std::string header, size_t data_bytes) {
   const uint64_t length = header.size();

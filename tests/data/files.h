@@ -5,6 +5,7 @@
 #include "core/data/image.h"
 #include "kernels/error.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
 
@@ -18,7 +19,7 @@
 namespace booster::test {
 
 inline std::string golden_path(const std::string& name) {
-  return std::string(GOLDEN_DIR) + "/data/" + name;
+  return golden_folder() + "/data/" + name;
 }
 
 inline std::string read_file(const std::string& path) {

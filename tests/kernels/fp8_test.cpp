@@ -2,6 +2,7 @@
 // as NVIDIA's Transformer Engine makes them, on every CPU variant.
 #include "kernels/fp8.h"
 
+#include "tests/golden_folder.h"
 #include "tests/kernels/everywhere.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ struct Golden {
 };
 
 Golden golden(const std::string& kind) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/fp8/casts.txt");
+  std::ifstream file(test::golden_folder() + "/fp8/casts.txt");
   Golden rows;
   std::string line;
   while (std::getline(file, line)) {

@@ -1,6 +1,8 @@
 // Lines of a text file of golden data, as words; `#` begins a comment.
 #pragma once
 
+#include "tests/golden_folder.h"
+
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -11,7 +13,7 @@
 namespace booster::testing {
 
 inline std::vector<std::vector<std::string>> golden_lines(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/mixed_precision/" + name);
+  std::ifstream file(test::golden_folder() + "/mixed_precision/" + name);
   REQUIRE_MESSAGE(file.good(), name);
   std::vector<std::vector<std::string>> lines;
   for (std::string line; std::getline(file, line);) {

@@ -8,6 +8,7 @@
 #include "core/nn/losses.h"
 #include "core/optim/sgd.h"
 #include "core/tensor/grad_mode.h"
+#include "tests/golden_folder.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
@@ -269,7 +270,7 @@ TEST_CASE("counters go on where they were saved, under Paddle's names") {
 }
 
 TEST_CASE("scales, counters and weights follow PaddlePaddle's own, step by step") {
-  std::ifstream file(GOLDEN_DIR "/mixed_precision/paddle_scaler.json");
+  std::ifstream file(test::golden_folder() + "/mixed_precision/paddle_scaler.json");
   REQUIRE(file.good());
   const auto golden = nlohmann::json::parse(file);
   for (const auto& one : golden.at("cases")) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
+#include "tests/golden_folder.h"
 
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ namespace booster::testing {
 using Json = nlohmann::json;
 
 inline Json read_golden(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/nn/" + name);
+  std::ifstream file(test::golden_folder() + "/nn/" + name);
   return Json::parse(file);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/optim/optimizer.h"
 #include "core/tensor/named_tensor.h"
+#include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 using Numbers = std::vector<double>;
 
 inline Json golden(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/optim/" + name + ".json");
+  std::ifstream file(golden_folder() + "/optim/" + name + ".json");
   REQUIRE(file.good());
   return Json::parse(file);
 }

@@ -1,0 +1,12 @@
+// Where the golden files lie. Only one source file is compiled with that path, so that a compiler
+// cache serves the others in every checkout.
+#pragma once
+
+#include <string>
+
+namespace booster::test {
+
+// tests/golden of the source tree, without a slash at its end.
+std::string golden_folder();
+
+}  // namespace booster::test
