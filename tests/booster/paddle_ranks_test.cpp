@@ -65,7 +65,9 @@ void accumulate(Run& run, int64_t first, int64_t stride, int passes) {
   }
 }
 
+// Those of all ranks, in the order of the parameters.
 std::vector<double> gradients_of(const Run& run) {
+  run.boosted.model.session().sync_grads();
   std::vector<double> all;
   for (const auto& [name, parameter] : run.parameters) {
     const auto values = parameter.grad().to_vector<double>();
