@@ -1,6 +1,7 @@
 // Every option of every strategy and plugin: its default, its range, its place in the documents,
 // and what becomes of a wrong name, type or number.
 #include "booster/booster.h"
+#include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -59,7 +60,7 @@ std::vector<Json> outside(const Option& option) {
 std::string documents() {
   std::ostringstream text;
   for (const char* name : {"numerics.md", "training-step.md"})
-    text << std::ifstream(std::string(GOLDEN_DIR) + "/../../docs/" + name).rdbuf();
+    text << std::ifstream(test::golden_folder() + "/../../docs/" + name).rdbuf();
   return text.str();
 }
 
