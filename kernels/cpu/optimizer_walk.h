@@ -3,13 +3,16 @@
 #pragma once
 
 #include "kernels/chunks.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/optimizer_math.h"
 #include "kernels/row_sums.h"
 #include "kernels/update_rounding.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-inline constexpr int64_t run_size = 1024;  // elements converted at once
+inline constexpr int64_t run_size = 512;  // elements converted at once
+// Working copies of so many bytes are out of the caches before the next forward pass reads them.
+inline constexpr int64_t streamed_from = 1 << 20;
 
 // The gradient's run as compute type C: in place where it has that type, else converted.
 template <class C>
@@ -40,6 +43,16 @@ inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, cons
   for (int64_t i = 0; i < n; ++i) value[i] = round_stochastic(p[i], noise_bits(key, at + i));
 }
 
+template <class C>
+void write_copy(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
+  const int64_t width = size_of(slot.copy_dtype);
+  char* copy = static_cast<char*>(slot.copy) + at * width;
+  if (slot.size * width < streamed_from) return store_run(copy, slot.copy_dtype, 1, p, n);
+  alignas(64) char run[run_size * sizeof(double)];
+  store_run(run, slot.copy_dtype, 1, p, n);
+  stream(copy, run, n * width);
+}
+
 // Stores what was computed outside of its place, and the working copy.
 template <class C>
 void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
@@ -49,10 +62,7 @@ void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
     char* value = static_cast<char*>(slot.value) + at * size_of(slot.value_dtype);
     store_run(value, slot.value_dtype, 1, p, n);
   }
-  if (slot.copy) {
-    char* copy = static_cast<char*>(slot.copy) + at * size_of(slot.copy_dtype);
-    store_run(copy, slot.copy_dtype, 1, p, n);
-  }
+  if (slot.copy) write_copy(slot, at, n, p);
 }
 
 // Calls body(at, n) for runs of a part.
@@ -70,10 +80,15 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   for_each_run(part, [&](int64_t at, int64_t n) {
     const C* g = needs_gradient ? read_grad(slot, at, n, grad_buffer) : nullptr;
     C* p = read_value(slot, at, n, value_buffer);
+    if (g == grad_buffer) {
+      const int64_t width = size_of(slot.grad_dtype);
+      read_ahead(static_cast<const char*>(slot.grad) + (at + n) * width, run_size * width);
+    }
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) body(p[i], needs_gradient ? g[i] : C(0), at + i);
     write_value(slot, at, n, p);
   });
+  if (slot.copy) end_of_streams();
 }
 
 // LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
