@@ -105,6 +105,32 @@ TEST_CASE("AdamW's kernel follows the formula in every dtype and rewrites the 16
               });
 }
 
+TEST_CASE("a large working copy is the value rounded, wherever it begins") {
+  constexpr int64_t size = 600001;  // more than is kept in caches, and no whole pieces
+  const SgdStep step = {0.1, 0, 0, 0, false, false};
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const int64_t shift : {0, 3})
+      everywhere([&](const Table& table) {
+        const Plain value = random(DType::f32, {size}, 1), grad = random(dtype, {size}, 2);
+        const Plain copy = test::zeros(dtype, {shift + size});
+        const OptimizerSlot slot = {value.bytes->data(),
+                                    DType::f32,
+                                    grad.bytes->data(),
+                                    dtype,
+                                    nullptr,
+                                    nullptr,
+                                    copy.bytes->data() + shift * size_of(dtype),
+                                    dtype,
+                                    size,
+                                    1,
+                                    true};
+        table.sgd_step({&slot, 1}, step, control);
+        Numbers want = numbers(value);
+        want.insert(want.begin(), static_cast<size_t>(shift), 0.0);
+        check_close(numbers(copy), want, rounding(dtype), 0x1p-24);
+      });
+}
+
 TEST_CASE("LAMB's kernel adapts the rate of each tensor to its norms") {
   const Work start(DType::f32, DType::f32, DType::bf16);
   LambStep step = {0.1, 0.9, 0.99, 1e-6, 0.1, true, false, false, true, false, nullptr, 0};
