@@ -9,8 +9,8 @@ namespace {
 thread_local Scratch first_buffer, second_buffer, output_buffer;
 
 // 16-bit planes are converted in runs of so many numbers: a plane may be as small as 64, and calls
-// and folding would cost more than its arithmetic (ResNet-20's 64 x 8 x 8, batch 128, on two Zen 4
-// cores: 0.9 + 1.2 ms plane by plane, 0.3 + 0.3 ms in runs).
+// and folding would cost more than its arithmetic (a step of ResNet-20 in bf16, batch 128, on two
+// Zen 4 cores: 23 ms plane by plane, 16 ms in runs, forward and backward together).
 constexpr int64_t run_size = 1024;
 
 struct Channel {

@@ -70,7 +70,7 @@ void spread_plane(C* dx, const C* g, Plane out, Plane in, Ranges&& range) {
 }
 
 // Windows of one element that all lie inside: pooling picks every stride-th, as the shortcuts of
-// ResNet-20 do (2.8 ms of its step as windows, 0.8 ms so).
+// ResNet-20 do (3.9 ms of its step in bf16 as windows, 0.7 ms so).
 bool picks(const Window2d& window) {
   return window.kernel[0] == 1 && window.kernel[1] == 1 && !window.padding[0] && !window.padding[1];
 }
