@@ -2,7 +2,7 @@
 // ViT-Ti/16 (batch 16): one layer, least of several runs. peers/attention.py prints the same for
 // PyTorch.
 #include "kernels/catalogue.h"
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #include <chrono>
 #include <cstdio>

@@ -3,7 +3,7 @@
 #include "benchmarks/timing.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #include <algorithm>
 #include <functional>

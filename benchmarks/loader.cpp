@@ -4,7 +4,7 @@
 #include "benchmarks/timing.h"
 #include "core/data/loader.h"
 #include "core/data/transforms.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch 512).
 #include "benchmarks/bound.h"
 #include "benchmarks/report.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fmt/format.h>
 

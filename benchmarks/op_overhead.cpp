@@ -3,7 +3,7 @@
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "booster/booster.h"
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
 
 #include <fmt/format.h>
 

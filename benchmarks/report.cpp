@@ -1,10 +1,10 @@
 #include "benchmarks/report.h"
 
-#include "booster/machine.h"
+#include "booster/profile/machine.h"
 #include "kernels/catalogue.h"
-#include "kernels/error.h"
-#include "kernels/memory.h"
-#include "kernels/threads.h"
+#include "kernels/system/error.h"
+#include "kernels/system/memory.h"
+#include "kernels/system/threads.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

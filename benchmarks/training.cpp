@@ -1,7 +1,7 @@
 #include "benchmarks/training.h"
 
 #include "benchmarks/timing.h"
-#include "booster/profiler.h"
+#include "booster/profile/profiler.h"
 #include "core/optim/registry.h"
 #include "core/tensor/allocator.h"
 

@@ -1,7 +1,7 @@
 #include "booster/boosted.h"
 
 #include "core/autograd/op_policy.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 namespace booster {
 

@@ -1,7 +1,7 @@
 #include "booster/booster.h"
 
 #include "booster/pairing.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 namespace booster {
 namespace {

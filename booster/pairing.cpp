@@ -1,6 +1,6 @@
 #include "booster/pairing.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 namespace booster {
 

@@ -2,7 +2,7 @@
 // a precision strategy and a plugin do to gradients and parameters happens here.
 #include "booster/session.h"
 #include "core/autograd/tape.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 #include <cstdio>
 #include <utility>

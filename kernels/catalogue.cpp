@@ -1,8 +1,8 @@
 #include "kernels/catalogue.h"
 
 #include "kernels/cpu/library.h"
-#include "kernels/error.h"
-#include "kernels/threads.h"
+#include "kernels/system/error.h"
+#include "kernels/system/threads.h"
 
 #include <atomic>
 #include <cstdlib>

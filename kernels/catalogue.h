@@ -5,10 +5,10 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
-#include "kernels/call_trace.h"
 #include "kernels/fp8.h"
-#include "kernels/loss_scale.h"
-#include "kernels/multi_tensor.h"
+#include "kernels/optimizer/loss_scale.h"
+#include "kernels/optimizer/multi_tensor.h"
+#include "kernels/system/call_trace.h"
 #include "kernels/view.h"
 
 #include <string>

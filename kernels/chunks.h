@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/convert.h"
-#include "kernels/multi_tensor.h"
+#include "kernels/optimizer/multi_tensor.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -3,7 +3,7 @@
 #include "kernels/fp8.h"
 
 #include "kernels/fp8_numbers.h"
-#include "kernels/row_sums.h"
+#include "kernels/rows/row_sums.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -2,7 +2,7 @@
 // they are the same bits for any number of threads. The adding kernels trust their indices: they
 // are the backward passes of the reading ones, which have checked them.
 #include "kernels/index_check.h"
-#include "kernels/rows.h"
+#include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

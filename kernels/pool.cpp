@@ -1,7 +1,7 @@
 // Pooling over planes of (n, c, h, w): largest and mean of windows. Each plane is one block of work
 // and is converted to the compute type once.
-#include "kernels/row_sums.h"
-#include "kernels/rows.h"
+#include "kernels/rows/row_sums.h"
+#include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

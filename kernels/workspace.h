@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/launch.h"
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #ifdef __CUDACC__
 #include "kernels/cuda/memory.h"

@@ -1,9 +1,9 @@
 #include "mixed_precision/bf16.h"
 
 #include "core/nn/layers.h"
-#include "mixed_precision/loss_scaler.h"
 #include "mixed_precision/model_cast.h"
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <algorithm>
 #include <iterator>

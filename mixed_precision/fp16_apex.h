@@ -7,7 +7,7 @@
 // each loss is unscaled when its backward pass ends, and moves its own scale then, as in Apex.
 #pragma once
 
-#include "mixed_precision/apex_amp.h"
+#include "mixed_precision/apex/apex_amp.h"
 #include "mixed_precision/precision.h"
 
 namespace booster {

@@ -3,8 +3,8 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/tensor/grad_mode.h"
-#include "mixed_precision/loss_scale_presets.h"
 #include "mixed_precision/model_cast.h"
+#include "mixed_precision/scaling/loss_scale_presets.h"
 
 namespace booster {
 

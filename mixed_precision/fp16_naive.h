@@ -7,7 +7,7 @@
 #pragma once
 
 #include "mixed_precision/precision.h"
-#include "mixed_precision/scaled_step.h"
+#include "mixed_precision/scaling/scaled_step.h"
 
 namespace booster {
 

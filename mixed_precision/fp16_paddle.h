@@ -10,9 +10,9 @@
 // with it each backward pass adds them up in f32.
 #pragma once
 
-#include "mixed_precision/paddle_options.h"
+#include "mixed_precision/paddle/paddle_options.h"
 #include "mixed_precision/precision.h"
-#include "mixed_precision/scaled_step.h"
+#include "mixed_precision/scaling/scaled_step.h"
 
 #include <array>
 

@@ -1,6 +1,6 @@
 #include "mixed_precision/fp16_torch.h"
 
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
 
 namespace booster {
 

@@ -2,8 +2,8 @@
 // GradScaler keeps gradients in range; a step whose gradients are not finite is skipped.
 #pragma once
 
-#include "mixed_precision/grad_scaler.h"
 #include "mixed_precision/precision.h"
+#include "mixed_precision/scaling/grad_scaler.h"
 
 namespace booster {
 

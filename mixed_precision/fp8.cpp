@@ -1,8 +1,8 @@
 #include "mixed_precision/fp8.h"
 
 #include "core/nn/multi_head_attention.h"
-#include "mixed_precision/loss_scaler.h"
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 // filled up with zeros they give the same results.
 #pragma once
 
-#include "mixed_precision/fp8_linear.h"
+#include "mixed_precision/fp8/fp8_linear.h"
 
 namespace booster {
 

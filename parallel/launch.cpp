@@ -1,6 +1,6 @@
 #include "parallel/launch.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <unistd.h>
 

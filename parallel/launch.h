@@ -4,7 +4,7 @@
 // without any of them the process is alone. Thread-safe.
 #pragma once
 
-#include "parallel/group.h"
+#include "parallel/groups/group.h"
 
 #include <string>
 

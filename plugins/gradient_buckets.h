@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/tensor/named_tensor.h"
-#include "parallel/group.h"
+#include "parallel/groups/group.h"
 
 #include <vector>
 

@@ -8,7 +8,7 @@
 #include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "parallel/group.h"
+#include "parallel/groups/group.h"
 #include "parallel/layout.h"
 
 #include <memory>

@@ -1,13 +1,13 @@
 #include "booster/cli/commands.h"
-#include "booster/machine.h"
-#include "booster/machine_speed.h"
-#include "booster/numerics/gpu_capability.h"
+#include "booster/profile/gpu_capability.h"
+#include "booster/profile/machine.h"
+#include "booster/profile/machine_speed.h"
 #include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/error.h"
-#include "kernels/memory.h"
-#include "kernels/threads.h"
+#include "kernels/system/error.h"
+#include "kernels/system/memory.h"
+#include "kernels/system/threads.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>

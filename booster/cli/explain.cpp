@@ -1,8 +1,8 @@
-#include "mixed_precision/explain.h"
+#include "mixed_precision/explain/explain.h"
 
 #include "booster/cli/commands.h"
 #include "booster/cli/queries.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

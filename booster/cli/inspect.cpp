@@ -1,8 +1,8 @@
-#include "booster/checkpoint.h"
+#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/safetensors.h"
 #include "booster/cli/commands.h"
-#include "booster/json_document.h"
-#include "booster/manifest.h"
-#include "booster/safetensors.h"
+#include "booster/config/json_document.h"
 
 #include <fmt/format.h>
 

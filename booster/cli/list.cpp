@@ -1,7 +1,7 @@
 #include "booster/cli/commands.h"
-#include "booster/config.h"
-#include "booster/config_layout.h"
-#include "booster/library.h"
+#include "booster/config/config.h"
+#include "booster/config/config_layout.h"
+#include "booster/config/library.h"
 #include "booster/pairing.h"
 
 #include <fmt/format.h>

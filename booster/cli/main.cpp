@@ -1,10 +1,10 @@
 // The `booster` program: one subcommand per task.
 #include "booster/cli/commands.h"
-#include "booster/config.h"
-#include "booster/json_document.h"
+#include "booster/config/config.h"
+#include "booster/config/json_document.h"
 #include "booster/run/run.h"
 #include "booster/version.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

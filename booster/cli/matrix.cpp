@@ -1,5 +1,5 @@
 #include "booster/cli/commands.h"
-#include "booster/library.h"
+#include "booster/config/library.h"
 #include "booster/pairing.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "booster/cli/queries.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 #include "booster/cli/commands.h"
 #include "booster/cli/queries.h"
-#include "booster/config_layout.h"
-#include "booster/overrides.h"
-#include "booster/scaler_options.h"
-#include "mixed_precision/loss_scale_simulation.h"
+#include "booster/config/config_layout.h"
+#include "booster/config/overrides.h"
+#include "booster/config/scaler_options.h"
+#include "mixed_precision/scaling/loss_scale_simulation.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "booster/numerics/dump_compare.h"
 
 #include "booster/numerics/statistics.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fmt/format.h>
 

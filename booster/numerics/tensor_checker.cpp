@@ -1,6 +1,6 @@
 #include "booster/numerics/tensor_checker.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "booster/run/hosts.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <unistd.h>
 

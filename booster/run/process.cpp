@@ -1,6 +1,6 @@
 #include "booster/run/process.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 #include "booster/run/program.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "booster/run/rank_output.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <fcntl.h>
 #include <unistd.h>

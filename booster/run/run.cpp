@@ -4,7 +4,7 @@
 #include "booster/run/options.h"
 #include "booster/run/program.h"
 #include "booster/run/supervisor.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "booster/run/supervisor.h"
 
 #include "booster/run/rank_output.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>

@@ -5,7 +5,7 @@
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tracking.h"
 #include "kernels/catalogue.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 #include <algorithm>
 #include <queue>

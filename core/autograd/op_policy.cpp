@@ -2,7 +2,7 @@
 
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 #include <unordered_map>
 

@@ -1,6 +1,6 @@
 #include "core/data/dataset.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 // A Dataset is immutable once built; load() is called by several threads at once.
 #pragma once
 
-#include "core/data/lazy_image.h"
+#include "core/data/images/lazy_image.h"
 #include "core/data/random_stream.h"
 #include "core/tensor/tensor.h"
 

@@ -1,7 +1,7 @@
 #include "core/data/image_dataset.h"
 
-#include "core/data/image_cache.h"
-#include "kernels/error.h"
+#include "core/data/images/image_cache.h"
+#include "kernels/system/error.h"
 
 #include <algorithm>
 #include <cmath>

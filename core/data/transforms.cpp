@@ -1,6 +1,6 @@
 #include "core/data/transforms.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <algorithm>
 #include <cmath>

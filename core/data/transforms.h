@@ -5,7 +5,7 @@
 //                     Gray2RGB(), Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}));
 #pragma once
 
-#include "core/data/lazy_image.h"
+#include "core/data/images/lazy_image.h"
 #include "core/data/random_stream.h"
 
 #include <concepts>

@@ -1,7 +1,7 @@
 #include "core/nn/module.h"
 
 #include "core/autograd/tape.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 #include <algorithm>
 #include <unordered_set>

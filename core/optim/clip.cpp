@@ -1,7 +1,7 @@
 #include "core/optim/clip.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "core/optim/lr_scheduler.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // The formulas of the schedulers; each is stated in lr_scheduler.h.
 #include "core/optim/lr_scheduler.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <algorithm>
 #include <cmath>

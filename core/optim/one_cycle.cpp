@@ -1,5 +1,5 @@
 #include "core/optim/lr_scheduler.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <cmath>
 #include <numbers>

@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Saving and loading an optimizer by the names of its parameters.
 #include "core/optim/optimizer_body.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <set>
 

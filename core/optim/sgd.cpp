@@ -1,6 +1,6 @@
 #include "core/optim/sgd.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 namespace booster {
 namespace {

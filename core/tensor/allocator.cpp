@@ -1,8 +1,8 @@
 #include "core/tensor/allocator.h"
 
 #include "core/tensor/memory_report.h"
-#include "kernels/error.h"
-#include "kernels/memory.h"
+#include "kernels/system/error.h"
+#include "kernels/system/memory.h"
 
 #include <array>
 #include <bit>

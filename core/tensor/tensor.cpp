@@ -3,7 +3,7 @@
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/catalogue.h"
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
 #include "examples/vit_caltech101/make_small_set.h"
 
-#include "core/data/image.h"
+#include "core/data/images/image.h"
 #include "core/data/random_stream.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <unistd.h>
 

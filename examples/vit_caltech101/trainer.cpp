@@ -1,8 +1,8 @@
 #include "examples/vit_caltech101/trainer.h"
 
-#include "booster/make.h"
-#include "booster/file.h"
-#include "booster/machine.h"
+#include "booster/checkpoint/file.h"
+#include "booster/config/from_config.h"
+#include "booster/profile/machine.h"
 #include "examples/vit_caltech101/curves.h"
 #include "examples/vit_caltech101/stop_signal.h"
 

@@ -7,7 +7,7 @@
 #include "examples/vit_caltech101/time_account.h"
 
 #include <booster/booster.h>
-#include <booster/step_range.h>
+#include <booster/profile/step_range.h>
 
 #include <filesystem>
 #include <optional>

@@ -16,8 +16,8 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
-#include "kernels/memory.h"
-#include "kernels/threads.h"
+#include "kernels/system/memory.h"
+#include "kernels/system/threads.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/error.h"
-#include "kernels/memory.h"
+#include "kernels/system/error.h"
+#include "kernels/system/memory.h"
 
 #include <atomic>
 #include <utility>

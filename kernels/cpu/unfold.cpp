@@ -2,7 +2,7 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-// Memory of CUDA devices. The first six are what kernels/memory.h does for a CUDA device; the
-// others are for arguments and partial results of one kernel call. Thread-safe.
+// Memory of CUDA devices. The first six are what kernels/system/memory.h does for a CUDA device;
+// the others are for arguments and partial results of one kernel call. Thread-safe.
 #pragma once
 
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #include <cstddef>
 

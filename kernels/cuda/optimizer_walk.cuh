@@ -4,9 +4,9 @@
 
 #include "kernels/chunks.h"
 #include "kernels/convert.h"
-#include "kernels/optimizer_math.h"
-#include "kernels/row_sums.h"
-#include "kernels/update_rounding.h"
+#include "kernels/optimizer/optimizer_math.h"
+#include "kernels/rows/row_sums.h"
+#include "kernels/optimizer/update_rounding.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

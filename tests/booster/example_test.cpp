@@ -1,5 +1,5 @@
 // The example program, run as a user runs it: mistakes leave nothing behind, a rerun loses nothing.
-#include "core/data/image.h"
+#include "core/data/images/image.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 

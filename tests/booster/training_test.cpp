@@ -1,6 +1,6 @@
 // The product as a product: every strategy on every plugin, saved, killed and resumed.
 #include "booster/booster.h"
-#include "booster/registry.h"
+#include "booster/config/registry.h"
 #include "core/nn/criterion.h"
 #include "core/tensor/host_reads.h"
 #include "mixed_precision/fp16_torch.h"

@@ -2,8 +2,8 @@
 // test.
 #pragma once
 
-#include "core/data/image.h"
-#include "kernels/error.h"
+#include "core/data/images/image.h"
+#include "kernels/system/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
 

@@ -1,5 +1,5 @@
 // Bad files: each is an error of kind data that names the file and the reason, and costs little.
-#include "core/data/decoders.h"
+#include "core/data/images/decoders.h"
 #include "tests/data/files.h"
 
 #include <malloc.h>

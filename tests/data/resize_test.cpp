@@ -1,4 +1,4 @@
-#include "core/data/resize.h"
+#include "core/data/images/resize.h"
 #include "tests/data/files.h"
 
 #include <cmath>

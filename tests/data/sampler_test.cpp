@@ -1,6 +1,6 @@
 #include "core/data/sampler.h"
 
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <doctest/doctest.h>
 

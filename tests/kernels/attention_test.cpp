@@ -1,6 +1,6 @@
 // Attention and its gradients against a plain loop in double precision, on every CPU variant.
+#include "kernels/system/threads.h"
 #include "tests/kernels/everywhere.h"
-#include "kernels/threads.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // CUDA's kernels against the CPU's, on the same numbers. Without a CUDA device the comparisons are
 // reported as skipped.
-#include "kernels/error.h"
-#include "kernels/memory.h"
+#include "kernels/system/error.h"
+#include "kernels/system/memory.h"
 #include "tests/kernels/everywhere.h"
 
 using namespace booster;

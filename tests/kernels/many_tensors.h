@@ -2,7 +2,7 @@
 // and two threads, and what rounding allows.
 #pragma once
 
-#include "kernels/threads.h"
+#include "kernels/system/threads.h"
 #include "tests/kernels/everywhere.h"
 
 #include <limits>

@@ -1,7 +1,7 @@
 // What a kernel call tells a listener about itself.
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
-#include "kernels/trace.h"
+#include "kernels/system/trace.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include "core/nn/layers.h"
 #include "core/optim/clip.h"
 #include "core/optim/sgd.h"
-#include "mixed_precision/apex_functions.h"
+#include "mixed_precision/apex/apex_functions.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Result dtypes under the policies of fp16 and bf16, as PyTorch 2.15 gives them.
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

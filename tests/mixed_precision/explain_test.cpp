@@ -1,9 +1,9 @@
 // What `booster explain` answers, against what PyTorch 2.15 returned and the recorded answers of
 // Apex and PaddlePaddle.
-#include "mixed_precision/explain.h"
+#include "mixed_precision/explain/explain.h"
 
-#include "kernels/error.h"
-#include "mixed_precision/result_rules.h"
+#include "kernels/system/error.h"
+#include "mixed_precision/ops/result_rules.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The state machine and the scale sequences of torch.amp.GradScaler.
-#include "mixed_precision/grad_scaler.h"
+#include "mixed_precision/scaling/grad_scaler.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"

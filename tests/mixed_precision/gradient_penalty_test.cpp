@@ -3,8 +3,8 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/optim/sgd.h"
-#include "mixed_precision/grad_scaler.h"
-#include "mixed_precision/op_policies.h"
+#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/scaling/grad_scaler.h"
 
 #include <doctest/doctest.h>
 

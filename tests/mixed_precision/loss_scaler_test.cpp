@@ -1,10 +1,10 @@
 // LossScaler: the law on the device, without reading anything back.
-#include "mixed_precision/loss_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include "core/autograd/functions.h"
 #include "core/optim/sgd.h"
 #include "core/tensor/host_reads.h"
-#include "mixed_precision/loss_scale_simulation.h"
+#include "mixed_precision/scaling/loss_scale_simulation.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include "core/nn/layers.h"
 #include "core/optim/adam.h"
 #include "core/optim/sgd.h"
-#include "mixed_precision/loss_scaler.h"
+#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <doctest/doctest.h>
 

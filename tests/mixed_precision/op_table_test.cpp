@@ -1,9 +1,9 @@
 // The op lists against those that the originals have: dumps of PyTorch's dispatcher and of
 // PaddlePaddle's lists, and Apex's as published.
-#include "mixed_precision/op_table.h"
+#include "mixed_precision/ops/op_table.h"
 
-#include "mixed_precision/op_policies.h"
-#include "mixed_precision/result_rules.h"
+#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/ops/result_rules.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>

@@ -3,8 +3,8 @@
 #include "core/optim/lamb.h"
 #include "core/optim/registry.h"
 #include "core/optim/sgd.h"
-#include "kernels/memory.h"
-#include "kernels/threads.h"
+#include "kernels/system/memory.h"
+#include "kernels/system/threads.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;

@@ -8,7 +8,7 @@
 #include "core/optim/sgd.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;

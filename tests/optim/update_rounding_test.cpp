@@ -2,7 +2,7 @@
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
 #include "core/optim/sgd.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // What the others see when a rank dies, stops, leaves or does something else.
 #include <doctest/doctest.h>
 
-#include "parallel/backend.h"
+#include "parallel/groups/backend.h"
 #include "parallel/launch.h"
 #include "tests/parallel/ranks.h"
 

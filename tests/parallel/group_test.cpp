@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/catalogue.h"
-#include "parallel/backend.h"
+#include "parallel/groups/backend.h"
 #include "parallel/launch.h"
 #include "tests/parallel/ranks.h"
 

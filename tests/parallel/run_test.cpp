@@ -4,7 +4,7 @@
 #include "booster/run/hosts.h"
 #include "booster/run/options.h"
 #include "booster/run/run.h"
-#include "kernels/error.h"
+#include "kernels/system/error.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <pty.h>

@@ -1,8 +1,8 @@
 #include "core/tensor/random.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/memory.h"
-#include "kernels/threads.h"
+#include "kernels/system/memory.h"
+#include "kernels/system/threads.h"
 
 #include <doctest/doctest.h>
 

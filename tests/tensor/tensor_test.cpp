@@ -1,6 +1,6 @@
 #include "core/tensor/tensor.h"
 
-#include "kernels/memory.h"
+#include "kernels/system/memory.h"
 
 #include <doctest/doctest.h>
 

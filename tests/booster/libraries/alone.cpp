@@ -1,5 +1,5 @@
 // A library with a strategy that works on one rank only, and a plugin.
-#include "booster/library.h"
+#include "booster/config/library.h"
 #include "mixed_precision/precision.h"
 #include "plugins/plugin.h"
 

@@ -1,5 +1,5 @@
 // A library as another version of the headers would have made it.
-#include "booster/library.h"
+#include "booster/config/library.h"
 
 static void add_nothing() {}
 

@@ -1,5 +1,5 @@
 // A library that adds a name of its own, then one that is taken.
-#include "booster/library.h"
+#include "booster/config/library.h"
 #include "mixed_precision/precision.h"
 
 BOOSTER_LIBRARY {

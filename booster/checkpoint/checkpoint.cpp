@@ -1,0 +1,226 @@
+#include "booster/checkpoint/checkpoint.h"
+
+#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/manifest.h"
+#include "booster/config/json_document.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include <unistd.h>
+
+namespace booster {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view folder_prefix = "step-";
+constexpr const char* model_name = "model.safetensors";
+constexpr const char* optimizer_name = "optimizer.safetensors";
+constexpr const char* precision_name = "precision.safetensors";
+constexpr const char* state_name = "state.json";
+constexpr const char* latest_name = "latest";
+constexpr JsonLimits state_limits = {
+    .bytes = size_t{256} << 20, .nodes = 10'000'000, .unsigned_integers = true};
+
+// The step of a folder named step-N, or -1.
+int64_t step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::string digits = name.substr(std::min(name.size(), folder_prefix.size()));
+  const bool fits = name.compare(0, folder_prefix.size(), folder_prefix) == 0 && !digits.empty() &&
+                    digits.size() <= 18 && digits.find_first_not_of("0123456789") == digits.npos;
+  return fits ? std::stoll(digits) : -1;
+}
+
+// Newest first.
+std::vector<fs::path> checkpoint_folders(const fs::path& root) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error))
+    if (step_of(entry.path()) >= 0) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end(),
+            [](const auto& a, const auto& b) { return step_of(a) > step_of(b); });
+  return folders;
+}
+
+uint64_t bytes_of(const TensorMap& tensors) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<uint64_t>(tensor.bytes());
+  return bytes;
+}
+
+bool all_finite(const nlohmann::json& value) {
+  if (value.is_number_float()) return std::isfinite(value.get<double>());
+  return !value.is_structured() || std::all_of(value.begin(), value.end(), all_finite);
+}
+
+// JSON cannot hold everything that a nlohmann::json can: refused now rather than at the resume.
+std::string state_text(const nlohmann::json& state) {
+  check(state.is_object(), "checkpoint: state; got {}, want an object", state.type_name());
+  for (const auto& [key, value] : state.items()) {
+    check(all_finite(value), "checkpoint: state {} holds NaN or infinity; want finite numbers",
+          show_text(key));
+  }
+  try {
+    return state.dump(1) + "\n";
+  } catch (const nlohmann::json::exception&) {
+    fail("checkpoint: state holds text that is not UTF-8");
+  }
+}
+
+ManifestFile write_new_file(const fs::path& folder, const char* name, std::string_view content) {
+  FileWriter file(folder / name);
+  file.write(content);
+  file.close();
+  return describe_file(folder, name);
+}
+
+// On a thread of its own: large files are written and hashed side by side, which takes the time of
+// the largest instead of their sum.
+std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name,
+                                        const TensorMap& tensors) {
+  return std::async(std::launch::async, [folder, name, &tensors] {
+    FileWriter file(folder / name);
+    write_safetensors(file, tensors, {{"format", "pt"}});
+    file.close();
+    return describe_file(folder, name);
+  });
+}
+
+// The link tells people which is the newest; nothing depends on it, so a file system without links
+// is none the worse.
+void point_latest_at(const fs::path& root, const fs::path& folder) {
+  const fs::path temporary = root / (std::string(latest_name) + ".new");
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  fs::create_symlink(folder.filename(), temporary, ignored);
+  if (!ignored) fs::rename(temporary, root / latest_name, ignored);
+}
+
+// Every file there, with its size; the content was checked when it was written.
+bool looks_whole(const fs::path& folder) {
+  try {
+    for (const auto& file : read_manifest(folder).files)
+      if (fs::file_size(folder / file.name) != file.bytes) return false;
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Keeps the newest `keep` whole ones, of which `newest` is known to be one, and removes the rest.
+void prune(const fs::path& root, const fs::path& newest, int keep) {
+  int kept = 1;
+  for (const auto& folder : checkpoint_folders(root)) {
+    if (folder == newest || step_of(folder) > step_of(newest)) continue;
+    if (kept < keep && looks_whole(folder)) {
+      ++kept;
+      continue;
+    }
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+}
+
+// "a, b, c and 9 more"
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr size_t most = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) text += (i ? ", " : "") + names[i];
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+std::string shape_and_dtype(const Tensor& tensor) {
+  return tensor.shape().to_string() + " " + name_of(tensor.dtype());
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& root, const CheckpointContents& contents, int keep) {
+  check(contents.step >= 0, "checkpoint: step; got {}, want >= 0", contents.step);
+  check(keep >= 1, "checkpoint: how many to keep; got {}, want >= 1", keep);
+  const std::string state = state_text(contents.state);
+  make_folders(root);
+  remove_abandoned(root, folder_prefix);
+  const uint64_t bytes =
+      bytes_of(contents.model) + bytes_of(contents.optimizer) + bytes_of(contents.precision);
+  check_free_space(root, bytes + bytes / 20);
+
+  const fs::path target = root / fmt::format("{}{:09}", folder_prefix, contents.step);
+  AtomicFolder folder(target);
+  std::vector<std::future<ManifestFile>> tensors;  // whose threads end before the folder does
+  tensors.push_back(write_tensors(folder.path(), model_name, contents.model));
+  tensors.push_back(write_tensors(folder.path(), optimizer_name, contents.optimizer));
+  if (!contents.precision.empty())
+    tensors.push_back(write_tensors(folder.path(), precision_name, contents.precision));
+  Manifest manifest{contents.step, {}, contents.about};
+  manifest.files.push_back(write_new_file(folder.path(), state_name, state));
+  for (auto& file : tensors) manifest.files.push_back(file.get());
+  write_new_file(folder.path(), manifest_name, manifest.to_text());
+  folder.commit();
+
+  point_latest_at(root, target);
+  prune(root, target, keep);
+  return target;
+}
+
+CheckpointContents load_checkpoint(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  verify_manifest(manifest, folder);
+  CheckpointContents contents;
+  contents.step = manifest.step;
+  contents.about = manifest.about;
+  contents.model = load_safetensors(folder / model_name);
+  contents.optimizer = load_safetensors(folder / optimizer_name);
+  for (const ManifestFile& file : manifest.files)
+    if (file.name == precision_name) contents.precision = load_safetensors(folder / precision_name);
+  contents.state = read_json(folder / state_name, state_limits, ErrorKind::data).to_json();
+  return contents;
+}
+
+std::optional<fs::path> latest_checkpoint(const fs::path& root,
+                                          const std::function<void(const std::string&)>& report) {
+  std::string last_problem;
+  for (const auto& folder : checkpoint_folders(root)) {
+    try {
+      verify_manifest(read_manifest(folder), folder);
+      return folder;
+    } catch (const Error& error) {
+      last_problem =
+          fmt::format("{}: broken checkpoint passed over: {}", folder.string(), error.what());
+      report(last_problem);
+    }
+  }
+  if (!last_problem.empty()) raise(ErrorKind::data, "no whole checkpoint is left; " + last_problem);
+  return {};
+}
+
+void assign_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
+  std::vector<std::string> missing, unexpected, different;
+  for (const auto& [name, tensor] : into) {
+    const auto found = from.find(name);
+    if (found == from.end()) {
+      missing.push_back(name);
+    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
+      different.push_back(fmt::format("{} (got {}, want {})", name, shape_and_dtype(found->second),
+                                      shape_and_dtype(tensor)));
+    }
+  }
+  for (const auto& [name, tensor] : from)
+    if (!into.count(name)) unexpected.push_back(name);
+  std::string problem;
+  const auto tell = [&](const char* which, const std::vector<std::string>& names) {
+    if (!names.empty())
+      problem += fmt::format("; {} {}: {}", names.size(), which, first_few(names));
+  };
+  tell("missing", missing);
+  tell("unexpected", unexpected);
+  tell("of another shape or dtype", different);
+  if (!problem.empty()) fail_data("{}: made for another model{}", what, problem);
+  for (const auto& [name, tensor] : into) tensor.detach().copy_(from.at(name));
+}
+
+}  // namespace booster

@@ -1,0 +1,178 @@
+#include "booster/checkpoint/safetensors.h"
+
+#include "booster/config/json_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+
+namespace booster {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+namespace {
+
+constexpr size_t length_bytes = 8;
+
+// The header's text in the file; its length is checked against the limits and the file.
+std::string_view header_text(const MappedFile& file) {
+  const std::string name = file.path().string();
+  const auto bytes = file.bytes();
+  if (bytes.size() < length_bytes) {
+    fail_data("{}: too small for a safetensors file; got {} bytes, want at least {}", name,
+              bytes.size(), length_bytes);
+  }
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), length_bytes);
+  if (length > max_safetensors_header) {
+    fail_data("{}: header too large; got {} bytes, want at most {}", name, length,
+              max_safetensors_header);
+  }
+  if (length > bytes.size() - length_bytes) {
+    fail_data("{}: the header goes past the end of the file; got {} bytes, want at most {}", name,
+              length, bytes.size() - length_bytes);
+  }
+  return {reinterpret_cast<const char*>(bytes.data()) + length_bytes, length};
+}
+
+void check_to_store(const std::vector<TensorToStore>& tensors) {
+  std::set<std::string_view> names;
+  for (const auto& tensor : tensors) {
+    check(names.insert(tensor.name).second, "safetensors: two tensors named {}",
+          show_text(tensor.name));
+    check(tensor.name != "__metadata__", "safetensors: a tensor cannot be named __metadata__");
+    uint64_t bits = static_cast<uint64_t>(tensor.dtype->bits);
+    for (const uint64_t size : tensor.shape) bits *= size;
+    check(bits == tensor.bytes.size() * 8,
+          "safetensors: size of tensor {}; got {} bytes, want {} bits", show_text(tensor.name),
+          tensor.bytes.size(), bits);
+  }
+}
+
+std::string json_string(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail("safetensors: a name is not UTF-8; got {}", show_text(text));
+  }
+}
+
+std::string header_json(const std::vector<TensorToStore>& tensors, const Metadata& metadata) {
+  std::string text = "{";
+  const auto comma = [&] { return text.size() == 1 ? "" : ","; };
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) {
+      text += (text.back() == '{' ? "" : ",") + json_string(key) + ":" + json_string(value);
+    }
+    text += "}";
+  }
+  uint64_t begin = 0;
+  for (const auto& tensor : tensors) {
+    const uint64_t end = begin + tensor.bytes.size();
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        comma(), json_string(tensor.name), tensor.dtype->name,
+                        fmt::join(tensor.shape, ","), begin, end);
+    begin = end;
+  }
+  text += "}";
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// On the CPU, dense, without a tape: what write_safetensors can point at.
+Tensor storable(const Tensor& tensor) {
+  return untracked::contiguous(tensor.detach().to(Device{}));
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const std::string_view text = header_text(file_);
+  data_offset_ = length_bytes + text.size();
+  header_ = parse_safetensors_header(text, file_.bytes().size() - data_offset_, path.string());
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
+  return file_.bytes().subspan(data_offset_ + tensor.begin, tensor.end - tensor.begin);
+}
+
+Tensor SafetensorsFile::load(const StoredTensor& tensor) const {
+  const std::string name = file_.path().string() + ": tensor " + show_text(tensor.name);
+  if (!tensor.dtype->dtype) {
+    fail_data(
+        "{} has a dtype that cannot be loaded; got {}, want F32, F64, F16, BF16, I32, I64, U8 or "
+        "BOOL",
+        name, tensor.dtype->name);
+  }
+  int64_t strides = 1;  // sizes of empty tensors are free, but their strides must fit
+  bool too_large = tensor.shape.size() > kernels::max_dims;
+  for (const uint64_t size : tensor.shape)
+    too_large |= __builtin_mul_overflow(strides, std::max<uint64_t>(size, 1), &strides);
+  if (too_large) {
+    fail_data("{} has a shape that cannot be loaded; got {}, want at most {} dimensions", name,
+              shape_text(tensor.shape), kernels::max_dims);
+  }
+  const auto from = bytes(tensor);
+  const bool odd_bool =
+      *tensor.dtype->dtype == DType::boolean &&
+      std::any_of(from.begin(), from.end(), [](std::byte b) { return b > std::byte{1}; });
+  if (odd_bool) fail_data("{} holds a BOOL that is neither 0 nor 1", name);
+  Tensor loaded = empty(std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end()),
+                        {.dtype = *tensor.dtype->dtype});
+  if (!from.empty()) std::memcpy(loaded.data(), from.data(), from.size());
+  return loaded;
+}
+
+TensorMap SafetensorsFile::load_all() const {
+  TensorMap loaded;
+  for (const auto& tensor : tensors()) loaded.emplace(tensor.name, load(tensor));
+  return loaded;
+}
+
+void write_safetensors(FileWriter& file, std::vector<TensorToStore> tensors,
+                       const Metadata& metadata) {
+  check_to_store(tensors);
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return a.dtype != b.dtype ? a.dtype > b.dtype : a.name < b.name;
+  });
+  const std::string header = header_json(tensors, metadata);
+  check(header.size() <= max_safetensors_header,
+        "safetensors: header too large; got {} bytes, want at most {}", header.size(),
+        max_safetensors_header);
+  const uint64_t length = header.size();
+  file.write(&length, length_bytes);
+  file.write(header);
+  for (const auto& tensor : tensors) file.write(tensor.bytes.data(), tensor.bytes.size());
+}
+
+void write_safetensors(FileWriter& file, const TensorMap& tensors, const Metadata& metadata) {
+  std::vector<Tensor> dense;  // keeps the copies alive
+  std::vector<TensorToStore> to_store;
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor& source = dense.emplace_back(storable(tensor));
+    const auto view = source.view();
+    to_store.push_back(
+        {name,
+         &stored_dtype(source.dtype()),
+         {view.shape, view.shape + view.ndim},
+         {static_cast<const std::byte*>(source.data()), static_cast<size_t>(source.bytes())}});
+  }
+  write_safetensors(file, std::move(to_store), metadata);
+}
+
+TensorMap load_safetensors(const std::filesystem::path& path) {
+  return SafetensorsFile(path).load_all();
+}
+
+void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                      const Metadata& metadata) {
+  AtomicFile file(path);
+  write_safetensors(file.writer(), tensors, metadata);
+  file.commit();
+}
+
+}  // namespace booster

@@ -1,0 +1,89 @@
+// The safetensors format (huggingface/safetensors, version of May 2026): eight bytes of header
+// length, a JSON header, the tensors' bytes.
+//
+// Reading is safe on any bytes and checks every rule of the format before it hands out anything;
+// each Error (kind data) names the broken rule, the tensor and the offsets. White space around the
+// header is accepted, as the reference reader does; names given twice are refused, as the format's
+// text does. Writing is reproducible: the same tensors give the same bytes. Functions share no
+// state; a SafetensorsFile may be read from several threads.
+#pragma once
+
+#include "booster/checkpoint/file.h"
+#include "core/tensor/tensor.h"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+// A dtype of the format; `dtype` is ours, where we have it.
+struct StoredDType {
+  const char* name;
+  int bits;
+  std::optional<DType> dtype;
+};
+const StoredDType& stored_dtype(DType dtype);
+
+using Metadata = std::map<std::string, std::string>;
+using TensorMap = std::map<std::string, Tensor>;
+
+struct StoredTensor {
+  std::string name;
+  const StoredDType* dtype = nullptr;
+  std::vector<uint64_t> shape;
+  uint64_t begin = 0;  // bytes from the end of the header
+  uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // by offset
+  Metadata metadata;
+};
+// Reads the JSON text of a header that `data_bytes` bytes of data follow; checks every rule.
+// `file` stands for the file in errors.
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
+                                           const std::string& file);
+
+inline constexpr uint64_t max_safetensors_header = 100'000'000;
+
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
+  const Metadata& metadata() const { return header_.metadata; }
+  std::span<const std::byte> bytes(const StoredTensor& tensor) const;
+  // A copy in our own memory; error if its dtype or its number of dimensions is none of ours.
+  Tensor load(const StoredTensor& tensor) const;
+  TensorMap load_all() const;
+
+ private:
+  MappedFile file_;
+  SafetensorsHeader header_;
+  uint64_t data_offset_ = 0;
+};
+
+// What a file will hold; `bytes` must stay valid until it is written.
+struct TensorToStore {
+  std::string name;
+  const StoredDType* dtype = nullptr;
+  std::vector<uint64_t> shape;
+  std::span<const std::byte> bytes;
+};
+// Tensors go by alignment, largest first, then by name; the data begins at a multiple of 8.
+void write_safetensors(FileWriter& file, std::vector<TensorToStore> tensors,
+                       const Metadata& metadata = {});
+void write_safetensors(FileWriter& file, const TensorMap& tensors, const Metadata& metadata = {});
+
+TensorMap load_safetensors(const std::filesystem::path& path);
+// Replaces the file whole or not at all.
+void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                      const Metadata& metadata = {});
+
+// "(2, 3)", "(4,)", "()"
+std::string shape_text(std::span<const uint64_t> shape);
+
+}  // namespace booster

@@ -1,0 +1,206 @@
+#include "booster/checkpoint/training_checkpoint.h"
+
+#include "core/autograd/functions.h"
+#include "core/tensor/grad_mode.h"
+#include "core/tensor/random.h"
+
+#include <bit>
+
+namespace booster {
+namespace {
+
+using Json = nlohmann::json;
+
+TensorMap as_map(const StateDict& state) {
+  TensorMap tensors;
+  for (const auto& [name, tensor] : state) tensors.emplace(name, tensor.detach());
+  return tensors;
+}
+
+// What a checkpoint holds of the model: its floating tensors in the dtype that the strategy wants.
+TensorMap saved_model(const Session& session) {
+  TensorMap tensors = as_map(session.model.state_dict());
+  if (const auto dtype = session.precision->saved_dtype())
+    for (auto& [name, tensor] : tensors)
+      if (is_floating(tensor.dtype())) tensor = untracked::cast(tensor, *dtype);
+  return tensors;
+}
+
+// The strategy's own tensors, and those of the model that saved_model() rounds.
+TensorMap precision_tensors(const Session& session) {
+  TensorMap tensors = as_map(session.precision->state_tensors());
+  const auto saved = session.precision->saved_dtype();
+  for (const auto& [name, tensor] : as_map(session.model.state_dict()))
+    if (saved && is_floating(tensor.dtype()) && promote(tensor.dtype(), *saved) != *saved)
+      tensors.emplace("model." + name, tensor);
+  return tensors;
+}
+
+// All or nothing, and back from the saved dtype.
+void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
+  const TensorMap model = as_map(session.model.state_dict()), converted = saved_model(session);
+  assign_tensors(converted, saved, what);
+  if (session.precision->saved_dtype())
+    for (auto [name, tensor] : model) tensor.copy_(converted.at(name));
+}
+
+Json optimizer_numbers(const OptimizerState& state) {
+  Json groups = Json::array();
+  for (const auto& group : state.groups)
+    groups.push_back({{"options", group.options}, {"step", group.step}});
+  return {{"rule", state.rule}, {"steps", state.steps}, {"groups", groups}};
+}
+
+OptimizerState optimizer_state(const Json& numbers, const TensorMap& tensors) {
+  OptimizerState state{numbers.at("rule"), tensors, numbers.at("steps"), {}};
+  for (const auto& group : numbers.at("groups"))
+    state.groups.push_back({group.at("options"), group.at("step")});
+  return state;
+}
+
+// Every rank's random stream, in rank order: seed and offset.
+Json random_states(const Group& group) {
+  const RandomState mine = default_generator().state();
+  std::vector<int64_t> own = {std::bit_cast<int64_t>(mine.seed),
+                              std::bit_cast<int64_t>(mine.offset)};
+  std::vector<int64_t> all(own.size() * static_cast<size_t>(group.size()));
+  group.all_gather(all, own);
+  Json states = Json::array();
+  for (size_t i = 0; i < all.size(); i += 2)
+    states.push_back({std::bit_cast<uint64_t>(all[i]), std::bit_cast<uint64_t>(all[i + 1])});
+  return states;
+}
+
+Json training_state(Session& session, const Boosted& boosted, const Progress& progress) {
+  const LoaderState loader = boosted.dataloader.state();
+  const LRSchedulerState schedule = boosted.lr_scheduler.state_dict();
+  return {
+      {"epoch", progress.epoch},
+      {"extra", progress.extra},
+      {"plugin", session.plugin->name()},
+      {"precision", {{"name", session.precision->name()}, {"state", session.precision->state()}}},
+      {"optimizer", optimizer_numbers(session.optimizer.state_dict())},
+      {"lr_scheduler",
+       {{"name", schedule.name}, {"step", schedule.step}, {"base_lrs", schedule.base_lrs}}},
+      {"loader", {{"epoch", loader.epoch}, {"batch", loader.batch}}},
+      {"random", random_states(session.plugin->group())}};
+}
+
+// Errors here leave everything as it was.
+void check_fits(const Session& session, const Json& state, const std::string& what) {
+  const std::string precision = state.at("precision").at("name");
+  if (precision != session.precision->name())
+    fail_data("{}: was trained in {}; got {} now, want the same precision to resume", what,
+              precision, session.precision->name());
+  const size_t ranks = state.at("random").size();
+  const size_t now = static_cast<size_t>(session.plugin->group().size());
+  if (ranks != now)
+    fail_data("{}: was trained on {} ranks; got {} now, want the same number to resume", what,
+              ranks, now);
+}
+
+void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& contents) {
+  const Json& state = contents.state;
+  const Json& schedule = state.at("lr_scheduler");
+  session.optimizer.load_state_dict(optimizer_state(state.at("optimizer"), contents.optimizer));
+  boosted.lr_scheduler.load_state_dict(
+      {schedule.at("name"), schedule.at("step"), schedule.at("base_lrs")});
+  session.precision->load(state.at("precision").at("state").get<PrecisionState>());
+  boosted.dataloader.load_state({state.at("loader").at("epoch"), state.at("loader").at("batch")});
+  const Json& mine = state.at("random").at(static_cast<size_t>(session.plugin->group().rank()));
+  default_generator().set_state({mine.at(0), mine.at(1)});
+}
+
+// Puts everything back unless `keep` is called.
+class Rollback {
+ public:
+  Rollback(Session& session, Boosted& boosted)
+      : session_(session),
+        boosted_(boosted),
+        optimizer_(session.optimizer.state_dict()),
+        schedule_(boosted.lr_scheduler.state_dict()),
+        precision_(session.precision->state()) {
+    for (const auto& [name, tensor] : session.model.state_dict())
+      model_.push_back({name, tensor.clone()});
+    for (const auto& [name, tensor] : session.precision->state_tensors())
+      precision_tensors_.emplace(name, tensor.clone());
+    for (auto& [name, tensor] : optimizer_.tensors) tensor = tensor.clone();
+  }
+  ~Rollback() {
+    if (kept_) return;
+    session_.model.load_state_dict(model_);
+    session_.optimizer.load_state_dict(optimizer_);
+    boosted_.lr_scheduler.load_state_dict(schedule_);
+    session_.precision->load(precision_);
+    assign_tensors(as_map(session_.precision->state_tensors()), precision_tensors_, "rollback");
+  }
+  void keep() { kept_ = true; }
+
+ private:
+  Session& session_;
+  Boosted& boosted_;
+  StateDict model_;
+  OptimizerState optimizer_;
+  LRSchedulerState schedule_;
+  PrecisionState precision_;
+  TensorMap precision_tensors_;
+  bool kept_ = false;
+};
+
+// Rank 0's success, made known to all, so that no rank goes on alone.
+void agree_on_success(const Group& group, const std::string& error) {
+  std::vector<int64_t> failed = {error.empty() ? 0 : 1};
+  group.broadcast(failed, 0);
+  if (!error.empty()) raise(ErrorKind::failed, error);
+  if (failed[0]) fail_run("checkpoint: rank 0 could not save; its message says why");
+}
+
+}  // namespace
+
+void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
+                   int keep) {
+  Session& session = boosted.model.session();
+  const Group group = session.plugin->group();
+  CheckpointContents contents;
+  contents.step = progress.step;
+  contents.state = training_state(session, boosted, progress);
+  contents.about = {{"ranks", group.size()},
+                    {"plugin", session.plugin->name()},
+                    {"precision", session.precision->name()}};
+  std::string error;
+  if (group.rank() == 0) {
+    contents.model = saved_model(session);
+    contents.optimizer = session.optimizer.state_dict().tensors;
+    contents.precision = precision_tensors(session);
+    try {
+      save_checkpoint(root, contents, keep);
+    } catch (const Error& failure) {
+      error = failure.what();
+    }
+  }
+  agree_on_success(group, error);
+  session.pass_on_all_notes();
+}
+
+std::optional<Progress> resume_training(const std::filesystem::path& root, Boosted& boosted,
+                                        const std::function<void(const std::string&)>& report) {
+  Session& session = boosted.model.session();
+  const auto folder = latest_checkpoint(root, report);
+  if (!folder) return {};
+  const CheckpointContents contents = load_checkpoint(*folder);
+  const std::string what = folder->string();
+  const NoGradGuard no_grad;
+  try {
+    check_fits(session, contents.state, what);
+    Rollback rollback(session, boosted);
+    load_model(session, contents.model, what);
+    assign_tensors(precision_tensors(session), contents.precision, what + ": precision");
+    load_numbers(session, boosted, contents);
+    rollback.keep();
+    return Progress{contents.step, contents.state.at("epoch"), contents.state.at("extra")};
+  } catch (const Json::exception& mistake) {
+    fail_data("{}: state.json lacks something or holds the wrong type: {}", what, mistake.what());
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,60 @@
+#include "booster/config/config_layout.h"
+
+namespace booster {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json object_schema(const Section& section, const OptionTable& options);
+
+Json choice_schema(const Section& section, const NamedTable& choice) {
+  OptionTable options = section.options;
+  options.insert(options.end(), choice.options.begin(), choice.options.end());
+  Json schema = object_schema(section, options);
+  schema["description"] = choice.description;
+  schema["properties"]["name"] = {{"const", choice.name}};
+  if (choice.name != section.default_choice) schema["required"] = {"name"};
+  return schema;
+}
+
+Json section_schema(const Section& section) {
+  if (section.choices.empty()) return object_schema(section, section.options);
+  Json forms = Json::array();
+  if (section.short_form) forms.push_back({{"enum", names_of(section.choices)}});
+  for (const auto& choice : section.choices) forms.push_back(choice_schema(section, choice));
+  return {{"description", section.description}, {"oneOf", forms}};
+}
+
+Json object_schema(const Section& section, const OptionTable& options) {
+  Json properties = Json::object();
+  for (const auto& option : options) properties[option.name] = schema_of(option);
+  for (const auto& inner : section.sections) properties[inner.name] = section_schema(inner);
+  return {{"type", "object"},
+          {"description", section.description},
+          {"properties", properties},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+Json config_schema() {
+  Json schema = section_schema(config_layout());
+  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["title"] = "booster config";
+  return schema;
+}
+
+std::string describe(const Section& section, const std::string& path) {
+  std::string text;
+  const auto titled = [&](const std::string& name, const OptionTable& options) {
+    if (!options.empty()) text += "\n" + name + "\n" + describe(options);
+  };
+  titled(path.empty() ? "(top)" : path, section.options);
+  for (const auto& choice : section.choices)
+    titled(path + " \"" + choice.name + "\"", choice.options);
+  for (const auto& inner : section.sections) text += describe(inner, join_key(path, inner.name));
+  return text;
+}
+
+}  // namespace booster

@@ -1,0 +1,31 @@
+// Options that are accepted and change nothing beside certain others, because their originals take
+// them so: the user is told once, where the strategy is made or the config checked. A pair that an
+// original refuses is an error of the strategy itself instead.
+//
+// A strategy declares a visible table, a row per reason; tables are plain values:
+//   IdleTable idle = {{{"seed"},
+//                      [](auto& values) { return values.get<std::string>("update") == "nearest"; },
+//                      "with update = nearest"}};
+#pragma once
+
+#include "booster/config/options.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct IdleOptions {
+  std::vector<std::string> names;  // "amp_configs.decr_ratio" is a member of an object
+  std::function<bool(const OptionValues&)> when;
+  std::string why;  // ends the sentence: "at level O1"
+};
+using IdleTable = std::vector<IdleOptions>;
+
+// A sentence for each row that holds, about those of its options whose values are not the defaults:
+// "master_grad, excluded_layers have no effect at level O1". Each option is named once.
+std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
+                                      const OptionValues& values);
+
+}  // namespace booster

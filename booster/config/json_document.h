@@ -1,0 +1,71 @@
+// Strict reading of JSON (RFC 8259) that remembers where every value stood.
+//
+// Refused, each with file, line, column and the key's path: a file over the limits, nesting too
+// deep, duplicate keys, NaN and Infinity, numbers outside int64 or double, invalid UTF-8, lone
+// surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, anything that is
+// not a regular file. No bytes whatever crash it. Thread-safe: functions share no state.
+#pragma once
+
+#include "kernels/system/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace booster {
+
+struct JsonLimits {
+  size_t bytes = size_t{1} << 20;
+  size_t depth = 64;
+  size_t nodes = 100'000;
+  bool unsigned_integers = false;  // accept 2^63 to 2^64 - 1 (random states); never in a config
+};
+
+// Counted from 1; a column is a character, not a byte. Line 0: not from a file.
+struct JsonPosition {
+  int line = 0;
+  int column = 0;
+};
+
+enum class JsonKind : uint8_t { null, boolean, integer, number, string, array, object };
+
+struct JsonValue {
+  JsonKind kind = JsonKind::null;
+  std::string key;               // its name, when it is a member of an object
+  JsonPosition key_position;     // of the name
+  JsonPosition position;         // of the first character of the value
+  std::string origin;            // "--set optimizer.lr=2" when it overrides the file, else empty
+  nlohmann::json scalar;         // the value, when it is neither array nor object
+  std::vector<JsonValue> items;  // of an array or object, in the file's order
+
+  // The member of that name, or null.
+  const JsonValue* find(std::string_view name) const;
+  JsonValue* find(std::string_view name);
+  nlohmann::json to_json() const;
+};
+
+// `name` stands for the text in errors. Throws Error of `kind`.
+JsonValue parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {},
+                     ErrorKind kind = ErrorKind::usage);
+JsonValue read_json(const std::filesystem::path& path, const JsonLimits& limits = {},
+                    ErrorKind kind = ErrorKind::usage);
+
+// What nlohmann_json says is wrong, without its own position and without the text that it read.
+std::string json_problem(const nlohmann::json::exception& error);
+
+// "file.json:3:7", where the value or its key stands; the origin when it overrides the file.
+std::string place_of(const std::string& file, const JsonValue& value);
+std::string place_of_key(const std::string& file, const JsonValue& value);
+
+// Text as a JSON string in printable ASCII, shortened to about 60 characters: safe to show.
+std::string show_text(std::string_view text);
+// A value as it is shown in errors: `2`, `"abc"`, `an object`.
+std::string show_value(const JsonValue& value);
+// "train" + "epochs" = "train.epochs"; a name with other characters than letters, digits, _ and -
+// is quoted.
+std::string join_key(const std::string& path, std::string_view name);
+
+}  // namespace booster

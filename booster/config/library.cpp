@@ -1,0 +1,84 @@
+#include "booster/config/library.h"
+
+#include <dlfcn.h>
+
+#include <set>
+
+namespace booster {
+
+namespace {
+
+static_assert(std::string_view(BOOSTER_VERSION) == version, "meson.build and version.h disagree");
+
+constexpr const char* entry_name = "booster_library";
+
+struct Close {
+  void operator()(void* handle) const { ::dlclose(handle); }
+};
+using Handle = std::unique_ptr<void, Close>;
+
+std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
+// dlerror's text without the path that it may begin with.
+std::string last_problem(const std::filesystem::path& path) {
+  const char* text = ::dlerror();
+  const std::string problem = text ? text : "no reason is known", begin = path.string() + ": ";
+  return problem.starts_with(begin) ? problem.substr(begin.size()) : problem;
+}
+
+// `path` is absolute, so the loader does not search.
+Handle open_library(const std::filesystem::path& path) {
+  Handle handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  check(handle != nullptr,
+        "library: {} cannot be loaded: {}; want a shared library built against the headers of "
+        "booster {}, and a program linked with libbooster.so",
+        quoted(path), last_problem(path), version);
+  return handle;
+}
+
+const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
+  const auto* entry = static_cast<const LibraryEntry*>(::dlsym(handle, entry_name));
+  check(entry, "library: {} adds nothing to booster; want BOOSTER_LIBRARY in one of its files",
+        quoted(path));
+  check(std::string_view(entry->version) == version,
+        "library: {} was built against another version of booster; got {}, want {}", quoted(path),
+        entry->version, version);
+  check(entry->registry == precision_registry,
+        "library: {} found another copy of booster than the program's; link the program with "
+        "libbooster.so",
+        quoted(path));
+  return *entry;
+}
+
+// All or nothing.
+void add_all(const LibraryEntry& entry, const std::filesystem::path& path) {
+  const Registry<Plugin> plugins = plugin_registry();
+  const Registry<Precision> strategies = precision_registry();
+  std::string problem = "an unknown exception";
+  try {
+    return entry.add();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  } catch (...) {
+  }
+  plugin_registry() = plugins;
+  precision_registry() = strategies;
+  fail("library: {}: {}", quoted(path), problem);
+}
+
+}  // namespace
+
+void load_library(const std::filesystem::path& path) {
+  static std::set<std::filesystem::path> loaded;
+  std::error_code problem;
+  const auto file = std::filesystem::canonical(path, problem);
+  check(!problem, "library: no such file; got {}", quoted(path));
+  check(std::filesystem::is_regular_file(file), "library: no file; got {}", quoted(path));
+  if (loaded.contains(file)) return;
+  Handle handle = open_library(file);
+  add_all(entry_of(handle.get(), file), file);
+  loaded.insert(file);
+  handle.release();  // what it made may live until the program ends
+}
+
+}  // namespace booster

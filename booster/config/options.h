@@ -1,0 +1,139 @@
+// Tables of options: the one description from which come the checks of a config, its defaults, the
+// text of `booster list NAME` and the JSON schema.
+//
+// A plugin, a strategy or a section of the config declares a visible table, a row per option:
+//   OptionTable options = {
+//       number_option("lr", 0.01, at_least(0), "learning rate"),
+//       choice_option("on_bad_image", "fail", {"fail", "skip"}, "what a bad image does"),
+//   };
+// Tables are plain values; reading them from several threads is safe.
+#pragma once
+
+#include "booster/config/json_document.h"
+#include "kernels/system/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+enum class OptionType : uint8_t {
+  boolean,
+  integer,
+  number,
+  text,       // a name or a sentence, taken as it stands
+  choice,     // one of the choices
+  number_or_name,  // a number, or one of the choices
+  path,       // a file or folder; may not name environment variables
+  step_range,  // "FIRST:LAST" (step_range.h), or empty
+  data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
+  integers,   // a list
+  numbers,    // a list of the default's length
+  texts,      // a list
+  object,     // of options of its own, see Option::members
+  scalar,     // null, a flag, a number or a string: the product's constructor says which are legal
+};
+
+struct ValueRange {
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool open_minimum = false;  // the limit itself is refused
+  bool open_maximum = false;
+
+  bool contains(double x) const;
+  std::string to_string() const;  // ">= 1", "> 0", "in [0, 1)", "" without limits
+};
+inline ValueRange at_least(double minimum) { return {.minimum = minimum}; }
+inline ValueRange above(double minimum) { return {.minimum = minimum, .open_minimum = true}; }
+inline ValueRange between(double minimum, double maximum) { return {minimum, maximum}; }
+// [minimum, maximum)
+inline ValueRange from_below(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .open_maximum = true};
+}
+
+struct Option {
+  std::string name;
+  OptionType type = OptionType::text;
+  nlohmann::json default_value;
+  ValueRange range;
+  std::vector<std::string> choices;
+  std::string description;
+  std::string legal = {};            // of a scalar, and of a text that is not free, in words
+  std::vector<Option> members = {};  // of an object
+  bool nullable = false;             // null, its default, stands for "not given"
+
+  std::string wanted() const;  // "a number >= 0", "one of fail, skip"
+};
+using OptionTable = std::vector<Option>;
+
+Option boolean_option(std::string name, bool value, std::string description);
+Option integer_option(std::string name, int64_t value, ValueRange range, std::string description);
+Option number_option(std::string name, double value, ValueRange range, std::string description);
+Option text_option(std::string name, std::string value, std::string description);
+Option choice_option(std::string name, std::string value, std::vector<std::string> choices,
+                     std::string description);
+// 128 or "dynamic"; `value` is either.
+Option number_or_name_option(std::string name, nlohmann::json value, ValueRange range,
+                             std::vector<std::string> names, std::string description);
+Option path_option(std::string name, std::string value, std::string description);
+Option step_range_option(std::string name, std::string description);
+Option data_path_option(std::string name, std::string value, std::string description);
+Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
+                       std::string description);
+Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
+                      std::string description);
+Option texts_option(std::string name, std::vector<std::string> value, std::string description);
+// Null unless given. `legal` says in words what else it may be: "true or false".
+Option scalar_option(std::string name, std::string legal, std::string description);
+
+// Null unless given; given, each member has a value.
+Option object_option(std::string name, OptionTable members, std::string description);
+// The same option without a default of its own: null unless given.
+Option or_null(Option row);
+
+// The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
+// are for errors.
+nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& file,
+                             const std::string& path);
+nlohmann::json default_values(const OptionTable& table);
+// The JSON schema of one option's values.
+nlohmann::json schema_of(const Option& option);
+// "  lr   0.01   a number >= 0   learning rate" per option, in columns.
+std::string describe(const OptionTable& table);
+
+// Checked values, by name.
+class OptionValues {
+ public:
+  OptionValues() : values_(nlohmann::json::object()) {}
+  explicit OptionValues(nlohmann::json values) : values_(std::move(values)) {}
+
+  // Error if there is no such option or T is not its type.
+  template <class T>
+  T get(const std::string& name) const {
+    const auto found = values_.find(name);
+    if (found == values_.end()) no_such(name);
+    try {
+      return found->get<T>();
+    } catch (const nlohmann::json::exception&) {
+      fail("option {}: wrong type asked for; it holds {}", name, found->dump());
+    }
+  }
+  // Nothing where the value is null.
+  template <class T>
+  std::optional<T> given(const std::string& name) const {
+    if (has(name) && values_.at(name).is_null()) return {};
+    return get<T>(name);
+  }
+  bool has(const std::string& name) const { return values_.contains(name); }
+  const nlohmann::json& values() const { return values_; }
+
+ private:
+  [[noreturn]] void no_such(const std::string& name) const;
+  nlohmann::json values_;
+};
+
+}  // namespace booster

@@ -1,0 +1,75 @@
+#include "booster/config/overrides.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace booster {
+
+namespace {
+
+JsonValue text_value(const std::string& text) {
+  JsonValue value;
+  value.kind = JsonKind::string;
+  value.scalar = text;
+  return value;
+}
+
+JsonValue parse_override_value(const std::string& text, const std::string& origin) {
+  try {
+    return parse_json(text, origin);
+  } catch (const Error&) {
+    return text_value(text);
+  }
+}
+
+void set_origin(JsonValue& value, const std::string& origin) {
+  value.origin = origin;
+  for (auto& item : value.items) set_origin(item, origin);
+}
+
+JsonValue& member(JsonValue& object, const std::string& key) {
+  if (JsonValue* found = object.find(key)) return *found;
+  JsonValue& added = object.items.emplace_back();
+  added.key = key;
+  added.kind = JsonKind::object;
+  return added;
+}
+
+// A name in its short form becomes the object that it stands for, so that options can be added.
+void lengthen(JsonValue& value) {
+  if (value.kind != JsonKind::string) return;
+  JsonValue name = std::move(value);
+  value = JsonValue{};
+  value.kind = JsonKind::object;
+  value.key = std::exchange(name.key, "name");
+  value.key_position = name.key_position;
+  value.position = name.position;
+  value.origin = name.origin;
+  value.items.push_back(std::move(name));
+}
+
+}  // namespace
+
+void apply_override(JsonValue& root, const std::string& text) {
+  const std::string origin = "--set " + (text.size() <= 100 ? text : text.substr(0, 100) + "...");
+  const size_t equals = text.find('=');
+  check(equals != text.npos && equals > 0, "{}: no value; want --set key.path=value", origin);
+  JsonValue* place = &root;
+  for (size_t begin = 0; begin <= equals;) {
+    const size_t end = std::min(text.find('.', begin), equals);
+    const std::string key = text.substr(begin, end - begin);
+    check(!key.empty(), "{}: empty key; want --set key.path=value", origin);
+    lengthen(*place);
+    check(place->kind == JsonKind::object, "{}: {}: wrong type; got {}, want an object", origin,
+          text.substr(0, begin - 1), show_value(*place));
+    place = &member(*place, key);
+    if (place->origin.empty() && place->position.line == 0) place->origin = origin;
+    begin = end + 1;
+  }
+  const std::string key = place->key;
+  *place = parse_override_value(text.substr(equals + 1), origin);
+  place->key = key;
+  set_origin(*place, origin);
+}
+
+}  // namespace booster

@@ -1,0 +1,98 @@
+// The names that a config may give: plugins and precision strategies, each with its description,
+// options and the function that makes it.
+//
+// Built-ins stand in one visible table (builtins.cpp). A program adds its own by the same call,
+// before it reads a config:
+//   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
+// Registering is for one thread, reading for any.
+#pragma once
+
+#include "booster/config/idle_options.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class Plugin;
+class Precision;
+
+template <class Product>
+struct RegistryEntry {
+  // Takes checked values: every option of the table is there.
+  using Make = std::function<std::unique_ptr<Product>(const OptionValues&)>;
+
+  // `idle`: options that change nothing beside others, of which a strategy is told.
+  RegistryEntry(std::string name, std::string description, OptionTable options, Make make,
+                IdleTable idle = {})
+      : name(std::move(name)),
+        description(std::move(description)),
+        options(std::move(options)),
+        make(std::move(make)),
+        idle(std::move(idle)) {}
+
+  std::string name;
+  std::string description;
+  OptionTable options;
+  Make make;
+  IdleTable idle;
+};
+
+template <class Product>
+class Registry {
+ public:
+  using Entry = RegistryEntry<Product>;
+
+  // `what` names the kind of product in errors: "plugin".
+  Registry(std::string what, std::vector<Entry> built_ins)
+      : what_(std::move(what)), entries_(std::move(built_ins)) {}
+
+  // Error if the name is taken or empty.
+  void add(Entry entry) {
+    check(!entry.name.empty(), "{}: empty name", what_);
+    check(!get(entry.name), "{}: name already registered; got {}", what_, entry.name);
+    entries_.push_back(std::move(entry));
+  }
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : entries_) names.push_back(entry.name);
+    return names;
+  }
+  // The entry, or null.
+  const Entry* get(std::string_view name) const {
+    for (const auto& entry : entries_)
+      if (entry.name == name) return &entry;
+    return nullptr;
+  }
+  // The entry; an error that lists the legal names and the nearest one.
+  const Entry& find(std::string_view name) const {
+    const Entry* entry = get(name);
+    check(entry, "{}: unknown name; got {}{}", what_, name, legal_names(name, names()));
+    return *entry;
+  }
+  std::unique_ptr<Product> make(std::string_view name) const {
+    const Entry& entry = find(name);
+    return entry.make(OptionValues(default_values(entry.options)));
+  }
+  // From a section of a checked config: its "name" and its options.
+  std::unique_ptr<Product> make(const OptionValues& options) const {
+    const Entry& entry = find(options.get<std::string>("name"));
+    auto product = entry.make(options);
+    if constexpr (requires { product->add_note(entry.name); })
+      for (const auto& text : told_of_idle(entry.idle, entry.options, options))
+        product->add_note(entry.name + ": " + text);
+    return product;
+  }
+
+ private:
+  std::string what_;
+  std::vector<Entry> entries_;
+};
+
+Registry<Plugin>& plugin_registry();
+Registry<Precision>& precision_registry();
+
+}  // namespace booster

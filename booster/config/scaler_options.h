@@ -1,0 +1,19 @@
+// The options of each loss scaler preset, under the names that its original gives them: one table
+// for `booster scaler`, for strategies' rows and for checks. Thread-safe.
+#pragma once
+
+#include "booster/config/options.h"
+#include "mixed_precision/scaling/loss_scale_presets.h"
+
+namespace booster {
+
+// First scales that leave room to grow and to back off in f32.
+inline const ValueRange loss_scale_range = between(0x1p-126, 0x1p126);
+
+// Names, defaults and ranges. Error for an unknown preset.
+OptionTable scaler_options(std::string_view preset);
+
+// The preset's policy with checked values of its options. Error if they contradict each other.
+LossScalePolicy scaler_policy(std::string_view preset, const OptionValues& values);
+
+}  // namespace booster

@@ -1,0 +1,48 @@
+#include "booster/profile/machine_speed.h"
+
+#include "core/tensor/tensor.h"
+#include "kernels/catalogue.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace booster {
+
+namespace {
+
+// Seconds of the fastest call among those that fit into `budget`; the first one only warms up.
+template <class Work>
+double fastest(double budget, Work&& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto begin = Clock::now();
+  work();
+  double best = 1e30;
+  do {
+    const auto start = Clock::now();
+    work();
+    best = std::min(best, seconds_since(start));
+  } while (seconds_since(begin) < budget);
+  return best;
+}
+
+}  // namespace
+
+double measure_matmul_gflops(DType dtype, double seconds) {
+  constexpr int64_t n = 1024;
+  const Tensor a = full({n, n}, 0.5, {dtype}), b = full({n, n}, 0.25, {dtype});
+  const Tensor out = empty({n, n}, {dtype});
+  const auto product = [&] { kernels::on({}).matmul(out.view(), a.view(), b.view(), 0); };
+  return 2e-9 * n * n * n / fastest(seconds, product);
+}
+
+double measure_copy_gbytes_per_s(double seconds) {
+  constexpr int64_t n = int64_t{32} << 20;
+  const Tensor from = zeros({n}), to = zeros({n});
+  const auto copy = [&] { kernels::on({}).copy(to.view(), from.view()); };
+  return 2e-9 * static_cast<double>(from.bytes()) / fastest(seconds, copy);
+}
+
+}  // namespace booster

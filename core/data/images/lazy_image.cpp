@@ -1,0 +1,165 @@
+#include "core/data/images/lazy_image.h"
+
+#include "kernels/system/error.h"
+
+#include <cstring>
+#include <utility>
+
+namespace booster {
+
+LazyImage::LazyImage(std::shared_ptr<const Image> source, std::string name)
+    : source_(std::move(source)),
+      name_(std::move(name)),
+      window_{0, 0, source_->width(), source_->height()} {}
+
+void LazyImage::resize(int width, int height, Interpolation interpolation) {
+  check(!is_tensor_, "Resize: '{}' is a tensor already; want it before ToTensor", name_);
+  if (int64_t{width} * height > image_limits::pixels)
+    bad_image(name_, fmt::format("too many pixels after Resize; got {} x {}, want at most {} "
+                                 "megapixels",
+                                 width, height, image_limits::pixels >> 20));
+  if (flipped_) settle();
+  stages_.push_back({window_, width, height, interpolation});
+  window_ = {0, 0, width, height};
+}
+
+void LazyImage::crop(const Box& box) {
+  const int left = flipped_ ? window_.width - box.left - box.width : box.left;
+  window_ = {window_.left + left, window_.top + box.top, box.width, box.height};
+}
+
+void LazyImage::pad(int left, int top, int right, int bottom) {
+  check(!is_tensor_, "pad: '{}' is a tensor already; want it before ToTensor", name_);
+  const Image inner = pixels();
+  auto padded = std::make_shared<Image>(inner.width() + left + right, inner.height() + top + bottom,
+                                        inner.channels());
+  std::memset(padded->data(), 0, padded->bytes());
+  for (int y = 0; y < inner.height(); ++y)
+    std::memcpy(padded->row(top + y) + left * inner.channels(), inner.row(y), inner.row_bytes());
+  *this = LazyImage(std::move(padded), std::move(name_));
+}
+
+void LazyImage::to_tensor() {
+  check(!is_tensor_, "ToTensor: '{}' is a tensor already; want it once", name_);
+  is_tensor_ = true;
+  for (int byte = 0; byte < 256; ++byte)
+    for (auto& values : values_) values[byte] = static_cast<float>(byte) / 255.0f;
+}
+
+void LazyImage::normalize(const std::vector<double>& mean, const std::vector<double>& std) {
+  check(is_tensor_, "Normalize: '{}' is still pixels; want ToTensor before it", name_);
+  check(
+      mean.size() == 1 || static_cast<int>(mean.size()) == channels(),
+      "Normalize: '{}' has another number of channels; got {} means for {} channels, want Gray2RGB "
+      "before it",
+      name_, mean.size(), channels());
+  for (size_t c = 0; c < values_.size(); ++c) {
+    const auto m = static_cast<float>(mean[c < mean.size() ? c : 0]);
+    const auto s = static_cast<float>(std[c < std.size() ? c : 0]);
+    for (float& value : values_[c]) value = (value - m) / s;
+  }
+}
+
+// Working memory of a thread, kept so that steady work allocates nothing.
+struct LazyImage::Workshop {
+  struct Step {
+    Taps x, y;
+    Image out;
+  };
+  std::vector<Step> steps;
+  Image between;
+};
+
+LazyImage::Workshop& LazyImage::workshop() {
+  thread_local Workshop workshop;
+  return workshop;
+}
+
+PixelView LazyImage::shown(Workshop& workshop) const {
+  if (workshop.steps.size() < stages_.size()) workshop.steps.resize(stages_.size());
+  return region(stages_.size(), window_, workshop);
+}
+
+// The pixels `need` of the result of the first `stages` stages.
+PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) const {
+  if (stages == 0)
+    return {source_->row(need.top) + need.left * ptrdiff_t{source_->channels()},
+            source_->row_bytes(), source_->channels(), need.left, need.top};
+  const Stage& stage = stages_[stages - 1];
+  auto& [x, y, out] = workshop.steps[stages - 1];
+  x.compute(stage.crop.width, stage.width, stage.interpolation, need.left, need.left + need.width);
+  y.compute(stage.crop.height, stage.height, stage.interpolation, need.top, need.top + need.height);
+  PixelView in = region(stages - 1,
+                        {stage.crop.left + x.input_begin(), stage.crop.top + y.input_begin(),
+                         x.input_end() - x.input_begin(), y.input_end() - y.input_begin()},
+                        workshop);
+  in.left -= stage.crop.left;
+  in.top -= stage.crop.top;
+  resample(in, x, y, workshop.between, out);
+  return {out.data(), out.row_bytes(), out.channels(), need.left, need.top};
+}
+
+namespace {
+
+void copy_row(const uint8_t* from, uint8_t* to, int width, int from_channels, int to_channels,
+              bool flipped) {
+  for (int x = 0; x < width; ++x)
+    for (int c = 0; c < to_channels; ++c)
+      to[x * to_channels + c] =
+          from[(flipped ? width - 1 - x : x) * from_channels + (from_channels == 1 ? 0 : c)];
+}
+
+using Values = std::array<std::array<float, 256>, 3>;
+
+// `step` is 3 or -3; planes are `area` floats apart.
+void write_rgb_row(const uint8_t* from, int step, int width, const Values& values, float* out,
+                   size_t area) {
+  for (int x = 0; x < width; ++x, from += step) {
+    out[x] = values[0][from[0]];
+    out[area + x] = values[1][from[1]];
+    out[2 * area + x] = values[2][from[2]];
+  }
+}
+
+void write_grey_row(const uint8_t* from, int step, int width, const std::array<float, 256>& values,
+                    float* out) {
+  for (int x = 0; x < width; ++x, from += step) out[x] = values[*from];
+}
+
+}  // namespace
+
+Image LazyImage::pixels() const {
+  const PixelView view = shown(workshop());
+  Image out(width(), height(), channels());
+  for (int y = 0; y < height(); ++y)
+    copy_row(view.data + y * view.row_bytes, out.row(y), width(), view.channels, channels(),
+             flipped_);
+  return out;
+}
+
+// Makes all planned changes of geometry.
+void LazyImage::settle() {
+  source_ = std::make_shared<Image>(pixels());
+  stages_.clear();
+  window_ = {0, 0, source_->width(), source_->height()};
+  flipped_ = false;
+}
+
+void LazyImage::write(float* out) const {
+  check(is_tensor_, "dataset: '{}' is still pixels; want ToTensor in its transform", name_);
+  const PixelView view = shown(workshop());
+  const size_t area = size_t(width()) * height();
+  const int step = flipped_ ? -view.channels : view.channels;
+  for (int y = 0; y < height(); ++y, out += width()) {
+    const uint8_t* row = view.data + y * view.row_bytes;
+    const uint8_t* from = flipped_ ? row + (width() - 1) * ptrdiff_t{view.channels} : row;
+    if (view.channels == 3) {
+      write_rgb_row(from, step, width(), values_, out, area);
+    } else {
+      for (int c = 0; c < channels(); ++c)
+        write_grey_row(from, step, width(), values_[c], out + c * area);
+    }
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,70 @@
+// An image with changes that are planned but not yet made.
+//
+// Transforms only note what they want. When the pixels are asked for, the needed region is followed
+// back through all steps and only that is computed, so a crop after a resize costs what it shows.
+// The result is the same pixels as making each step whole. One object is for one thread; distinct
+// objects may share a source.
+#pragma once
+
+#include "core/data/images/image.h"
+#include "core/data/images/resize.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class LazyImage {
+ public:
+  // `name` is for messages.
+  LazyImage(std::shared_ptr<const Image> source, std::string name);
+
+  int width() const { return window_.width; }
+  int height() const { return window_.height; }
+  int channels() const { return rgb_ ? 3 : source_->channels(); }
+  const std::string& name() const { return name_; }
+  bool is_tensor() const { return is_tensor_; }
+
+  // Error of kind data, naming the image, if the result is beyond image_limits::pixels.
+  void resize(int width, int height, Interpolation interpolation);
+  // `box` lies within the image.
+  void crop(const Box& box);
+  // Adds black pixels at each side.
+  void pad(int left, int top, int right, int bottom);
+  void flip_horizontal() { flipped_ = !flipped_; }
+  // Grey becomes three equal channels.
+  void repeat_grey() { rgb_ = true; }
+  // From here on values are floats, byte / 255.
+  void to_tensor();
+  // value -> (value - mean) / std in f32; one mean and std per channel, or one for all.
+  void normalize(const std::vector<double>& mean, const std::vector<double>& std);
+
+  // The pixels, whether or not to_tensor was called.
+  Image pixels() const;
+  // channels() x height() x width() floats in that order; wants to_tensor.
+  void write(float* out) const;
+
+ private:
+  struct Stage {
+    Box crop;  // of what came before
+    int width, height;
+    Interpolation interpolation;
+  };
+  struct Workshop;
+
+  void settle();
+  static Workshop& workshop();
+  PixelView shown(Workshop& workshop) const;
+  PixelView region(size_t stages, const Box& need, Workshop& workshop) const;
+
+  std::shared_ptr<const Image> source_;
+  std::string name_;
+  std::vector<Stage> stages_;
+  Box window_;  // what is shown of the last stage
+  bool flipped_ = false, rgb_ = false, is_tensor_ = false;
+  std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; once a tensor
+};
+
+}  // namespace booster

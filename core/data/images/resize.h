@@ -1,0 +1,74 @@
+// Antialiased resizing that gives Pillow's pixels, bit for bit.
+//
+// Two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits. The
+// horizontal one comes first, unless the height shrinks by more than twice the pixels that the
+// width shrinks by (so since Pillow 13). A pass that does not change a size is skipped. Any part of
+// a result can be computed alone, at the cost of that part. Thread-safe.
+#pragma once
+
+#include "core/data/images/image.h"
+
+#include <vector>
+
+namespace booster {
+
+enum class Interpolation { bilinear, bicubic };
+
+// A rectangle of whole pixels.
+struct Box {
+  int left = 0, top = 0, width = 0, height = 0;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+// The part `box` of an image, resized; pixels outside the box do not count. Error of kind usage for
+// a box that is empty or beyond the image or a size below 1.
+Image resize(const Image& image, int width, int height,
+             Interpolation interpolation = Interpolation::bilinear);
+Image resize(const Image& image, int width, int height, Interpolation interpolation,
+             const Box& box);
+
+// --- the parts, for resizing in steps
+
+// What each of the outputs [begin, end) along one axis takes from the inputs: `count` weights that
+// begin at input first[i]. Formula: weights w((j + 0.5 - c) / s) of the inputs j in
+// [int(c - r s + 0.5), int(c + r s + 0.5)), divided by their sum, with c = (i + 0.5) in / out,
+// s = max(in / out, 1), r the filter's radius (1 bilinear, 2 bicubic with a = -0.5).
+class Taps {
+ public:
+  void compute(int in_size, int out_size, Interpolation interpolation, int begin, int end);
+
+  bool identity() const { return shrinks_by_ == 0; }
+  int shrinks_by() const { return shrinks_by_; }
+  int outputs() const { return outputs_; }
+  int count() const { return count_; }
+  // Inputs that are needed at all.
+  int input_begin() const { return input_begin_; }
+  int input_end() const { return input_end_; }
+  const int* first() const { return first_.data(); }
+  const int32_t* weights(int output) const { return weights_.data() + size_t(output) * count_; }
+
+ private:
+  void compute_weights(double scale, int in_size, Interpolation interpolation, int begin);
+
+  int shrinks_by_ = 0, outputs_ = 0, count_ = 0, input_begin_ = 0, input_end_ = 0;
+  std::vector<int> first_;
+  std::vector<int32_t> weights_;
+  std::vector<double> raw_;
+};
+
+// Pixels that lie in some image: `data` is the pixel (left, top).
+struct PixelView {
+  const uint8_t* data = nullptr;
+  size_t row_bytes = 0;
+  int channels = 0;
+  int left = 0, top = 0;
+  const uint8_t* at(int x, int y) const {
+    return data + (y - top) * row_bytes + (x - left) * ptrdiff_t{channels};
+  }
+};
+
+// Computes x.outputs() by y.outputs() pixels from `in`, which must hold all inputs of x and y and
+// lie in an Image (for its slack). `between` is working memory.
+void resample(const PixelView& in, const Taps& x, const Taps& y, Image& between, Image& out);
+
+}  // namespace booster

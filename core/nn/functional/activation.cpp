@@ -1,0 +1,108 @@
+// softmax, log_softmax, gelu and linear followed by gelu.
+#include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+Tensor softmax_of_rows(const Tensor& x, Op op, DType result) {
+  const bool logarithm = op == Op::log_softmax;
+  Tensor y = empty(x.shape(), {result, x.device()});
+  kernels::on(x.device()).softmax(y.view(), untracked::contiguous(x).view(), logarithm);
+  // softmax: dx = y (g - sum(g y)); log_softmax: dx = g - exp(y) sum(g)
+  return record(y, name_of(op), {x},
+                [y = Saved(y), dtype = x.dtype(), logarithm](const Tensor& g, Gradients& d) {
+                  const Tensor saved = y;
+                  d[0] = empty(g.shape(), {dtype, g.device()});
+                  kernels::on(g.device())
+                      .softmax_backward(d[0].view(), untracked::contiguous(g).view(), saved.view(),
+                                        logarithm);
+                });
+}
+
+Tensor softmax_along(Tensor x, int64_t dim, Op op) {
+  arguments::floating(name_of(op), "x", x);
+  const int d = normal_dim(name_of(op), dim, x.ndim());
+  apply_policy(op, {&x});
+  const DType result = wants_f32_result(op, x) ? DType::f32 : x.dtype();
+  if (d == x.ndim() - 1) return softmax_of_rows(x, op, result);
+  return transpose(softmax_of_rows(transpose(x, d, -1), op, result), d, -1);
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t dim) { return softmax_along(x, dim, Op::softmax); }
+Tensor log_softmax(const Tensor& x, int64_t dim) { return softmax_along(x, dim, Op::log_softmax); }
+
+Tensor gelu(const Tensor& x, GeluForm form) {
+  return form == GeluForm::erf ? gelu(x) : gelu_tanh(x);
+}
+
+namespace {
+
+// a b in the dtype `result`, without a tape.
+Tensor product(const Tensor& a, const Tensor& b, DType result) {
+  const Tensor y = empty({a.size(0), b.size(1)}, {result, a.device()});
+  kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
+  return y;
+}
+
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  arguments::floating("linear_gelu", "weight", weight);
+  if (x.ndim() < 1 || weight.ndim() != 2 || x.shape().back() != weight.size(1))
+    fail("linear_gelu: sizes do not fit; got x {} and weight {}, want (..., in) and (out, in)",
+         x.shape(), weight.shape());
+  arguments::same_dtype("linear_gelu", "weight", weight, x);
+  arguments::same_dtype("linear_gelu", "bias", bias, x);
+  arguments::optional_shape("linear_gelu", "bias", bias, {weight.size(0)});
+}
+
+}  // namespace
+
+Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offset, GeluForm form) {
+  // A list that names gelu sends it to another dtype than the product's, and another way to
+  // multiply is one of linear: then gelu is a step of its own.
+  const OpPolicy* policy = current_policy();
+  const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
+  if (policy && ((*policy)[activation] != OpClass::untouched || policy->linear_method))
+    return gelu(linear(input, matrix, offset), form);
+  Tensor x = input, weight = matrix, bias = offset;
+  arguments::floating("linear_gelu", "x", x);
+  apply_policy(Op::linear, {&x, &weight, &bias});
+  check_linear(x, weight, bias);
+  const auto& table = kernels::on(x.device());
+  const TensorOptions options{x.dtype(), x.device()};
+  const bool tanh_form = form == GeluForm::tanh;
+  Shape shape = x.shape();
+  shape[x.ndim() - 1] = weight.size(0);
+  const int64_t count = shape.numel() / std::max<int64_t>(weight.size(0), 1);
+  const Tensor rows = untracked::contiguous(untracked::reshape(x, {count, weight.size(1)}));
+  const Tensor z = empty({count, weight.size(0)}, options), y = empty_like(z);
+  table.linear(z.view(), rows.view(), weight.view(), bias.view());
+  table.bias_gelu(y.view(), z.view(), {}, tanh_form);
+  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, taken in the pass that
+  // makes it
+  return record(untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
+                [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form,
+                 shape = x.shape(), dw_dtype = gradient_dtype(matrix, weight),
+                 db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+                  const Tensor preactivation = z, w = weight;
+                  const Tensor dz = room_in_place_of(g, preactivation);
+                  Tensor dbias;
+                  if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
+                  const Tensor upper = untracked::reshape(g, dz.shape());
+                  kernels::on(g.device())
+                      .bias_gelu_backward(dz.view(), dbias.view(),
+                                          untracked::contiguous(upper).view(), preactivation.view(),
+                                          {}, tanh_form);
+                  if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
+                  if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
+                  if (dbias.defined()) d[2] = dbias;
+                });
+}
+
+}  // namespace booster

@@ -1,0 +1,82 @@
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "core/nn/functional/window.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const ConvOptions& options) {
+  arguments::floating("conv2d", "weight", weight);
+  arguments::same_dtype("conv2d", "weight", weight, x);
+  arguments::same_dtype("conv2d", "bias", bias, x);
+  if (x.ndim() != 4)
+    fail("conv2d: wrong number of dimensions; got x {}, want (n, c, h, w)", x.shape());
+  if (weight.ndim() != 4)
+    fail("conv2d: wrong number of dimensions; got weight {}, want (out, channels / groups, kh, kw)",
+         weight.shape());
+  const int64_t groups = options.groups;
+  check(groups > 0 && x.size(1) % groups == 0 && weight.size(0) % groups == 0,
+        "conv2d: groups do not divide the channels; got {} groups for {} channels in, {} out",
+        groups, x.size(1), weight.size(0));
+  if (weight.size(1) * groups != x.size(1))
+    fail(
+        "conv2d: channels differ; got x {} and weight {} in {} groups, want weight ({}, {}, kh, "
+        "kw)",
+        x.shape(), weight.shape(), groups, weight.size(0), x.size(1) / groups);
+  arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
+}
+
+// Paddle's convolution with a bias is two ops, each with a dtype of its own.
+bool adds_bias_apart(const Tensor& bias) {
+  const OpPolicy* policy = current_policy();
+  return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
+              ConvOptions options) {
+  if (adds_bias_apart(offset))
+    return add(conv2d(input, filter, {}, options), reshape(offset, {-1, 1, 1}));
+  Tensor x = input, weight = filter, bias = offset;
+  arguments::floating("conv2d", "x", x);
+  apply_policy(Op::conv2d, {&x, &weight, &bias});
+  check_arguments(x, weight, bias, options);
+  const kernels::Window2d window = window_of({weight.size(2), weight.size(3)}, options.stride,
+                                             options.padding, options.dilation, options.groups);
+  const Size2d size = output_size("conv2d", x, window);
+  const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);
+  Tensor y = empty({x.size(0), weight.size(0), size.height, size.width}, {x.dtype(), x.device()});
+  if (y.numel() > 0)
+    kernels::on(x.device()).conv2d(y.view(), image.view(), kernel.view(), bias.view(), window);
+  return record(y, "conv2d", {x, weight, bias},
+                [x = Saved(image), weight = Saved(kernel), window](const Tensor& g, Gradients& d) {
+                  const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
+                  const auto& table = kernels::on(g.device());
+                  const bool empty_sum = upper.numel() == 0;
+                  // dx: each output place spreads its gradient over its window
+                  if (d.wanted(0)) {
+                    d[0] = empty_sum ? zeros_like(image) : empty_like(image);
+                    if (!empty_sum)
+                      table.conv2d_backward_input(d[0].view(), upper.view(), kernel.view(), window);
+                  }
+                  // dweight: correlation of x with g; dbias: sum of g over n and space
+                  if (!d.wanted(1) && !d.wanted(2)) return;
+                  const Tensor dweight = empty_sum ? zeros_like(kernel) : empty_like(kernel);
+                  Tensor dbias;
+                  if (d.wanted(2))
+                    dbias = zeros({kernel.size(0)}, {kernel.dtype(), kernel.device()});
+                  if (!empty_sum)
+                    table.conv2d_backward_weight(dweight.view(), dbias.view(), upper.view(),
+                                                 image.view(), window);
+                  if (d.wanted(1)) d[1] = dweight;
+                  if (d.wanted(2)) d[2] = dbias;
+                });
+}
+
+}  // namespace booster

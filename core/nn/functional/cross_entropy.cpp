@@ -1,0 +1,188 @@
+// Losses of classification: cross entropy by the fused kernel, from probabilities, and from
+// log-probabilities.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+// x (n, classes), (n, classes, d1, ...) or (classes) as rows of classes.
+Tensor class_rows(const char* op, const Tensor& x) {
+  check(x.ndim() > 0, "{}: want (n, classes, ...); got a tensor without dimensions", op);
+  if (x.ndim() == 1) return unsqueeze(x, 0);
+  if (x.ndim() == 2) return x;
+  std::vector<int> order = {0};
+  for (int i = 2; i < x.ndim(); ++i) order.push_back(i);
+  order.push_back(1);
+  return reshape(permute(x, order), {x.numel() / std::max<int64_t>(x.size(1), 1), x.size(1)});
+}
+
+// The shape of losses without reduction: x's without classes.
+Shape loss_shape(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.erase(x.ndim() == 1 ? 0 : 1);
+  return shape;
+}
+
+// Class numbers of every row, checked against the logits' shape.
+Tensor class_numbers(const char* op, const Tensor& target, const Tensor& x) {
+  if (target.shape() != loss_shape(x))
+    fail("{}: target does not fit; got {} beside {}, want {}", op, target.shape(), x.shape(),
+         loss_shape(x));
+  return untracked::reshape(arguments::indices(op, "target", target), {target.numel()});
+}
+
+void check_weight(const char* op, const Tensor& weight, int64_t classes) {
+  if (!weight.defined()) return;
+  arguments::floating(op, "weight", weight);
+  arguments::optional_shape(op, "weight", weight, {classes});
+}
+
+[[noreturn]] void bad_target(const char* op, const Tensor& target, int64_t row, int64_t classes,
+                             int64_t ignore_index) {
+  fail("{}: target is not a class; got {} in row {}, want 0 to {} (or ignore_index {})", op,
+       untracked::select(target, 0, row).item(), row, classes - 1, ignore_index);
+}
+
+// Weight of each row's target, 0 where it is ignored: the mean's divisor is their sum.
+Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore_index,
+                      DType dtype) {
+  const Tensor counts = not_equal(target, static_cast<double>(ignore_index));
+  if (!weight.defined()) return untracked::cast(counts, dtype);
+  const Tensor safe = where(counts, target, zeros_like(target));
+  const Tensor weights = index_select(untracked::cast(weight, dtype), 0, safe);
+  return mul(weights, untracked::cast(counts, dtype));
+}
+
+// Losses in 16 bits would round away the digits that a scaler and a log file look at.
+Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
+
+struct RowLosses {
+  Tensor loss, log_sum;
+};
+
+RowLosses losses_of_rows(const Tensor& logits, const Tensor& target, const Tensor& weight,
+                         const CrossEntropyOptions& options) {
+  const int64_t rows = logits.size(0);
+  const TensorOptions statistics{arguments::statistics_dtype(logits), logits.device()};
+  RowLosses out{empty({rows}, statistics), empty({rows}, statistics)};
+  const Tensor bad = full({1}, -1, {DType::i64, logits.device()});
+  kernels::on(logits.device())
+      .cross_entropy(out.loss.view(), out.log_sum.view(), bad.view(), logits.view(), target.view(),
+                     weight.view(), options.label_smoothing, options.ignore_index);
+  if (const auto row = static_cast<int64_t>(bad.item()); row >= 0)
+    bad_target("cross_entropy", target, row, logits.size(1), options.ignore_index);
+  return out;
+}
+
+// Mean, sum or each of the rows' losses; `divisor` (no dimensions) is the mean's.
+Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reduction,
+                    const Shape& shape) {
+  if (reduction == Reduction::none) return untracked::reshape(loss, shape);
+  const Tensor total = untracked::reshape(untracked::sum_to(loss, {1}), {});
+  return reduction == Reduction::sum ? total : div(total, divisor);
+}
+
+Tensor from_class_numbers(const Tensor& x, const Tensor& target,
+                          const CrossEntropyOptions& options) {
+  const Tensor logits = class_rows("cross_entropy", x);
+  const Tensor numbers = class_numbers("cross_entropy", target, x);
+  check_weight("cross_entropy", options.weight, logits.size(1));
+  const DType dtype = arguments::statistics_dtype(logits);
+  Tensor dense, weight, divisor, loss;
+  RowLosses rows;
+  {
+    const NoGradGuard no_grad;
+    dense = untracked::contiguous(logits);
+    if (options.weight.defined())
+      weight = untracked::contiguous(untracked::cast(options.weight, dtype));
+    rows = losses_of_rows(dense, numbers, weight, options);
+    if (options.reduction == Reduction::mean)
+      divisor = sum(target_weights(numbers, weight, options.ignore_index, dtype));
+    loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));
+  }
+  // dlogits[c] = (g / divisor) (p[c] (on_target w[t] + on_each sum(w)) - on_each w[c]
+  //              - [c = t] on_target w[t]), with on_target = 1 - smoothing, on_each = smoothing /
+  //              classes
+  return record(
+      loss, "cross_entropy", {logits},
+      [logits = Saved(dense), log_sum = Saved(rows.log_sum), target = Saved(numbers),
+       weight = Saved(weight), divisor = Saved(divisor), options](const Tensor& g, Gradients& d) {
+        const Tensor x = logits, divide_by = divisor;
+        const Tensor scale = divide_by.defined() ? div(g, divide_by) : g;
+        const Shape each = {x.size(0)};
+        const Tensor per_row =
+            g.ndim() == 0 || g.shape() != each
+                ? untracked::expand(untracked::reshape(scale, {scale.numel()}), each)
+                : scale;
+        d[0] = empty_like(x);
+        kernels::on(x.device())
+            .cross_entropy_backward(d[0].view(), per_row.view(), x.view(), log_sum.get().view(),
+                                    target.get().view(), weight.get().view(),
+                                    options.label_smoothing, options.ignore_index);
+      });
+}
+
+// -sum over classes of w[c] q[c] log p[c], with q the target smoothed towards 1 / classes.
+Tensor from_probabilities(const Tensor& x, const Tensor& target,
+                          const CrossEntropyOptions& options) {
+  if (target.shape() != x.shape())
+    fail("cross_entropy: probabilities do not fit; got target {}, want {} as the logits have",
+         target.shape(), x.shape());
+  const Tensor logits = wide(class_rows("cross_entropy", x));
+  const int64_t classes = logits.size(1);
+  check_weight("cross_entropy", options.weight, classes);
+  Tensor wanted = cast(class_rows("cross_entropy", target), logits.dtype());
+  const double eps = options.label_smoothing;
+  if (eps > 0) wanted = wanted * (1 - eps) + eps / static_cast<double>(classes);
+  if (options.weight.defined())
+    wanted = mul(wanted, untracked::cast(options.weight, logits.dtype()));
+  const Tensor loss = neg(sum(mul(wanted, log_softmax(logits, 1)), {1}));
+  if (options.reduction == Reduction::none) return reshape(loss, loss_shape(x));
+  return options.reduction == Reduction::sum ? sum(loss)
+                                             : sum(loss) / static_cast<double>(logits.size(0));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
+  Tensor x = logits;
+  arguments::floating("cross_entropy", "logits", x);
+  check(target.defined(), "cross_entropy: target is undefined");
+  arguments::probability("cross_entropy", "label_smoothing", options.label_smoothing);
+  apply_policy(Op::cross_entropy, {&x});
+  const PolicyScope inside(nullptr);
+  return is_floating(target.dtype()) ? from_probabilities(x, target, options)
+                                     : from_class_numbers(x, target, options);
+}
+
+Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options) {
+  Tensor x = log_probability;
+  arguments::floating("nll_loss", "log_probability", x);
+  check(target.defined(), "nll_loss: target is undefined");
+  apply_policy(Op::nll_loss, {&x});
+  const PolicyScope inside(nullptr);
+  const Tensor rows = wide(class_rows("nll_loss", x));
+  const Tensor numbers = class_numbers("nll_loss", target, x);
+  const int64_t classes = rows.size(1);
+  check_weight("nll_loss", options.weight, classes);
+  const std::vector<int64_t> values = numbers.to_vector<int64_t>();
+  for (size_t row = 0; row < values.size(); ++row)
+    if (values[row] != options.ignore_index && (values[row] < 0 || values[row] >= classes))
+      bad_target("nll_loss", numbers, static_cast<int64_t>(row), classes, options.ignore_index);
+  const Tensor counts = not_equal(numbers, static_cast<double>(options.ignore_index));
+  const Tensor safe = where(counts, numbers, zeros_like(numbers));
+  const Tensor weights =
+      target_weights(numbers, options.weight, options.ignore_index, rows.dtype());
+  const Tensor picked = squeeze(gather(rows, 1, unsqueeze(safe, 1)), 1);
+  // An ignored row may hold -inf, which 0 would turn into nan.
+  const Tensor loss = neg(mul(where(counts, picked, zeros_like(picked)), weights));
+  if (options.reduction == Reduction::none) return reshape(loss, loss_shape(x));
+  return options.reduction == Reduction::sum ? sum(loss) : div(sum(loss), sum(weights));
+}
+
+}  // namespace booster

@@ -1,0 +1,43 @@
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+Tensor dropped(const Tensor& x, double p, kernels::RandomPosition position) {
+  const Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  kernels::on(x.device()).dropout(y.view(), untracked::contiguous(x).view(), p, position);
+  return y;
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& input, double p, bool training, Generator& generator) {
+  Tensor x = input;
+  arguments::floating("dropout", "x", x);
+  arguments::probability("dropout", "p", p);
+  apply_policy(Op::dropout, {&x});
+  if (!training || p == 0) return x;
+  if (p == 1) return mul(x, 0.0);
+  const kernels::RandomPosition position = generator.take(x.numel());
+  // The same position gives the same mask: d(x * m) = g * m.
+  return record(dropped(x, p, position), "dropout", {x},
+                [p, position](const Tensor& g, Gradients& d) { d[0] = dropped(g, p, position); });
+}
+
+Tensor drop_path(const Tensor& x, double p, bool training, Generator& generator) {
+  arguments::floating("drop_path", "x", x);
+  arguments::probability("drop_path", "p", p);
+  check(x.ndim() > 0, "drop_path: want a batch; got a tensor without dimensions");
+  if (!training || p == 0) return x;
+  Shape samples = x.shape();
+  for (int i = 1; i < samples.ndim(); ++i) samples[i] = 1;
+  const TensorOptions options{x.dtype(), x.device()};
+  if (p == 1) return mul(x, zeros(samples, options));
+  return mul(x, dropped(ones(samples, options), p, generator.take(x.size(0))));
+}
+
+}  // namespace booster

@@ -1,0 +1,159 @@
+// Layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the residual addition in front.
+#include "core/autograd/op_policy.h"
+#include "core/autograd/overwrite.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+// Checks the arguments; returns the shape (rows, normalised elements) that kernels see.
+Shape rows_to_normalize(const Tensor& x, const Shape& normalized, const Tensor& weight,
+                        const Tensor& bias) {
+  const int outer = x.ndim() - normalized.ndim();
+  bool fits = normalized.ndim() > 0 && outer >= 0;
+  for (int i = 0; fits && i < normalized.ndim(); ++i) fits = x.shape()[outer + i] == normalized[i];
+  if (!fits)
+    fail("layer_norm: x does not end in the normalised shape; got {}, want it to end in {}",
+         x.shape(), normalized);
+  arguments::optional_shape("layer_norm", "weight", weight, normalized);
+  arguments::optional_shape("layer_norm", "bias", bias, normalized);
+  int64_t rows = 1;
+  for (int i = 0; i < outer; ++i) rows *= x.shape()[i];
+  return {rows, normalized.numel()};
+}
+
+Tensor as_rows(const Tensor& x, const Shape& rows) {
+  return untracked::reshape(untracked::contiguous(x), rows);
+}
+
+// What the backward pass needs of a normalisation of `x`.
+struct SavedNorm {
+  Saved x, mean, rstd, weight;
+  Shape rows, normalized;
+  DType weight_dtype, bias_dtype;
+
+  // d[weight_at] and the next one get the gradients of weight and bias; returns x's, plus `carried`
+  // (may be undefined). With h = (x - mean) rstd and u = g weight:
+  //   dx = rstd (u - average(u) - h average(u h)), dweight = sum of g h, dbias = sum of g
+  Tensor backward(const Tensor& g, const Tensor& carried, Gradients& d, int weight_at) const {
+    const Tensor input = x, scale = weight, center = mean, inverse = rstd;
+    Tensor dx = room_in_place_of(carried, input);
+    Tensor dweight, dbias;
+    if (d.wanted(weight_at)) dweight = empty({rows[1]}, {weight_dtype, g.device()});
+    if (d.wanted(weight_at + 1)) dbias = empty({rows[1]}, {bias_dtype, g.device()});
+    kernels::on(g.device())
+        .layer_norm_backward(dx.view(), dweight.view(), dbias.view(), as_rows(g, rows).view(),
+                             carried.defined() ? as_rows(carried, rows).view() : kernels::View{},
+                             input.view(), center.view(), inverse.view(), scale.view());
+    if (dweight.defined()) d[weight_at] = untracked::reshape(dweight, normalized);
+    if (dbias.defined()) d[weight_at + 1] = untracked::reshape(dbias, normalized);
+    return dx;
+  }
+};
+
+Tensor flat(const Tensor& x) {
+  return x.defined() ? untracked::reshape(untracked::contiguous(x), {x.numel()}) : Tensor();
+}
+
+DType dtype_or(const Tensor& x, DType otherwise) { return x.defined() ? x.dtype() : otherwise; }
+
+// The checked parameters of a normalisation and the room for its statistics.
+struct Normalization {
+  Shape rows, normalized;
+  Tensor weight, bias;  // flat and dense, or undefined
+  DType weight_dtype, bias_dtype;
+  Tensor mean, rstd;
+
+  SavedNorm saved(const Tensor& x) const {
+    return {Saved(x), Saved(mean), Saved(rstd),  Saved(weight),
+            rows,     normalized,  weight_dtype, bias_dtype};
+  }
+};
+
+Normalization normalization_of(const char* what, const Tensor& x, const Shape& normalized,
+                               const Tensor& weight, const Tensor& bias) {
+  arguments::parameter_dtype(what, "weight", weight, x);
+  arguments::parameter_dtype(what, "bias", bias, x);
+  const Shape rows = rows_to_normalize(x, normalized, weight, bias);
+  const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
+  return {.rows = rows,
+          .normalized = normalized,
+          .weight = flat(weight),
+          .bias = flat(bias),
+          .weight_dtype = dtype_or(weight, DType::f32),
+          .bias_dtype = dtype_or(bias, DType::f32),
+          .mean = empty({rows[0]}, statistics),
+          .rstd = empty({rows[0]}, statistics)};
+}
+
+// True where x + branch and the normalisation of the sum run in x's dtype one by one, so that
+// doing both at once gives the same numbers.
+bool can_fuse(const Tensor& x, const Tensor& branch) {
+  if (x.shape() != branch.shape() || promoted(x, branch) != x.dtype()) return false;
+  if (!current_policy()) return true;
+  return x.dtype() == DType::f32 && dtype_under_policy(Op::add, x.device()) == DType::f32 &&
+         dtype_under_policy(Op::layer_norm, x.device()) == DType::f32;
+}
+
+}  // namespace
+
+DType dtype_for_linear(const Tensor& x) {
+  return x.dtype() == DType::f32 ? dtype_under_policy(Op::linear, x.device()) : x.dtype();
+}
+
+Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps, std::optional<DType> result) {
+  Tensor x = input, gamma = weight, beta = bias;
+  arguments::floating("layer_norm", "x", x);
+  apply_policy(Op::layer_norm, {&x, &gamma, &beta});
+  const Normalization norm = normalization_of("layer_norm", x, normalized_shape, gamma, beta);
+  const Tensor dense = as_rows(x, norm.rows);
+  Tensor y = empty(x.shape(), {result.value_or(x.dtype()), x.device()});
+  kernels::on(x.device())
+      .layer_norm(as_rows(y, norm.rows).view(), norm.mean.view(), norm.rstd.view(), dense.view(),
+                  norm.weight.view(), norm.bias.view(), eps);
+  return record(y, "layer_norm", {x, gamma, beta},
+                [saved = norm.saved(dense), shape = x.shape()](const Tensor& g, Gradients& d) {
+                  d[0] = untracked::reshape(saved.backward(g, {}, d, 1), shape);
+                });
+}
+
+ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
+                                 const Shape& normalized_shape, const Tensor& weight,
+                                 const Tensor& bias, double eps, std::optional<DType> result) {
+  arguments::floating("residual_layer_norm", "x", x);
+  arguments::floating("residual_layer_norm", "branch", branch);
+  if (!can_fuse(x, branch)) {
+    const Tensor sum = add(x, branch);
+    return {sum, layer_norm(sum, normalized_shape, weight, bias, eps, result)};
+  }
+  Tensor gamma = weight, beta = bias;
+  apply_policy(Op::layer_norm, {&gamma, &beta});
+  const Normalization norm =
+      normalization_of("residual_layer_norm", x, normalized_shape, gamma, beta);
+  const Shape& rows = norm.rows;
+  ResidualNorm out{empty(x.shape(), {x.dtype(), x.device()}),
+                   empty(x.shape(), {result.value_or(x.dtype()), x.device()})};
+  const Tensor sum = as_rows(out.sum, rows);
+  kernels::on(x.device())
+      .residual_layer_norm(sum.view(), as_rows(out.normalized, rows).view(), norm.mean.view(),
+                           norm.rstd.view(), as_rows(x, rows).view(), as_rows(branch, rows).view(),
+                           norm.weight.view(), norm.bias.view(), eps);
+  record_many({&out.sum, &out.normalized}, "residual_layer_norm", {x, branch, gamma, beta},
+              [saved = norm.saved(sum), shape = x.shape(), branch_dtype = branch.dtype()](
+                  std::span<const Tensor> g, Gradients& d) {
+                // Both terms of the sum get its gradient: the one that arrives beside the
+                // normalisation plus the normalisation's own.
+                const Tensor dsum =
+                    g[1].defined() ? untracked::reshape(saved.backward(g[1], g[0], d, 2), shape)
+                                   : g[0];
+                d[0] = dsum;
+                if (d.wanted(1)) d[1] = untracked::cast(dsum, branch_dtype);
+              });
+  return out;
+}
+
+}  // namespace booster

@@ -1,0 +1,104 @@
+// Pooling of (n, channels, height, width).
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "core/nn/functional.h"
+#include "core/nn/functional/arguments.h"
+#include "core/nn/functional/window.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+void check_image(const char* op, const Tensor& x) {
+  arguments::floating(op, "x", x);
+  if (x.ndim() != 4)
+    fail("{}: wrong number of dimensions; got {}, want (n, c, h, w)", op, x.shape());
+}
+
+kernels::Window2d pooling_window(const char* op, Size2d kernel, const PoolOptions& options) {
+  const kernels::Window2d window =
+      window_of(kernel, options.stride.value_or(kernel), options.padding, 1, 1);
+  for (int i = 0; i < 2; ++i)
+    check(2 * window.padding[i] <= window.kernel[i],
+          "{}: padding is more than half the window; got {}, want at most {}", op,
+          window.padding[i], window.kernel[i] / 2);
+  return window;
+}
+
+Tensor room_for(const Tensor& x, Size2d size) {
+  return empty({x.size(0), x.size(1), size.height, size.width}, {x.dtype(), x.device()});
+}
+
+// Zeros where nothing arrives, else what `kernel(dx)` writes.
+template <class Kernel>
+Tensor image_gradient(const Shape& shape, const Tensor& g, Kernel kernel) {
+  if (g.numel() == 0) return zeros(shape, {g.dtype(), g.device()});
+  const Tensor dx = empty(shape, {g.dtype(), g.device()});
+  kernel(dx);
+  return dx;
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
+  Tensor x = input;
+  check_image("max_pool2d", x);
+  apply_policy(Op::max_pool2d, {&x});
+  const kernels::Window2d window = pooling_window("max_pool2d", kernel, options);
+  Tensor y = room_for(x, output_size("max_pool2d", x, window));
+  const Tensor index = empty(y.shape(), {DType::i64, x.device()});
+  if (y.numel() > 0)
+    kernels::on(x.device())
+        .max_pool2d(y.view(), index.view(), untracked::contiguous(x).view(), window);
+  // The gradient goes to the place of each maximum.
+  return record(y, "max_pool2d", {x},
+                [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
+                  d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
+                    kernels::on(g.device())
+                        .max_pool2d_backward(dx.view(), untracked::contiguous(g).view(),
+                                             index.get().view());
+                  });
+                });
+}
+
+Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
+  Tensor x = input;
+  check_image("avg_pool2d", x);
+  apply_policy(Op::avg_pool2d, {&x});
+  const kernels::Window2d window = pooling_window("avg_pool2d", kernel, options);
+  const bool count_padding = options.count_padding;
+  Tensor y = room_for(x, output_size("avg_pool2d", x, window));
+  if (y.numel() > 0)
+    kernels::on(x.device())
+        .avg_pool2d(y.view(), untracked::contiguous(x).view(), window, count_padding);
+  // Every place of a window gets g / divisor.
+  return record(y, "avg_pool2d", {x},
+                [window, count_padding, shape = x.shape()](const Tensor& g, Gradients& d) {
+                  d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
+                    kernels::on(g.device())
+                        .avg_pool2d_backward(dx.view(), untracked::contiguous(g).view(), window,
+                                             count_padding);
+                  });
+                });
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& input, Size2d size) {
+  Tensor x = input;
+  check_image("adaptive_avg_pool2d", x);
+  apply_policy(Op::adaptive_avg_pool2d, {&x});
+  if (size.height <= 0 || size.width <= 0 || x.size(2) == 0 || x.size(3) == 0)
+    fail("adaptive_avg_pool2d: a side is empty; got {} to ({}, {})", x.shape(), size.height,
+         size.width);
+  Tensor y = room_for(x, size);
+  if (y.numel() > 0)
+    kernels::on(x.device()).adaptive_avg_pool2d(y.view(), untracked::contiguous(x).view());
+  // Every place of a window gets g / size of the window.
+  return record(y, "adaptive_avg_pool2d", {x}, [shape = x.shape()](const Tensor& g, Gradients& d) {
+    d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
+      kernels::on(g.device())
+          .adaptive_avg_pool2d_backward(dx.view(), untracked::contiguous(g).view());
+    });
+  });
+}
+
+}  // namespace booster

@@ -1,0 +1,231 @@
+// Gradients of attention by the formulae of Dao et al., "FlashAttention" (2022), appendix B.4: with
+// the probabilities p recomputed from log_sum and g the gradient of out,
+//   dv = p^T g,  dp = g v^T,  ds = p (dp - sum(g out)),  dq = scale ds k,  dk = scale ds^T q.
+// Probabilities and slopes go straight from registers to 16-bit (or f32) tiles in cache.
+#include "kernels/attention/block.h"
+#include "kernels/catalogue.h"
+#include "kernels/rows/rows.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+using namespace tile;
+
+// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay as long as
+// a block's tiles and the next head's rows fit the second-level cache; pairs take half the room.
+template <class F>
+constexpr int64_t most_queries = 64 * F::per_unit;
+constexpr int gradient_rows = many_registers ? 4 : 2;
+
+template <class F>
+struct Backward {
+  using Number = typename F::Number;
+  using Unit = typename F::Unit;
+  static constexpr int n = lanes<Number>;
+
+  const Problem& problem;
+  Sizes<F> sizes;
+  Packed<F> query, gradient, key, value;
+  Unit *spare, *weights, *slopes_across, *slopes_along;
+  Number *bias, *keep, *log_sums, *deltas, *query_sums, *key_sums, *value_sums, *row_pair;
+  Prefetch prefetch;
+
+  Backward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
+      : problem(problem), sizes(q, k, most_queries<F>) {
+    const int64_t block = (sizes.query_block + slack) * sizes.key_block;
+    const int64_t features = sizes.row.features;
+    for (Packed<F>* tokens : {&query, &gradient}) {
+      tokens->rows = layout.take<Unit>(sizes.row_units(sizes.query_block));
+      tokens->columns = layout.take<Unit>(sizes.column_units(sizes.query_block));
+    }
+    key.panels = layout.take<Unit>(sizes.panel_units(sizes.keys));
+    key.columns = layout.take<Unit>(sizes.column_units(sizes.keys));
+    value.panels = layout.take<Unit>(sizes.panel_units(sizes.keys));
+    spare = layout.take<Unit>(sizes.row_units(1));
+    weights = layout.take<Unit>(block / F::per_unit + slack);
+    slopes_across = layout.take<Unit>(block / F::per_unit + slack);
+    slopes_along = F::per_unit == 1 ? slopes_across : layout.take<Unit>(block / F::per_unit);
+    bias = layout.take<Number>(problem.bias_per_query() ? block : sizes.key_block);
+    keep = layout.take<Number>(problem.dropout > 0 ? block : 0);
+    log_sums = layout.take<Number>(sizes.query_block);
+    deltas = layout.take<Number>(sizes.query_block);
+    query_sums = layout.take<Number>((sizes.query_block + slack) * features);
+    key_sums = layout.take<Number>((sizes.keys + slack) * features);
+    value_sums = layout.take<Number>((sizes.keys + slack) * features);
+    row_pair = layout.take<Number>(2 * features);
+    *bytes = layout.used();
+  }
+
+  // Probabilities p and slopes ds = p (dp - delta) of one tile, straight from registers into both
+  // layouts that the three products with them need.
+  template <int columns>
+  KERNEL_FN void slope_tile(int64_t row, int64_t column, int64_t width, const Block& block,
+                            Number factor) {
+    const int64_t panel = (block.key + column) * sizes.row.steps;
+    const int64_t units = row * sizes.row.units;
+    Vector<Number> p[gradient_rows][columns], slope[gradient_rows][columns];
+    clear<Number>(p);
+    clear<Number>(slope);
+    multiply_add<F>(p, {query.rows + units, sizes.row.units, 1}, key.panels + panel, panel_width<F>,
+                    sizes.row.steps);
+    multiply_add<F>(slope, {gradient.rows + units, sizes.row.units, 1}, value.panels + panel,
+                    panel_width<F>, sizes.row.steps);
+    const int64_t bias_stride = problem.bias_per_query() ? width : 0;
+    const bool drops = problem.dropout > 0;
+    FOR_TILE (c, columns)
+      FOR_TILE (r, gradient_rows) {
+        const int64_t at = column + c * n;
+        p[r][c] = exp2_of(p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at) -
+                          log_sums[row + r]);
+        Vector<Number> dp = slope[r][c];
+        Vector<Number> dropped = p[r][c];
+        if (drops) {
+          const Vector<Number> kept = vector_at(keep + (row + r) * width + at);
+          dp *= kept;
+          dropped *= kept;
+        }
+        slope[r][c] = p[r][c] * (dp - deltas[row + r]);
+        p[r][c] = dropped;
+      }
+    store_tile(p, slope, row, column, width);
+  }
+
+  template <int columns>
+  KERNEL_FN void store_tile(const Vector<Number> (&p)[gradient_rows][columns],
+                            const Vector<Number> (&slope)[gradient_rows][columns], int64_t row,
+                            int64_t column, int64_t width) {
+    FOR_TILE (c, columns)
+      FOR_TILE (unit, gradient_rows / F::per_unit) {
+        const int r = unit * F::per_unit;
+        const int64_t at = (row + r) / F::per_unit * width + column + c * n;
+        Vector<Number> p_unit[F::per_unit], slope_unit[F::per_unit];
+        FOR_TILE (i, F::per_unit) {
+          p_unit[i] = p[r + i][c];
+          slope_unit[i] = slope[r + i][c];
+          if (F::per_unit > 1)
+            F::store_along(slopes_along + ((row + r + i) * width + column + c * n) / F::per_unit,
+                           slope[r + i][c]);
+        }
+        F::store_across(weights + at, p_unit);
+        F::store_across(slopes_across + at, slope_unit);
+      }
+  }
+
+  // dv += p^T g, dk += ds^T q, dq += ds k
+  void add_keys(const Block& block, int64_t batch, int64_t head, Number factor) {
+    const int64_t width = round_up(block.keys, n);
+    const int64_t features = sizes.row.features;
+    const int64_t padded = round_up(block.queries, gradient_rows);
+    fill_bias(bias, width, problem, block, batch, head);
+    if (problem.dropout > 0) fill_keep(keep, width, problem, block, batch, head);
+    for (int64_t column = 0; column < width; column += panel_width<F>)
+      with_vectors<panel_vectors>((width - column) / n, [&](auto columns) {
+        for (int64_t row = 0; row < padded; row += gradient_rows) {
+          prefetch.next_token();
+          slope_tile<columns.value>(row, column, width, block, factor);
+        }
+      });
+    const int64_t steps = padded / F::per_unit;
+    const bool fresh = block.query == 0 && !problem.causal;
+    add_product<F>(fresh, value_sums + block.key * features, {weights, 1, width}, gradient.columns,
+                   block.keys, features, steps);
+    add_product<F>(fresh, key_sums + block.key * features, {slopes_across, 1, width}, query.columns,
+                   block.keys, features, steps);
+    add_product<F>(block.key == 0, query_sums, {slopes_along, width / F::per_unit, 1},
+                   key.columns + block.key / F::per_unit * features, block.queries, features,
+                   width / F::per_unit);
+  }
+
+  // delta = sum over features of g * out, which equals sum over keys of p * dp.
+  void start_queries(const HeadRows& g, const HeadRows& out, const char* log_sum, DType dtype,
+                     int64_t stride, const Block& block) {
+    const int64_t features = sizes.row.features;
+    if (sizes.keys == 0) memset(query_sums, 0, sizeof(Number) * size_t(block.queries * features));
+    memset(row_pair, 0, sizeof(Number) * size_t(2 * features));
+    load_run(log_sums, log_sum, dtype, stride, block.queries);
+    constexpr Number infinity = Number(__builtin_inf());
+    for (int64_t i = 0; i < round_up(block.queries, gradient_rows); ++i) {
+      const bool real = i < block.queries && log_sums[i] != -infinity;
+      log_sums[i] = real ? log_sums[i] * Number(log2_e) : infinity;  // no probability at all
+      deltas[i] = 0;
+      if (!real) continue;
+      load_run(row_pair, g.row(block.query + i), g.dtype, 1, g.features);
+      load_run(row_pair + features, out.row(block.query + i), out.dtype, 1, g.features);
+      Vector<Number> sum = {};
+      for (int64_t j = 0; j < features; j += n)
+        sum += vector_at(row_pair + j) * vector_at(row_pair + features + j);
+      deltas[i] = sum_of_lanes<Number>(sum);
+    }
+  }
+
+  struct Tensors {
+    View dq, dk, dv, g, q, k, v, out, log_sum;
+  };
+
+  // While a head is computed, its outputs' and the next head's rows are brought near.
+  void prefetch_around(int64_t batch, int64_t head, const Tensors& x) {
+    prefetch = {};
+    for (const View* y : {&x.dq, &x.dk, &x.dv}) prefetch.writes(head_rows(*y, batch, head));
+    const int64_t next = batch * problem.heads + head + 1;
+    if (next == x.q.shape[0] * problem.heads) return;
+    for (const View* y : {&x.q, &x.k, &x.v, &x.g, &x.out})
+      prefetch.reads(head_rows(*y, next / problem.heads, next % problem.heads));
+  }
+
+  void run(int64_t batch, int64_t head, const Tensors& x, double scale) {
+    const int64_t features = sizes.row.features;
+    const int64_t padded_keys = round_up(sizes.keys, n);
+    prefetch_around(batch, head, x);
+    const auto by_scale = [&](int64_t) { return Number(scale); };
+    const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
+    pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
+    pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
+    if (problem.causal || sizes.queries == 0)  // not every key meets the first block of queries
+      for (Number* sums : {key_sums, value_sums})
+        memset(sums, 0, sizeof(Number) * size_t(sizes.keys * features));
+    for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {
+      const Block block = sizes.block(first, 0);
+      const int64_t padded = round_up(round_up(block.queries, block_rows), n);
+      pack<F>(query, spare, rows(x.q), sizes.row, first, block.queries, padded);
+      pack<F>(gradient, spare, rows(x.g), sizes.row, first, block.queries, padded);
+      const View& log_sum = x.log_sum;
+      const int64_t element =
+          batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
+      start_queries(rows(x.g), rows(x.out),
+                    log_sum.as<const char>() + element * size_of(log_sum.dtype), log_sum.dtype,
+                    log_sum.strides[2], block);
+      const int64_t visible = problem.visible_keys(first + block.queries);
+      for (int64_t at = 0; at < visible; at += sizes.key_block)
+        add_keys(sizes.block(first, at), batch, head, Number(scale * log2_e));
+      unpack(rows(x.dq), first, block.queries, query_sums, features, by_scale);
+    }
+    unpack(rows(x.dk), 0, sizes.keys, key_sums, features, by_scale);
+    unpack(rows(x.dv), 0, sizes.keys, value_sums, features, [](int64_t) { return Number(1); });
+  }
+};
+
+template <class F>
+void backward(const typename Backward<F>::Tensors& x, const Problem& problem, double scale) {
+  int64_t bytes = 0;
+  Backward<F>(Layout(nullptr), &bytes, problem, x.q, x.k);
+  for_each_block(x.q.shape[0] * problem.heads, [&](int64_t i) {
+    thread_local Scratch scratch;
+    int64_t used = 0;
+    Backward<F> pass(Layout(scratch.get<char>(bytes)), &used, problem, x.q, x.k);
+    pass.run(i / problem.heads, i % problem.heads, x, scale);
+  });
+}
+
+}  // namespace
+
+void attention_backward(View dq, View dk, View dv, View g, View q, View k, View v, View out,
+                        View log_sum, View mask, double scale, bool causal, double dropout,
+                        RandomPosition position) {
+  const Problem problem{q.shape[1], q.shape[2], k.shape[2], mask, causal, dropout, position};
+  const bool same = k.dtype == q.dtype && v.dtype == q.dtype && g.dtype == q.dtype;
+  visit_format(q.dtype, same, [&](auto format) {
+    backward<decltype(format)>({dq, dk, dv, g, q, k, v, out, log_sum}, problem, scale);
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,144 @@
+// How a head is cut into blocks of queries and keys, the memory that a block works in, and what is
+// added to or multiplied into a block of scores: mask, causality, padding, dropout.
+#pragma once
+
+#include "kernels/attention/pack.h"
+#include "kernels/random.h"
+
+namespace booster::kernels::BOOSTER_VARIANT::tile {
+
+// Rows of a block are padded to this; tiles have a divisor of it.
+constexpr int block_rows = 8;
+constexpr int64_t keys_per_block = 384;  // one block for the sequences of image models
+constexpr int slack = 16;                // rows or units that whole tiles may touch beyond a block
+
+constexpr double log2_e = 1.4426950408889634;
+constexpr double ln_2 = 0.69314718055994531;
+
+// A block of scores of one head: queries x keys.
+struct Block {
+  int64_t query, queries;
+  int64_t key, keys;
+};
+
+// What every head of a call shares.
+struct Problem {
+  int64_t heads, queries, keys;
+  View mask;
+  bool causal;
+  double dropout;
+  RandomPosition position;
+
+  // Keys that a block of queries can see; whole blocks beyond are skipped.
+  int64_t visible_keys(int64_t query_end) const { return causal ? smaller(keys, query_end) : keys; }
+  // Otherwise one row of bias serves all queries.
+  bool bias_per_query() const { return causal || mask.data; }
+};
+
+// Hands out pieces of one buffer. With a null base it only adds up their sizes.
+class Layout {
+ public:
+  explicit Layout(char* base) : base_(reinterpret_cast<uintptr_t>(base)) {}
+  template <class T>
+  T* take(int64_t n) {
+    T* piece = reinterpret_cast<T*>(base_ + used_);
+    used_ += round_up(n * int64_t(sizeof(T)), 64);
+    return piece;
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  uintptr_t base_;
+  int64_t used_ = 0;
+};
+
+// Sizes common to both passes.
+template <class F>
+struct Sizes {
+  static constexpr int vector = lanes<typename F::Number>;
+  int64_t queries, keys;
+  Widths<F> row;
+  int64_t query_block, key_block;
+
+  Sizes(const View& q, const View& k, int64_t most_queries)
+      : queries(q.shape[2]),
+        keys(k.shape[2]),
+        row(widths_for<F>(q.shape[3])),
+        query_block(even_block(queries, most_queries, block_rows)),
+        key_block(even_block(keys, keys_per_block, panel_width<F>)) {}
+
+  int64_t row_units(int64_t tokens) const { return round_up(tokens, vector) * row.units; }
+  int64_t column_units(int64_t tokens) const { return round_up(tokens, vector) * row.features; }
+  int64_t panel_units(int64_t tokens) const { return round_up(tokens, panel_width<F>) * row.units; }
+  Block block(int64_t query, int64_t key) const {
+    return {query, smaller(query_block, queries - query), key, smaller(key_block, keys - key)};
+  }
+};
+
+// Calls f with the format in which products of these operands are fastest without losing digits.
+template <class Body>
+KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Body&& f) {
+  if (dtype == DType::f64) return f(Plain<double>{});
+#ifdef __AVX512BF16__
+  if (dtype == DType::bf16 && all_the_same) return f(Bf16Pairs{});
+#endif
+  f(Plain<float>{});
+}
+
+// Start and key stride of the mask's row for one query; its sizes align from the right and a size
+// of 1 (or a missing dimension) is broadcast.
+struct MaskRow {
+  const char* data;
+  int64_t stride;
+};
+inline MaskRow mask_row(const View& mask, int64_t batch, int64_t head, int64_t query) {
+  const int64_t place[3] = {batch, head, query};
+  int64_t element = 0;
+  const int missing = 4 - mask.ndim;
+  for (int i = 0; i < mask.ndim - 1; ++i)
+    if (mask.shape[i] > 1) element += place[i + missing] * mask.strides[i];
+  const int last = mask.ndim - 1;
+  const bool one = last < 0 || mask.shape[last] == 1;
+  return {mask.as<const char>() + element * size_of(mask.dtype), one ? 0 : mask.strides[last]};
+}
+
+// Fills bias (block.queries rows, or one; width numbers each) with what is added to scores in units
+// of log 2: the mask, and -infinity for keys that causality or padding hides.
+template <class Number>
+void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
+               int64_t batch, int64_t head) {
+  constexpr Number hidden = -Number(__builtin_inf());
+  const int64_t rows = problem.bias_per_query() ? round_up(block.queries, block_rows) : 1;
+  for (int64_t i = 0; i < rows; ++i, bias += width) {
+    const int64_t query = block.query + i;
+    memset(bias, 0, sizeof(Number) * size_t(width));
+    if (problem.mask.data && i < block.queries) {
+      const MaskRow row = mask_row(problem.mask, batch, head, query);
+      const bool truth = problem.mask.dtype == DType::boolean;
+      load_run(bias, row.data + block.key * row.stride * size_of(problem.mask.dtype),
+               problem.mask.dtype, row.stride, block.keys);
+      for (int64_t j = 0; j < block.keys; ++j)
+        bias[j] = truth ? (bias[j] != 0 ? Number(0) : hidden) : bias[j] * Number(log2_e);
+    }
+    const int64_t seen = problem.causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
+    for (int64_t j = seen > 0 ? seen : 0; j < width; ++j) bias[j] = hidden;
+  }
+}
+
+// Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
+// Element (batch, head, query, key) of the whole call has its own random number, whatever the cut.
+template <class Number>
+void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,
+               int64_t batch, int64_t head) {
+  const uint32_t threshold = drop_threshold(problem.dropout);
+  const Number kept = problem.dropout < 1 ? Number(1 / (1 - problem.dropout)) : Number(0);
+  for (int64_t i = 0; i < round_up(block.queries, block_rows); ++i) {
+    const int64_t row = (batch * problem.heads + head) * problem.queries + block.query + i;
+    const int64_t first = row * problem.keys + block.key;
+    for (int64_t j = 0; j < width; ++j)
+      keep[i * width + j] =
+          random_bits(problem.position, first + j) >= threshold ? kept : Number(0);
+  }
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT::tile

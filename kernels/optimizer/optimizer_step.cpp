@@ -1,0 +1,113 @@
+// Optimizer steps over all parameters in one call: the formulas of optimizer_math.h for every
+// element, in one pass over memory (two for LAMB). How a part of a parameter is walked is the
+// device's: kernels/cpu/optimizer_walk.h, kernels/cuda/optimizer_walk.cuh.
+#include "kernels/optimizer/multi_tensor.h"
+
+#ifdef __CUDACC__
+#include "kernels/cuda/optimizer_walk.cuh"
+#else
+#include "kernels/cpu/optimizer_walk.h"
+#endif
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+using Parameters = Cut<OptimizerSlot>;
+
+ON_DEVICE bool must_skip(const StepControl& control) {
+  return control.found_inf && *control.found_inf != 0;
+}
+
+// Calls body(slot, part, typed null pointer of the compute type) for a chunk of the parameters.
+template <class Body>
+ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Body&& body) {
+  const Part part = chunks.find(chunk);
+  const OptimizerSlot& slot = chunks.items[part.tensor];
+  visit_compute(slot.value_dtype, [&](auto* type) { body(slot, part, type); });
+}
+
+// Applies a rule that keeps `states` numbers per element. All are read before one is written: large
+// tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in the low 12 bits,
+// and a load just after a store to such an address waits for it (7 % of an AdamW step on Zen 4).
+template <int states, template <class> class Rule, class Step>
+void step_all(const OptimizerSlots& slots, const Step& step, const StepControl& control) {
+  const Parameters cut(slots.slots, slots.count);
+  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+    if (must_skip(control)) return;
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+      using C = __typeof__(*type + 0);
+      const GradientFactor<C> factor(control, step.maximize);
+      const Rule<C> rule(step, slot);
+      [[maybe_unused]] C* m = static_cast<C*>(slot.state1);
+      [[maybe_unused]] C* v = static_cast<C*>(slot.state2);
+      update_values<true, C>(slot, part, [=](C& p, C g, int64_t i) {
+        if constexpr (states == 0) rule(p, factor(g));
+        if constexpr (states == 1) rule(p, factor(g), m[i]);
+        if constexpr (states == 2) {
+          C next_m = m[i], next_v = v[i];
+          rule(p, factor(g), next_m, next_v);
+          m[i] = next_m;
+          v[i] = next_v;
+        }
+      });
+    });
+  });
+}
+
+// squares[2 * chunk] and [2 * chunk + 1] of a tensor's first chunk become the sums over its chunks.
+void add_up_squares(const Parameters& cut, int64_t tensors, double* squares) {
+  for_each_block(tensors, [=, chunks = cut.chunks()] ON_DEVICE(int64_t tensor) {
+    const int64_t first = chunks.first_of(tensor), count = chunks.end_of(tensor) - first;
+    if (count == 0) return;
+    double* of_tensor = squares + 2 * first;
+    const double value = sum_of<double>(count, [=](int64_t i) { return of_tensor[2 * i]; });
+    const double update = sum_of<double>(count, [=](int64_t i) { return of_tensor[2 * i + 1]; });
+    if (!first_lane()) return;
+    of_tensor[0] = value;
+    of_tensor[1] = update;
+  });
+}
+
+}  // namespace
+
+void sgd_step(OptimizerSlots slots, SgdStep step, StepControl control) {
+  if (step.momentum == 0)
+    step_all<0, SgdRule>(slots, step, control);
+  else
+    step_all<1, MomentumRule>(slots, step, control);
+}
+
+void adam_step(OptimizerSlots slots, AdamStep step, StepControl control) {
+  step_all<2, AdamRule>(slots, step, control);
+}
+
+void lamb_step(OptimizerSlots slots, LambStep step, StepControl control) {
+  const Parameters cut(slots.slots, slots.count);
+  const Workspace<double> sums(2 * cut.count() + 1);
+  double* squares = sums.data();
+  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+    if (must_skip(control)) return;
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+      using C = __typeof__(*type + 0);
+      const LambRule<C> rule(step, slot, lamb_divisor(step, control));
+      lamb_moments(slot, part, GradientFactor<C>(control, false), rule, squares + 2 * chunk);
+    });
+  });
+  add_up_squares(cut, slots.count, squares);
+  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+    if (must_skip(control)) return;
+    visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
+      using C = __typeof__(*type + 0);
+      const LambRule<C> rule(step, slot, lamb_divisor(step, control));
+      const double* both = squares + 2 * chunks.first_of(part.tensor);
+      const C rate = rule.lr * rule.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
+      const C* m = static_cast<const C*>(slot.state1);
+      const C* v = static_cast<const C*>(slot.state2);
+      update_values<false, C>(slot, part, [=](C& p, C, int64_t i) {
+        p = rule.kept * p - rate * rule.update(p, m[i], v[i]);
+      });
+    });
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,47 @@
+// The span of one kernel call, made from its arguments. Only the catalogue uses it, and only while
+// somebody listens. A kernel that another kernel calls is part of that one's span.
+#pragma once
+
+#include "kernels/optimizer/multi_tensor.h"
+#include "kernels/system/trace.h"
+#include "kernels/view.h"
+
+namespace booster::kernels {
+
+enum class UnaryOp : uint8_t;
+enum class BinaryOp : uint8_t;
+enum class CompareOp : uint8_t;
+enum class ReduceOp : uint8_t;
+
+// FLOPs count a product as 2 m n k. Attention's are those of its matrix products without a mask;
+// its backward pass counts twice the forward one, so computing the probabilities again counts as
+// time, not as work. Bytes count each operand once, broadcast ones at their true size.
+class CallTrace {
+ public:
+  explicit CallTrace(const char* kernel);
+  ~CallTrace();
+  CallTrace(const CallTrace&) = delete;
+  CallTrace& operator=(const CallTrace&) = delete;
+
+  // All arguments, in order, then begin().
+  void see(const View& view);
+  void see(const MultiTensor& tensors);
+  void see(const OptimizerSlots& slots);
+  void see(UnaryOp op);
+  void see(BinaryOp op);
+  void see(CompareOp op);
+  void see(ReduceOp op);
+  template <class T>
+  void see(const T&) {}
+  void begin();
+
+ private:
+  static constexpr int most_views = 12;  // attention_backward's, and one more
+
+  Span span_;
+  const View* views_[most_views] = {};
+  int count_ = 0;
+  int64_t largest_ = -1;
+};
+
+}  // namespace booster::kernels

@@ -1,0 +1,62 @@
+// Where time goes, told to whoever listens (booster/profile/profiler.h): every kernel call, and the
+// scopes that other rooms open around a phase of the step, an op, a wait for the loader, a collective.
+// Without a listener each of them costs one relaxed load and a branch. Thread-safe; a listener is
+// called on the thread that did the work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace booster::kernels {
+
+enum class SpanKind : uint8_t { kernel, op, phase, loader, collective };
+constexpr const char* name_of(SpanKind kind) {
+  constexpr const char* names[] = {"kernel", "op", "phase", "loader", "collective"};
+  return names[static_cast<int>(kind)];
+}
+
+// Something that took time. Texts live as long as the program.
+struct Span {
+  const char* name;
+  SpanKind kind;
+  const char* detail = "";  // which elementwise function, which reduction
+  const char* dtype = "";   // of the largest operand
+  int64_t begin = 0;        // nanoseconds of the steady clock
+  int64_t end = 0;
+  double flop = 0;   // of matrix products, attention and convolutions; 0: not counted
+  double bytes = 0;  // that must be read and written at least once
+};
+
+using TraceListener = void (*)(const Span&);
+extern std::atomic<TraceListener> trace_listener;  // null: nobody listens
+
+inline bool is_tracing() { return trace_listener.load(std::memory_order_relaxed) != nullptr; }
+int64_t trace_clock();
+// Tells the listener, if there still is one; the end is now.
+void tell(Span span);
+
+// From here to the end of the block is one span.
+class TraceScope {
+ public:
+  TraceScope(const char* name, SpanKind kind, int64_t bytes = 0)
+      : name_(name), bytes_(bytes), kind_(kind) {
+    if (is_tracing()) [[unlikely]]
+      begin_ = trace_clock();
+  }
+  ~TraceScope() {
+    if (begin_) [[unlikely]]
+      close();
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  void close() const;
+
+  const char* name_;
+  int64_t bytes_;
+  int64_t begin_ = 0;
+  SpanKind kind_;
+};
+
+}  // namespace booster::kernels

@@ -1,0 +1,84 @@
+// Apex amp's optimisation levels: what a user may ask for, and the properties that follow.
+//
+//   resolve({.opt_level = "O2", .keep_batchnorm_fp32 = "False", .loss_scale = 128})
+//
+// The rules, legal overrides and defaults are those of apex.amp.initialize (NVIDIA Apex, e13873de).
+// Plain data; thread-safe.
+#pragma once
+
+#include "kernels/view.h"
+#include "mixed_precision/scaling/loss_scaler.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace booster {
+
+// A property as Apex takes it: a flag, a number, or either as text ("False", "128.0", "dynamic").
+// Empty: not given, so that the level decides.
+class ApexValue {
+ public:
+  ApexValue() = default;
+  ApexValue(bool flag) : text_(flag ? "True" : "False") {}
+  template <class Number>
+    requires(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>)
+  ApexValue(Number number) : text_(fmt::format("{}", number)) {}
+  ApexValue(const char* text) : text_(text) {}
+  ApexValue(std::string text) : text_(std::move(text)) {}
+
+  bool given() const { return text_.has_value(); }
+  // As it is printed: "None" where it is not given.
+  std::string to_string() const { return text_.value_or("None"); }
+
+ private:
+  std::optional<std::string> text_;
+};
+
+struct FP16ApexOptions {
+  bool enabled = true;  // false: everything passes through, as fp32
+  std::string opt_level = "O1";
+  // --- properties; the level's own unless given
+  ApexValue cast_model_type = {};        // "fp16", "fp32", or false: the model stays as it is
+  ApexValue patch_torch_functions = {};  // flag: ops cast by the lists of O1
+  ApexValue keep_batchnorm_fp32 = {};    // flag
+  ApexValue master_weights = {};         // flag
+  ApexValue loss_scale = {};             // "dynamic" or a number
+  // --- the rest
+  ApexValue cast_model_outputs = {};  // "fp16" or "fp32"
+  int num_losses = 1;                 // loss scalers, chosen by loss_id
+  int verbosity = 1;                  // 0: silent, 1: tells the properties, 2: also casts of O1
+                                      // and, with the next loss, skipped steps
+  double min_loss_scale = 0;          // 0: no limit
+  double max_loss_scale = 0x1p24;
+  // --- O1: ops, by our names or torch's, that take f16, f32, or the widest dtype among theirs
+  std::vector<std::string> half_functions = {};
+  std::vector<std::string> float_functions = {};
+  std::vector<std::string> promote_functions = {};
+};
+
+struct ApexProperties {
+  bool enabled = true;
+  std::string opt_level;
+  std::optional<DType> cast_model_type;  // none: the model stays as it is
+  bool patch_torch_functions = false;
+  std::optional<bool> keep_batchnorm_fp32;
+  std::optional<bool> master_weights;
+  LossScalePolicy loss_scale;
+  std::optional<DType> cast_model_outputs;
+
+  bool casts_model() const { return cast_model_type == DType::f16; }
+  bool has_masters() const { return casts_model() && master_weights.value_or(false); }
+  // False where a static scale of 1 has nothing to do.
+  bool scales() const { return enabled && (loss_scale.dynamic || loss_scale.init != 1); }
+  // In Apex's words, a line for each property.
+  std::vector<std::string> describe() const;
+};
+
+// Errors: no such level, a property that the level does not allow, a value that is none.
+ApexProperties resolve(const FP16ApexOptions& options);
+
+}  // namespace booster

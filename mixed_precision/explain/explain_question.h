@@ -1,0 +1,29 @@
+// The parts of a question to `explain`, read: where the tensors live, and a strategy's settings.
+// Errors name the setting and the nearest legal value.
+#pragma once
+
+#include "core/tensor/tensor.h"
+#include "mixed_precision/explain/explain.h"
+
+#include <algorithm>
+
+namespace booster {
+
+inline bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// "cuda" unless given.
+DeviceType device_of(const Question& question);
+// `standard` if the setting is not given.
+std::string setting(const Question& question, const std::string& name,
+                    const std::string& standard = "");
+// A setting of the form "a,b" or, as in a config, ["a", "b"].
+std::vector<std::string> names_in_setting(const Question& question, const std::string& name);
+// "true" or "false"; `standard` if it is not given.
+bool flag_setting(const Question& question, const std::string& name, bool standard);
+
+void check_settings(const Question& question, const std::vector<std::string>& legal);
+void check_no_level(const Question& question);
+
+}  // namespace booster

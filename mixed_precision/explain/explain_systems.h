@@ -1,0 +1,60 @@
+// The systems that `explain` answers for: which class each gives to an op, and what the op returns.
+// Only explain*.cpp and list ops need this.
+#pragma once
+
+#include "mixed_precision/explain/explain.h"
+#include "mixed_precision/ops/op_policies.h"
+#include "mixed_precision/ops/result_rules.h"
+
+#include <memory>
+#include <optional>
+
+namespace booster {
+
+struct KnownOp {
+  std::string name;  // as the system writes it
+  OpClass op_class = OpClass::untouched;
+  std::string list = "none";
+  ResultRule results = {};
+  bool in_fp8 = false;                  // multiplies in 8 bits
+  bool equal_before_casts = false;      // refuses mixed dtypes before a listed op inside casts
+  std::string rule = {}, refusal = {};  // instead of the class's own words
+  std::string source = {};              // of its list, where that is not the system's
+};
+
+// What a system does with its op lists at one level on one device.
+class System {
+ public:
+  virtual ~System() = default;
+  // Error for a name that is neither the system's nor ours.
+  virtual KnownOp find(const std::string& op) const = 0;
+  virtual std::vector<OpClassRow> rows() const { return {}; }
+
+  NumberType lower = NumberType::f16;
+  DeviceType device = DeviceType::cuda;
+  bool casts_doubles = false;
+  bool casts_8_bit = true;
+  std::optional<NumberType> model = {};  // what the whole model and its inputs are converted to
+  bool keeps_batch_norm = false;         // but for the parameters of batch normalisation
+  std::string source = "none";
+};
+
+// Error for a strategy, level, device or setting that does not exist.
+std::unique_ptr<System> make_system(const Question& question);
+
+// By original: torch's autocast and its relatives (bf16, fp8, whole models), Apex, Paddle.
+std::unique_ptr<System> make_torch_system(const Question& question);
+std::unique_ptr<System> make_apex_system(const Question& question);
+std::unique_ptr<System> make_paddle_system(const Question& question);
+
+// --- what they share
+// Error with the nearest name among the system's and ours.
+[[noreturn]] void no_such_op(const char* system, const std::string& op,
+                             std::vector<std::string> names);
+// What a system calls our op; null if we have none of that name.
+const char* name_from_ours(const std::string& name, const char* (*other_name_of)(Op));
+void take_row(KnownOp& op, const ListedOp* row);
+// A row per op, class and list, with its overloads.
+std::vector<OpClassRow> rows_of(const OpTable& table);
+
+}  // namespace booster

@@ -1,0 +1,35 @@
+// What the systems that name ops as torch does have in common. Only explain_torch.cpp and
+// explain_apex.cpp need this.
+#pragma once
+
+#include "mixed_precision/explain/explain_systems.h"
+
+namespace booster {
+
+// Finds ops by torch's names; what lists mean is for the systems that follow.
+class TorchNamed : public System {
+ public:
+  KnownOp find(const std::string& op) const override;
+
+ protected:
+  // Sets class and list of a named op.
+  virtual void classify(KnownOp&) const {}
+  // Of "add_" for "add": the result stays in the first argument's memory and dtype.
+  virtual KnownOp in_place(const std::string& base) const;
+};
+
+// Casts nothing around ops, for the reason that `why` gives.
+class Uncast final : public TorchNamed {
+ public:
+  Uncast(std::string why, DeviceType device_type) : why_(std::move(why)) { device = device_type; }
+  KnownOp find(const std::string& op) const override;
+
+ private:
+  std::string why_;
+};
+
+// A model that is converted to `dtype` once, with its inputs; `who` does that.
+std::unique_ptr<System> make_whole_model_system(const std::string& who, NumberType dtype,
+                                                bool keeps_batch_norm, DeviceType device);
+
+}  // namespace booster

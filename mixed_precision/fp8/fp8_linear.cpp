@@ -1,0 +1,177 @@
+#include "mixed_precision/fp8/fp8_linear.h"
+
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+#include <fmt/format.h>
+
+namespace booster {
+namespace {
+
+const float* number(const Tensor& x) { return static_cast<const float*>(x.data()); }
+
+Tensor transposed(const Tensor& x) { return untracked::transpose(x, 0, 1); }
+
+Tensor decoded(const Quantized& x) {
+  Tensor values = empty(x.codes.shape(), {DType::bf16, x.codes.device()});
+  kernels::on(values.device()).fp8_decode(values.view(), x.codes.view(), x.format);
+  return values;
+}
+
+// a b + bias for matrices of codes' values, and the scales that belong to them; bias f32 or absent.
+Tensor product(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
+               const Tensor& bias, DType dtype) {
+  const auto& table = kernels::on(a.device());
+  const Tensor sums = empty({a.size(0), b.size(1)}, {DType::f32, a.device()});
+  table.matmul(sums.view(), a.view(), b.view(), 0);
+  Tensor y = dtype == DType::f32 ? sums : empty(sums.shape(), {dtype, a.device()});
+  table.fp8_result(y.view(), sums.view(), bias.view(), number(scale_a), number(scale_b));
+  return y;
+}
+
+bool is_window_on(const Tensor& part, const Tensor& whole) {
+  const int64_t begin = part.body()->offset - whole.body()->offset;
+  return part.shares_storage(whole) && begin >= 0 && begin < whole.numel();
+}
+
+// What backward needs of one call.
+struct Call {
+  Quantized x, weight;
+  Shape input_shape;
+  DType input_dtype, weight_dtype, bias_dtype;
+  std::shared_ptr<Fp8ScaleTable> gradients;
+  int64_t index;
+
+  void backward(const Tensor& g, Gradients& d) const {
+    const Tensor rows =
+        untracked::contiguous(untracked::reshape(g, {x.codes.size(0), weight.codes.size(0)}));
+    if (d.wanted(0) || d.wanted(1)) {
+      const Quantized dy = gradients->quantize(rows, index, true);
+      const Tensor values = decoded(dy);
+      if (d.wanted(0))
+        d[0] = untracked::reshape(product(values, dy.inverse_scale, decoded(weight),
+                                          weight.inverse_scale, {}, input_dtype),
+                                  input_shape);
+      if (d.wanted(1))
+        d[1] = product(transposed(values), dy.inverse_scale, decoded(x), x.inverse_scale, {},
+                       weight_dtype);
+    }
+    if (d.wanted(2)) {
+      d[2] = empty({rows.size(1)}, {bias_dtype, rows.device()});
+      kernels::on(rows.device()).column_sums(d[2].view(), rows.view());
+    }
+  }
+};
+
+// "fc1 (input)" of every layer, one role after the other.
+std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers,
+                                  std::initializer_list<const char*> roles) {
+  std::vector<std::string> names;
+  for (const char* role : roles)
+    for (const Fp8Layer& layer : layers) names.push_back(fmt::format("{} ({})", layer.name, role));
+  return names;
+}
+
+void check_shapes(const std::string& name, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias) {
+  check(x.ndim() >= 1 && x.shape().back() == weight.size(1),
+        "linear: sizes do not fit in {}; got input {} and weight {}, want (..., in) and (out, in)",
+        name, x.shape().to_string(), weight.shape().to_string());
+  check(!bias.defined() || bias.shape() == Shape{weight.size(0)},
+        "linear: bias of {} must be {}; got {}", name, Shape{weight.size(0)}.to_string(),
+        bias.defined() ? bias.shape().to_string() : "");
+}
+
+}  // namespace
+
+Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
+                     const std::vector<Fp8Layer>& layers)
+    : delayed_(recipe.delayed),
+      amaxes_(empty({3 * static_cast<int64_t>(layers.size())},
+                    {DType::f32, layers.at(0).weight.device()})),
+      forward_(recipe, Fp8Format::e4m3, names_of(layers, {"input", "weight"}),
+               untracked::narrow(amaxes_, 0, 0, 2 * static_cast<int64_t>(layers.size()))),
+      backward_(std::make_shared<Fp8ScaleTable>(
+          recipe, gradients, names_of(layers, {"gradient"}),
+          untracked::narrow(amaxes_, 0, 2 * static_cast<int64_t>(layers.size()),
+                            static_cast<int64_t>(layers.size())))) {
+  for (const Fp8Layer& layer : layers)
+    entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
+}
+
+// By the place in memory, so that a window on a weight is found too, and anew each time, since a
+// model may be converted after it was boosted.
+Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
+  for (Entry& entry : entries_)
+    if (is_window_on(weight, entry.layer.weight)) return &entry;
+  return nullptr;
+}
+
+// An activation checkpoint runs forward off the tape first, so the magnitude always counts.
+Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
+  const int64_t index = static_cast<int64_t>(entries_.size()) + entry.index;
+  if (!weight.same_body(entry.layer.weight)) return forward_.quantize(weight, index, true);
+  if (!entry.weight.codes.defined() || entry.weight_version != weight.version()) {
+    entry.weight = forward_.quantize(weight, index, true);
+    set_memory_tag(entry.weight.codes, MemoryTag::copies);
+    entry.weight_version = weight.version();
+  }
+  return entry.weight;
+}
+
+Tensor Fp8Linear::linear(const Tensor& given_x, const Tensor& weight, const Tensor& given_bias) {
+  Entry* entry = entry_of(weight);
+  if (!entry || given_x.dtype() == DType::f64 || weight.dtype() == DType::f64) return {};
+  Tensor x = given_x, bias = given_bias;
+  apply_policy(Op::linear, {&x, &bias});
+  check_shapes(entry->layer.name, x, weight, bias);
+  Shape shape = x.shape();
+  shape[x.ndim() - 1] = weight.size(0);
+  const bool taped = must_record({x, weight, bias});
+  const Tensor rows = untracked::reshape(x, {x.ndim() == 1 ? 1 : -1, x.shape().back()});
+  Call call = {.x = forward_.quantize(rows, entry->index, taped),
+               .weight = quantized_weight(*entry, weight),
+               .input_shape = x.shape(),
+               .input_dtype = x.dtype(),
+               .weight_dtype = weight.dtype(),
+               .bias_dtype = gradient_dtype(given_bias, bias),
+               .gradients = backward_,
+               .index = entry->index};
+  const Tensor offset = bias.defined() ? untracked::cast(bias, DType::f32) : Tensor();
+  const Tensor y = product(decoded(call.x), call.x.inverse_scale, transposed(decoded(call.weight)),
+                           call.weight.inverse_scale, offset, x.dtype());
+  return record(untracked::reshape(y, shape), "fp8_linear", {x, weight, bias},
+                [call = std::move(call)](const Tensor& g, Gradients& d) { call.backward(g, d); });
+}
+
+Tensor Fp8Linear::maxima(Pass pass) const {
+  const int64_t layers = static_cast<int64_t>(entries_.size());
+  return pass == Pass::forward ? untracked::narrow(amaxes_, 0, 0, 2 * layers) : amaxes_;
+}
+
+void Fp8Linear::end_pass(Pass pass) {
+  forward_.end_pass();
+  if (pass == Pass::forward) return;
+  backward_->end_pass();
+  if (!delayed_) return;
+  for (Entry& entry : entries_) entry.weight = {};  // the next scale may be another
+}
+
+Tensor Fp8Linear::non_finite() const {
+  Tensor either = forward_.non_finite().clone();
+  either.add_(backward_->non_finite());
+  return either;
+}
+
+void Fp8Linear::forget_non_finite() {
+  forward_.forget_non_finite();
+  backward_->forget_non_finite();
+}
+
+StateDict Fp8Linear::state() const {
+  StateDict state = forward_.state("fp8.forward");
+  for (NamedTensor& tensor : backward_->state("fp8.backward")) state.push_back(std::move(tensor));
+  return state;
+}
+
+}  // namespace booster

@@ -1,0 +1,62 @@
+// Linear layers in 8-bit floats: y = x w^T of quantized x and w, and gradients of quantized dy.
+//
+//   forward   y  = x w^T + bias   x, w e4m3              in bf16, rounded once
+//   backward  dx = dy w           dy e5m2 (or e4m3)      in bf16
+//             dw = dy^T x                                in the weight's dtype (f32)
+//             dbias = column sums of dy as it came
+//
+// A product of codes is multiplied in bf16 with f32 sums, which every code fits exactly: the result
+// is that of a unit that multiplies 8-bit floats, up to the order of the sums. What is kept for
+// backward is one byte per number. A weight is quantized when its numbers have changed and, with
+// delayed scaling, after every backward pass, since its scale may have. For one thread.
+#pragma once
+
+#include "mixed_precision/fp8/fp8_scaling.h"
+#include "mixed_precision/precision.h"
+
+#include <memory>
+
+namespace booster {
+
+// A weight (out, in) that is multiplied in 8 bits, under the name of its layer.
+struct Fp8Layer {
+  std::string name;
+  Tensor weight;
+};
+
+class Fp8Linear : public LinearMethod {
+ public:
+  // `gradients` is the format of dy. All weights are on one device.
+  Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients, const std::vector<Fp8Layer>& layers);
+
+  // For the layers' weights and windows on them (a third of an attention's input projection); the
+  // sizes of other weights, and x in f64, go the plain way.
+  Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) override;
+
+  // Magnitudes of forward tensors, or of all: backward may have run parts of forward again.
+  Tensor maxima(Pass pass) const;
+  void end_pass(Pass pass);
+  // One fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().
+  Tensor non_finite() const;
+  void forget_non_finite();
+  StateDict state() const;
+
+ private:
+  struct Entry {
+    Fp8Layer layer;
+    int64_t index;
+    Quantized weight;  // of the whole weight
+    uint32_t weight_version = 0;
+  };
+
+  Entry* entry_of(const Tensor& weight);
+  Quantized quantized_weight(Entry& entry, const Tensor& weight);
+
+  bool delayed_;
+  std::vector<Entry> entries_;
+  Tensor amaxes_;  // inputs, weights, gradients of outputs: one of each per layer
+  Fp8ScaleTable forward_;
+  std::shared_ptr<Fp8ScaleTable> backward_;  // shared with the tape
+};
+
+}  // namespace booster

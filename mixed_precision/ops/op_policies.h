@@ -1,0 +1,54 @@
+// The op policies of the strategies, made from the op tables: torch autocast, Apex O1, Paddle's
+// levels. What each class does to arguments stands at OpClass.
+#pragma once
+
+#include "mixed_precision/ops/op_table.h"
+
+namespace booster {
+
+// A torch autocast region on a device type with a lower dtype (f16 or bf16).
+OpPolicy torch_autocast_policy(DeviceType device, DType lower);
+
+// Functions that a program registers before it initialises Apex, by the names of our ops or of
+// torch's. Error for a name that is neither.
+struct ApexOverrides {
+  std::vector<std::string> half = {}, floating = {}, promote = {};
+};
+// Apex O1: f16; f64 is cast like any other floating dtype. A function registered as half or float
+// is wrapped inside the lists' own wrapper and so has the last word; one registered as promote that
+// is on a list finds its arguments cast already. Error for a name that is both half and float.
+OpPolicy apex_o1_policy(DeviceType device, const ApexOverrides& overrides = {});
+
+enum class PaddleLevel : uint8_t { O0, OD, O1, O2 };
+// "O1" or "o1"; error with the legal names.
+PaddleLevel paddle_level(const std::string& name);
+
+struct PaddleLists {
+  std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
+  bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
+  bool static_graph = false;  // O1: gray ops as what made their arguments, unlisted ones in f32
+};
+// Paddle's decision for an op of its name: the dynamic graph's, or the static one's.
+class PaddleRules {
+ public:
+  // Error for a name on both custom lists.
+  PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
+
+  OpClass class_of(std::string_view name) const;
+  // True for an op that would run in 16 bits but for want of a GPU kernel, and so runs in f32.
+  bool lacks_kernel(std::string_view name) const;
+  // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted"; of
+  // the static graph also "white fp16 static" and "gray static".
+  std::string_view list_of(std::string_view name) const;
+
+ private:
+  OpClass listed_class(std::string_view name) const;
+
+  PaddleLevel level_;
+  DType lower_;
+  PaddleLists lists_;
+};
+OpPolicy paddle_policy(PaddleLevel level, DType lower, const PaddleLists& lists = {},
+                       DeviceType device = DeviceType::cpu);
+
+}  // namespace booster

@@ -1,0 +1,180 @@
+#include "mixed_precision/scaling/grad_scaler.h"
+
+#include "mixed_precision/scaling/loss_scale_presets.h"
+
+#include <cmath>
+
+namespace booster {
+
+namespace {
+
+LossScalePolicy policy_of(const GradScalerOptions& options) {
+  LossScalePolicy policy = loss_scale_preset("torch");
+  policy.init = options.init_scale;
+  policy.growth = options.growth_factor;
+  policy.backoff = options.backoff_factor;
+  policy.growth_interval = options.growth_interval;
+  return policy;
+}
+
+}  // namespace
+
+GradScaler::GradScaler(GradScalerOptions options)
+    : options_(options),
+      scaler_(policy_of(options), {.scale = static_cast<float>(options.init_scale)}) {
+  if (!options.enabled) return;
+  check(options.growth_factor > 1, "GradScaler: growth_factor must be > 1; got {}",
+        options.growth_factor);
+  check(options.backoff_factor < 1, "GradScaler: backoff_factor must be < 1; got {}",
+        options.backoff_factor);
+  check(options.backoff_factor > 0, "GradScaler: backoff_factor must be > 0; got {}",
+        options.backoff_factor);
+  check(std::isfinite(options.init_scale) && options.init_scale > 0,
+        "GradScaler: init_scale must be finite and > 0; got {}", options.init_scale);
+}
+
+Tensor GradScaler::scale(const Tensor& loss) {
+  if (options_.enabled) return scaler_.scale(loss).loss;
+  check(loss.defined() && is_floating(loss.dtype()), "GradScaler::scale: want a floating loss");
+  return loss;
+}
+
+GradScaler::Entry& GradScaler::entry(const Optimizer& optimizer) {
+  for (Entry& entry : entries_)
+    if (entry.optimizer == optimizer) return entry;
+  entries_.push_back({optimizer, Stage::ready, {}});
+  return entries_.back();
+}
+
+void GradScaler::begin(const char* call, Optimizer& optimizer) {
+  check(scaler_.started(), "GradScaler::{}: no loss was scaled yet; want scale(loss) first", call);
+  check(entry(optimizer).stage != Stage::stepped,
+        "GradScaler::{}: called after step() since the last update()", call);
+}
+
+void GradScaler::check_gradients(const Optimizer& optimizer) const {
+  scaler_.check_start();
+  const Parameters with_grad = optimizer.parameters_with_grad();
+  check(!with_grad.empty(),
+        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
+        "has a gradient; want a backward pass of a loss that they took part in");
+  for (const auto& [name, parameter] : with_grad)
+    check(parameter.grad().dtype() != DType::f16,
+          "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 "
+          "parameters (or masters, as fp16_naive keeps them)",
+          name);
+}
+
+void GradScaler::unscale_(Optimizer& optimizer) {
+  if (!options_.enabled) return;
+  begin("unscale_", optimizer);
+  Entry& mine = entry(optimizer);
+  check(mine.stage == Stage::ready,
+        "GradScaler::unscale_: already called for this optimizer since the last update()");
+  check_gradients(optimizer);
+  mine.found_inf = unscale_gradients(optimizer, scaler_.inverse_tensor());
+  mine.stage = Stage::unscaled;
+}
+
+Tensor GradScaler::found_inf(Optimizer& optimizer) {
+  begin("step", optimizer);
+  Entry& mine = entry(optimizer);
+  if (!mine.found_inf.defined()) {
+    check_gradients(optimizer);
+    mine.found_inf = find_non_finite(optimizer, scaler_.inverse_tensor());
+  }
+  return mine.found_inf;
+}
+
+Tensor GradScaler::pending_inverse(Optimizer& optimizer) const {
+  for (const Entry& entry : entries_)
+    if (entry.optimizer == optimizer && entry.stage != Stage::ready) return {};
+  return scaler_.inverse_tensor();
+}
+
+void GradScaler::mark_stepped(Optimizer& optimizer) { entry(optimizer).stage = Stage::stepped; }
+
+void GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) return optimizer.step();
+  const Tensor found = found_inf(optimizer), inverse = pending_inverse(optimizer);
+  optimizer.step(
+      {.found_inf = static_cast<const float*>(found.data()),
+       .inverse_scale = inverse.defined() ? static_cast<const float*>(inverse.data()) : nullptr});
+  mark_stepped(optimizer);
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  check(scaler_.started(), "GradScaler::update: no loss was scaled yet; want scale(loss) first");
+  Tensor found;
+  for (const Entry& entry : entries_) {
+    if (!entry.found_inf.defined()) continue;
+    if (found.defined())
+      found.add_(entry.found_inf);
+    else
+      found = entry.found_inf.clone();
+  }
+  check(found.defined(),
+        "GradScaler::update: no inf checks were recorded prior to update; want step() or "
+        "unscale_() since the last one");
+  scaler_.update(found);
+  entries_.clear();
+}
+
+void GradScaler::update(double new_scale) {
+  if (!options_.enabled) return;
+  check(scaler_.started(), "GradScaler::update: no loss was scaled yet; want scale(loss) first");
+  check(is_usable_scale(new_scale),
+        "GradScaler::update: scale must be > 0 and finite in f32, and so its inverse; got {}",
+        new_scale);
+  scaler_.set_scale(new_scale);
+  entries_.clear();
+}
+
+void GradScaler::follow_options() { scaler_.set_policy(policy_of(options_)); }
+
+void GradScaler::set_growth_factor(double factor) {
+  options_.growth_factor = factor;
+  follow_options();
+}
+void GradScaler::set_backoff_factor(double factor) {
+  options_.backoff_factor = factor;
+  follow_options();
+}
+void GradScaler::set_growth_interval(int64_t steps) {
+  options_.growth_interval = steps;
+  follow_options();
+}
+
+double GradScaler::get_scale() const { return options_.enabled ? scaler_.get_scale() : 1; }
+
+int64_t GradScaler::growth_tracker() const { return scaler_.state().good; }
+
+std::map<std::string, double> GradScaler::state_dict() const {
+  if (!options_.enabled) return {};
+  const LossScaleState state = scaler_.state();
+  return {{"scale", state.scale},
+          {"growth_factor", options_.growth_factor},
+          {"backoff_factor", options_.backoff_factor},
+          {"growth_interval", static_cast<double>(options_.growth_interval)},
+          {"_growth_tracker", static_cast<double>(state.good)}};
+}
+
+void GradScaler::load_state_dict(const std::map<std::string, double>& state) {
+  if (!options_.enabled) return;
+  for (const char* key :
+       {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
+    check(state.count(key) == 1, "GradScaler::load_state_dict: {} is missing", key);
+  const double tracker = state.at("_growth_tracker"), interval = state.at("growth_interval");
+  for (const double count : {tracker, interval})
+    check(std::nearbyint(count) == count && std::fabs(count) < 0x1p53,
+          "GradScaler::load_state_dict: a counter must be a whole number; got {}", count);
+  scaler_.load({.scale = static_cast<float>(state.at("scale")),
+                .good = static_cast<int64_t>(tracker)});
+  options_.growth_factor = state.at("growth_factor");
+  options_.backoff_factor = state.at("backoff_factor");
+  options_.growth_interval = static_cast<int64_t>(interval);
+  follow_options();
+}
+
+}  // namespace booster

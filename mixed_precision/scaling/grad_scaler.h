@@ -1,0 +1,91 @@
+// GradScaler: keeps small f16 gradients alive by scaling the loss, as torch.amp.GradScaler does.
+//
+//   scaler.scale(loss).backward();
+//   scaler.unscale_(optimizer);            // only to clip or look at true gradients
+//   scaler.step(optimizer);                // does nothing if a gradient is not finite
+//   scaler.update();
+//
+// Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
+// all ready); a call out of order is an error. The numbers are a LossScaler's and live on the
+// device; what reads them says so. For one thread.
+//
+// Differences from torch: a loss is scaled in f32 at least, so a 16-bit loss with dimensions does
+// not overflow; a scale whose inverse is not finite is refused and the last usable one kept, where
+// torch corrupts parameters; a gradient that overflows when it is unscaled counts as an overflow.
+#pragma once
+
+#include "mixed_precision/scaling/loss_scaler.h"
+
+#include <vector>
+
+namespace booster {
+
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;        // > 1
+  double backoff_factor = 0.5;     // < 1
+  int64_t growth_interval = 2000;  // finite steps in a row before the scale grows; <= 0: never
+  bool enabled = true;             // false: scale() passes through, step() steps
+};
+
+class GradScaler {
+ public:
+  explicit GradScaler(GradScalerOptions options = {});
+
+  // loss * scale, on the tape.
+  Tensor scale(const Tensor& loss);
+  // Multiplies the optimizer's gradients by 1 / scale in memory and notes whether all are finite.
+  // Errors: scale() never called, called twice, called after step, an f16 gradient (by name).
+  void unscale_(Optimizer& optimizer);
+  // Steps unless a gradient is not finite. Errors: scale() never called, called twice since
+  // update(), the optimizer has no gradient.
+  void step(Optimizer& optimizer);
+  // Grows or backs off. Error if no optimizer was looked at since the last update.
+  void update();
+  // Sets the scale; counters stay. Error unless it is a finite number > 0.
+  void update(double new_scale);
+
+  bool is_enabled() const { return options_.enabled; }
+  const GradScalerOptions& options() const { return options_; }
+  // Not checked, as torch's.
+  void set_growth_factor(double factor);
+  void set_backoff_factor(double factor);
+  void set_growth_interval(int64_t steps);
+
+  // --- these wait for the device
+  double get_scale() const;
+  int64_t growth_tracker() const;
+  // What was refused since the start and why, or "".
+  std::string diagnosis() const { return scaler_.diagnosis(); }
+  // torch's keys: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker.
+  std::map<std::string, double> state_dict() const;
+  // All or nothing; error if a key is missing.
+  void load_state_dict(const std::map<std::string, double>& state);
+
+  // --- the parts of step(), for a step function that must agree between ranks in the middle
+  // The flag (one f32 on the device) of a look at the gradients; looks if nobody did yet.
+  Tensor found_inf(Optimizer& optimizer);
+  // What a step must still multiply by: undefined after unscale_.
+  Tensor pending_inverse(Optimizer& optimizer) const;
+  void mark_stepped(Optimizer& optimizer);
+  const Tensor& scale_tensor() const { return scaler_.scale_tensor(); }
+
+ private:
+  enum class Stage { ready, unscaled, stepped };
+  struct Entry {
+    Optimizer optimizer;
+    Stage stage = Stage::ready;
+    Tensor found_inf;
+  };
+
+  Entry& entry(const Optimizer& optimizer);
+  void begin(const char* call, Optimizer& optimizer);
+  void check_gradients(const Optimizer& optimizer) const;
+  void follow_options();
+
+  GradScalerOptions options_;
+  LossScaler scaler_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace booster

@@ -1,0 +1,203 @@
+#include "mixed_precision/scaling/loss_scaler.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "kernels/catalogue.h"
+#include "kernels/system/memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace booster {
+
+namespace {
+
+// Counters are whole numbers that doubles hold exactly.
+int64_t counter(const std::map<std::string, double>& state, const char* key) {
+  const double value = state.at(key);
+  check(std::nearbyint(value) == value && std::fabs(value) < 0x1p53,
+        "LossScaler: {} must be a whole number; got {}", key, value);
+  return static_cast<int64_t>(value);
+}
+
+void check_law(const LossScalePolicy& policy) {
+  check(policy.growth > 1, "LossScaler: growth must be > 1; got {}", policy.growth);
+  check(policy.backoff > 0 && policy.backoff < 1, "LossScaler: backoff must be in (0, 1); got {}",
+        policy.backoff);
+  check(policy.minimum >= 0 && policy.maximum >= 0,
+        "LossScaler: limits must be >= 0 (0: none); got {} and {}", policy.minimum, policy.maximum);
+}
+
+void check_usable(double scale) {
+  check(is_usable_scale(scale),
+        "loss scale: collapsed or out of range: f32 must hold it and its inverse, both finite and "
+        "> 0; got {}",
+        scale);
+}
+
+std::vector<kernels::TensorSpan> gradient_spans(const Parameters& parameters) {
+  std::vector<kernels::TensorSpan> spans;
+  for (const auto& parameter : parameters) {
+    const Tensor grad = parameter.tensor.grad();
+    spans.push_back({grad.data(), grad.numel(), grad.dtype()});
+  }
+  return spans;
+}
+
+const float* on_device(const Tensor& x) {
+  return x.defined() ? static_cast<const float*>(x.data()) : nullptr;
+}
+
+}  // namespace
+
+bool is_usable_scale(double scale) {
+  const auto narrow = static_cast<float>(scale), inverse = static_cast<float>(1 / scale);
+  return narrow > 0 && std::isfinite(narrow) && inverse > 0 && std::isfinite(inverse);
+}
+
+LossScaleState first_state(const LossScalePolicy& policy) {
+  check_law(policy);
+  const double scale = policy.f64_scale ? policy.init : static_cast<float>(policy.init);
+  if (policy.refuses) check_usable(scale);
+  return {.scale = scale};
+}
+
+LossScaleState next(const LossScalePolicy& policy, LossScaleState state, bool found_inf) {
+  const float found = found_inf ? 1 : 0;
+  float scale, inverse;
+  kernels::on(Device{}).update_loss_scale(&state, &scale, &inverse, &found, policy);
+  return state;
+}
+
+std::string diagnosis(const LossScaleState& state) {
+  switch (state.refused) {
+    case Refusal::none: return "";
+    case Refusal::infinite:
+      return fmt::format(
+          "loss scale: growth beyond what f32 holds was refused ({} times), the scale was kept; "
+          "gradients that stay finite at such a scale are zero or nearly so",
+          state.refusals);
+    case Refusal::collapsed:
+      return fmt::format(
+          "loss scale: it collapsed: back-off to a scale whose inverse is not finite was refused "
+          "({} times), the scale was kept; the loss or the parameters hold inf or nan, or the "
+          "learning rate is too high",
+          state.refusals);
+    case Refusal::at_minimum:
+      return fmt::format(
+          "loss scale: overflow at the smallest scale allowed ({} times), it cannot go lower; the "
+          "loss or the parameters hold inf or nan, or the learning rate is too high",
+          state.refusals);
+  }
+  return "";
+}
+
+LossScaler::LossScaler(const LossScalePolicy& policy) : LossScaler(policy, first_state(policy)) {}
+
+void LossScaler::check_start() const { check_usable(start_.scale); }
+
+// Fresh tensors, since handles to the ones before may still be in use.
+void LossScaler::write(const LossScaleState& state) {
+  const Device device = state_.device();
+  kernels::device_copy(state_.data(), device, &state, Device{}, sizeof state);
+  scale_ = scalar(state.scale, {DType::f32, device});
+  inverse_ = scalar(1 / state.scale, {DType::f32, device});
+}
+
+void LossScaler::put_on(Device device) {
+  if (started()) return;
+  state_ = empty({sizeof(LossScaleState)}, {DType::u8, device});
+  write(start_);
+}
+
+ScaledLoss LossScaler::scale(const Tensor& loss) {
+  check(loss.defined() && is_floating(loss.dtype()), "LossScaler::scale: want a floating loss");
+  put_on(loss.device());
+  const PolicyScope no_casts(nullptr);
+  return {mul(loss.dtype() == DType::f64 ? loss : cast(loss, DType::f32), scale_), inverse_};
+}
+
+void LossScaler::update(const Tensor& found_inf) {
+  check(started(), "LossScaler::update: no loss was scaled yet; want scale(loss) first");
+  const TensorOptions f32{DType::f32, state_.device()};
+  scale_ = empty({}, f32);
+  inverse_ = empty({}, f32);
+  kernels::on(f32.device)
+      .update_loss_scale(static_cast<LossScaleState*>(state_.data()),
+                         static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),
+                         on_device(found_inf), policy_);
+}
+
+void LossScaler::set_scale(double scale) {
+  LossScaleState changed = state();
+  changed.scale = policy_.f64_scale ? scale : static_cast<float>(scale);
+  load(changed);
+}
+
+LossScaleState LossScaler::state() const {
+  if (!started()) return start_;
+  LossScaleState state;
+  std::memcpy(&state, state_.to_vector<uint8_t>().data(), sizeof state);
+  return state;
+}
+
+void LossScaler::load(const LossScaleState& state) {
+  if (policy_.refuses) check_usable(state.scale);
+  start_ = state;
+  if (started()) write(state);
+}
+
+std::map<std::string, double> LossScaler::state_dict() const {
+  const LossScaleState now = state();
+  return {{"scale", now.scale},
+          {"good_steps", static_cast<double>(now.good)},
+          {"bad_steps", static_cast<double>(now.bad)}};
+}
+
+void LossScaler::load_state_dict(const std::map<std::string, double>& state) {
+  for (const char* key : {"scale", "good_steps", "bad_steps"})
+    check(state.count(key) == 1, "LossScaler::load_state_dict: {} is missing", key);
+  load({.scale = state.at("scale"),
+        .good = counter(state, "good_steps"),
+        .bad = counter(state, "bad_steps")});
+}
+
+namespace {
+
+bool has_f64(const std::vector<kernels::TensorSpan>& spans) {
+  return std::any_of(spans.begin(), spans.end(),
+                     [](const auto& span) { return span.dtype == DType::f64; });
+}
+
+}  // namespace
+
+Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse) {
+  auto spans = gradient_spans(optimizer.parameters_with_grad());
+  // Clipping just read all of them: its norm in f32 tells as much, except of f64 gradients.
+  Tensor norm = optimizer.clipped_norm();
+  const float* factor = on_device(inverse);
+  if (norm.defined() && !has_f64(spans)) {
+    norm = untracked::cast(norm, DType::f32);
+    spans = {{norm.data(), 1, DType::f32}};
+    factor = nullptr;  // the norm has it
+  }
+  const Tensor found = zeros({}, {DType::f32, optimizer.device()});
+  kernels::on(optimizer.device())
+      .multi_check({spans.data(), static_cast<int64_t>(spans.size())}, factor,
+                   static_cast<float*>(found.data()));
+  return found;
+}
+
+Tensor unscale_gradients(const Optimizer& optimizer, const Tensor& inverse) {
+  const Parameters parameters = optimizer.parameters_with_grad();
+  const auto spans = gradient_spans(parameters);
+  const Tensor found = zeros({}, {DType::f32, optimizer.device()});
+  kernels::on(optimizer.device())
+      .multi_unscale({spans.data(), static_cast<int64_t>(spans.size())}, on_device(inverse),
+                     static_cast<float*>(found.data()));
+  for (const auto& parameter : parameters) parameter.tensor.grad().bump_version();
+  return found;
+}
+
+}  // namespace booster

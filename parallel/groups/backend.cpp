@@ -1,0 +1,261 @@
+#include "parallel/groups/backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace booster {
+
+namespace {
+
+// Below this, one exchange of everything beats reducing in parts.
+constexpr int64_t whole_bytes = 16 << 10;
+
+constexpr int nobody = -1;
+
+enum class Operation : uint8_t {
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  point_to_point,
+  barrier
+};
+const char* name_of(Operation operation) {
+  constexpr const char* names[] = {"all_reduce", "broadcast",    "all_gather", "reduce_scatter",
+                                   "all_to_all", "send/receive", "barrier"};
+  return names[std::min<size_t>(static_cast<size_t>(operation), 6)];
+}
+
+bool checks_wanted() {
+  const char* text = std::getenv("BOOSTER_CHECK_COLLECTIVES");
+  return !text || std::string_view(text) != "0";
+}
+
+// One rank's part when `count` elements are cut into `size` parts of about the same length.
+struct Part {
+  int64_t begin, length;
+};
+Part part_of(int64_t count, int rank, int size) {
+  const int64_t short_part = count / size, longer_parts = count % size;
+  return {short_part * rank + std::min<int64_t>(longer_parts, rank),
+          short_part + (rank < longer_parts)};
+}
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+std::string Membership::describe(int group_rank) const {
+  return rendezvous ? rendezvous->describe(ranks[group_rank]) : "rank 0";
+}
+
+struct Backend::Signature {
+  uint64_t sequence = 0;
+  int64_t count = 0;
+  int32_t root = 0;
+  Operation operation = Operation::barrier;
+  CollectiveOp reduction = CollectiveOp::sum;
+  DType dtype = DType::f32;
+  uint8_t reserved = 0;
+
+  static Signature of_message(const Buffer& data) {
+    return {.count = data.count, .operation = Operation::point_to_point, .dtype = data.dtype};
+  }
+  friend bool operator==(const Signature&, const Signature&) = default;
+  std::string text() const {
+    if (operation == Operation::barrier) return fmt::format("barrier (call {})", sequence);
+    std::string what = fmt::format("{} of {} {}", name_of(operation), count, name_of(dtype));
+    if (operation == Operation::all_reduce || operation == Operation::reduce_scatter)
+      what += fmt::format(" by {}", name_of(reduction));
+    if (operation == Operation::broadcast) what += fmt::format(" from rank {}", root);
+    return what + fmt::format(" (call {})", sequence);
+  }
+};
+
+Backend::Backend(Membership members) : members_(std::move(members)), check_(checks_wanted()) {}
+
+void Backend::check_members() const {
+  if (!members_.rendezvous) return;
+  const std::string problem = members_.rendezvous->trouble(members_.ranks);
+  if (!problem.empty()) fail_run("{}", problem);
+}
+
+void Backend::fail_timeout(int group_rank) const {
+  fail_run("{} lives but did not come to a collective operation within {} s (BOOSTER_TIMEOUT)",
+           members_.describe(group_rank), group_timeout().count() / 1000.0);
+}
+
+template <class OutgoingTo, class IncomingFrom>
+void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from) {
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == members_.rank) continue;
+    outgoing.push_back({rank, outgoing_to(rank)});
+    incoming.push_back({rank, incoming_from(rank)});
+  }
+  exchange(outgoing, incoming);
+}
+
+// Every rank tells every other what it is about to do, before any data moves.
+void Backend::check_agreement(const Signature& own) {
+  if (!check_ || size() == 1) return;
+  std::vector<Signature> all(size(), own);
+  exchange_with_all([&](int) { return bytes_of(own); },
+                    [&](int rank) { return bytes_of(all[rank]); });
+  if (std::all_of(all.begin(), all.end(), [&](const Signature& s) { return s == own; })) return;
+  std::string text = "the ranks do not call the same collective: ";
+  for (int rank = 0; rank < size(); ++rank)
+    text += fmt::format("{}rank {}: {}", rank ? "; " : "", members_.ranks[rank], all[rank].text());
+  fail_run("{}", text);
+}
+
+// Small data: everybody gets everything and reduces it all.
+void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
+  const auto bytes = static_cast<size_t>(data.bytes());
+  received_.resize(size() * bytes);
+  const auto place = [&](int rank) { return std::span(received_).subspan(rank * bytes, bytes); };
+  exchange_with_all([&](int) { return data.all(); }, place);
+  std::vector<const void*> sources;
+  for (int rank = 0; rank < size(); ++rank)
+    sources.push_back(rank == members_.rank ? data.data : place(rank).data());
+  reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
+}
+
+// Block by block, so that what arrives is reduced while it is in the cache and while the next
+// blocks are already on their way.
+void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction) {
+  const int64_t longest = part_of(data.count, 0, size()).length;
+  const int64_t block = std::min(longest, block_bytes() / size_of(data.dtype));
+  const int64_t stride = block * size_of(data.dtype);
+  received_.resize(static_cast<size_t>(size() * stride));
+  for (int64_t done = 0; done < longest; done += block) {
+    const auto block_of = [&](int rank) {
+      const Part part = part_of(data.count, rank, size());
+      return data.part(part.begin + done, std::clamp<int64_t>(part.length - done, 0, block));
+    };
+    const auto own = block_of(members_.rank);
+    const auto place = [&](int rank) {
+      return std::span(received_).subspan(rank * stride, own.size());
+    };
+    exchange_with_all(block_of, place);
+    std::vector<const void*> sources;
+    for (int rank = 0; rank < size(); ++rank)
+      sources.push_back(rank == members_.rank ? own.data() : place(rank).data());
+    const int64_t count = static_cast<int64_t>(own.size()) / size_of(data.dtype);
+    reduce_sources(out.part(done, count).data(), sources, count, data.dtype, reduction, scratch_);
+  }
+}
+
+// Every rank's own part goes to all others.
+void Backend::share_parts(const Buffer& data) {
+  const auto part = [&](int rank) {
+    const Part found = part_of(data.count, rank, size());
+    return data.part(found.begin, found.length);
+  };
+  exchange_with_all([&](int) { return part(members_.rank); }, part);
+}
+
+void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
+  check_agreement({.sequence = ++sequence_,
+                   .count = data.count,
+                   .operation = Operation::all_reduce,
+                   .reduction = reduction,
+                   .dtype = data.dtype});
+  if (size() == 1) return;
+  if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
+  const Part own = part_of(data.count, members_.rank, size());
+  const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
+  reduce_own_part(data, out, reduction);
+  share_parts(data);
+}
+
+void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
+  check_agreement({.sequence = ++sequence_,
+                   .count = out.count,
+                   .operation = Operation::reduce_scatter,
+                   .reduction = reduction,
+                   .dtype = in.dtype});
+  if (size() > 1) return reduce_own_part(in, out, reduction);
+  std::ranges::copy(in.all(), out.all().begin());
+}
+
+void Backend::broadcast(const Buffer& data, int root) {
+  check_agreement({.sequence = ++sequence_,
+                   .count = data.count,
+                   .root = members_.ranks[root],
+                   .operation = Operation::broadcast,
+                   .dtype = data.dtype});
+  if (members_.rank != root) {
+    const Incoming incoming{root, data.all()};
+    return exchange({}, {&incoming, 1});
+  }
+  std::vector<Outgoing> outgoing;
+  for (int rank = 0; rank < size(); ++rank)
+    if (rank != root) outgoing.push_back({rank, data.all()});
+  exchange(outgoing, {});
+}
+
+void Backend::all_gather(const Buffer& out, const Buffer& in) {
+  check_agreement({.sequence = ++sequence_,
+                   .count = in.count,
+                   .operation = Operation::all_gather,
+                   .dtype = in.dtype});
+  const auto own = out.part(members_.rank * in.count, in.count);
+  if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
+  share_parts(out);
+}
+
+void Backend::all_to_all(const Buffer& out, const Buffer& in) {
+  check_agreement({.sequence = ++sequence_,
+                   .count = in.count,
+                   .operation = Operation::all_to_all,
+                   .dtype = in.dtype});
+  const int64_t length = in.count / size();
+  const auto outgoing = [&](int rank) { return in.part(rank * length, length); };
+  const auto incoming = [&](int rank) { return out.part(rank * length, length); };
+  std::ranges::copy(outgoing(members_.rank), incoming(members_.rank).begin());
+  exchange_with_all(outgoing, incoming);
+}
+
+// The sender's signature goes ahead of its data. It carries no call number: ranks outside the pair
+// do not count the call.
+void Backend::point_to_point(const Buffer& out, int to, const Buffer& in, int from) {
+  const auto move = [&](std::span<const std::byte> outgoing, std::span<std::byte> incoming) {
+    const Outgoing sent{to, outgoing};
+    const Incoming wanted{from, incoming};
+    exchange({&sent, to == nobody ? 0u : 1u}, {&wanted, from == nobody ? 0u : 1u});
+  };
+  const Signature sent = Signature::of_message(out), wanted = Signature::of_message(in);
+  Signature theirs = wanted;
+  if (check_) move(bytes_of(sent), bytes_of(theirs));
+  if (theirs != wanted)
+    fail_run("the ranks do not call the same operation: rank {}: {}; rank {}: {}",
+             members_.ranks[from], theirs.text(), members_.ranks[members_.rank], wanted.text());
+  move(out.all(), in.all());
+}
+
+void Backend::send(const Buffer& data, int to) { point_to_point(data, to, {}, nobody); }
+void Backend::receive(const Buffer& data, int from) { point_to_point({}, nobody, data, from); }
+void Backend::send_receive(const Buffer& out, int to, const Buffer& in, int from) {
+  point_to_point(out, to, in, from);
+}
+
+void Backend::barrier() {
+  const Signature own{.sequence = ++sequence_};
+  if (check_) return check_agreement(own);
+  std::vector<std::byte> tokens(size());
+  const auto token = [&](int rank) { return std::span(tokens).subspan(rank, 1); };
+  exchange_with_all([&](int) { return token(members_.rank); }, token);
+}
+
+}  // namespace booster

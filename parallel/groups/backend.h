@@ -1,0 +1,106 @@
+// Base of the backends: how the ranks of one group exchange memory.
+//
+// A backend must only move bytes between two ranks (`exchange`); every collective is built on that
+// here, once. A backend that has better ways overrides collectives too. Calls come from one thread
+// at a time and in the same order on all ranks; `stop` may come from any thread.
+#pragma once
+
+#include "parallel/groups/buffer.h"
+#include "parallel/groups/reduction.h"
+#include "parallel/rendezvous/rendezvous.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+// Who belongs to a group, and where its members meet.
+struct Membership {
+  std::string name = "alone";              // a file name, unique in the run
+  std::vector<int> ranks = {0};            // ranks of the world, in the order of the group
+  int rank = 0;                            // own place in `ranks`
+  std::shared_ptr<Rendezvous> rendezvous;  // null when alone
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  std::string describe(int group_rank) const;
+};
+
+struct Outgoing {
+  int to;
+  std::span<const std::byte> data;
+};
+struct Incoming {
+  int from;
+  std::span<std::byte> data;
+};
+
+class Backend {
+ public:
+  explicit Backend(Membership members);
+  virtual ~Backend() = default;
+
+  virtual const char* name() const = 0;
+  // Makes a call that waits for other ranks throw soon; called when the group ends.
+  virtual void stop() = 0;
+
+  virtual void all_reduce(const Buffer& data, CollectiveOp reduction);
+  virtual void broadcast(const Buffer& data, int root);
+  virtual void all_gather(const Buffer& out, const Buffer& in);
+  virtual void reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction);
+  virtual void all_to_all(const Buffer& out, const Buffer& in);
+  virtual void send(const Buffer& data, int to);
+  virtual void receive(const Buffer& data, int from);
+  virtual void send_receive(const Buffer& out, int to, const Buffer& in, int from);
+  virtual void barrier();
+
+  const Membership& members() const { return members_; }
+
+ protected:
+  // Moves all of them at once, in any order except that messages between two ranks keep theirs;
+  // returns when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has
+  // died or does not come within group_timeout().
+  virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
+
+  // Bytes that are exchanged and then reduced at a time; small enough for the second-level cache,
+  // large enough that waiting for each other does not count.
+  virtual int64_t block_bytes() const { return 128 << 10; }
+
+  // Throws if one of the members has died or has reported a failure.
+  void check_members() const;
+  [[noreturn]] void fail_timeout(int group_rank) const;
+
+ private:
+  // What one rank is about to do; all ranks of a collective must say the same.
+  struct Signature;
+  void check_agreement(const Signature& own);
+  void point_to_point(const Buffer& out, int to, const Buffer& in, int from);
+  // Exchanges outgoing_to(rank) and incoming_from(rank), two spans, with every other rank.
+  template <class OutgoingTo, class IncomingFrom>
+  void exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from);
+  void reduce_whole(const Buffer& data, CollectiveOp reduction);
+  // `data` is cut into one part per rank; the own part of all ranks is reduced into `out`.
+  void reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction);
+  void share_parts(const Buffer& data);
+
+  int size() const { return members_.size(); }
+
+  Membership members_;
+  bool check_;
+  uint64_t sequence_ = 0;
+  std::vector<std::byte> received_, scratch_;
+};
+
+// The backend for these members: the one that BOOSTER_BACKEND names, else the fastest that works.
+// All members must call it. Error for an unknown name, or when one member does not come.
+std::unique_ptr<Backend> make_backend(Membership members);
+std::vector<std::string> backend_names();
+
+// One row each in backend_table.cpp, one file each. A maker returns null if the machine lacks what
+// the backend needs, and then does so on every member.
+std::unique_ptr<Backend> make_local(Membership members);
+std::unique_ptr<Backend> make_shared_memory(Membership members);
+std::unique_ptr<Backend> make_gloo(Membership members);
+
+}  // namespace booster

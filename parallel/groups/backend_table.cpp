@@ -1,0 +1,49 @@
+#include "parallel/groups/backend.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace booster {
+
+namespace {
+
+struct Row {
+  const char* name;
+  std::unique_ptr<Backend> (*make)(Membership);
+};
+
+// The fastest first: the first that this machine can serve is used.
+constexpr Row rows[] = {
+    {"shm", make_shared_memory},
+#ifdef BOOSTER_HAS_GLOO
+    {"gloo", make_gloo},
+#endif
+};
+
+}  // namespace
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.push_back(row.name);
+  return names;
+}
+
+std::unique_ptr<Backend> make_backend(Membership members) {
+  if (members.size() == 1) return make_local(std::move(members));
+  const char* forced = std::getenv("BOOSTER_BACKEND");
+  const std::string wanted = forced ? forced : "";
+  const auto names = backend_names();
+  check(wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end(),
+        "BOOSTER_BACKEND: no such backend; got '{}'{}", wanted, legal_names(wanted, names));
+  members.rendezvous->wait_for(members.ranks);
+  for (const Row& row : rows) {
+    if (!wanted.empty() && wanted != row.name) continue;
+    if (auto backend = row.make(members)) return backend;
+  }
+  fail_run("Group: no backend can connect {} ranks on this machine; built in: {}", members.size(),
+           fmt::join(names, ", "));
+}
+
+}  // namespace booster

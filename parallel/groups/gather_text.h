@@ -1,0 +1,14 @@
+// Texts of all ranks on every rank, for reports. A collective: all ranks call it.
+#pragma once
+
+#include "parallel/groups/group.h"
+
+#include <string>
+#include <vector>
+
+namespace booster {
+
+// By rank.
+std::vector<std::string> gather_text(const std::string& mine, const Group& group);
+
+}  // namespace booster

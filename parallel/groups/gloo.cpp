@@ -1,0 +1,191 @@
+// The backend over TCP by Gloo. Ranks find each other's addresses in the private folder.
+#include "parallel/groups/backend.h"
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+namespace booster {
+
+namespace {
+
+using gloo::transport::UnboundBuffer;
+constexpr auto watch_interval = std::chrono::milliseconds(50);
+
+// Gloo's key-value interface on the rendezvous folder.
+class FolderStore final : public gloo::rendezvous::Store {
+ public:
+  explicit FolderStore(const Membership& members) : members_(members) {}
+  void set(const std::string& key, const std::vector<char>& data) override {
+    members_.rendezvous->put(name(key), {data.data(), data.size()});
+  }
+  std::vector<char> get(const std::string& key) override {
+    const std::string data = members_.rendezvous->get(name(key), members_.ranks);
+    return {data.begin(), data.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override {
+    for (const auto& key : keys) get(key);
+  }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
+    wait(keys);
+  }
+
+ private:
+  std::string name(std::string key) const {
+    std::replace(key.begin(), key.end(), '/', '-');
+    return members_.name + ".gloo-" + key;
+  }
+  const Membership& members_;
+};
+
+// One message under way: the buffer that Gloo fills or empties, and whom it concerns.
+struct Pending {
+  std::unique_ptr<UnboundBuffer> buffer;
+  int peer;
+  bool sends;
+};
+
+class GlooBackend final : public Backend {
+ public:
+  explicit GlooBackend(Membership members);
+  ~GlooBackend() override;
+  const char* name() const override { return "gloo"; }
+  void stop() override { stopped_ = true; }
+
+ protected:
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
+  int64_t block_bytes() const override { return 4 << 20; }
+
+ private:
+  void await(Pending& message);
+  [[noreturn]] void explain(int peer, const char* what);
+  void watch();
+  bool is_hopeless();
+
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::chrono::milliseconds timeout_;
+  std::vector<uint64_t> sent_, received_;  // messages so far, by peer: Gloo's slots
+  std::mutex mutex_;
+  std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
+  std::atomic<bool> stopped_ = false, closing_ = false;
+  std::thread watcher_;
+};
+
+// Gloo's own threads inherit this mask: a write to a dead peer must not end the process, and the
+// program's signal handlers belong on its own threads.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+GlooBackend::GlooBackend(Membership joined)
+    : Backend(std::move(joined)),
+      timeout_(group_timeout()),
+      sent_(members().size()),
+      received_(members().size()) {
+  BlockedSignals guard;
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = "127.0.0.1";
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  context_ = std::make_shared<gloo::rendezvous::Context>(members().rank, members().size());
+  // Longer than our own limit, which knows the rank to name.
+  context_->setTimeout(timeout_ * 2 + std::chrono::seconds(5));
+  FolderStore store(members());
+  try {
+    context_->connectFullMesh(store, device);
+  } catch (const gloo::Exception& error) {
+    check_members();
+    fail_run("gloo: the ranks cannot connect: {}", error.what());
+  }
+  watcher_ = std::thread([this] { watch(); });
+}
+
+GlooBackend::~GlooBackend() {
+  closing_ = true;
+  watcher_.join();
+}
+
+bool GlooBackend::is_hopeless() {
+  return stopped_ || !members().rendezvous->trouble(members().ranks).empty();
+}
+
+// Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and
+// wakes whoever waits. A second look lets data arrive that was sent before the end.
+void GlooBackend::watch() {
+  for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
+    std::lock_guard lock(mutex_);
+    strikes = pending_.empty() || !is_hopeless() ? 0 : strikes + 1;
+    if (strikes < 3) continue;
+    for (Pending& message : pending_)
+      message.sends ? message.buffer->abortWaitSend() : message.buffer->abortWaitRecv();
+  }
+}
+
+void GlooBackend::explain(int peer, const char* what) {
+  // The kernel closes connections and drops locks of an ended process at nearly the same time.
+  for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    check_members();
+  fail_run("{} closed its connection: {}", members().describe(peer), what);
+}
+
+void GlooBackend::await(Pending& message) {
+  UnboundBuffer& buffer = *message.buffer;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    if (message.sends ? buffer.waitSend(timeout_) : buffer.waitRecv(timeout_)) return;
+  } catch (const gloo::Exception& error) {
+    if (std::chrono::steady_clock::now() - start >= timeout_) fail_timeout(message.peer);
+    explain(message.peer, error.what());
+  }
+  check_members();
+  fail_run("the group was closed while an operation waited for rank {}", message.peer);
+}
+
+void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+  struct Clear {
+    GlooBackend& backend;
+    ~Clear() {
+      std::lock_guard lock(backend.mutex_);
+      backend.pending_.clear();
+    }
+  } clear{*this};
+  const auto start = [&](int peer, bool sends, const void* data, size_t bytes) {
+    if (bytes == 0) return;
+    auto buffer = context_->createUnboundBuffer(const_cast<void*>(data), bytes);
+    sends ? buffer->send(peer, sent_[peer]++) : buffer->recv(peer, received_[peer]++);
+    std::lock_guard lock(mutex_);
+    pending_.push_back({std::move(buffer), peer, sends});
+  };
+  int peer = 0;
+  try {
+    for (const auto& message : incoming)
+      start(peer = message.from, false, message.data.data(), message.data.size());
+    for (const auto& message : outgoing)
+      start(peer = message.to, true, message.data.data(), message.data.size());
+  } catch (const gloo::Exception& error) {
+    explain(peer, error.what());
+  }
+  for (Pending& message : pending_) await(message);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_gloo(Membership members) {
+  return std::make_unique<GlooBackend>(std::move(members));
+}
+
+}  // namespace booster

@@ -1,0 +1,91 @@
+// Group: some ranks that work together, and the collectives between them.
+//
+// A handle; copies share one group. Every member must call the same collectives in the same order,
+// with the same element count and dtype; a difference is an error on all members that names the
+// ranks (BOOSTER_CHECK_COLLECTIVES=0 saves that check). Each collective has a form `..._async` that
+// returns at once: operations run in the order of issue on the group's own thread, and errors are
+// thrown by Work::wait(). A rank that has died is an error that names it, and so is one that does
+// not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left. What
+// is not complete when the last handle goes is given up.
+//
+// Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
+#pragma once
+
+#include "parallel/groups/buffer.h"
+#include "parallel/groups/reduction.h"
+#include "parallel/groups/work_queue.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct Membership;
+class Rendezvous;
+
+class Group {
+ public:
+  // This rank alone.
+  Group();
+  // The ranks that meet in a private folder, as launch_from_env() finds it. All must call it.
+  Group(const std::string& folder, int rank, int size);
+
+  int rank() const;
+  int size() const;
+  // The members' ranks in the world, in the order of this group.
+  const std::vector<int>& world_ranks() const;
+  // "local", "shm" or "gloo".
+  std::string backend() const;
+
+  // The group of these members of this group (their ranks here, own rank among them, in the order
+  // in which they shall count). Only they call it; groups with the same members in the same order.
+  Group subgroup(const std::vector<int>& ranks) const;
+
+  // data = reduction of all ranks' data.
+  Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const;
+  // data = the root's data.
+  Work broadcast_async(const Buffer& data, int root = 0) const;
+  // out = all ranks' `in`, one after the other; out.count == size() * in.count.
+  Work all_gather_async(const Buffer& out, const Buffer& in) const;
+  // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
+  Work reduce_scatter_async(const Buffer& out, const Buffer& in,
+                            CollectiveOp reduction = CollectiveOp::sum) const;
+  // Part r of `in` becomes part rank() of rank r's `out`; both have the same count, a multiple of
+  // size(), and do not overlap.
+  Work all_to_all_async(const Buffer& out, const Buffer& in) const;
+  Work send_async(const Buffer& data, int to) const;
+  Work receive_async(const Buffer& data, int from) const;
+  // Both at once: for rings, where everybody sends before anybody receives.
+  Work send_receive_async(const Buffer& out, int to, const Buffer& in, int from) const;
+  // Complete when all ranks have come to it.
+  Work barrier_async() const;
+
+  void all_reduce(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const {
+    all_reduce_async(data, reduction).wait();
+  }
+  void broadcast(const Buffer& data, int root = 0) const { broadcast_async(data, root).wait(); }
+  void all_gather(const Buffer& out, const Buffer& in) const { all_gather_async(out, in).wait(); }
+  void reduce_scatter(const Buffer& out, const Buffer& in,
+                      CollectiveOp reduction = CollectiveOp::sum) const {
+    reduce_scatter_async(out, in, reduction).wait();
+  }
+  void all_to_all(const Buffer& out, const Buffer& in) const { all_to_all_async(out, in).wait(); }
+  void send(const Buffer& data, int to) const { send_async(data, to).wait(); }
+  void receive(const Buffer& data, int from) const { receive_async(data, from).wait(); }
+  void send_receive(const Buffer& out, int to, const Buffer& in, int from) const {
+    send_receive_async(out, to, in, from).wait();
+  }
+  void barrier() const { barrier_async().wait(); }
+
+ private:
+  struct State;
+  explicit Group(Membership members);
+  template <class Operation>
+  Work issue(const char* name, Operation&& operation) const;
+  void check_peer(const char* name, int rank) const;
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace booster

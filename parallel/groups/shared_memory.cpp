@@ -1,0 +1,264 @@
+// The backend of ranks on one machine: a byte ring in shared memory for each ordered pair of ranks.
+//
+// A rank that waits spins for a moment, then sleeps on its bell (a futex), which every rank rings
+// that has written to it or made room for it. It wakes from time to time to see whether the others
+// still live. The segment is a file in the private folder that is unlinked once all have mapped it.
+#include "parallel/groups/backend.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <new>
+#include <thread>
+
+namespace booster {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t line = 64;                  // cache line
+constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
+constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often have 64 MB in all
+constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other side is told
+constexpr int spins = 200, yields = 20;
+constexpr auto nap = std::chrono::milliseconds(50);
+
+struct alignas(line) Bell {
+  std::atomic<uint32_t> rings;
+  std::atomic<uint32_t> asleep;
+  std::atomic<uint32_t> joined;
+};
+
+// Bytes ever written and read; their difference is what lies in the ring.
+struct Ring {
+  alignas(line) std::atomic<uint64_t> written;
+  alignas(line) std::atomic<uint64_t> read;
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+size_t ring_bytes(int ranks) {
+  const size_t pairs = static_cast<size_t>(ranks) * ranks;
+  size_t bytes = most_ring_bytes;
+  while (bytes > 4096 && bytes * pairs > most_bytes) bytes /= 2;
+  return bytes;
+}
+
+long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr,
+                 0);
+}
+
+// The mapped file.
+class Segment {
+ public:
+  Segment(int file, int ranks)
+      : ranks_(ranks),
+        capacity_(ring_bytes(ranks)),
+        bytes_(bytes_for(ranks)),
+        memory_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) {
+    if (memory_ == MAP_FAILED)
+      fail_run("shm: cannot map {} bytes: {}", bytes_, std::strerror(errno));
+  }
+  ~Segment() { munmap(memory_, bytes_); }
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  static size_t bytes_for(int ranks) {
+    return ranks * sizeof(Bell) +
+           static_cast<size_t>(ranks) * ranks * (sizeof(Ring) + ring_bytes(ranks));
+  }
+  size_t capacity() const { return capacity_; }
+  Bell& bell(int rank) { return static_cast<Bell*>(memory_)[rank]; }
+  Ring& ring(int from, int to) {
+    auto* rings = static_cast<std::byte*>(memory_) + ranks_ * sizeof(Bell);
+    return *reinterpret_cast<Ring*>(rings + (from * ranks_ + to) * (sizeof(Ring) + capacity_));
+  }
+
+ private:
+  int ranks_;
+  size_t capacity_, bytes_;
+  void* memory_;
+};
+
+class SharedMemoryBackend final : public Backend {
+ public:
+  SharedMemoryBackend(Membership members, int file)
+      : Backend(std::move(members)),
+        segment_(file, this->members().size()),
+        timeout_(group_timeout()) {}
+  const char* name() const override { return "shm"; }
+  void stop() override {
+    stopped_ = true;
+    ring_bell(me());
+  }
+  // Returns when every member has mapped the segment.
+  void join();
+
+ protected:
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
+
+ private:
+  int me() const { return members().rank; }
+  bool write_some(Outgoing& message);
+  bool read_some(Incoming& message);
+  template <class Message, class Move>
+  bool advance(std::vector<Message>& messages, Move&& move);
+  void ring_bell(int rank);
+  // Sleeps until the own bell has rung more than `seen` times, or for a moment.
+  void sleep(uint32_t seen);
+  void give_up_if_hopeless(int waits_for, Clock::time_point since);
+
+  Segment segment_;
+  std::chrono::milliseconds timeout_;
+  std::atomic<bool> stopped_ = false;
+  std::vector<bool> busy_;
+};
+
+void SharedMemoryBackend::join() {
+  segment_.bell(me()).joined = 1;
+  const auto start = Clock::now();
+  for (int rank = 0; rank < members().size(); ++rank)
+    while (!segment_.bell(rank).joined) {
+      give_up_if_hopeless(rank, start);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+void SharedMemoryBackend::ring_bell(int rank) {
+  Bell& bell = segment_.bell(rank);
+  bell.rings.fetch_add(1);
+  if (bell.asleep.load()) futex(&bell.rings, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void SharedMemoryBackend::sleep(uint32_t seen) {
+  Bell& bell = segment_.bell(me());
+  const timespec limit{0, std::chrono::nanoseconds(nap).count()};
+  bell.asleep = 1;
+  futex(&bell.rings, FUTEX_WAIT, seen, &limit);
+  bell.asleep = 0;
+}
+
+// Moves one piece of the message and shortens it; false if the ring is full.
+bool SharedMemoryBackend::write_some(Outgoing& message) {
+  Ring& ring = segment_.ring(me(), message.to);
+  const size_t capacity = segment_.capacity();
+  const uint64_t written = ring.written.load(std::memory_order_relaxed);
+  const size_t room = capacity - (written - ring.read.load(std::memory_order_acquire));
+  const size_t at = written % capacity;
+  const size_t n = std::min({room, message.data.size(), capacity - at, piece_bytes});
+  if (n == 0) return false;
+  std::memcpy(ring.bytes() + at, message.data.data(), n);
+  ring.written.store(written + n, std::memory_order_release);
+  message.data = message.data.subspan(n);
+  ring_bell(message.to);
+  return true;
+}
+
+bool SharedMemoryBackend::read_some(Incoming& message) {
+  Ring& ring = segment_.ring(message.from, me());
+  const size_t capacity = segment_.capacity();
+  const uint64_t read = ring.read.load(std::memory_order_relaxed);
+  const size_t filled = ring.written.load(std::memory_order_acquire) - read;
+  const size_t at = read % capacity;
+  const size_t n = std::min({filled, message.data.size(), capacity - at, piece_bytes});
+  if (n == 0) return false;
+  std::memcpy(message.data.data(), ring.bytes() + at, n);
+  ring.read.store(read + n, std::memory_order_release);
+  message.data = message.data.subspan(n);
+  ring_bell(message.from);
+  return true;
+}
+
+int peer_of(const Outgoing& message) { return message.to; }
+int peer_of(const Incoming& message) { return message.from; }
+
+// Moves the first unfinished message of every peer; drops finished ones.
+template <class Message, class Move>
+bool SharedMemoryBackend::advance(std::vector<Message>& messages, Move&& move) {
+  bool moved = false;
+  busy_.assign(members().size(), false);
+  for (Message& message : messages) {
+    if (busy_[peer_of(message)]) continue;
+    moved |= move(message);
+    busy_[peer_of(message)] = !message.data.empty();
+  }
+  std::erase_if(messages, [](const Message& message) { return message.data.empty(); });
+  return moved;
+}
+
+void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point since) {
+  if (stopped_) fail_run("the group was closed while an operation waited for rank {}", waits_for);
+  check_members();
+  if (Clock::now() - since > timeout_) fail_timeout(waits_for);
+}
+
+void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
+                                   std::span<const Incoming> incoming) {
+  std::vector<Outgoing> to_write(outgoing.begin(), outgoing.end());
+  std::vector<Incoming> to_read(incoming.begin(), incoming.end());
+  const auto move = [&] {
+    const bool wrote = advance(to_write, [&](Outgoing& message) { return write_some(message); });
+    return advance(to_read, [&](Incoming& message) { return read_some(message); }) || wrote;
+  };
+  auto last_move = Clock::now();
+  for (int idle = 0;;) {
+    const uint32_t seen = segment_.bell(me()).rings.load();
+    const bool moved = move();
+    if (to_write.empty() && to_read.empty()) return;
+    if (moved) {
+      idle = 0;
+    } else if (++idle < spins) {
+      __builtin_ia32_pause();
+    } else if (idle < spins + yields) {
+      sched_yield();
+    } else {
+      if (idle == spins + yields) last_move = Clock::now();
+      sleep(seen);
+      // What a rank wrote before it ended still counts, so look once more before giving up.
+      if (segment_.bell(me()).rings.load() != seen || move()) continue;
+      give_up_if_hopeless(to_read.empty() ? to_write[0].to : to_read[0].from, last_move);
+    }
+  }
+}
+
+// Descriptor of the segment's file, made and filled with zeros; -1 if there is no room.
+int create_segment(const std::string& path, int ranks) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return -1;
+  // A sparse file would end this process by SIGBUS when memory runs out.
+  if (posix_fallocate(file, 0, static_cast<off_t>(Segment::bytes_for(ranks))) == 0) return file;
+  close(file);
+  unlink(path.c_str());
+  return -1;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_shared_memory(Membership members) {
+  const auto rendezvous = members.rendezvous;
+  const std::string key = members.name + ".shm",
+                    path = rendezvous->folder() + "/" + key + "-segment";
+  const bool creates = members.rank == 0;
+  int file = creates ? create_segment(path, members.size()) : -1;
+  if (creates) rendezvous->put(key, file >= 0 ? "ready" : "no room");
+  if (rendezvous->get(key, members.ranks) != "ready") return nullptr;
+  if (!creates) file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) fail_run("shm: cannot open {}: {}", path, std::strerror(errno));
+  auto backend = std::make_unique<SharedMemoryBackend>(std::move(members), file);
+  close(file);
+  backend->join();
+  if (creates) unlink(path.c_str());
+  return backend;
+}
+
+}  // namespace booster

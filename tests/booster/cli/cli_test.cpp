@@ -1,0 +1,248 @@
+// The `booster` program, run as a user runs it.
+#include "booster/checkpoint/safetensors.h"
+#include "tests/booster/command.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+using namespace booster;
+
+namespace {
+
+CommandResult run(const std::string& arguments) { return run_booster(arguments); }
+std::string in_quotes(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
+}  // namespace
+
+TEST_CASE("list names every plugin and strategy, list NAME its options") {
+  const CommandResult all = run("list");
+  CHECK(all.code == 0);
+  for (const char* name :
+       {"single", "torch_ddp", "fp32", "fp16", "fp16_apex", "fp16_naive", "bf16", "fp8", "auto"})
+    CHECK(all.says(name));
+  const CommandResult one = run("list fp16");
+  CHECK(one.code == 0);
+  CHECK(one.says("init_scale       65536.0  a number in ["));
+  CHECK(one.says("growth_interval  2000"));
+  const CommandResult wrong = run("list fp17");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("did you mean fp16?"));
+}
+
+TEST_CASE("matrix answers for every pair, without spaces at the end of a line") {
+  const CommandResult result = run("matrix");
+  CHECK(result.code == 0);
+  CHECK(result.says("torch_ddp"));
+  CHECK(result.says("yes, f32"));
+  CHECK_FALSE(result.says(" \n"));
+  CHECK(result.says("fp8 with (pipeline): the stages of a pipeline"));
+}
+
+TEST_CASE("usage mistakes end with code 2 and a hint") {
+  CHECK(run("").code == 2);
+  CHECK(run("inspect").code == 2);
+  CHECK(run("doctor --loud").code == 2);
+  const CommandResult wrong = run("inspct x");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("did you mean inspect?"));
+  CHECK(run("--help").code == 0);
+  CHECK(run("--version").output.rfind("booster 0.", 0) == 0);
+}
+
+TEST_CASE("config check tells the place of a mistake with code 2") {
+  const TemporaryFolder folder;
+  folder.write("good.json", R"({"train": {"epochs": 1}})");
+  folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
+  CHECK(run("config check " + in_quotes(folder / "good.json")).code == 0);
+  const CommandResult bad = run("config check " + in_quotes(folder / "bad.json"));
+  CHECK(bad.code == 2);
+  CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
+  CHECK(bad.says("(did you mean seed?)"));
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("config schema is JSON on standard output") {
+  const auto schema = nlohmann::json::parse(run("config schema").output);
+  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 4);
+}
+
+TEST_CASE("inspect shows a valid file and names the broken rule of another") {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "x.safetensors").string();
+  save_safetensors(path, {{"blocks.0.weight", ones({2, 3})}, {"é\x1b[2J", ones({1})}},
+                   {{"format", "pt"}});
+  const CommandResult good = run("inspect " + in_quotes(path));
+  CHECK(good.code == 0);
+  CHECK(good.says("blocks.0.weight"));
+  CHECK(good.says("F32   (2, 3)"));
+  CHECK(good.says("metadata format = \"pt\""));
+  CHECK_FALSE(good.says("\x1b"));
+  std::string bytes = folder.read("x.safetensors");
+  folder.write("x.safetensors", bytes + "tail");
+  const CommandResult bad = run("inspect " + in_quotes(path));
+  CHECK(bad.code == 1);
+  CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
+  CHECK(run("inspect " + in_quotes(folder / "none")).code == 1);
+  CHECK(run("inspect " + in_quotes(folder.path())).says("no checkpoint in this folder"));
+}
+
+TEST_CASE("doctor tells variants, libraries and what is off") {
+  const CommandResult result = run("doctor");
+  CHECK(result.code == 0);
+  for (const char* part : {"portable", "in use:", "oneDNN", "libjpeg", "libpng", "Gloo", "GPUs",
+                           "memory", "memory rate", "matmul rate", "mixed_precision \"auto\" is "})
+    CHECK(result.says(part));
+}
+
+TEST_CASE("scaler prints a line per step, as text or JSON, and a mistake ends with code 2") {
+  const CommandResult table = run("scaler torch --set init_scale=8 --pattern FI");
+  CHECK(table.code == 0);
+  CHECK(table.says("       2  skipped                         4  0x1p+2                       0"));
+  const CommandResult json = run("scaler megatron --set initial_scale=1024 --pattern I2 --json");
+  CHECK(json.output ==
+        "{\"step\":1,\"skipped\":true,\"scale\":1024,\"scale_hex\":\"0x1p+10\",\"good\":0,\"bad\":"
+        "1}\n"
+        "{\"step\":2,\"skipped\":true,\"scale\":512,\"scale_hex\":\"0x1p+9\",\"good\":0,\"bad\":0}"
+        "\n");
+  const CommandResult refused = run("scaler torch --set init_scale=2^-127 --pattern I --json");
+  CHECK(
+      nlohmann::json::parse(refused.output).at("diagnosis").get<std::string>().find("collapsed") !=
+      std::string::npos);
+  for (const char* wrong :
+       {"trch --pattern F", "torch --pattern F0", "torch --pattern ''", "torch",
+        "torch --set init_scal=2 --pattern F", "torch --set init_scale --pattern F",
+        "torch --set growth_factor=1 --pattern F", "--pattern F", "torch --jsn",
+        "torch --set init_scale=2^-147 --pattern F"})
+    CHECK(run("scaler " + std::string(wrong)).code == 2);
+  CHECK(run("scaler --help").code == 0);
+  CHECK(run("scaler --list").says("decr_every_n_nan_or_inf"));
+}
+
+TEST_CASE("scaler reads questions from standard input and goes on after a wrong one") {
+  const TemporaryFolder folder;
+  folder.write("questions",
+               "torch --pattern F\n\n# a comment\nfleet --pattern X\n"
+               "deepspeed --set initial_scale_power=0 --set \"hysteresis=1\" --pattern 'IF'\n");
+  const CommandResult result = run("scaler --json - < " + in_quotes(folder / "questions"));
+  CHECK(result.code == 2);
+  std::istringstream lines(result.output);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  REQUIRE(objects.size() == 3);
+  CHECK(objects[0]["line"] == 1);
+  CHECK(objects[0]["scale"] == 65536);
+  CHECK(objects[1]["line"] == 4);
+  CHECK(objects[1]["error"].get<std::string>().find("unknown letter") != std::string::npos);
+  CHECK(objects[2]["line"] == 5);
+  CHECK(objects[2]["error"].get<std::string>().find("smallest scale") != std::string::npos);
+  CHECK(run("scaler deepspeed --set initial_scale_power=0 --set hysteresis=1 --pattern I").code ==
+        1);
+}
+
+TEST_CASE("explain answers in words or JSON, and names that do not exist end with code 2") {
+  const CommandResult json = run("explain addcmul f32 bf16 half --strategy fp16 --json");
+  CHECK(json.code == 0);
+  const auto object = nlohmann::ordered_json::parse(json.output);
+  CHECK(object["op"] == "addcmul");
+  CHECK(object["arguments"] == nlohmann::json{"f32", "bf16", "f16"});
+  CHECK(object["runs_in"] == "f32");
+  CHECK(object["returns"] == "f32");
+  CHECK(object["list"] == "promote");
+  CHECK_FALSE(object.contains("error"));
+  const CommandResult refused = run("explain binary_cross_entropy f16 f16 --strategy fp16 --json");
+  CHECK(refused.code == 0);
+  CHECK(nlohmann::json::parse(refused.output).contains("error"));
+  CHECK(run("explain softmax f16 --strategy bf16 --device cpu").says("runs in f16"));
+  CHECK(run("explain elementwise_add f32 f32 --strategy fp16_paddle --level o1 "
+            "--set custom_white_list=elementwise_add")
+            .says("returns f16"));
+  CHECK(run("explain sofmax f16 --strategy fp16").says("did you mean softmax?"));
+  for (const char* wrong :
+       {"sofmax f16 --strategy fp16", "softmax f15 --strategy fp16", "softmax f16",
+        "softmax f16 --strategy fp61", "softmax f16 --strategy fp16_apex --level O9",
+        "softmax f16 --strategy fp16 --set x", "softmax --strategy fp16",
+        "softmax f16 --strategy fp16 --device gpu"})
+    CHECK(run("explain " + std::string(wrong)).code == 2);
+}
+
+TEST_CASE("explain reads questions from standard input, after the options of its own line") {
+  const TemporaryFolder folder;
+  folder.write("questions", "softmax f16\nfoo f32\nmm f32 f32 --strategy bf16\n");
+  const CommandResult result =
+      run("explain --strategy fp16 --json < " + in_quotes(folder / "questions"));
+  CHECK(result.code == 2);
+  std::istringstream lines(result.output);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  REQUIRE(objects.size() == 3);
+  CHECK(objects[0]["returns"] == "f32");
+  CHECK(objects[1]["error"].get<std::string>().find("foo") != std::string::npos);
+  CHECK(objects[2]["returns"] == "bf16");
+}
+
+TEST_CASE("list ops prints op, class, list and source") {
+  const CommandResult text = run("list ops --strategy fp16_apex");
+  CHECK(text.code == 0);
+  CHECK(text.says("torch.nn.functional FP32_FUNCS"));
+  const CommandResult json = run("list ops --strategy bf16 --device cpu --json");
+  const std::string first = json.output.substr(0, json.output.find('\n'));
+  CHECK(nlohmann::json::parse(first)["class"] == "lower_precision");
+  CHECK(run("list ops --strategy fp16_naive").says("has no op lists"));
+  CHECK(run("list ops").code == 2);
+  CHECK(run("list ops --strategy fp16_paddle --level O4").code == 2);
+}
+
+TEST_CASE("doctor says what each strategy gains on a GPU of a capability") {
+  const CommandResult t4 = run("doctor --capability 7.5 --device-name 'Tesla T4'");
+  CHECK(t4.code == 0);
+  CHECK(t4.says(
+      "Tesla T4, compute capability 7.5; matrix units for fp16; none for bf16 (needs 8.0)"));
+  CHECK(t4.says("fp16_apex        fp16 on matrix units"));
+  CHECK(t4.says("the current GPU is Tesla T4, with compute capability 7.5; use fp16"));
+  const auto h200 = nlohmann::json::parse(run("doctor --capability 9.0 --json").output);
+  CHECK(h200.at("GPU").at("matrix_units").at("fp8") == true);
+  CHECK(h200.at("GPU").at("matrix_units").at("mxfp8") == false);
+  CHECK(h200.at("fp8").at("matrix_units") == true);
+  CHECK(run("doctor --capability seven").says("want MAJOR.MINOR"));
+  CHECK(run("doctor --device-name T4").code == 2);
+}
+
+TEST_CASE("--json gives JSON") {
+  const TemporaryFolder folder;
+  CHECK(nlohmann::json::parse(run("list --json").output).at("strategies").size() > 6);
+  const auto fp16 = nlohmann::json::parse(run("list fp16 --json").output);
+  CHECK(fp16.at("options").at("init_scale").at("default") == 65536);
+  const auto matrix = nlohmann::json::parse(run("matrix --json").output);
+  CHECK(matrix.at("rows").at(0).at("answers").at(0).at("supported") == true);
+  save_safetensors(folder / "x.safetensors", {{"a\nb", ones({2, 3})}}, {{"key", "value"}});
+  const auto file =
+      nlohmann::json::parse(run("inspect --json " + (folder / "x.safetensors").string()).output);
+  CHECK(file.at("tensors").at(0).at("name") == "a\nb");
+  CHECK(file.at("tensors").at(0).at("shape") == std::vector<int>{2, 3});
+  CHECK(file.at("metadata").at("key") == "value");
+}
+
+TEST_CASE("what cannot be understood is named, with the nearest word") {
+  CHECK(run("config chek x").says("did you mean check?"));
+  CHECK(run("config").says("booster config: no command; want one of check, schema"));
+  CHECK(run("--bogus").says("\"--bogus\""));
+  CHECK(run("''").code == 2);
+  CHECK(run("inspect a b").says("error: booster inspect: "));
+  CHECK(run("list fp16 --level O1").says("--level belongs to `booster list ops`"));
+  CHECK(run("compare-numerics a b --json --csv").code == 2);
+  CHECK(run("config --help").code == 0);
+}
+
+TEST_CASE("files that are no dumps are errors, and devices are not read") {
+  const TemporaryFolder folder;
+  folder.write("junk", std::string("\x01\xff junk\nmore"));
+  const std::string junk = (folder / "junk").string();
+  const CommandResult result = run("compare-numerics " + junk + " " + junk);
+  CHECK(result.code == 1);
+  CHECK(result.says("no line of the tensor checker in it"));
+  CHECK(run("compare-numerics /dev/zero /dev/zero").code == 1);
+  CHECK(run("scaler torch --pattern F3 > /dev/full").code == 1);
+}

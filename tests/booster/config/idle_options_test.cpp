@@ -1,0 +1,71 @@
+// Options that are accepted and change nothing: the user is told once, by one table per strategy.
+#include "booster/booster.h"
+#include "booster/config/config_layout.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+
+namespace {
+
+// What a strategy says of options that change nothing.
+std::vector<std::string> idle(const std::string& name, const std::string& options) {
+  const Config config = Config::from_text(
+      R"({"booster": {"mixed_precision": {"name": ")" + name + R"(", )" + options + "}}}", "test");
+  const auto made = precision_registry().make(config.options("booster.mixed_precision"));
+  std::vector<std::string> told;
+  for (const std::string& note : made->notes())
+    if (note.find("no effect") != std::string::npos) told.push_back(note.substr(name.size() + 2));
+  return told;
+}
+
+using Told = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("options of another level of Paddle's are told of, together") {
+  CHECK(idle("fp16_paddle", R"("use_promote": false, "master_grad": true)") ==
+        Told{"use_promote, master_grad have no effect at a level other than O2"});
+  CHECK(idle("fp16_paddle", R"("level": "O2", "use_promote": false, "master_grad": true)").empty());
+  CHECK(idle("fp16_paddle", R"("level": "O0", "custom_white_list": ["gelu"], "incr_ratio": 3)") ==
+        Told{"custom_white_list, incr_ratio have no effect at level O0"});
+  CHECK(idle("fp16_paddle", R"("use_pure_fp16": true, "master_grad": true)") ==
+        Told{"master_grad has no effect while use_fp16_guard keeps the model in f32"});
+}
+
+TEST_CASE("what a fixed scale leaves unused is told of, in amp_configs too") {
+  CHECK(idle("fp16_paddle", R"("use_dynamic_loss_scaling": false, "decr_ratio": 0.25)") ==
+        Told{"decr_ratio has no effect with use_dynamic_loss_scaling = false"});
+  CHECK(idle("fp16_paddle",
+             R"("amp_configs": {"use_dynamic_loss_scaling": false, "decr_ratio": 0.5,
+                                "use_fp16_guard": false, "use_optimizer_fp16": true})") ==
+        Told{"amp_configs.use_fp16_guard has no effect at a level other than O2",
+             "amp_configs.use_optimizer_fp16 has no effect outside automatic parallelism",
+             "amp_configs.decr_ratio has no effect with use_dynamic_loss_scaling = false"});
+  CHECK(idle("fp16_paddle", R"("dtype": "bfloat16", "init_loss_scaling": 4)") ==
+        Told{"init_loss_scaling has no effect in bfloat16, whose loss is not scaled"});
+  CHECK(idle("fp16_apex", R"("loss_scale": 128, "max_loss_scale": 1024)") ==
+        Told{"max_loss_scale has no effect with a fixed loss_scale"});
+  CHECK(idle("fp16", R"("growth_interval": 0, "growth_factor": 3)") ==
+        Told{"growth_factor has no effect with growth_interval = 0"});
+}
+
+TEST_CASE("other strategies tell of theirs, and say nothing of defaults") {
+  CHECK(idle("fp16_apex", R"("opt_level": "O2", "half_functions": ["gelu"])") ==
+        Told{"half_functions has no effect at a level other than O1"});
+  CHECK(idle("fp16_apex", R"("enabled": false, "opt_level": "O2", "loss_scale": 128)") ==
+        Told{"opt_level, loss_scale have no effect with enabled = false"});
+  CHECK(idle("bf16", R"("seed": 7)") == Told{"seed has no effect unless update is stochastic"});
+  CHECK(idle("fp8", R"("scaling": "current", "margin": 1)") ==
+        Told{"margin has no effect with scaling = current"});
+  CHECK(idle("fp8", R"("amax_epsilon": 1e-6)") ==
+        Told{"amax_epsilon has no effect with scaling = delayed"});
+  for (const std::string& name : precision_registry().names())
+    CHECK(precision_registry().make(name)->notes().size() <= 1);
+}
+
+TEST_CASE("every row of every table names options that exist") {
+  for (const auto& entry : precision_registry().entries())
+    CHECK_NOTHROW(
+        told_of_idle(entry.idle, entry.options, OptionValues(default_values(entry.options))));
+}

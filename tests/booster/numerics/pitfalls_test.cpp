@@ -1,0 +1,239 @@
+// Pitfalls of mixed precision that Diagnose finds, by their numbers in docs/numerics.md.
+#include "tests/booster/numerics/diagnosed.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace booster;
+using namespace booster::numerics;
+using namespace booster::test;
+using doctest::Contains;
+
+TEST_CASE("pitfall 11: gradients left from a skipped step are told by name") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  Diagnose doctor(net);
+  for (const double input : {infinity, 1.0}) {  // without zero_grad
+    booster.backward(mean(cast(net(full({4, 6}, input)), DType::f32)), opt);
+    opt.step();
+  }
+  REQUIRE(doctor.findings().size() >= 2);
+  const auto found = doctor.findings();
+  CHECK(found[1].rule == 11);
+  CHECK(found[1].step == 2);
+  CHECK(found[1].remedy.find("zero_grad") != std::string::npos);
+}
+
+TEST_CASE("pitfall 9: many skipped steps in a row are a collapse") {
+  const Outcome seen = diagnosed({.steps = 12, .input = infinity});
+  REQUIRE(seen.of(9));
+  CHECK(seen.of(9)->text.find("10 steps in a row were skipped") != std::string::npos);
+  CHECK(seen.exit_code == 3);
+}
+
+TEST_CASE("pitfall 14: clipping scaled gradients is told with the scale") {
+  const Outcome wrong = diagnosed(
+      {.before_step = [](BoostedPair& pair) { pair.optimizer.unwrap().clip_grad_by_value(1); }});
+  REQUIRE(wrong.of(14));
+  CHECK(wrong.of(14)->text.find("65536") != std::string::npos);
+  const Outcome right =
+      diagnosed({.before_step = [](BoostedPair& pair) { pair.optimizer.clip_grad_by_value(1); }});
+  CHECK_FALSE(right.of(14));
+  CHECK_FALSE(right.of(29));
+}
+
+TEST_CASE("pitfall 29: gradients changed after the look for inf are told") {
+  const Outcome seen = diagnosed({.before_step = [](BoostedPair& pair) {
+    pair.optimizer.clip_grad_by_value(1);
+    for (const auto& [name, parameter] : pair.optimizer.unwrap().parameters_with_grad())
+      Tensor(parameter.grad()).mul_(2);
+  }});
+  REQUIRE(seen.of(29));
+  CHECK(seen.of(29)->text.find("hidden.weight") != std::string::npos);
+}
+
+TEST_CASE("pitfall 18: parameters without gradients are told by name") {
+  const Outcome seen = diagnosed({.strategy = "bf16", .before_step = [](BoostedPair& pair) {
+                                    clear_grad(pair.optimizer.unwrap().parameters()[0].tensor);
+                                  }});
+  REQUIRE(seen.of(18));
+  CHECK(seen.of(18)->text == "no gradient at hidden.weight");
+  CHECK(seen.of(18)->severity == Severity::warning);
+}
+
+TEST_CASE("pitfall 20: a learning rate that moves after a skipped step is told") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  Diagnose doctor(net);
+  for (const double input : {infinity, 1.0}) {
+    opt.zero_grad();
+    booster.backward(mean(cast(net(full({4, 6}, input)), DType::f32)), opt);
+    opt.step();
+    opt.unwrap().set_lr(0.05);
+  }
+  bool told = false;
+  for (const Finding& finding : doctor.findings()) told |= finding.rule == 20;
+  CHECK(told);
+}
+
+TEST_CASE("pitfalls 38 and 39: gradients of parameters that nobody updates are told") {
+  Booster booster;
+  Model model = Net();
+  auto [net, opt] =
+      booster.boost(model, SGD(std::vector<Tensor>{model.parameters()[0].tensor}, {.lr = 0.1}));
+  Diagnose doctor(net);
+  Tensor late = ones({3});
+  late.requires_grad_();
+  booster.backward(mean(net(ones({2, 6})) * late), opt);
+  opt.step();
+  bool unowned = false, unknown = false;
+  for (const Finding& finding : doctor.findings()) {
+    unowned |= finding.rule == 38 && finding.object == "head.weight";
+    unknown |= finding.rule == 39 && finding.object == "a leaf of shape (3,)";
+  }
+  CHECK(unowned);
+  CHECK(unknown);
+}
+
+TEST_CASE("pitfall 33: an op on another thread without the policy is told") {
+  const Outcome seen =
+      diagnosed({.before_step = [](BoostedPair&) { std::thread([] { relu(ones({2})); }).join(); }});
+  REQUIRE(seen.of(33));
+  CHECK(seen.of(33)->object == "relu");
+}
+
+TEST_CASE("pitfall 32: updates that a 16-bit weight loses are told with their share") {
+  Booster booster;
+  Model model = Net();
+  model->to(DType::bf16);
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 1e-6}));
+  Diagnose doctor(net);
+  booster.backward(mean(cast(net(ones({2, 6}, {.dtype = DType::bf16})), DType::f32)), opt);
+  opt.step();
+  doctor.stop();
+  bool told = false;
+  for (const Finding& finding : doctor.findings())
+    told |= finding.rule == 32 && finding.object == "head.weight";
+  CHECK(told);
+}
+
+TEST_CASE("pitfall 30: gradients that f16 flushes to 0 are told, with a scale to begin with") {
+  const auto small = [](double scale) {
+    Booster booster({.mixed_precision = FP16TorchMixedPrecision({.init_scale = scale})});
+    Model model = Net();
+    auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+    Diagnose doctor(net);
+    booster.backward(mean(cast(net(ones({2, 6})), DType::f32)), opt);
+    for (const auto& [name, parameter] : opt.unwrap().parameters_with_grad())
+      Tensor(parameter.grad()).fill_(1e-9 * scale);
+    opt.step();
+    doctor.stop();
+    CHECK(doctor.to_json()["suggested_loss_scale"] == 0x1p24);
+    for (const Finding& finding : doctor.findings())
+      if (finding.rule == 30) return true;
+    return false;
+  };
+  CHECK(small(1));
+  CHECK_FALSE(small(65536));
+}
+
+TEST_CASE("pitfall 2: a mask constant that f16 cannot hold is told at the cast") {
+  const Outcome seen = diagnosed({.between = [](const Tensor& h) {
+    const Tensor mask = cast(full({4, 8}, -1e9), DType::f16);
+    return h * mask;
+  }});
+  REQUIRE(seen.of(2));
+  CHECK(seen.of(2)->severity == Severity::error);
+  CHECK(seen.of(2)->text.find("cast") != std::string::npos);
+  CHECK(seen.of(2)->text.find("1e+09") != std::string::npos);
+  CHECK(seen.of(2)->remedy.find("-inf") != std::string::npos);
+}
+
+TEST_CASE("pitfall 3: rows of nothing but -inf are told at the softmax") {
+  const Outcome seen = diagnosed({.between = [](const Tensor& h) {
+    return softmax(h * 0.0 + full({4, 8}, -infinity), -1);
+  }});
+  REQUIRE(seen.of(3));
+  CHECK(seen.of(3)->text.find("first not finite is softmax") != std::string::npos);
+}
+
+TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
+  const Outcome seen = diagnosed(
+      {.between = [](const Tensor& h) { return h + sum(h * 0.0 + 30000.0, {-1}, true); }});
+  REQUIRE(seen.of(5));
+  CHECK(seen.of(5)->text.find("first not finite is sum") != std::string::npos);
+  CHECK(seen.exit_code == 3);
+}
+
+namespace {
+
+// What the doctor says of fp8 tensors when a layer trains on these inputs, one a step.
+std::vector<Finding> fp8_findings(const char* scaling, const std::vector<Tensor>& inputs) {
+  manual_seed(3);
+  Booster booster({.mixed_precision = FP8MixedPrecision({.scaling = scaling})});
+  Model model = Sequential{Linear(16, 16)};
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.01}));
+  Diagnose doctor(net);
+  for (const Tensor& x : inputs) {
+    opt.zero_grad();
+    booster.backward(mean(cast(net(x), DType::f32)), opt);
+    opt.step();
+  }
+  doctor.stop();
+  CHECK(doctor.to_json()["quantized"].size() == 3);  // input, weight, gradient
+  CHECK(doctor.table().find("0 (gradient)") != std::string::npos);
+  std::vector<Finding> of_35;
+  for (const Finding& finding : doctor.findings())
+    if (finding.rule == 35) of_35.push_back(finding);
+  return of_35;
+}
+
+Tensor of_size(double magnitude) { return uniform({8, 16}, -magnitude, magnitude); }
+
+}  // namespace
+
+TEST_CASE("pitfall 35: an fp8 scale made from a magnitude far from the present one is told") {
+  const auto small = fp8_findings("delayed", {of_size(1e6), of_size(1), of_size(1)});
+  REQUIRE(small.size() == 1);
+  CHECK(small[0].object == "0 (input)");
+  CHECK(small[0].step == 2);
+  CHECK(small[0].count == 2);
+  CHECK(small[0].severity == Severity::warning);
+  CHECK(small[0].text.starts_with("100.0 % of its numbers are 0 in e4m3: its scale is made from"));
+  CHECK(small[0].text.find("1 pass ago") != std::string::npos);
+  CHECK(small[0].remedy.find("current scaling") != std::string::npos);
+
+  const auto unused = fp8_findings("delayed", {of_size(1000), of_size(1)});
+  REQUIRE(unused.size() == 1);
+  CHECK(unused[0].text.starts_with("most of e4m3's range is unused"));
+
+  const auto large = fp8_findings("delayed", {of_size(1), of_size(100)});
+  REQUIRE(large.size() == 1);
+  CHECK(large[0].text.find("of its numbers are cut off in e4m3") != std::string::npos);
+  CHECK(large[0].numbers["saturated_share"] > 0.9);
+}
+
+TEST_CASE("pitfall 35: fp8 numbers that are tiny beside the largest one are told") {
+  Tensor x = of_size(1);
+  x.view().as<float>()[5] = 1e7f;
+  const auto tiny = fp8_findings("current", {x});
+  REQUIRE(tiny.size() == 1);
+  CHECK(tiny[0].object == "0 (input)");
+  CHECK(tiny[0].text == "99.2 % of its numbers are 0 in e4m3: its largest magnitude is 1e+07");
+}
+
+TEST_CASE("pitfall 35: magnitudes that move as they do in training are not told") {
+  for (const char* scaling : {"delayed", "current"})
+    CHECK(fp8_findings(scaling, {of_size(1), of_size(3), of_size(0.1), zeros({8, 16})}).empty());
+}
+
+TEST_CASE("pitfall 40: a loss of several numbers is refused before it is scaled") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  CHECK_THROWS_WITH_AS(booster.backward(net(ones({2, 6})), opt),
+                       Contains("the loss must have one element; got shape (2, 3)"), Error);
+}

@@ -1,0 +1,192 @@
+// Profiler, from recording to table and trace; the ways to ask for it.
+#include "booster/booster.h"
+#include "booster/profile/machine.h"
+#include "booster/profile/step_range.h"
+#include "kernels/catalogue.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <set>
+#include <thread>
+
+using namespace booster;
+using doctest::Contains;
+
+namespace {
+
+// Two steps of a small model with everything that a trace shows.
+void train_two_steps() {
+  Booster booster({.plugin = "torch_ddp"});
+  Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
+  const TensorDataset data(ones({8, 6}), from_vector<int64_t>({0, 1, 2, 0, 1, 2, 0, 1}, {8}));
+  auto loader = booster.prepare_dataloader(data, {.batch_size = 4 / launch_from_env().size});
+  const SGD optimizer(model.parameters(), {.lr = 0.1});
+  auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), loader, ConstantLR(optimizer));
+  auto& [net, opt, loss_fn, batches, lr] = boosted;
+  for (auto& [input, label] : batches) {
+    opt.zero_grad();
+    booster.backward(loss_fn(net(input), label), opt);
+    opt.step();
+  }
+}
+
+nlohmann::json trace_of(const Profiler& profiler, const TemporaryFolder& folder) {
+  profiler.write_trace(folder / "trace.json");
+  return nlohmann::json::parse(folder.read("trace.json"))["traceEvents"];
+}
+
+const ProfileRow* find(const std::vector<ProfileRow>& rows, std::string_view name,
+                       std::string_view phase) {
+  for (const auto& row : rows)
+    if (row.name == name && row.phase == phase) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
+  Profiler profiler;
+  train_two_steps();
+  profiler.stop();
+  ones({100});  // after the end
+  const auto rows = profiler.rows();
+  const ProfileRow* linear = find(rows, "linear", "forward");
+  REQUIRE(linear);
+  CHECK(linear->calls == 4);
+  CHECK(linear->gflop == doctest::Approx(2e-9 * 2 * 4 * (6 * 8 + 8 * 3)));
+  CHECK(linear->dtype == "f32");
+  CHECK(find(rows, "unary_backward relu", "backward"));
+  CHECK(find(rows, "sgd_step", "step"));
+  CHECK(find(rows, "wait for batch", ""));
+  const ProfileRow* loading = find(rows, "load sample", "");
+  REQUIRE(loading);
+  CHECK_FALSE(loading->on_main_thread);
+  double sum = 0;
+  for (const auto& row : rows) sum += row.on_main_thread ? row.seconds : 0;
+  CHECK(sum > 0);
+  CHECK(sum <= profiler.seconds());
+}
+
+TEST_CASE("the table has a line per kernel, the bound and what lies between kernels") {
+  Profiler profiler;
+  train_two_steps();
+  profiler.stop();
+  const std::string table = profiler.table();
+  for (const char* part : {"forward ", "GFLOP/s", "of bound", "linear ", "(between kernels)",
+                           "bound in f32: ", "wait for batch"})
+    CHECK(table.find(part) != table.npos);
+}
+
+TEST_CASE("a trace is what the viewers of Chrome and Perfetto read") {
+  const TemporaryFolder folder;
+  Profiler profiler;
+  train_two_steps();
+  profiler.stop();
+  std::set<std::string> categories, threads;
+  bool counted = false;
+  for (const auto& event : trace_of(profiler, folder)) {
+    CHECK(event["pid"] == 0);
+    const std::string kind = event["ph"];
+    if (kind == "X") {
+      CHECK(event["dur"].get<double>() >= 0);
+      CHECK(event["ts"].get<double>() > 0);
+      CHECK(event["tid"].is_number());
+      categories.insert(event["cat"]);
+    } else if (kind == "C") {
+      counted |= event["args"]["live MB"].get<double>() > 0;
+    } else if (event["name"] == "thread_name") {
+      threads.insert(event["args"]["name"]);
+    }
+  }
+  CHECK(categories == std::set<std::string>{"collective", "kernel", "loader", "op", "phase"});
+  CHECK(threads == std::set<std::string>{"loader", "main"});
+  CHECK(counted);
+}
+
+TEST_CASE("rank: profile" * doctest::skip()) {
+  const World world = launch_from_env();
+  world.group();
+  Profiler profiler;
+  train_two_steps();
+  profiler.stop();
+  const std::filesystem::path path = std::filesystem::path(world.folder) / "trace.json";
+  profiler.write_trace(path, world.group());
+  if (world.rank > 0) return;
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file);
+  std::set<int> ranks;
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "X" && event["name"] == "all_reduce") ranks.insert(int(event["pid"]));
+  CHECK(ranks == std::set<int>{0, 1});
+}
+
+TEST_CASE("the trace of two ranks is one file with both") {
+  CHECK(failures(Ranks("rank: profile", 2).wait()) == "");
+}
+
+TEST_CASE("one profiler records at a time, on all threads, and again after another") {
+  {
+    const Profiler first;
+    CHECK_THROWS_WITH_AS(Profiler(), Contains("another one records"), Error);
+  }
+  Profiler second;
+  std::thread([] { ones({5}); }).join();
+  second.stop();
+  second.stop();
+  REQUIRE(second.threads().size() == 2);
+  CHECK(second.threads()[0].events.empty());
+  CHECK(second.threads()[1].events.size() == 1);
+}
+
+TEST_CASE("a range of steps is two whole numbers in order") {
+  CHECK(parse_step_range("3:20")->last == 20);
+  CHECK(parse_step_range("7:7")->first == 7);
+  for (const char* wrong : {"", "3", "3:", ":3", "4:3", "0:3", "-1:3", "1:2:3", "1:2x", " 1:2",
+                            "1:99999999999999999999"})
+    CHECK_FALSE(parse_step_range(wrong));
+}
+
+TEST_CASE("--profile sets train.profile, checked as a config is") {
+  const char* arguments[] = {"program", "--profile", "10:20"};
+  CHECK(Config::from_args(3, arguments).get<std::string>("train.profile") == "10:20");
+  const char* joined[] = {"program", "--profile=10:5"};
+  CHECK_THROWS_WITH_AS(Config::from_args(2, joined),
+                       Contains("train.profile: bad range of steps; got \"10:5\""), Error);
+  CHECK(Config().get<std::string>("train.profile").empty());
+}
+
+TEST_CASE("precision auto is bf16 where it is native, else fp32, and says why") {
+  const std::string before = kernels::cpu_variant();
+  for (const auto& variant : kernels::cpu_variants()) {
+    kernels::force_cpu_variant(variant);
+    const bool native = variant == "avx512_bf16";
+    CHECK(auto_precision().name == (native ? "bf16" : "fp32"));
+    CHECK(auto_precision().reason.find(variant) != std::string::npos);
+    CHECK(Booster({.mixed_precision = "auto"}).precision().name() ==
+          std::string(native ? "bf16" : "fp32"));
+  }
+  kernels::force_cpu_variant(before);
+}
+
+TEST_CASE("a training's memory is told apart by what it is for") {
+  reset_peak_bytes();
+  const auto held = [](MemoryTag tag) { return tagged_bytes()[static_cast<int>(tag)]; };
+  Booster booster({.mixed_precision = "bf16"});
+  Model model = Sequential{Linear(64, 64), GELU(), Linear(64, 64)};
+  auto [net, opt] = booster.boost(model, AdamW(model.parameters()));
+  const int64_t parameter_bytes = 4 * model->parameter_count();
+  const int64_t before = held(activation_tag("GELU")).live;
+  const Tensor y = net(ones({32, 64}));
+  CHECK(held(activation_tag("GELU")).live > before);
+  booster.backward(sum(y), opt);
+  opt.step();
+  CHECK(held(MemoryTag::parameters).live >= parameter_bytes);
+  CHECK(held(MemoryTag::gradients).live >= parameter_bytes);
+  CHECK(held(MemoryTag::optimizer_state).live >= 2 * parameter_bytes);
+  CHECK(held(MemoryTag::copies).live >= 2 * 2 * 64 * 64);
+  CHECK(held(MemoryTag::workspace).peak > 0);
+}
