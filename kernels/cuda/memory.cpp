@@ -1,6 +1,6 @@
 // Memory of CUDA devices, behind kernels/system/memory.cpp, and the calls that need the CUDA
-// runtime. The runtime is linked statically and finds the driver when first called, so a program built with CUDA
-// starts and trains on the CPU where there is none.
+// runtime. The runtime is linked statically and finds the driver when first called, so a program
+// built with CUDA starts and trains on the CPU where there is none.
 #include "kernels/cuda/memory.h"
 
 #include "kernels/cuda/call.cuh"

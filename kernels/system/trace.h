@@ -1,7 +1,7 @@
 // Where time goes, told to whoever listens (booster/profile/profiler.h): every kernel call, and the
-// scopes that other rooms open around a phase of the step, an op, a wait for the loader, a collective.
-// Without a listener each of them costs one relaxed load and a branch. Thread-safe; a listener is
-// called on the thread that did the work.
+// scopes that other rooms open around a phase of the step, an op, a wait for the loader, a
+// collective. Without a listener each of them costs one relaxed load and a branch. Thread-safe; a
+// listener is called on the thread that did the work.
 #pragma once
 
 #include <atomic>
