@@ -1,21 +1,10 @@
 #include "booster/boosted.h"
 
-#include "core/autograd/op_policy.h"
 #include "kernels/system/trace.h"
 
 namespace booster {
 
-Tensor BoostedModel::operator()(const Tensor& x) const {
-  const kernels::TraceScope span("forward", kernels::SpanKind::phase);
-  Session& session = *session_;
-  session.plugin->before_forward();
-  if (session.watcher) session.watcher->forward_begins(x);
-  const PolicyScope numbers(session.precision->policy(x.device()));
-  Tensor y = session.precision->cast_output(model_(session.precision->cast_input(x)));
-  session.plugin->after_forward(y);
-  if (y.requires_grad()) session.end_pass(Pass::forward);
-  return y;
-}
+Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forward(model_, x); }
 
 void BoostedOptimizer::zero_grad() {
   const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
@@ -40,12 +29,8 @@ void BoostedOptimizer::clip_grad_by_value(double limit) {
 }
 
 NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
-  session_->plugin->set_sync(false);
-  session_->iteration->grads_are_local = true;
+  ++session_->iteration->no_sync;
 }
-NoSyncGuard::~NoSyncGuard() {
-  session_->plugin->set_sync(true);
-  session_->iteration->grads_are_local = false;
-}
+NoSyncGuard::~NoSyncGuard() { --session_->iteration->no_sync; }
 
 }  // namespace booster

@@ -54,7 +54,7 @@ class BoostedOptimizer {
   std::shared_ptr<Session> session_;
 };
 
-// Keeps gradients on this rank until it goes: see Booster::no_sync.
+// Keeps gradients on this rank until it goes: see Booster::no_sync. Guards may be nested.
 class NoSyncGuard {
  public:
   explicit NoSyncGuard(std::shared_ptr<Session> session);

@@ -1,7 +1,6 @@
 #include "booster/booster.h"
 
 #include "booster/pairing.h"
-#include "kernels/system/trace.h"
 
 namespace booster {
 namespace {
@@ -74,6 +73,8 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const Model& model,
   const std::shared_ptr<Precision> precision = options_.mixed_precision.make();
   const std::shared_ptr<Plugin> plugin = options_.plugin.make();
   const auto iteration = std::make_shared<Iteration>();
+  iteration->all = optimizers;
+  plugin->shard(model, optimizers);
   precision->prepare(model, optimizers);
   plugin->prepare(model, optimizers);
   std::vector<std::shared_ptr<Session>> sessions;
@@ -127,7 +128,6 @@ void Booster::backward(const Tensor& loss, const std::vector<BoostedOptimizer>& 
                        const ScaleLossOptions& options) const {
   check_loss(loss);
   check(!optimizers.empty(), "booster.backward: no optimizer; want those that the loss is for");
-  const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   std::vector<Session*> sessions;
   for (const BoostedOptimizer& optimizer : optimizers) {
     sessions.push_back(optimizer.session_.get());
@@ -135,6 +135,13 @@ void Booster::backward(const Tensor& loss, const std::vector<BoostedOptimizer>& 
           "booster.backward: the optimizers were not boosted together; want one boost of all");
   }
   booster::backward(loss, sessions, options);
+}
+
+Tensor Booster::run(const Tensor& input, const Tensor& target, const BoostedModel& model,
+                    const Criterion& criterion, BoostedOptimizer& optimizer) const {
+  check(model.session_->iteration == optimizer.session_->iteration,
+        "booster.execute_pipeline: model and optimizer were not boosted together");
+  return optimizer.session_->run(model.model_, criterion, input, target);
 }
 
 NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const {

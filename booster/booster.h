@@ -105,16 +105,15 @@ class Booster {
   // Until the guard goes, gradients add up on this rank and are not exchanged: for all but the last
   // of the batches that make one step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
-  // Forward and backward of the iterator's next batch in one call, as pipelines need it. Returns
-  // the loss.
+  // Forward and backward of the iterator's next batch in one call, in the order that the plugin
+  // wants (pipelines cut the batch into microbatches). Returns the loss.
   template <class Iterator>
   Tensor execute_pipeline(Iterator& batches, const BoostedModel& model, const Criterion& criterion,
                           BoostedOptimizer& optimizer) const {
     auto& [input, target] = *batches;
-    Tensor loss = criterion(model(input), target);
-    backward(loss, optimizer);
+    const Tensor loss = run(input, target, model, criterion, optimizer);
     ++batches;
-    return loss.detach();
+    return loss;
   }
 
   // This rank's share of a dataset.
@@ -132,6 +131,8 @@ class Booster {
   // A session for each optimizer.
   std::vector<std::shared_ptr<Session>> open_sessions(const Model& model,
                                                       const Optimizers& optimizers) const;
+  Tensor run(const Tensor& input, const Tensor& target, const BoostedModel& model,
+             const Criterion& criterion, BoostedOptimizer& optimizer) const;
 
   BoosterOptions options_;
   std::unique_ptr<Plugin> plugin_;        // for questions and dataloaders; sessions have their own

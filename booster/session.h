@@ -1,17 +1,22 @@
 // Session: what a boosted model and its optimizer share. One per optimizer; those of one call of
 // Booster::boost share strategy, plugin and iteration.
+//
+// Which calls may follow each other is docs/training-step.md: passes in any number and order, then
+// the step of each optimizer, or zero_grad, which abandons what was computed for it.
 #pragma once
 
 #include "booster/step_report.h"
+#include "core/nn/criterion.h"
 #include "mixed_precision/precision.h"
 #include "plugins/plugin.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 namespace booster {
 
-// Somebody who looks on while a session's steps run (Diagnose). Called on the thread that trains.
+// Sees a session's steps as they run (Diagnose). Called on the thread that trains.
 class SessionWatcher {
  public:
   virtual ~SessionWatcher() = default;
@@ -26,12 +31,13 @@ class SessionWatcher {
 
 // From the losses to the steps of the optimizers that they are for: the loss scale stays.
 struct Iteration {
-  Optimizers awaited;            // a loss was for them, and they have not stepped since
-  bool stepped = false;          // one of them has
-  Tensor found_inf;              // of those that have; undefined: nothing was looked for
-  bool grads_synced = false;     // since the last backward
-  bool grads_are_local = false;  // those of the coming backward passes (no_sync)
+  Optimizers all;        // that were boosted together
+  Optimizers awaited;    // a loss was for them, and they have not stepped since
+  bool stepped = false;  // one of them has
+  Tensor found_inf;      // of those that have; undefined: nothing was looked for
+  int no_sync = 0;       // guards alive: gradients of the coming backward passes stay local
 
+  bool awaits(const Optimizer& optimizer) const;
   void add(const Verdict& verdict);
 };
 
@@ -41,27 +47,34 @@ struct Session {
   std::shared_ptr<Iteration> iteration;
   Model model;  // of several models: all of them, as parts "0", "1", ...
   Optimizer optimizer;
-  SessionWatcher* watcher = nullptr;  // not owned; null: nobody looks on
+  SessionWatcher* watcher = nullptr;  // not owned; may be null
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);
-  // Prints what there is still to tell.
+  // Prints the notes that are left.
   ~Session();
 
-  // Waits for the gradients of all ranks, once per step.
+  // Runs `pass` (a forward pass of one of the session's models) with all that strategy and plugin
+  // do around it.
+  Tensor forward(const Model& model, const Tensor& x);
+  // Waits for the gradients of all ranks.
   void sync_grads();
-  // A forward pass on the tape, or a backward pass, has ended.
-  void end_pass(Pass pass);
   // Forgets all gradients; the iteration does not wait for this optimizer.
   void zero_grad();
+  // Forward and backward of one batch as the plugin orders it; the loss, off the tape.
+  Tensor run(const Model& model, const Criterion& criterion, const Tensor& input,
+             const Tensor& target);
   // Prints the strategy's notes on rank 0.
   void pass_on_notes();
-  // The same, and what the host has not asked the device for yet: waits for the device.
+  // The same, with what only the device knows so far: waits for the device.
   void pass_on_all_notes();
   // THE order of mixed precision x parallelism; step.cpp.
   StepReport step();
 
  private:
+  friend class BackwardPass;
+  // Makes the numbers that a pass left the same on all ranks.
+  void end_pass(Pass pass);
   // The iteration ends with the last optimizer that it waits for; then the scale moves.
   void leave_iteration();
 };

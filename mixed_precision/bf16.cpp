@@ -1,6 +1,5 @@
 #include "mixed_precision/bf16.h"
 
-#include "core/nn/layers.h"
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/scaling/loss_scaler.h"
@@ -27,7 +26,7 @@ void check_style(const std::string& style) {
 }
 
 bool is_batch_norm(const std::string&, const Module& module) {
-  return dynamic_cast<const BatchNorm2d*>(&module);
+  return !module.own(Role::batch_norm).empty();
 }
 
 }  // namespace
@@ -43,12 +42,6 @@ BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
         options_.update);
   check(options_.seed >= 0 && options_.seed <= int64_t{UINT32_MAX},
         "bf16: seed is out of range; got {}, want 0 to {}", options_.seed, UINT32_MAX);
-}
-
-Interaction BF16MixedPrecision::interaction(const Layout& layout) const {
-  const bool split = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0;
-  return {.wire = casts() ? DType::bf16 : DType::f32,
-          .ranks_agree = options_.skip_non_finite && split};
 }
 
 void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
@@ -73,9 +66,16 @@ Tensor BF16MixedPrecision::cast_input(const Tensor& x) const {
   return casts() && is_floating(x.dtype()) ? cast(x, DType::bf16) : x;
 }
 
+// Gradients are true already; but who asks will change them, and may make infinities finite.
+void BF16MixedPrecision::unscale(Optimizer& optimizer) {
+  if (options_.skip_non_finite) overflows_.note(optimizer, find_non_finite(optimizer));
+}
+
 Verdict BF16MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
-  return {find_non_finite(optimizer), {}, {}};
+  Tensor found = overflows_.take(optimizer);
+  note_overflow(found, find_non_finite(optimizer));
+  return {found, {}, {}};
 }
 
 }  // namespace booster

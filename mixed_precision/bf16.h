@@ -12,6 +12,7 @@
 #pragma once
 
 #include "mixed_precision/precision.h"
+#include "mixed_precision/scaling/overflow_memory.h"
 
 namespace booster {
 
@@ -29,17 +30,20 @@ class BF16MixedPrecision : public Precision {
   explicit BF16MixedPrecision(BF16Options options = {});
 
   const char* name() const override { return "bf16"; }
-  Interaction interaction(const Layout& layout) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor cast_input(const Tensor& x) const override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override { overflows_.take(optimizer); }
 
  private:
   bool casts() const { return options_.style == "cast"; }
 
   BF16Options options_;
   UpdateRounding rounding_;
+  OverflowMemory overflows_;
 };
 
 }  // namespace booster

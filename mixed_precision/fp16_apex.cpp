@@ -5,23 +5,10 @@ namespace booster {
 FP16ApexMixedPrecision::FP16ApexMixedPrecision(FP16ApexOptions options)
     : amp_(options), verbosity_(options.verbosity), each_loss_(options.num_losses > 1) {}
 
-Interaction FP16ApexMixedPrecision::interaction(const Layout& layout) const {
-  const ApexProperties& properties = amp_.properties();
-  const DType wire = properties.enabled && properties.casts_model() ? DType::f16 : DType::f32;
-  if (layout.tensor > 1 || layout.pipeline > 1)
-    return {.supported = false,
-            .reason = layout.tensor > 1
-                          ? "Apex amp has no rules for layers that are split over ranks"
-                          : "Apex amp unscales after each backward pass, which a pipeline has many "
-                            "of per step",
-            .instead = "fp16_naive",
-            .wire = wire};
-  return {.wire = wire, .ranks_agree = layout.zero_stage > 0};
-}
-
 void FP16ApexMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   amp_.initialize({model}, optimizers);
   each_loss_ = each_loss_ || optimizers.size() > 1;
+  amp_.loss(0).serve(optimizers);
   amp_.set_listener([this](const std::string& line) { notes_.push_back("fp16_apex: " + line); });
   if (verbosity_ < 1) return;
   for (const std::string& line : amp_.properties().describe())
@@ -34,22 +21,28 @@ void FP16ApexMixedPrecision::begin_loss(const ScaleLossOptions& options,
   if (each_loss_) return amp_.begin_loss(options, optimizers);
   Precision::begin_loss(options, optimizers);
   amp_.tell_overflows();
+  if (scales()) amp_.loss(0).begin();
 }
 
 Tensor FP16ApexMixedPrecision::scale(const Tensor& loss) {
+  if (each_loss_) return amp_.scale(loss);
   if (scales()) return amp_.loss(0).scale(loss);
-  if (!each_loss_) return amp_.properties().enabled ? cast(loss, DType::f32) : loss;
-  const Tensor scaled = amp_.scale(loss);
-  scale_ = amp_.loss(loss_id_).scaler().scale_tensor();
-  return scaled;
+  return amp_.properties().enabled ? cast(loss, DType::f32) : loss;
 }
 
-Tensor FP16ApexMixedPrecision::maxima(Pass pass) {
-  return each_loss_ && pass == Pass::backward ? amp_.unscale() : Tensor();
+SharedNumbers FP16ApexMixedPrecision::end(Pass pass) {
+  if (!each_loss_ || pass == Pass::forward) return {};
+  scale_ = amp_.scale_of_pass();
+  return {amp_.unscale(), Among::everybody};
 }
 
-void FP16ApexMixedPrecision::end_pass(Pass pass) {
+void FP16ApexMixedPrecision::agreed(Pass pass) {
   if (each_loss_ && pass == Pass::backward) amp_.end_loss();
+}
+
+void FP16ApexMixedPrecision::abandon(const Optimizer& optimizer) {
+  if (each_loss_) amp_.abandon(optimizer);
+  else if (scales()) amp_.loss(0).abandon(optimizer);
 }
 
 void FP16ApexMixedPrecision::unscale(Optimizer& optimizer) {

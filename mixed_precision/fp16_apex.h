@@ -18,19 +18,19 @@ class FP16ApexMixedPrecision : public Precision {
   explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
 
   const char* name() const override { return "fp16_apex"; }
-  Interaction interaction(const Layout& layout) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override { return amp_.policy(device); }
   Tensor cast_input(const Tensor& x) const override { return amp_.cast_input(x); }
   Tensor cast_output(const Tensor& y) const override { return amp_.cast_output(y); }
-  Tensor maxima(Pass pass) override;
-  void end_pass(Pass pass) override;
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   bool unscales_each_loss() const override { return each_loss_; }
   Tensor scale(const Tensor& loss) override;
+  SharedNumbers end(Pass pass) override;
+  void agreed(Pass pass) override;
   void unscale(Optimizer& optimizer) override;
   Tensor norm_factor(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   std::string refusal() const override;
   void finish_notes() override { amp_.tell_overflows(); }

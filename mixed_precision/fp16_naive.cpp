@@ -46,14 +46,15 @@ int64_t zeros_in_gradients(const Optimizer& optimizer) {
 FP16NaiveMixedPrecision::FP16NaiveMixedPrecision(FP16NaiveOptions options)
     : options_(options), step_(policy_of(options)) {}
 
-Interaction FP16NaiveMixedPrecision::interaction(const Layout& layout) const {
-  // Ranks that hold parts of one model see different gradients.
-  return {.wire = DType::f16,
-          .ranks_agree = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0};
-}
-
 void FP16NaiveMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   cast_models({model}, optimizers, {.dtype = DType::f16});
+  step_.serve(optimizers);
+}
+
+void FP16NaiveMixedPrecision::begin_loss(const ScaleLossOptions& options,
+                                         const Optimizers& optimizers) {
+  Precision::begin_loss(options, optimizers);
+  step_.begin();
 }
 
 Tensor FP16NaiveMixedPrecision::cast_input(const Tensor& x) const {

@@ -29,14 +29,15 @@ class FP16NaiveMixedPrecision : public Precision {
   explicit FP16NaiveMixedPrecision(FP16NaiveOptions options = {});
 
   const char* name() const override { return "fp16_naive"; }
-  Interaction interaction(const Layout& layout) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   Tensor cast_input(const Tensor& x) const override;
   Tensor cast_output(const Tensor& y) const override;
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
   void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
   Tensor norm_factor(Optimizer& optimizer) override { return step_.pending_inverse(optimizer); }
   Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   PrecisionState state() const override { return step_.scaler().state_dict(); }

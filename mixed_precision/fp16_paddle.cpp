@@ -1,7 +1,6 @@
 #include "mixed_precision/fp16_paddle.h"
 
 #include "core/autograd/tape.h"
-#include "core/nn/layers.h"
 #include "mixed_precision/model_cast.h"
 
 #include <algorithm>
@@ -14,11 +13,6 @@ OpPolicy all_f32(DeviceType device) {
   OpPolicy policy{.device = device, .cache_casts = false, .name = "fp16_paddle without a guard"};
   policy.classes.fill(OpClass::fp32);
   return policy;
-}
-
-// "encoder" is a part of "encoder" and of "encoder.norm".
-bool lies_in(const std::string& name, const std::string& part) {
-  return name == part || name.compare(0, part.size() + 1, part + ".") == 0;
 }
 
 void check_layers(const Model& model, const std::vector<std::string>& layers) {
@@ -72,18 +66,10 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
   for (const std::string& message : settings_.messages) notes_.push_back("fp16_paddle: " + message);
 }
 
-Interaction FP16PaddleMixedPrecision::interaction(const Layout& layout) const {
-  // Data parallel ranks see the sum of all gradients; ranks that hold parts of a model do not.
-  const bool split = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0;
-  const bool narrow = settings_.converts_model() && !settings_.master_grad;
-  return {.wire = narrow ? settings_.lower : DType::f32,
-          .ranks_agree = settings_.scales && split};
-}
-
 // Statistics of batches need f32; in f16 the other normalisations overflow too easily.
 bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
-  if (dynamic_cast<const BatchNorm2d*>(&module)) return true;
-  if (settings_.lower == DType::f16 && dynamic_cast<const LayerNorm*>(&module)) return true;
+  if (!module.own(Role::batch_norm).empty()) return true;
+  if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;
   return std::any_of(settings_.excluded_layers.begin(), settings_.excluded_layers.end(),
                      [&](const std::string& layer) {
                        return layer == module.kind() || lies_in(name, layer);
@@ -92,6 +78,7 @@ bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& 
 
 void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   check_layers(model, settings_.excluded_layers);
+  step_.serve(optimizers);
   const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
   for (size_t i = 0; i < inside_.size(); ++i) {
     inside_[i].f32_only = black;
@@ -114,6 +101,12 @@ const OpPolicy* FP16PaddleMixedPrecision::policy(Device device) const {
   return &(settings_.guard ? outside_ : inside_)[static_cast<size_t>(device.type)];
 }
 
+void FP16PaddleMixedPrecision::begin_loss(const ScaleLossOptions& options,
+                                          const Optimizers& optimizers) {
+  Precision::begin_loss(options, optimizers);
+  if (settings_.scales) step_.begin();
+}
+
 Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
   return settings_.scales ? step_.scale(loss) : loss;
 }
@@ -124,6 +117,10 @@ void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
 
 Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {
   return settings_.scales ? step_.inspect(optimizer) : Verdict{};
+}
+
+void FP16PaddleMixedPrecision::abandon(const Optimizer& optimizer) {
+  if (settings_.scales) step_.abandon(optimizer);
 }
 
 void FP16PaddleMixedPrecision::update(const Verdict& verdict) {

@@ -24,13 +24,14 @@ class FP16PaddleMixedPrecision : public Precision {
   explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
 
   const char* name() const override { return "fp16_paddle"; }
-  Interaction interaction(const Layout& layout) const override;
   // Errors: excluded_layers or custom_black_varnames that the model has not.
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }

@@ -1,32 +1,41 @@
 // fp16: torch's automatic mixed precision. Parameters stay f32, listed ops run in f16, and a
-// GradScaler keeps gradients in range; a step whose gradients are not finite is skipped.
+// dynamic loss scale (torch.amp.GradScaler's rules) keeps gradients in range; a step whose gradients
+// are not finite is skipped.
 #pragma once
 
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/grad_scaler.h"
+#include "mixed_precision/scaling/scaled_step.h"
 
 namespace booster {
 
 class FP16TorchMixedPrecision : public Precision {
  public:
+  // Errors: GradScaler's.
   explicit FP16TorchMixedPrecision(GradScalerOptions options = {});
 
   const char* name() const override { return "fp16"; }
-  Interaction interaction(const Layout& layout) const override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
-  Tensor scale(const Tensor& loss) override { return scaler_.scale(loss); }
-  void unscale(Optimizer& optimizer) override { scaler_.unscale_(optimizer); }
-  Tensor norm_factor(Optimizer& optimizer) override { return scaler_.pending_inverse(optimizer); }
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  Tensor scale(const Tensor& loss) override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor norm_factor(Optimizer& optimizer) override;
   Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;
-  std::string refusal() const override { return scaler_.diagnosis(); }
-  PrecisionState state() const override { return scaler_.state_dict(); }
-  void load(const PrecisionState& state) override { scaler_.load_state_dict(state); }
+  std::string refusal() const override { return step_.scaler().diagnosis(); }
+  // torch's keys, as GradScaler::state_dict; nothing where it is not enabled.
+  PrecisionState state() const override;
+  void load(const PrecisionState& state) override;
 
-  GradScaler& scaler() { return scaler_; }
+  const GradScalerOptions& options() const { return options_; }
+  // Not checked, as torch's.
+  void set_growth_interval(int64_t steps);
 
  private:
-  GradScaler scaler_;
+  GradScalerOptions options_;
+  ScaledStep step_;
 };
 
 }  // namespace booster

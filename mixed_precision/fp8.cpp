@@ -1,6 +1,5 @@
 #include "mixed_precision/fp8.h"
 
-#include "core/nn/multi_head_attention.h"
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
@@ -40,39 +39,35 @@ Fp8Recipe recipe_of(const FP8Options& options) {
           .eps = options.amax_epsilon};
 }
 
-// Every weight that a Linear or an attention's input projection multiplies by, once, in the order
-// of the modules.
+// A linear weight is called as its module is, or, where it is one of several, by its own name below:
+// "blocks.0.attn.in_proj".
+std::string layer_name(const std::string& module, const std::string& weight) {
+  const std::string own = weight == "weight" ? "" : weight.substr(0, weight.rfind("_weight"));
+  if (module.empty()) return own.empty() ? "model" : own;
+  return own.empty() ? module : module + "." + own;
+}
+
+// Every weight of this role once, in the order of the modules.
 std::vector<Fp8Layer> linear_layers(const Model& model) {
   std::vector<Fp8Layer> layers;
   std::unordered_set<const TensorBody*> seen;
-  const auto add = [&](std::string name, const Tensor& weight) {
-    if (seen.insert(weight.body()).second) layers.push_back({std::move(name), weight});
-  };
-  for (const auto& [name, module] : model->named_modules()) {
-    if (const auto* linear = dynamic_cast<const Linear*>(module))
-      add(name.empty() ? "model" : name, linear->weight);
-    if (const auto* attention = dynamic_cast<const MultiHeadAttention*>(module))
-      add(name.empty() ? "in_proj" : name + ".in_proj", attention->in_proj_weight);
-  }
+  for (const auto& [name, module] : model->named_modules())
+    for (const auto& [own, weight] : module->own(Role::linear_weight))
+      if (seen.insert(weight.body()).second) layers.push_back({layer_name(name, own), weight});
   return layers;
-}
-
-// True for the layer itself and for a module that holds it.
-bool covers(const std::string& name, const std::string& layer) {
-  return layer == name || (layer.starts_with(name) && layer[name.size()] == '.');
 }
 
 void check_excluded(const std::vector<std::string>& names, const std::vector<Fp8Layer>& layers) {
   std::vector<std::string> legal;
   for (const Fp8Layer& layer : layers) legal.push_back(layer.name);
   for (const std::string& name : names)
-    check(std::any_of(legal.begin(), legal.end(), [&](auto& layer) { return covers(name, layer); }),
+    check(std::any_of(legal.begin(), legal.end(), [&](auto& layer) { return lies_in(layer, name); }),
           "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
 }
 
 bool is_excluded(const FP8Options& options, const std::string& layer) {
   return std::any_of(options.exclude.begin(), options.exclude.end(),
-                     [&](const std::string& name) { return covers(name, layer); });
+                     [&](const std::string& name) { return lies_in(layer, name); });
 }
 
 bool fits(const Tensor& weight) { return weight.size(0) % unit == 0 && weight.size(1) % unit == 0; }
@@ -98,17 +93,6 @@ FP8MixedPrecision::FP8MixedPrecision(FP8Options options)
       recipe_(recipe_of(options_)),
       cpu_(bf16_policy(DeviceType::cpu)),
       cuda_(bf16_policy(DeviceType::cuda)) {}
-
-Interaction FP8MixedPrecision::interaction(const Layout& layout) const {
-  if (layout.pipeline > 1 && recipe_.delayed && options_.reduce_amax)
-    return {.supported = false,
-            .reason =
-                "the stages of a pipeline hold different layers, whose magnitudes cannot be "
-                "the same on all ranks",
-            .instead = "reduce_amax = false, scaling = current, or bf16"};
-  const bool split = layout.data > 1 || layout.tensor > 1 || layout.pipeline > 1;
-  return {.ranks_agree = split && (options_.skip_non_finite || options_.reduce_amax)};
-}
 
 void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
@@ -144,24 +128,37 @@ const OpPolicy* FP8MixedPrecision::policy(Device device) const {
   return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
 }
 
-Tensor FP8MixedPrecision::maxima(Pass pass) {
-  return linear_ && recipe_.delayed && options_.reduce_amax ? linear_->maxima(pass) : Tensor();
+SharedNumbers FP8MixedPrecision::end(Pass pass) {
+  if (!linear_ || !recipe_.delayed || !options_.reduce_amax) return {};
+  return {linear_->maxima(pass), Among::same_layers};
 }
 
-void FP8MixedPrecision::end_pass(Pass pass) {
-  if (linear_) linear_->end_pass(pass);
+void FP8MixedPrecision::begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) {
+  Precision::begin_loss(options, optimizers);
+  of_loss_ = optimizers;
 }
 
-// A cast to 8 bits makes infinities finite: magnitudes tell of them, gradients of the rest.
+// A cast to 8 bits makes infinities finite: only the magnitudes tell of them, and belong to the
+// optimizers that this loss was for.
+void FP8MixedPrecision::agreed(Pass pass) {
+  if (!linear_) return;
+  linear_->end_pass(pass);
+  if (pass == Pass::forward || !options_.skip_non_finite) return;
+  const Tensor found = linear_->non_finite();
+  for (const Optimizer& optimizer : of_loss_) overflows_.note(optimizer, found.clone());
+  linear_->forget_non_finite();
+}
+
+// Gradients are true already; but who asks will change them, and may make infinities finite.
+void FP8MixedPrecision::unscale(Optimizer& optimizer) {
+  if (options_.skip_non_finite) overflows_.note(optimizer, find_non_finite(optimizer));
+}
+
 Verdict FP8MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
-  Tensor found = find_non_finite(optimizer);
-  if (linear_) found.add_(linear_->non_finite());
+  Tensor found = overflows_.take(optimizer);
+  note_overflow(found, find_non_finite(optimizer));
   return {found, {}, {}};
-}
-
-void FP8MixedPrecision::update(const Verdict&) {
-  if (linear_) linear_->forget_non_finite();
 }
 
 StateDict FP8MixedPrecision::state_tensors() const {

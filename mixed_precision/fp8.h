@@ -9,6 +9,7 @@
 #pragma once
 
 #include "mixed_precision/fp8/fp8_linear.h"
+#include "mixed_precision/scaling/overflow_memory.h"
 
 namespace booster {
 
@@ -19,7 +20,7 @@ struct FP8Options {
   int64_t amax_history_len = 1024;
   std::string amax_compute_algo = "max";  // of the history; or "most_recent"
   int64_t margin = 0;                     // scales are divided by 2^margin
-  bool reduce_amax = true;                // magnitudes are the largest over all ranks
+  bool reduce_amax = true;                // magnitudes are the largest over the ranks that hold a layer
   // current scaling
   bool power_of_two_scales = false;
   double amax_epsilon = 0;  // smaller magnitudes count as this
@@ -35,14 +36,16 @@ class FP8MixedPrecision : public Precision {
   explicit FP8MixedPrecision(FP8Options options = {});
 
   const char* name() const override { return "fp8"; }
-  Interaction interaction(const Layout& layout) const override;
   // Error if `exclude` names no module.
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
-  Tensor maxima(Pass pass) override;
-  void end_pass(Pass pass) override;
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  SharedNumbers end(Pass pass) override;
+  void agreed(Pass pass) override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override;
-  void update(const Verdict& verdict) override;
+  void abandon(const Optimizer& optimizer) override { overflows_.take(optimizer); }
   StateDict state_tensors() const override;
 
   // The layers that run in 8 bits, by name.
@@ -54,6 +57,8 @@ class FP8MixedPrecision : public Precision {
   std::shared_ptr<Fp8Linear> linear_;  // none before prepare, or where no layer fits
   OpPolicy cpu_, cuda_;
   std::vector<std::string> layers_;
+  Optimizers of_loss_;  // the last one
+  OverflowMemory overflows_;
 };
 
 }  // namespace booster

@@ -1,7 +1,5 @@
 #include "mixed_precision/model_cast.h"
 
-#include "core/nn/layers.h"
-
 namespace booster {
 namespace {
 
@@ -51,7 +49,7 @@ void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast)
 }
 
 bool is_affine_batch_norm(const std::string&, const Module& module) {
-  return dynamic_cast<const BatchNorm2d*>(&module) && !module.parameters().empty();
+  return !module.own(Role::batch_norm).empty() && !module.parameters().empty();
 }
 
 void widen_gradients(const Optimizer& optimizer) {

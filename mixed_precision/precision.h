@@ -2,8 +2,9 @@
 //
 // The base class is fp32: every method does nothing or passes its argument through, and a strategy
 // overrides what it changes. A strategy never asks how the model is spread: `inspect` gives a local
-// verdict, the plugin makes it global, and `update` sees the agreed one. One object serves what was
-// boosted in one call, usually one optimizer, and one thread.
+// verdict, the plugin makes it global, and `update` reads the agreed one. One object serves what
+// was boosted in one call, usually one optimizer, and one thread. The calls may come in any order
+// that docs/training-step.md allows.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -25,8 +26,6 @@ struct Interaction {
   bool supported = true;
   std::string reason = {};   // why not
   std::string instead = {};  // what to use
-  DType wire = DType::f32;   // dtype of gradients between ranks
-  bool ranks_agree = false;  // ranks must agree on overflow before a step
 };
 
 // What a look at the gradients found. Tensors of one f32 on the device; undefined where the
@@ -40,7 +39,11 @@ struct Verdict {
 // A strategy's numbers for a checkpoint, by name.
 using PrecisionState = std::map<std::string, double>;
 
-enum class Pass : uint8_t { forward, backward };
+// Numbers of which ranks take the largest: f32 on the device; undefined: none.
+struct SharedNumbers {
+  Tensor numbers = {};
+  Among among = Among::everybody;
+};
 
 // What a program says of a loss.
 struct ScaleLossOptions {
@@ -64,19 +67,21 @@ class Precision {
   virtual Tensor cast_input(const Tensor& x) const { return x; }
   virtual Tensor cast_output(const Tensor& y) const { return y; }
 
-  // When a forward pass on the tape, or a backward pass, has ended: the largest magnitudes that
-  // this rank saw, f32 on the device, for the plugin to make everybody's; undefined: none to share.
-  virtual Tensor maxima(Pass) { return {}; }
-  // After that.
-  virtual void end_pass(Pass) {}
-
-  // Before a loss is scaled whose gradients are for these optimizers. Error if the strategy cannot
-  // do what the program says of it.
+  // --- passes, in any number before a step
+  // The backward pass of a loss begins, or of many microbatches, whose gradients are for these
+  // optimizers; also on ranks that have no loss themselves. Error if the strategy cannot do what
+  // the program says of the loss.
   virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
   // True if each loss is unscaled when its backward pass ends, and not by the step.
   virtual bool unscales_each_loss() const { return false; }
-  // loss -> what backward starts from
+  // loss -> what backward starts from; in that pass
   virtual Tensor scale(const Tensor& loss) { return loss; }
+  // A forward pass on the tape, or a backward pass, has ended: numbers that ranks must share, such
+  // as the largest magnitudes of each layer. They are written in place, and agreed() comes after.
+  virtual SharedNumbers end(Pass) { return {}; }
+  virtual void agreed(Pass) {}
+
+  // --- gradients of one optimizer
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
   // Those of 16-bit parameters become f32, or they would lose small numbers.
   virtual void unscale(Optimizer&) {}
@@ -86,7 +91,10 @@ class Precision {
     unscale(optimizer);
     return {};
   }
+  // The local verdict before a step.
   virtual Verdict inspect(Optimizer&) { return {}; }
+  // The optimizer's gradients were thrown away.
+  virtual void abandon(const Optimizer&) {}
   // Once all optimizers that the losses were for have stepped, with the verdict that all ranks
   // agreed on: an overflow in the gradients of one is one of the whole.
   virtual void update(const Verdict&) {}

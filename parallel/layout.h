@@ -1,7 +1,7 @@
-// How a model is spread, as plain numbers: what a precision strategy and a plugin both know.
+// How a model is spread, as plain values: what a precision strategy and a plugin both know.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 namespace booster {
 
@@ -13,5 +13,15 @@ struct Layout {
   int sequence = 1;
   int zero_stage = 0;  // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
 };
+
+// Which ranks make a set of numbers the same.
+enum class Among : uint8_t {
+  everybody,    // all that train together: whether a step is skipped
+  same_layers,  // those that hold the same layers or parts of them: magnitudes of each layer
+};
+
+// A pass through the model. A forward pass is one call of the model, a backward pass that of one
+// loss (or of all microbatches of a pipeline).
+enum class Pass : uint8_t { forward, backward };
 
 }  // namespace booster

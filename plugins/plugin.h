@@ -11,9 +11,20 @@
 #include "parallel/groups/group.h"
 #include "parallel/layout.h"
 
+#include <functional>
 #include <memory>
 
 namespace booster {
+
+// The work on one batch as functions, so that a plugin can order it without knowing the numbers.
+struct MicroStep {
+  // The part of the model that this rank holds; on the tape.
+  std::function<Tensor(const Tensor& input)> forward;
+  // The mean loss over the batch; on the tape.
+  std::function<Tensor(const Tensor& output, const Tensor& target)> loss;
+  // What backward starts from: the loss, scaled as the strategy wants.
+  std::function<Tensor(const Tensor& loss)> scale;
+};
 
 class Plugin {
  public:
@@ -23,7 +34,12 @@ class Plugin {
   // All ranks that take part; one alone here.
   virtual Group group() const { return {}; }
 
-  // Once, when model and optimizer are boosted; all ranks call it.
+  // --- once, when models and optimizers are boosted; all ranks call it
+  // Before the strategy casts parameters and makes masters: splits layers, cuts stages, sends
+  // rank 0's weights to all, and says what this rank updates (Optimizer::own) and how ranks join
+  // their norms (Optimizer::share_norms).
+  virtual void shard(const Model&, const Optimizers&) {}
+  // After it: parameters have their final dtype. Gradient buckets, hooks.
   virtual void prepare(const Model&, const Optimizers&) {}
   // This rank's share of a dataset.
   virtual DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
@@ -31,20 +47,28 @@ class Plugin {
     return DataLoader(std::move(dataset), std::move(options));
   }
 
-  virtual void before_forward() {}
-  // With the model's output, from which the tape can be walked.
-  virtual void after_forward(const Tensor&) {}
-  // False: gradients of the coming backward passes stay local (accumulation).
-  virtual void set_sync(bool) {}
+  // --- each pass, in any order and number
+  // With `sync` the gradients of a backward pass are the global ones when end() returns; without,
+  // they stay this rank's own (no_sync) until a pass with it, or sync_grads().
+  virtual void begin(Pass, bool /*sync*/) {}
+  virtual void end(Pass) {}
+  // Forward and backward of one batch, between begin(backward) and end(backward). Pipelines cut it
+  // into microbatches. Returns the loss, off the tape.
+  virtual Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);
+  // Makes numbers (f32 on the device) the largest of each among these ranks.
+  virtual void agree(Tensor& /*numbers*/, Among) {}
 
-  // Makes numbers (f32 on the device) the same on all ranks: the largest of each. For verdicts, and
-  // for magnitudes that a strategy saw in a pass.
-  virtual void agree(Tensor&) {}
+  // --- the step of one optimizer, in this order
+  // Exchanges what is still this rank's own of its gradients. Error if a gradient is missing.
+  virtual void sync_grads(const Optimizer&) {}
+  // After the update, where ranks update parts of the parameters.
+  virtual void sync_params(const Optimizer&) {}
 
-  // --- the step, in this order
-  // Waits until every gradient is the global one.
-  virtual void sync_grads() {}
-  virtual void sync_params() {}
+  // --- checkpoints; all ranks call them. Tensors go by the names that one process gives them.
+  // From what this rank holds to whole tensors, on rank 0 at least.
+  virtual void join(StateDict& /*state*/) const {}
+  // From whole tensors to what this rank holds.
+  virtual void split(StateDict& /*state*/) const {}
 };
 
 using SinglePlugin = Plugin;

@@ -8,9 +8,36 @@
 namespace booster {
 
 namespace {
+
 constexpr double mib = 1024 * 1024;
 constexpr double first_bucket_mib = 1;  // small, so that the first message leaves early
 constexpr size_t names_shown = 5;
+
+// The numbers that the ranks start from: parameters and buffers, what the optimizers hold besides,
+// and masters that exist already.
+std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimizers) {
+  std::vector<Tensor> all;
+  std::unordered_set<const TensorBody*> known;
+  const auto add = [&](const std::vector<NamedTensor>& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      if (known.insert(tensor.body()).second) all.push_back(tensor);
+  };
+  add(model.state_dict());
+  for (const Optimizer& optimizer : optimizers) add(optimizer.parameters());
+  return all;
+}
+
+void share_masters(const Optimizers& optimizers, const Group& group) {
+  for (Optimizer optimizer : optimizers)
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      const Tensor master = optimizer.master(name);
+      if (!master.defined()) continue;
+      group.broadcast(master);
+      master.bump_version();
+      optimizer.set_master(name, master);
+    }
+}
+
 }  // namespace
 
 TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options)
@@ -25,59 +52,55 @@ TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Group group)
 // A plugin that was not prepared yet is a description, and can be copied.
 TorchDDPPlugin::TorchDDPPlugin(const TorchDDPPlugin& other)
     : TorchDDPPlugin(other.options_, other.group_) {
-  check(!other.buckets_, "torch_ddp: already serves a model; want a new plugin object");
+  check(other.watched_.empty(), "torch_ddp: already serves a model; want a new plugin object");
 }
 
 TorchDDPPlugin::~TorchDDPPlugin() {
-  for (size_t i = 0; i < hooks_.size(); ++i)
-    remove_grad_ready_hook(parameters_[i].tensor, hooks_[i]);
+  for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter.tensor, hook);
 }
 
 Layout TorchDDPPlugin::layout() const { return {.data = group_.size()}; }
 
-// Rank 0's numbers become everybody's: parameters, buffers and masters.
-void TorchDDPPlugin::share_weights(const Optimizers& optimizers) {
+void TorchDDPPlugin::shard(const Model& model, const Optimizers& optimizers) {
   const NoGradGuard no_grad;
-  for (const auto& [name, tensor] : model_.state_dict()) {
+  for (const Tensor& tensor : shared_numbers(model, optimizers)) {
     group_.broadcast(tensor);
     tensor.bump_version();
   }
-  for (Optimizer optimizer : optimizers)
-    for (const auto& [name, parameter] : optimizer.parameters()) {
-      const Tensor master = optimizer.master(name);
-      if (!master.defined()) continue;
-      group_.broadcast(master);
-      master.bump_version();
-      optimizer.set_master(name, master);
-    }
+  share_masters(optimizers, group_);
 }
 
 void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   model_ = model;
-  share_weights(optimizers);
-  for (const auto& parameter : model.parameters())
-    if (parameter.tensor.requires_grad()) parameters_.push_back(parameter);
-  check(!parameters_.empty(), "torch_ddp: the model has no parameter that requires a gradient");
-  const int64_t cap = static_cast<int64_t>(options_.bucket_cap_mb * mib);
-  const int64_t first_cap = std::min(cap, static_cast<int64_t>(first_bucket_mib * mib));
-  buckets_.emplace(parameters_, cap, first_cap);
-  for (size_t i = 0; i < parameters_.size(); ++i) watch(static_cast<int64_t>(i));
+  optimizers_ = optimizers;
+  watch_new();
+  check(!watched_.empty(), "torch_ddp: the model has no parameter that requires a gradient");
 }
 
-void TorchDDPPlugin::watch(int64_t i) {
-  const Tensor& parameter = parameters_[i].tensor;
-  if (options_.gradient_as_bucket_view) set_grad_buffer(parameter, buckets_->window(i));
-  hooks_.push_back(on_grad_ready(parameter, [this, i](const Tensor&) { on_ready(i); }));
+// Parameters may be thawed, and groups added to an optimizer, after the model was boosted.
+void TorchDDPPlugin::watch_new() {
+  Parameters added;
+  const auto consider = [&](const Parameters& parameters) {
+    for (const NamedTensor& parameter : parameters)
+      if (parameter.tensor.requires_grad() && known_.insert(parameter.tensor.body()).second)
+        added.push_back(parameter);
+  };
+  consider(model_.parameters());
+  for (const Optimizer& optimizer : optimizers_) consider(optimizer.parameters());
+  if (added.empty()) return;
+  const int64_t cap = static_cast<int64_t>(options_.bucket_cap_mb * mib);
+  buckets_.add(added, cap, std::min(cap, static_cast<int64_t>(first_bucket_mib * mib)));
+  for (const NamedTensor& parameter : added) {
+    const auto i = static_cast<int64_t>(watched_.size());
+    if (options_.gradient_as_bucket_view) set_grad_buffer(parameter.tensor, buckets_.window(i));
+    watched_.push_back(
+        {parameter, on_grad_ready(parameter.tensor, [this, i](const Tensor&) { on_ready(i); })});
+  }
 }
 
 void TorchDDPPlugin::on_ready(int64_t i) {
-  if (!sync_) return;
-  if (!pass_open_) {
-    pass_open_ = true;
-    buckets_->reset();
-  }
-  if (!options_.gradient_as_bucket_view) buckets_->window(i).copy_(parameters_[i].tensor.grad());
-  buckets_->mark_ready(i, group_);
+  if (exchanges_) buckets_.mark_ready(i, group_);
+  else buckets_.mark_local(i);
 }
 
 DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
@@ -87,9 +110,7 @@ DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dat
   return DataLoader(std::move(dataset), std::move(options));
 }
 
-void TorchDDPPlugin::before_forward() {
-  if (!options_.broadcast_buffers || !sync_ || group_.size() == 1 || !model_.module().training())
-    return;
+void TorchDDPPlugin::share_buffers() const {
   const NoGradGuard no_grad;
   for (const auto& buffer : model_.buffers()) {
     group_.broadcast(buffer.tensor);
@@ -97,58 +118,67 @@ void TorchDDPPlugin::before_forward() {
   }
 }
 
-void TorchDDPPlugin::check_none_missing() const {
-  std::string names;
-  size_t missing = 0;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (buckets_->is_ready(static_cast<int64_t>(i))) continue;
-    if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + parameters_[i].name;
+void TorchDDPPlugin::begin(Pass pass, bool sync) {
+  if (pass == Pass::forward) {
+    const bool training = model_.module().training();
+    if (options_.broadcast_buffers && sync && group_.size() > 1 && training) share_buffers();
+    return;
   }
+  watch_new();
+  exchanges_ = sync;
+  if (sync) buckets_.begin();
+}
+
+void TorchDDPPlugin::end(Pass pass) {
+  if (pass == Pass::forward || !std::exchange(exchanges_, false)) return;
+  const NoGradGuard no_grad;
+  buckets_.finish(group_, options_.find_unused_parameters);
+  if (options_.find_unused_parameters) adopt_gradients_of_others();
+}
+
+// A gradient that is absent here counted as 0; where another rank had one it is this rank's too.
+void TorchDDPPlugin::adopt_gradients_of_others() {
+  std::vector<uint8_t> used;
+  for (const auto& [parameter, hook] : watched_) used.push_back(parameter.tensor.grad().defined());
+  group_.all_reduce(used, CollectiveOp::max);
+  for (size_t i = 0; i < used.size(); ++i) {
+    const Tensor& parameter = watched_[i].parameter.tensor;
+    if (used[i] && !parameter.grad().defined())
+      parameter.set_grad(buckets_.window(static_cast<int64_t>(i)));
+  }
+}
+
+void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
+  const NoGradGuard no_grad;
+  if (options_.find_unused_parameters) {
+    std::vector<uint8_t> local = {buckets_.any_local()};  // not the same on all ranks
+    group_.all_reduce(local, CollectiveOp::max);
+    if (!local[0]) return;
+    buckets_.exchange_local(group_, true);
+    return adopt_gradients_of_others();
+  }
+  check_none_missing(optimizer);
+  buckets_.exchange_local(group_, false);
+}
+
+void TorchDDPPlugin::check_none_missing(const Optimizer& optimizer) const {
+  std::string names;
+  size_t missing = 0, asked = 0;
+  for (const auto& [name, parameter] : optimizer.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    ++asked;
+    if (parameter.grad().defined()) continue;
+    if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + name;
+  }
+  if (missing == asked) return;  // no backward pass since its gradients were forgotten
   if (missing > names_shown) names += ", ...";
   check(missing == 0,
         "torch_ddp: {} of {} parameters got no gradient in this step: {}; want every parameter to "
         "take part in the loss, or find_unused_parameters = true",
-        missing, parameters_.size(), names);
+        missing, asked, names);
 }
 
-// Parameters without a gradient here count as zero. Where no rank had one the gradient stays
-// absent.
-void TorchDDPPlugin::finish_unused() {
-  std::vector<uint8_t> used(parameters_.size());
-  for (size_t i = 0; i < used.size(); ++i) used[i] = buckets_->is_ready(static_cast<int64_t>(i));
-  const std::vector<uint8_t> here = used;
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (here[i]) continue;
-    buckets_->window(static_cast<int64_t>(i)).zero_();
-    buckets_->mark_ready(static_cast<int64_t>(i), group_);
-  }
-  group_.all_reduce(used, CollectiveOp::max);
-  buckets_->wait();
-  for (size_t i = 0; i < used.size(); ++i)
-    if (used[i] && !here[i])
-      parameters_[i].tensor.set_grad(buckets_->window(static_cast<int64_t>(i)));
-}
-
-void TorchDDPPlugin::sync_grads() {
-  if (!pass_open_) {
-    if (!options_.find_unused_parameters) return;  // nothing was computed since the last step
-    buckets_->reset();
-  }
-  pass_open_ = false;
-  const NoGradGuard no_grad;
-  if (options_.find_unused_parameters) {
-    finish_unused();
-  } else {
-    check_none_missing();
-    buckets_->wait();
-  }
-  if (options_.gradient_as_bucket_view) return;
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i].tensor.grad().defined())
-      parameters_[i].tensor.grad().copy_(buckets_->window(static_cast<int64_t>(i)));
-}
-
-void TorchDDPPlugin::agree(Tensor& numbers) {
+void TorchDDPPlugin::agree(Tensor& numbers, Among) {
   if (group_.size() > 1) group_.all_reduce(numbers, CollectiveOp::max);
 }
 

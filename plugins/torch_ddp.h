@@ -3,14 +3,18 @@
 //
 // Semantics follow torch's DistributedDataParallel: rank 0's parameters and buffers are everybody's
 // start; buffers are sent again before each training forward; accumulation without sending is
-// `no_sync`. A parameter that got no gradient is an error that names it, unless
-// `find_unused_parameters` is set.
+// `no_sync`. Unlike there, any number of backward passes with and without `no_sync` may come before
+// a step, each for any of the models that were boosted together, and a step that still finds
+// gradients of this rank alone exchanges them first. A parameter that an optimizer steps without a
+// gradient is an error that names it, unless `find_unused_parameters` is set; a parameter that is
+// frozen is not asked for one.
 #pragma once
 
 #include "plugins/gradient_buckets.h"
 #include "plugins/plugin.h"
 
-#include <optional>
+#include <unordered_set>
+#include <vector>
 
 namespace booster {
 
@@ -32,29 +36,36 @@ class TorchDDPPlugin : public Plugin {
   const char* name() const override { return "torch_ddp"; }
   Layout layout() const override;
   Group group() const override { return group_; }
+  void shard(const Model& model, const Optimizers& optimizers) override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
-  void before_forward() override;
-  void set_sync(bool sync) override { sync_ = sync; }
-  void sync_grads() override;
-  void agree(Tensor& numbers) override;
+  void begin(Pass pass, bool sync) override;
+  void end(Pass pass) override;
+  void sync_grads(const Optimizer& optimizer) override;
+  void agree(Tensor& numbers, Among among) override;
 
  private:
-  void share_weights(const Optimizers& optimizers);
-  void watch(int64_t parameter);
+  struct Watched {
+    NamedTensor parameter;
+    int hook;
+  };
+
+  void share_buffers() const;
+  // Packs the parameters that require a gradient and are in no bucket yet.
+  void watch_new();
   void on_ready(int64_t parameter);
-  void finish_unused();
-  void check_none_missing() const;
+  void adopt_gradients_of_others();
+  void check_none_missing(const Optimizer& optimizer) const;
 
   TorchDDPOptions options_;
   Group group_;
   Model model_;
-  Parameters parameters_;
-  std::vector<int> hooks_;
-  std::optional<GradientBuckets> buckets_;
-  bool sync_ = true;
-  bool pass_open_ = false;  // a synchronised backward ran and sync_grads has not
+  Optimizers optimizers_;
+  std::vector<Watched> watched_;
+  std::unordered_set<const TensorBody*> known_;  // that are watched
+  GradientBuckets buckets_;
+  bool exchanges_ = false;  // a backward pass is open whose gradients go to all
 };
 
 }  // namespace booster

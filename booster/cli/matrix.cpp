@@ -52,13 +52,6 @@ std::vector<Row> rows_of(const RegistryEntry<Precision>& entry) {
   return rows;
 }
 
-std::string cell(const Interaction& interaction, const Layout& layout) {
-  if (!interaction.supported) return "no";
-  if (layout.data * layout.tensor * layout.pipeline * layout.sequence == 1) return "yes";
-  return fmt::format("yes, {}{}", name_of(interaction.wire),
-                     interaction.ranks_agree ? ", agree" : "");
-}
-
 // Cells padded to a width each, but for the last.
 void print_row(const std::vector<std::string>& cells) {
   std::string line;
@@ -67,8 +60,8 @@ void print_row(const std::vector<std::string>& cells) {
   fmt::print("{}\n", line);
 }
 
-// {"rows": [{"strategy", "answers": [{"layout", "supported", "wire", "ranks_agree"} or
-//                                     {"layout", "supported", "reason", "instead"}]}]}
+// {"rows": [{"strategy", "answers": [{"layout", "supported"}, with "reason" and "instead" where it
+// is not]}]}
 int print_json() {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array();
@@ -78,9 +71,7 @@ int print_json() {
       for (const auto& [column, layout] : columns()) {
         const Interaction answer = strategy->interaction(layout);
         Json cell = {{"layout", column}, {"supported", answer.supported}};
-        if (answer.supported)
-          cell.update({{"wire", name_of(answer.wire)}, {"ranks_agree", answer.ranks_agree}});
-        else
+        if (!answer.supported)
           cell.update({{"reason", answer.reason}, {"instead", answer.instead}});
         answers.push_back(cell);
       }
@@ -105,14 +96,12 @@ int matrix(const std::vector<std::string>& libraries, bool json) {
       std::vector<std::string> cells = {title};
       for (const auto& [column, layout] : all) {
         const Interaction answer = strategy->interaction(layout);
-        cells.push_back(cell(answer, layout));
+        cells.push_back(answer.supported ? "yes" : "no");
         if (!answer.supported) refusals.push_back({title, column, answer});
       }
       print_row(cells);
     }
-  fmt::print(
-      "dtype: of gradients on the wire, summed in f32; agree: ranks see different gradients and "
-      "agree on overflow before a step\n(brackets): layouts of plugins to come\n");
+  fmt::print("(brackets): layouts of plugins to come\n");
   for (const auto& [strategy, column, answer] : refusals)
     fmt::print("{} with {}: {}; use {}\n", strategy, column, answer.reason, answer.instead);
   return 0;

@@ -14,6 +14,23 @@
 
 namespace booster {
 
+namespace {
+
+thread_local int depth = 0;  // > 1 inside the recomputation of a checkpoint
+thread_local std::vector<std::function<void()>> end_hooks;
+thread_local std::vector<Tensor> arrived_inside;  // leaves, by inner passes
+
+struct Depth {
+  Depth() { ++depth; }
+  ~Depth() {
+    if (--depth > 0) return;
+    end_hooks.clear();
+    arrived_inside.clear();
+  }
+};
+
+}  // namespace
+
 // One backward pass: into the gradients of leaves or, with `inputs`, to these places alone.
 class Backward {
  public:
@@ -84,6 +101,15 @@ class Backward {
                                      [this](const Edge& edge) { return is_wanted(edge); });
   }
 
+  // What must have run before the node at the other end is visited.
+  template <class F>
+  void for_each_use(const Node& node, F&& use) const {
+    for (const Edge& edge : node.inputs())
+      if (is_wanted(edge)) use(edge);
+    if (collects_) return;
+    for (const Edge& edge : node.leaves_inside()) use(edge);
+  }
+
   // Iterative, since graphs of deep models would overflow the stack.
   void count_uses(const Reference<Node>& start) {
     std::vector<Node*> open = {start.get()};
@@ -91,15 +117,14 @@ class Backward {
     while (!open.empty()) {
       Node* node = open.back();
       open.pop_back();
-      for (const Edge& edge : node->inputs()) {
-        if (!is_wanted(edge)) continue;
+      for_each_use(*node, [&](const Edge& edge) {
         const bool seen = progress_.count(edge.node.get()) > 0;
         if (!seen) {
           add_progress(*edge.node);
           open.push_back(edge.node.get());
         }
         ++progress_[edge.node.get()].missing;
-      }
+      });
     }
   }
 
@@ -126,11 +151,20 @@ class Backward {
         node.backward(g, d);
     }
     g.clear();
+    if (node.leaf()) return leave_leaf(*node.leaf());
     if (!retain_graph_) node.release();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Edge& edge = node.inputs()[i];
       if (is_wanted(edge)) deliver(edge, std::move(d.values_[i]));
     }
+    if (collects_) return;
+    for (const Edge& edge : node.leaves_inside()) deliver(edge, {});
+  }
+
+  // An inner pass cannot know what else will arrive; the outermost one counts it.
+  static void leave_leaf(const Tensor& leaf) {
+    if (depth == 1) return tell_ready(leaf);
+    arrived_inside.push_back(leaf);
   }
 
   static void run_seen(OpObserver& observer, Node& node, std::span<const Tensor> g, Gradients& d) {
@@ -193,16 +227,6 @@ class Backward {
 
 namespace {
 
-thread_local int depth = 0;  // > 1 inside the recomputation of a checkpoint
-thread_local std::vector<std::function<void()>> end_hooks;
-
-struct Depth {
-  Depth() { ++depth; }
-  ~Depth() {
-    if (--depth == 0) end_hooks.clear();
-  }
-};
-
 Tensor initial_gradient(const Tensor& root, Tensor grad) {
   if (!grad.defined()) {
     check(root.numel() == 1,
@@ -216,15 +240,6 @@ Tensor initial_gradient(const Tensor& root, Tensor grad) {
   return grad;
 }
 
-}  // namespace
-
-void on_backward_end(std::function<void()> hook) {
-  check(depth > 0, "on_backward_end: want a call from a hook that runs during backward");
-  end_hooks.push_back(std::move(hook));
-}
-
-namespace {
-
 void check_on_tape(const Tensor& root) {
   check(root.defined(), "backward: tensor is undefined");
   check(root.requires_grad(),
@@ -233,6 +248,11 @@ void check_on_tape(const Tensor& root) {
 }
 
 }  // namespace
+
+void on_backward_end(std::function<void()> hook) {
+  check(depth > 0, "on_backward_end: want a call from a hook that runs during backward");
+  end_hooks.push_back(std::move(hook));
+}
 
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options) {
@@ -257,6 +277,7 @@ void backward(const Tensor& root, BackwardOptions options) {
   const Depth inside;
   Backward(root, std::move(grad), options.retain_graph).run();
   if (depth > 1) return;
+  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // of leaves that were not foreseen
   for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
 }
 

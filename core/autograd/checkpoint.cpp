@@ -1,6 +1,7 @@
 // Activation recomputation: the inside of fn is not recorded, and runs again in the backward pass.
 #include "core/autograd/custom_function.h"
 #include "core/autograd/tape.h"
+#include "core/autograd/tracking.h"
 #include "core/tensor/random.h"
 
 namespace booster {
@@ -22,8 +23,10 @@ class ReplayRandom {
 
 class CheckpointNode : public Node {
  public:
-  CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs, RandomState random)
+  CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs,
+                 const std::vector<Tensor>& leaves, RandomState random)
       : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
+    for (const Tensor& leaf : leaves) leaves_.push_back(edge_of(leaf));
     for (const Tensor& input : inputs) {
       inputs_.emplace_back(input);
       made_by_op_.push_back(input.defined() && was_made_by_op(input));
@@ -45,6 +48,8 @@ class CheckpointNode : public Node {
       if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();
   }
 
+  std::span<const Edge> leaves_inside() const override { return leaves_; }
+
   void release() override {
     fn_ = nullptr;
     inputs_.clear();
@@ -59,6 +64,7 @@ class CheckpointNode : public Node {
   }
 
   Function fn_;
+  std::vector<Edge> leaves_;
   std::vector<Saved> inputs_;
   std::vector<bool> made_by_op_;  // as policies saw the inputs in the first run
   RandomState random_;
@@ -70,14 +76,17 @@ class CheckpointNode : public Node {
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
   const RandomState random = default_generator().state();
   Tensor y;
+  std::vector<Tensor> leaves;
   {
     const NoGradGuard no_grad;
+    const LeafWatch watch;
     const Tensor result = fn(inputs);
+    leaves = watch.leaves();
     y = result.detach();
     if (results_are_marked) mark_made_by_op(y, was_made_by_op(result));
   }
   // Recorded even if no input requires a gradient: parameters inside fn may.
-  if (grad_enabled()) attach(Reference<Node>(new CheckpointNode(fn, inputs, random)), {&y});
+  if (grad_enabled()) attach(Reference<Node>(new CheckpointNode(fn, inputs, leaves, random)), {&y});
   return y;
 }
 

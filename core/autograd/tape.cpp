@@ -105,7 +105,10 @@ Tensor SavedResult::get(const Gradients& d) const {
 }
 
 bool must_record(std::initializer_list<Tensor> inputs) {
-  if (!grad_enabled()) return false;
+  if (!grad_enabled()) {
+    if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note(inputs);
+    return false;
+  }
   for (const Tensor& input : inputs)
     if (input.defined() && input.requires_grad()) return true;
   return false;

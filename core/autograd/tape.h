@@ -68,6 +68,12 @@ class Node : public Counted {
   // Lets go of saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
+  // Leaves that `backward` reaches by a pass of its own, beyond inputs(): their gradients are not
+  // complete before it has run.
+  virtual std::span<const Edge> leaves_inside() const { return {}; }
+  // The leaf whose gradient this node collects; null for calls.
+  virtual const Tensor* leaf() const { return nullptr; }
+
   // Hooks on the gradients of the outputs (see register_grad_hook).
   void add_output_hook(int output, std::function<Tensor(const Tensor&)> hook);
   void run_output_hooks(std::span<Tensor> g) const;
@@ -246,8 +252,9 @@ std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inp
 // another gradient, or an undefined tensor to leave it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
-// Called when the gradient of a leaf is complete for this backward pass (data parallelism sends it
-// then). Returns a number for remove_grad_ready_hook.
+// Called once in a backward pass, when the gradient of a leaf is complete for it, also where parts
+// of the pass run inside a checkpoint (data parallelism sends it then). Returns a number for
+// remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);
 // Gives the leaf's gradient a fixed place (a slice of a communication bucket): the first gradient

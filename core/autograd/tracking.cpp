@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace booster {
 
@@ -145,7 +146,36 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     observer->leaf_receives(leaf_, grad);
   add_to_leaf(state, grad);
-  for (const auto& hook : state.ready_hooks) hook.second(leaf_);
+  state.grad_arrived = true;
+}
+
+void tell_ready(const Tensor& leaf) {
+  TapeState& state = *tape_state(leaf);
+  if (!std::exchange(state.grad_arrived, false)) return;
+  for (const auto& hook : state.ready_hooks) hook.second(leaf);
+}
+
+namespace {
+thread_local LeafWatch* leaf_watch = nullptr;
+}  // namespace
+
+LeafWatch::LeafWatch() : outer_(std::exchange(leaf_watch, this)) {}
+
+// A checkpoint inside another: what it reaches, the outer one does.
+LeafWatch::~LeafWatch() {
+  leaf_watch = outer_;
+  if (outer_)
+    for (const Tensor& leaf : leaves_) outer_->note({leaf});
+}
+
+LeafWatch* LeafWatch::current() { return leaf_watch; }
+
+void LeafWatch::note(std::initializer_list<Tensor> arguments) {
+  for (const Tensor& x : arguments) {
+    if (!x.defined() || !x.requires_grad() || !x.is_leaf()) continue;
+    const auto is_same = [&](const Tensor& known) { return known.same_body(x); };
+    if (std::ranges::none_of(leaves_, is_same)) leaves_.push_back(x);
+  }
 }
 
 }  // namespace booster

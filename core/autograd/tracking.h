@@ -19,6 +19,7 @@ struct TapeState : Tracking {
   Tensor grad;
   Tensor grad_buffer;
   bool grad_in_f32 = false;
+  bool grad_arrived = false;     // in this pass; its ready hooks have not run yet
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;
   CastCopy cast_copies[2];       // f16, bf16
@@ -38,10 +39,32 @@ class AccumulateGrad : public Node {
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
   void backward(std::span<const Tensor> g, Gradients& d) override;
+  const Tensor* leaf() const override { return &leaf_; }
   void release() override {}
 
  private:
   Tensor leaf_;
+};
+
+// Runs the ready hooks of a leaf whose gradient has arrived, once.
+void tell_ready(const Tensor& leaf);
+
+// Notes the leaves that require gradients among the arguments of the calls that NoGradGuard keeps
+// off the tape, as long as it lives: those that a checkpoint's second run will put gradients into.
+class LeafWatch {
+ public:
+  LeafWatch();
+  ~LeafWatch();
+  LeafWatch(const LeafWatch&) = delete;
+  LeafWatch& operator=(const LeafWatch&) = delete;
+  // The thread's innermost, or null.
+  static LeafWatch* current();
+  void note(std::initializer_list<Tensor> arguments);
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+
+ private:
+  LeafWatch* outer_;
+  std::vector<Tensor> leaves_;
 };
 
 // Applies the hooks of a tensor to a gradient that flows to it.

@@ -19,7 +19,7 @@ void check_sizes(const char* kind, int64_t in, int64_t out) {
 
 Linear::Linear(int64_t in, int64_t out, LinearOptions options)
     : Module("Linear"),
-      weight(add_parameter("weight", empty({out, in}, options.tensor))),
+      weight(add_parameter("weight", empty({out, in}, options.tensor), Role::linear_weight)),
       bias(add_parameter("bias", options.bias ? empty({out}, options.tensor) : Tensor())) {
   check_sizes("Linear", in, out);
   init::layer_default(weight, bias);
@@ -58,8 +58,8 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
     : Module("LayerNorm"),
       normalized_shape(normalized_shape),
       eps(options.eps),
-      weight(add_parameter("weight", ones_if(options.affine, normalized_shape))),
-      bias(add_parameter("bias", zeros_if(options.affine, normalized_shape))) {}
+      weight(add_parameter("weight", ones_if(options.affine, normalized_shape), Role::layer_norm)),
+      bias(add_parameter("bias", zeros_if(options.affine, normalized_shape), Role::layer_norm)) {}
 std::string LayerNorm::options() const { return fmt::format("{}, eps={}", normalized_shape, eps); }
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
@@ -75,10 +75,12 @@ std::string GroupNorm::options() const { return fmt::format("{}, eps={}", groups
 
 BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
     : Module("BatchNorm2d"),
-      weight(add_parameter("weight", ones_if(options.affine, {channels}))),
-      bias(add_parameter("bias", zeros_if(options.affine, {channels}))),
-      running_mean(add_buffer("running_mean", zeros_if(options.track_running_stats, {channels}))),
-      running_var(add_buffer("running_var", ones_if(options.track_running_stats, {channels}))),
+      weight(add_parameter("weight", ones_if(options.affine, {channels}), Role::batch_norm)),
+      bias(add_parameter("bias", zeros_if(options.affine, {channels}), Role::batch_norm)),
+      running_mean(add_buffer("running_mean", zeros_if(options.track_running_stats, {channels}),
+                              Role::batch_norm)),
+      running_var(add_buffer("running_var", ones_if(options.track_running_stats, {channels}),
+                             Role::batch_norm)),
       num_batches_tracked(add_buffer("num_batches_tracked", options.track_running_stats
                                                                 ? zeros({}, {.dtype = DType::i64})
                                                                 : Tensor())),

@@ -181,20 +181,30 @@ void Module::check_name(const std::string& name) const {
         "{}: two parts have the same name; got {} again", kind_, name);
 }
 
-Tensor Module::add_parameter(const std::string& name, Tensor value) {
+Tensor Module::add_parameter(const std::string& name, Tensor value, Role role) {
   check_name(name);
   if (!value.defined()) return value;
   value.requires_grad_();
   set_memory_tag(value, MemoryTag::parameters);
   parameters_.push_back({name, value});
+  if (role != Role::other) roles_.push_back({{name, value}, role});
   return value;
 }
 
-Tensor Module::add_buffer(const std::string& name, Tensor value) {
+Tensor Module::add_buffer(const std::string& name, Tensor value, Role role) {
   check_name(name);
+  if (!value.defined()) return value;
   set_memory_tag(value, MemoryTag::parameters);
-  if (value.defined()) buffers_.push_back({name, value});
+  buffers_.push_back({name, value});
+  if (role != Role::other) roles_.push_back({{name, value}, role});
   return value;
+}
+
+std::vector<NamedTensor> Module::own(Role role) const {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [tensor, its_role] : roles_)
+    if (its_role == role) tensors.push_back(tensor);
+  return tensors;
 }
 
 void Module::add_child(const std::string& name, std::shared_ptr<Module> child) {

@@ -33,6 +33,16 @@ class Module;
 // What a model saves: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
 
+// What a parameter or buffer is for. Precision strategies treat some layers in special ways and
+// recognise them by this, whatever class the module is of: one that replaces a layer (a part of it
+// on each rank, say) gives its tensors the same roles.
+enum class Role : uint8_t {
+  other,
+  linear_weight,  // (out, in), multiplied by rows of the input: what 8-bit matrix units take
+  layer_norm,     // scale and shift of a normalisation over features
+  batch_norm,     // scale, shift and statistics of a normalisation over the batch
+};
+
 // Called before forward; may return another input, or an undefined tensor to leave it.
 using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& x)>;
 // Called after forward; may return another output, or an undefined tensor to leave it.
@@ -62,6 +72,8 @@ class Module {
   // This module (name "") and all below it, each after its parent.
   std::vector<std::pair<std::string, Module*>> named_modules();
   int64_t parameter_count() const;
+  // This module's own parameters and buffers that have a role, under their own names ("weight").
+  std::vector<NamedTensor> own(Role role) const;
 
   // Parameters and buffers under every name that they have, module by module, sharing memory with
   // the model.
@@ -99,9 +111,9 @@ class Module {
 
   // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left
   // out.
-  Tensor add_parameter(const std::string& name, Tensor value);
+  Tensor add_parameter(const std::string& name, Tensor value, Role role = Role::other);
   // Registers a tensor that is saved but not trained.
-  Tensor add_buffer(const std::string& name, Tensor value);
+  Tensor add_buffer(const std::string& name, Tensor value, Role role = Role::other);
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
@@ -128,6 +140,7 @@ class Module {
   MemoryTag memory_tag_;  // of what forward makes
   Parameters parameters_;
   std::vector<NamedTensor> buffers_;
+  std::vector<std::pair<NamedTensor, Role>> roles_;  // of those that have one
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   std::vector<std::pair<int, ForwardPreHook>> pre_hooks_;
   std::vector<std::pair<int, ForwardHook>> hooks_;

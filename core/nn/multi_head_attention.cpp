@@ -8,7 +8,8 @@ MultiHeadAttention::MultiHeadAttention(int64_t features, int64_t heads,
                                        MultiHeadAttentionOptions options)
     : Module("MultiHeadAttention"),
       heads(heads),
-      in_proj_weight(add_parameter("in_proj_weight", empty({3 * features, features}))),
+      in_proj_weight(add_parameter("in_proj_weight", empty({3 * features, features}),
+                                   Role::linear_weight)),
       in_proj_bias(add_parameter("in_proj_bias", options.bias ? zeros({3 * features}) : Tensor())),
       out_proj(add<Linear>("out_proj", features, features, LinearOptions{.bias = options.bias})),
       options_(options) {

@@ -142,6 +142,10 @@ Tensor Optimizer::clipped_norm() const {
   return same ? body_->clipped_norm : Tensor();
 }
 
+void Optimizer::settle_clip() { body_->apply_clip(); }
+
+std::vector<Tensor> Optimizer::gradients() const { return body_->gradients(); }
+
 void Optimizer::clip_grad_by_value(double limit) {
   body_->apply_clip();
   clip_grad_value_(parameters(), limit);

@@ -80,6 +80,8 @@ class Optimizer {
   // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
   // else undefined. Where it is finite every gradient is: no need to look at them again.
   Tensor clipped_norm() const;
+  // Multiplies the pending factor into the gradients in memory: before more is added to them.
+  void settle_clip();
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
 
@@ -87,6 +89,8 @@ class Optimizer {
   const char* name() const;
   Device device() const;
   Parameters parameters() const;
+  // The gradients that the next step uses.
+  std::vector<Tensor> gradients() const;
   // Those that have a gradient now.
   Parameters parameters_with_grad() const;
   void add_group(const ParameterGroup& group);

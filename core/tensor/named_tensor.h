@@ -16,4 +16,9 @@ struct NamedTensor {
 
 using Parameters = std::vector<NamedTensor>;
 
+// True for a dotted name that is `part` or lies below it: "encoder.norm" lies in "encoder".
+inline bool lies_in(const std::string& name, const std::string& part) {
+  return name == part || (name.starts_with(part) && name[part.size()] == '.');
+}
+
 }  // namespace booster

@@ -3,17 +3,15 @@
 //   "booster": {"libraries": ["build/examples/libown_strategy.so"],
 //               "mixed_precision": {"name": "fp16_static", "scale": 1024, "keep_fp32": ["add"]}}
 #include <booster/booster.h>
-#include <mixed_precision/scaling/loss_scaler.h>
-#include <mixed_precision/ops/op_policies.h>
 
 using namespace booster;
 
 class StaticScalePrecision : public Precision {
  public:
   StaticScalePrecision(double scale, const std::vector<std::string>& keep_fp32)
-      : scale_(scale),
-        cpu_(torch_autocast_policy(DeviceType::cpu, DType::f16)),
-        cuda_(torch_autocast_policy(DeviceType::cuda, DType::f16)) {
+      : cpu_(torch_autocast_policy(DeviceType::cpu, DType::f16)),
+        cuda_(torch_autocast_policy(DeviceType::cuda, DType::f16)),
+        step_(LossScalePolicy{.init = scale, .dynamic = false}) {
     for (const std::string& op : keep_fp32) {
       cpu_.set(op_named(op), OpClass::fp32);
       cuda_.set(op_named(op), OpClass::fp32);
@@ -21,36 +19,26 @@ class StaticScalePrecision : public Precision {
   }
 
   const char* name() const override { return "fp16_static"; }
-  // Ranks that see different gradients must agree on overflow.
-  Interaction interaction(const Layout& layout) const override {
-    return {.ranks_agree = layout.tensor > 1 || layout.pipeline > 1 || layout.zero_stage > 0};
-  }
   const OpPolicy* policy(Device device) const override {
     return device.type == DeviceType::cuda ? &cuda_ : &cpu_;
   }
-  Tensor scale(const Tensor& loss) override { return cast(loss, DType::f32) * scale_; }
 
-  // For clipping: gradients in memory become the true ones, once per step.
-  void unscale(Optimizer& optimizer) override {
-    if (!found_.defined()) found_ = unscale_gradients(optimizer, inverse(optimizer));
+  // Gradients are scaled from here on; ScaledStep knows which are, in whatever order a loop calls.
+  void prepare(const Model&, const Optimizers& optimizers) override { step_.serve(optimizers); }
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override {
+    Precision::begin_loss(options, optimizers);
+    step_.begin();
   }
-  // The step skips if a gradient is not finite; if nobody unscaled, it does so in its own pass.
-  Verdict inspect(Optimizer& optimizer) override {
-    const Tensor scale = full({}, scale_, {DType::f32, optimizer.device()});
-    if (found_.defined()) return {found_, {}, scale};
-    const Tensor pending = inverse(optimizer);
-    return {find_non_finite(optimizer, pending), pending, scale};
-  }
-  void update(const Verdict&) override { found_ = Tensor(); }
+  Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
+  void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
+  Tensor norm_factor(Optimizer& optimizer) override { return step_.pending_inverse(optimizer); }
+  Verdict inspect(Optimizer& optimizer) override { return step_.inspect(optimizer); }
+  void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
+  void update(const Verdict& verdict) override { step_.update(verdict); }
 
  private:
-  Tensor inverse(const Optimizer& optimizer) const {
-    return full({}, 1 / scale_, {DType::f32, optimizer.device()});
-  }
-
-  double scale_;
   OpPolicy cpu_, cuda_;
-  Tensor found_;  // by unscale, until the step ends
+  ScaledStep step_;
 };
 
 BOOSTER_LIBRARY {

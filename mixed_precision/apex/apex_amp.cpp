@@ -3,7 +3,9 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "mixed_precision/model_cast.h"
+#include "mixed_precision/scaling/overflow_memory.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace booster {
@@ -100,7 +102,7 @@ void ApexAmp::set_listener(std::function<void(const std::string& line)> listener
 
 void ApexAmp::remember_overflow(int loss_id, const Tensor& found) {
   if (options_.verbosity < 2 || !found.defined()) return;
-  untold_.push_back({loss_id, found, loss(loss_id).scaler().scale_tensor()});
+  untold_.push_back({loss_id, found, loss(loss_id).scaler().scale_tensor().clone()});
 }
 
 void ApexAmp::tell_overflows() {
@@ -205,34 +207,45 @@ void ApexAmp::begin_loss(const ScaleLossOptions& options,
   pass_ = {};
   if (!properties_.enabled) return;
   check(initialized_, "fp16_apex: not initialized; want initialize(models, optimizers) first");
-  loss(options.loss_id);
+  LossScaler& scaler = loss(options.loss_id).scaler();
   const std::vector<Entry*> named = entries(optimizers);
   for (const Entry* entry : named)
     check(entry->scaled_by < 0 || entry->scaled_by == options.loss_id,
           "fp16_apex: loss_id: the gradients are still scaled for loss {} (delay_unscale); got {}",
           entry->scaled_by, options.loss_id);
   tell_overflows();
-  pass_ = {.options = options, .named = named, .stashes = {}, .inverse = {}, .found = {}};
-  if (does_nothing() || options.delay_unscale) return;
-  for (const Entry* entry : named)
-    if (entry->scaled_by < 0) pass_.stashes.emplace_back(entry->optimizer);
+  pass_ = {.options = options, .entries = named};
+  if (does_nothing()) return;
+  scaler.start(optimizers.at(0).device());
+  pass_.scale = scaler.scale_tensor().clone();
+  if (!options.delay_unscale) {
+    pass_.inverse = scaler.inverse_tensor().clone();
+    for (const Entry& entry : entries_)
+      if (entry.scaled_by < 0) pass_.stashes.emplace_back(entry.optimizer);
+  }
+  for (Entry* entry : named) entry->scaled_by = options.delay_unscale ? options.loss_id : -1;
 }
 
 Tensor ApexAmp::scale(const Tensor& loss) {
   if (!properties_.enabled) return loss;
   if (does_nothing()) return cast_floating(loss, DType::f32);
-  const auto [scaled, inverse] = this->loss(pass_.options.loss_id).scaler().scale(loss);
-  const bool delay = pass_.options.delay_unscale;
-  for (Entry* entry : pass_.named) entry->scaled_by = delay ? pass_.options.loss_id : -1;
-  if (!delay) pass_.inverse = inverse;
-  return scaled;
+  return this->loss(pass_.options.loss_id).scaler().scale(loss).loss;
+}
+
+void ApexAmp::count_reached() {
+  for (Entry& entry : entries_) {
+    if (entry.scaled_by >= 0 || entry.optimizer.parameters_with_grad().empty()) continue;
+    if (std::ranges::find(pass_.entries, &entry) == pass_.entries.end())
+      pass_.entries.push_back(&entry);
+  }
 }
 
 // The flag of all: an overflow in one optimizer's gradients is an overflow of the loss.
 Tensor ApexAmp::unscale() {
   if (!pass_.inverse.defined()) return {};
+  count_reached();
   pass_.found = zeros({}, {DType::f32, pass_.inverse.device()});
-  for (const Entry* entry : pass_.named) {
+  for (const Entry* entry : pass_.entries) {
     widen_gradients(entry->optimizer);
     pass_.found.add_(unscale_gradients(entry->optimizer, pass_.inverse));
   }
@@ -252,12 +265,15 @@ void ApexAmp::end_loss() {
 }
 
 void ApexAmp::note_overflow(const LossPass& pass) {
-  for (Entry* entry : pass.named) {
-    if (entry->skip.defined())
-      entry->skip.add_(pass.found);
-    else
-      entry->skip = pass.found.clone();
-  }
+  for (Entry* entry : pass.entries)
+    booster::note_overflow(entry->skip, pass.found.clone());
+}
+
+void ApexAmp::abandon(const Optimizer& optimizer) {
+  if (!properties_.enabled) return;
+  Entry& mine = entry(optimizer);
+  mine.scaled_by = -1;
+  mine.skip = {};
 }
 
 Tensor ApexAmp::take_skip(const Optimizer& optimizer) {

@@ -55,13 +55,19 @@ class ApexAmp {
   void scale_loss(const Tensor& loss, const std::vector<Optimizer>& optimizers,
                   const std::function<void(const Tensor& scaled)>& backward,
                   const ScaleLossOptions& options = {});
-  // The parts of scale_loss, for who must do something in between: the gradients from before go
-  // aside; the loss is scaled; backward runs; its gradients become true ones, with a flag on the
-  // device (undefined: not looked at), which ranks may agree on; and those from before are added.
+  // The parts of scale_loss, for a caller that must do something in between: the gradients from
+  // before go aside; the loss is scaled (on the rank that has one); backward runs; its gradients
+  // become true ones, with a flag on the device (undefined: not looked at), on which ranks may
+  // agree; and those from before are added. An optimizer that was not named but whose parameters
+  // got gradients counts as named.
   void begin_loss(const ScaleLossOptions& options, const std::vector<Optimizer>& optimizers);
   Tensor scale(const Tensor& loss);
   Tensor unscale();
   void end_loss();
+  // What this pass's loss was multiplied by, at that time; undefined: by nothing.
+  Tensor scale_of_pass() const { return pass_.scale; }
+  // The optimizer's gradients were thrown away: they are no longer scaled, and nothing is to skip.
+  void abandon(const Optimizer& optimizer);
   // Steps unless one of its losses overflowed since the last step. Gradients of parameters with
   // masters are forgotten then. Error if gradients are still scaled.
   void step(Optimizer& optimizer);
@@ -112,9 +118,10 @@ class ApexAmp {
   // A loss between begin_loss and end_loss.
   struct LossPass {
     ScaleLossOptions options;
-    std::vector<Entry*> named;
+    std::vector<Entry*> entries;  // of the named optimizers, then of those that got gradients
     std::vector<Stash> stashes;
-    Tensor inverse;  // of the scale; undefined: nothing is to be unscaled
+    Tensor scale;    // as it is now; undefined: nothing is scaled
+    Tensor inverse;  // of it; undefined: nothing is to be unscaled
     Tensor found;    // in the gradients
   };
 
@@ -127,6 +134,8 @@ class ApexAmp {
   void check_function(std::vector<std::string>& functions, const std::string& op);
   Entry& entry(const Optimizer& optimizer);
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
+  // Adds those to the pass that were not named and have gradients now.
+  void count_reached();
   bool does_nothing() const { return !properties_.scales() && !properties_.has_masters(); }
   static void note_overflow(const LossPass& pass);
 

@@ -6,9 +6,7 @@
 
 namespace booster {
 
-namespace {
-
-LossScalePolicy policy_of(const GradScalerOptions& options) {
+LossScalePolicy torch_loss_scale_policy(const GradScalerOptions& options) {
   LossScalePolicy policy = loss_scale_preset("torch");
   policy.init = options.init_scale;
   policy.growth = options.growth_factor;
@@ -17,12 +15,10 @@ LossScalePolicy policy_of(const GradScalerOptions& options) {
   return policy;
 }
 
-}  // namespace
-
-GradScaler::GradScaler(GradScalerOptions options)
-    : options_(options),
-      scaler_(policy_of(options), {.scale = static_cast<float>(options.init_scale)}) {
-  if (!options.enabled) return;
+LossScaler torch_loss_scaler(const GradScalerOptions& options) {
+  LossScaler scaler(torch_loss_scale_policy(options),
+                    {.scale = static_cast<float>(options.init_scale)});
+  if (!options.enabled) return scaler;
   check(options.growth_factor > 1, "GradScaler: growth_factor must be > 1; got {}",
         options.growth_factor);
   check(options.backoff_factor < 1, "GradScaler: backoff_factor must be < 1; got {}",
@@ -31,7 +27,38 @@ GradScaler::GradScaler(GradScalerOptions options)
         options.backoff_factor);
   check(std::isfinite(options.init_scale) && options.init_scale > 0,
         "GradScaler: init_scale must be finite and > 0; got {}", options.init_scale);
+  return scaler;
 }
+
+std::map<std::string, double> torch_state(const GradScalerOptions& options,
+                                          const LossScaler& scaler) {
+  const LossScaleState state = scaler.state();
+  return {{"scale", state.scale},
+          {"growth_factor", options.growth_factor},
+          {"backoff_factor", options.backoff_factor},
+          {"growth_interval", static_cast<double>(options.growth_interval)},
+          {"_growth_tracker", static_cast<double>(state.good)}};
+}
+
+void load_torch_state(const std::map<std::string, double>& state, GradScalerOptions& options,
+                      LossScaler& scaler) {
+  for (const char* key :
+       {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
+    check(state.count(key) == 1, "GradScaler::load_state_dict: {} is missing", key);
+  const double tracker = state.at("_growth_tracker"), interval = state.at("growth_interval");
+  for (const double count : {tracker, interval})
+    check(std::nearbyint(count) == count && std::fabs(count) < 0x1p53,
+          "GradScaler::load_state_dict: a counter must be a whole number; got {}", count);
+  scaler.load({.scale = static_cast<float>(state.at("scale")),
+               .good = static_cast<int64_t>(tracker)});
+  options.growth_factor = state.at("growth_factor");
+  options.backoff_factor = state.at("backoff_factor");
+  options.growth_interval = static_cast<int64_t>(interval);
+  scaler.set_policy(torch_loss_scale_policy(options));
+}
+
+GradScaler::GradScaler(GradScalerOptions options)
+    : options_(options), scaler_(torch_loss_scaler(options)) {}
 
 Tensor GradScaler::scale(const Tensor& loss) {
   if (options_.enabled) return scaler_.scale(loss).loss;
@@ -86,21 +113,15 @@ Tensor GradScaler::found_inf(Optimizer& optimizer) {
   return mine.found_inf;
 }
 
-Tensor GradScaler::pending_inverse(Optimizer& optimizer) const {
-  for (const Entry& entry : entries_)
-    if (entry.optimizer == optimizer && entry.stage != Stage::ready) return {};
-  return scaler_.inverse_tensor();
-}
-
-void GradScaler::mark_stepped(Optimizer& optimizer) { entry(optimizer).stage = Stage::stepped; }
-
 void GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
-  const Tensor found = found_inf(optimizer), inverse = pending_inverse(optimizer);
+  const Tensor found = found_inf(optimizer), inverse = scaler_.inverse_tensor();
+  Entry& mine = entry(optimizer);
+  const bool scaled = mine.stage == Stage::ready;
   optimizer.step(
       {.found_inf = static_cast<const float*>(found.data()),
-       .inverse_scale = inverse.defined() ? static_cast<const float*>(inverse.data()) : nullptr});
-  mark_stepped(optimizer);
+       .inverse_scale = scaled ? static_cast<const float*>(inverse.data()) : nullptr});
+  mine.stage = Stage::stepped;
 }
 
 void GradScaler::update() {
@@ -131,7 +152,7 @@ void GradScaler::update(double new_scale) {
   entries_.clear();
 }
 
-void GradScaler::follow_options() { scaler_.set_policy(policy_of(options_)); }
+void GradScaler::follow_options() { scaler_.set_policy(torch_loss_scale_policy(options_)); }
 
 void GradScaler::set_growth_factor(double factor) {
   options_.growth_factor = factor;
@@ -152,29 +173,11 @@ int64_t GradScaler::growth_tracker() const { return scaler_.state().good; }
 
 std::map<std::string, double> GradScaler::state_dict() const {
   if (!options_.enabled) return {};
-  const LossScaleState state = scaler_.state();
-  return {{"scale", state.scale},
-          {"growth_factor", options_.growth_factor},
-          {"backoff_factor", options_.backoff_factor},
-          {"growth_interval", static_cast<double>(options_.growth_interval)},
-          {"_growth_tracker", static_cast<double>(state.good)}};
+  return torch_state(options_, scaler_);
 }
 
 void GradScaler::load_state_dict(const std::map<std::string, double>& state) {
-  if (!options_.enabled) return;
-  for (const char* key :
-       {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
-    check(state.count(key) == 1, "GradScaler::load_state_dict: {} is missing", key);
-  const double tracker = state.at("_growth_tracker"), interval = state.at("growth_interval");
-  for (const double count : {tracker, interval})
-    check(std::nearbyint(count) == count && std::fabs(count) < 0x1p53,
-          "GradScaler::load_state_dict: a counter must be a whole number; got {}", count);
-  scaler_.load({.scale = static_cast<float>(state.at("scale")),
-                .good = static_cast<int64_t>(tracker)});
-  options_.growth_factor = state.at("growth_factor");
-  options_.backoff_factor = state.at("backoff_factor");
-  options_.growth_interval = static_cast<int64_t>(interval);
-  follow_options();
+  if (options_.enabled) load_torch_state(state, options_, scaler_);
 }
 
 }  // namespace booster

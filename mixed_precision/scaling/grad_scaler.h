@@ -28,6 +28,16 @@ struct GradScalerOptions {
   bool enabled = true;             // false: scale() passes through, step() steps
 };
 
+// The options as a LossScaler's law, a scaler that starts from them, and its state by torch's keys
+// (scale, growth_factor, backoff_factor, growth_interval, _growth_tracker). Errors: an option out of
+// range; a key that is missing, before anything is changed.
+LossScalePolicy torch_loss_scale_policy(const GradScalerOptions& options);
+LossScaler torch_loss_scaler(const GradScalerOptions& options);
+std::map<std::string, double> torch_state(const GradScalerOptions& options,
+                                          const LossScaler& scaler);
+void load_torch_state(const std::map<std::string, double>& state, GradScalerOptions& options,
+                      LossScaler& scaler);
+
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
@@ -57,18 +67,10 @@ class GradScaler {
   int64_t growth_tracker() const;
   // What was refused since the start and why, or "".
   std::string diagnosis() const { return scaler_.diagnosis(); }
-  // torch's keys: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker.
+  // torch's keys; nothing where it is not enabled.
   std::map<std::string, double> state_dict() const;
   // All or nothing; error if a key is missing.
   void load_state_dict(const std::map<std::string, double>& state);
-
-  // --- the parts of step(), for a step function that must agree between ranks in the middle
-  // The flag (one f32 on the device) of a look at the gradients; looks if nobody did yet.
-  Tensor found_inf(Optimizer& optimizer);
-  // What a step must still multiply by: undefined after unscale_.
-  Tensor pending_inverse(Optimizer& optimizer) const;
-  void mark_stepped(Optimizer& optimizer);
-  const Tensor& scale_tensor() const { return scaler_.scale_tensor(); }
 
  private:
   enum class Stage { ready, unscaled, stepped };
@@ -81,6 +83,8 @@ class GradScaler {
   Entry& entry(const Optimizer& optimizer);
   void begin(const char* call, Optimizer& optimizer);
   void check_gradients(const Optimizer& optimizer) const;
+  // The flag (one f32 on the device) of a look at the gradients; looks if nobody did yet.
+  Tensor found_inf(Optimizer& optimizer);
   void follow_options();
 
   GradScalerOptions options_;

@@ -97,36 +97,38 @@ LossScaler::LossScaler(const LossScalePolicy& policy) : LossScaler(policy, first
 
 void LossScaler::check_start() const { check_usable(start_.scale); }
 
-// Fresh tensors, since handles to the ones before may still be in use.
 void LossScaler::write(const LossScaleState& state) {
-  const Device device = state_.device();
-  kernels::device_copy(state_.data(), device, &state, Device{}, sizeof state);
-  scale_ = scalar(state.scale, {DType::f32, device});
-  inverse_ = scalar(1 / state.scale, {DType::f32, device});
+  kernels::device_copy(state_.data(), state_.device(), &state, Device{}, sizeof state);
+  scale_.fill_(state.scale);
+  inverse_.fill_(1 / state.scale);
+  ++generation_;
 }
 
-void LossScaler::put_on(Device device) {
+void LossScaler::start(Device device) {
   if (started()) return;
   state_ = empty({sizeof(LossScaleState)}, {DType::u8, device});
+  scale_ = empty({}, {DType::f32, device});
+  inverse_ = empty({}, {DType::f32, device});
   write(start_);
 }
 
 ScaledLoss LossScaler::scale(const Tensor& loss) {
   check(loss.defined() && is_floating(loss.dtype()), "LossScaler::scale: want a floating loss");
-  put_on(loss.device());
+  start(loss.device());
   const PolicyScope no_casts(nullptr);
-  return {mul(loss.dtype() == DType::f64 ? loss : cast(loss, DType::f32), scale_), inverse_};
+  return {mul(loss.dtype() == DType::f64 ? loss : cast(loss, DType::f32), scale_),
+          inverse_.clone()};
 }
 
 void LossScaler::update(const Tensor& found_inf) {
   check(started(), "LossScaler::update: no loss was scaled yet; want scale(loss) first");
-  const TensorOptions f32{DType::f32, state_.device()};
-  scale_ = empty({}, f32);
-  inverse_ = empty({}, f32);
-  kernels::on(f32.device)
+  kernels::on(state_.device())
       .update_loss_scale(static_cast<LossScaleState*>(state_.data()),
                          static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),
                          on_device(found_inf), policy_);
+  scale_.bump_version();
+  inverse_.bump_version();
+  ++generation_;
 }
 
 void LossScaler::set_scale(double scale) {
@@ -145,6 +147,7 @@ LossScaleState LossScaler::state() const {
 void LossScaler::load(const LossScaleState& state) {
   if (policy_.refuses) check_usable(state.scale);
   start_ = state;
+  ++generation_;
   if (started()) write(state);
 }
 

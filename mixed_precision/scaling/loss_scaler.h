@@ -58,11 +58,16 @@ class LossScaler {
   // Error before the first scale().
   void update(const Tensor& found_inf);
 
-  // The scale in force and its inverse, f32 on the device; undefined before the first scale().
-  // Never changed in place: a handle keeps what it was when it was taken.
+  // Puts the state on the device, where it stays. scale() does so where nobody has.
+  void start(Device device);
+  bool started() const { return scale_.defined(); }
+  // The scale in force and its inverse, f32 on the device; undefined before start(). They keep
+  // their place: update() writes there, so that a captured step can be replayed. Clone what must
+  // outlive an update.
   const Tensor& scale_tensor() const { return scale_; }
   const Tensor& inverse_tensor() const { return inverse_; }
-  bool started() const { return scale_.defined(); }
+  // Changes whenever the scale may have changed; the host alone counts it.
+  int64_t generation() const { return generation_; }
 
   // Error if the scale that was given last (at construction or by load) cannot be used. Reads
   // nothing from the device: what update() arrives at can always be used.
@@ -87,13 +92,13 @@ class LossScaler {
   void load_state_dict(const std::map<std::string, double>& state);
 
  private:
-  void put_on(Device device);
   void write(const LossScaleState& state);
 
   LossScalePolicy policy_;
   LossScaleState start_;    // given last; the first scale() puts it on the device
   Tensor state_;            // a LossScaleState as bytes
   Tensor scale_, inverse_;  // f32
+  int64_t generation_ = 0;
 };
 
 // --- looks at the gradients of an optimizer in one pass over memory. The flag is one f32 on the

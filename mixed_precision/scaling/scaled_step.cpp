@@ -1,10 +1,17 @@
 #include "mixed_precision/scaling/scaled_step.h"
 
+#include "core/optim/clip.h"
+#include "kernels/catalogue.h"
 #include "mixed_precision/model_cast.h"
+#include "mixed_precision/scaling/overflow_memory.h"
+
+#include <utility>
 
 namespace booster {
 
 namespace {
+
+bool has_gradients(const Optimizer& optimizer) { return !optimizer.parameters_with_grad().empty(); }
 
 bool has_16_bit_gradients(const Optimizer& optimizer) {
   for (const auto& parameter : optimizer.parameters_with_grad())
@@ -14,44 +21,82 @@ bool has_16_bit_gradients(const Optimizer& optimizer) {
 
 }  // namespace
 
-Tensor ScaledStep::scale(const Tensor& loss) {
-  auto [scaled, inverse] = scaler_.scale(loss);
-  inverse_ = std::move(inverse);
-  return scaled;
+void ScaledStep::serve(const Optimizers& optimizers) {
+  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer});
 }
 
-Tensor ScaledStep::found_in(const Optimizer& optimizer) const {
-  for (const Unscaled& unscaled : unscaled_)
-    if (unscaled.optimizer == optimizer) return unscaled.found_inf;
-  return {};
+ScaledStep::Entry& ScaledStep::entry(const Optimizer& optimizer) {
+  for (Entry& entry : entries_)
+    if (entry.optimizer == optimizer) return entry;
+  fail("loss scale: an optimizer that was not boosted with this strategy");
+}
+
+void ScaledStep::check_known(const Entry& entry) {
+  check(entry.gradients != Gradients::unknown || !has_gradients(entry.optimizer),
+        "loss scale: there are gradients of a loss that was not scaled; want "
+        "booster.backward(loss, optimizer), or zero_grad before it");
+}
+
+void ScaledStep::begin() {
+  for (Entry& entry : entries_) {
+    scaler_.start(entry.optimizer.device());
+    check_known(entry);
+    bring_to_scale(entry);
+  }
+}
+
+void ScaledStep::bring_to_scale(Entry& entry) const {
+  const bool scaled = entry.gradients == Gradients::scaled;
+  if (scaled && entry.generation == scaler_.generation()) return;
+  if (has_gradients(entry.optimizer)) {
+    const Tensor factor = scaler_.scale_tensor().clone();
+    if (scaled)
+      kernels::on(factor.device())
+          .binary(kernels::BinaryOp::mul, factor.view(), factor.view(), entry.inverse.view());
+    scale_gradients(entry.optimizer.gradients(), factor);
+  }
+  if (!entry.inverse.defined()) entry.inverse = empty_like(scaler_.inverse_tensor());
+  entry.inverse.copy_(scaler_.inverse_tensor());
+  entry.generation = scaler_.generation();
+  entry.gradients = Gradients::scaled;
 }
 
 Tensor ScaledStep::pending_inverse(const Optimizer& optimizer) const {
-  return found_in(optimizer).defined() ? Tensor() : inverse_;
+  const Entry& mine = const_cast<ScaledStep&>(*this).entry(optimizer);
+  return mine.gradients == Gradients::scaled ? mine.inverse : Tensor();
 }
 
 void ScaledStep::unscale(Optimizer& optimizer) {
-  if (found_in(optimizer).defined()) return;
-  check(inverse_.defined(),
-        "unscale: no loss was scaled since the last step; want a backward pass");
+  Entry& mine = entry(optimizer);
+  check_known(mine);
+  if (mine.gradients != Gradients::scaled) return;
   if (widens_) widen_gradients(optimizer);
-  unscaled_.push_back({optimizer, unscale_gradients(optimizer, inverse_)});
+  note_overflow(mine.found_inf, unscale_gradients(optimizer, mine.inverse));
+  mine.gradients = Gradients::plain;
 }
 
 Verdict ScaledStep::inspect(Optimizer& optimizer) {
-  check(inverse_.defined(), "step: no loss was scaled since the last one; want a backward pass");
+  Entry& mine = entry(optimizer);
+  check_known(mine);
+  scaler_.start(optimizer.device());
   if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
-  const bool looks = scaler_.policy().skips;
-  Tensor found = found_in(optimizer);
-  if (looks && !found.defined()) found = find_non_finite(optimizer, inverse_);
-  return {looks ? found : Tensor(), pending_inverse(optimizer), scaler_.scale_tensor()};
+  const Tensor inverse = pending_inverse(optimizer);
+  Tensor found = std::exchange(mine.found_inf, {});
+  if (!scaler_.policy().skips) return {{}, inverse, scaler_.scale_tensor().clone()};
+  if (inverse.defined() || !found.defined())
+    note_overflow(found, find_non_finite(optimizer, inverse));
+  return {found, inverse, scaler_.scale_tensor().clone()};
 }
 
 void ScaledStep::update(const Verdict& agreed) {
   const Tensor& found = agreed.found_inf;
-  scaler_.update(found.defined() ? found : zeros({}, {DType::f32, inverse_.device()}));
-  inverse_ = Tensor();
-  unscaled_.clear();
+  scaler_.update(found.defined() ? found : zeros({}, {DType::f32, scaler_.scale_tensor().device()}));
+}
+
+void ScaledStep::abandon(const Optimizer& optimizer) {
+  Entry& mine = entry(optimizer);
+  mine.gradients = Gradients::unknown;
+  mine.found_inf = {};
 }
 
 }  // namespace booster

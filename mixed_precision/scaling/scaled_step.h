@@ -1,7 +1,11 @@
-// The scaled part of a training step where gradients may be 16-bit and masters f32: what
-// fp16_naive, fp16_apex and fp16_paddle share. The divisor is captured when the loss is scaled, so
-// that a scale which grows in between cannot divide by the wrong number. Several optimizers may
-// share it; update() comes once all have stepped. Reads nothing from the device. For one thread.
+// The loss-scaled part of a training step: what fp16, fp16_naive, fp16_apex and fp16_paddle share.
+//
+// Gradients in memory are the true ones times a scale. Which scale, each optimizer's entry knows:
+// it is noted when a backward pass begins, so that a scale that grows in between cannot divide by
+// the wrong number. Gradients that are still there from before (accumulation, a clip by value that
+// had to unscale them, a step without zero_grad) are multiplied to the scale in force first, so
+// that what a pass adds always fits. An overflow that was found while unscaling is remembered until
+// the step, whatever is done to the gradients after. Reads nothing from the device. For one thread.
 #pragma once
 
 #include "mixed_precision/precision.h"
@@ -13,39 +17,53 @@ namespace booster {
 
 class ScaledStep {
  public:
-  // Without `widens` 16-bit gradients are unscaled in memory and in their own dtype, where small
-  // ones become 0: what Paddle does unless it is told to make master gradients.
+  // With `widens` 16-bit gradients become f32 when they are unscaled in memory. Without, they are
+  // unscaled in their own dtype, where small ones become 0: what Paddle does unless it is told to
+  // make master gradients.
   explicit ScaledStep(const LossScalePolicy& policy, bool widens = true)
-      : scaler_(policy), widens_(widens) {}
+      : ScaledStep(LossScaler(policy), widens) {}
+  explicit ScaledStep(LossScaler scaler, bool widens = true)
+      : scaler_(std::move(scaler)), widens_(widens) {}
 
+  // The optimizers whose gradients a scaled loss may reach. Once.
+  void serve(const Optimizers& optimizers);
+  // A backward pass begins, here or on another rank. Error if an optimizer has gradients that no
+  // backward pass of ours made.
+  void begin();
   // loss * scale, in f32 at least.
-  Tensor scale(const Tensor& loss);
-  // True gradients in memory, those of 16-bit parameters as f32 if it widens; once per step. Error
-  // if no loss was scaled since the last one.
+  Tensor scale(const Tensor& loss) { return scaler_.scale(loss).loss; }
+  // True gradients in memory, those of 16-bit parameters as f32 if it widens. Does nothing where
+  // they are. Error as begin's.
   void unscale(Optimizer& optimizer);
-  // What gradients in memory must still be multiplied by; undefined once they were unscaled.
+  // What gradients in memory must still be multiplied by; undefined where they are true.
   Tensor pending_inverse(const Optimizer& optimizer) const;
+  // The local verdict; forgets what earlier looks found. Error as begin's.
   Verdict inspect(Optimizer& optimizer);
-  // Grows or backs off and ends the step.
+  // Grows or backs off.
   void update(const Verdict& agreed);
+  // The optimizer's gradients were thrown away, and with them what was found there.
+  void abandon(const Optimizer& optimizer);
 
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
 
  private:
-  // An optimizer whose gradients were unscaled in memory.
-  struct Unscaled {
+  enum class Gradients : uint8_t { unknown, scaled, plain };
+  struct Entry {
     Optimizer optimizer;
-    Tensor found_inf;
+    Gradients gradients = Gradients::unknown;
+    Tensor inverse = {};      // where scaled: of the scale of that moment; keeps its place
+    int64_t generation = -1;  // of the scaler then
+    Tensor found_inf = {};    // by unscaling, since the last step
   };
 
-  // What was found then; undefined: its gradients are still scaled.
-  Tensor found_in(const Optimizer& optimizer) const;
+  Entry& entry(const Optimizer& optimizer);
+  void bring_to_scale(Entry& entry) const;
+  static void check_known(const Entry& entry);
 
   LossScaler scaler_;
   bool widens_;
-  Tensor inverse_;  // of the scale that this step's losses were multiplied by
-  std::vector<Unscaled> unscaled_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace booster

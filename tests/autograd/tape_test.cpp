@@ -194,3 +194,49 @@ TEST_CASE("a checkpoint reaches parameters even if no input requires a gradient"
   backward(sum(checkpoint([&](const auto& in) { return in[0] * w; }, {x})));
   CHECK(w.grad().item() == 2);
 }
+
+namespace {
+
+// How often a leaf was said to be complete in one backward pass, and its gradient then.
+struct Ready {
+  explicit Ready(const Tensor& leaf) {
+    on_grad_ready(leaf, [this](const Tensor& done) {
+      ++times;
+      gradient = done.grad().item();
+    });
+  }
+  int times = 0;
+  double gradient = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a leaf is ready once and complete, wherever checkpoints use it") {
+  const Tensor w = full({}, 3).requires_grad_(), x = full({}, 2).requires_grad_();
+  const auto times_w = [&](const std::vector<Tensor>& in) { return in[0] * w; };
+  const auto nested = [&](const std::vector<Tensor>& in) { return checkpoint(times_w, in) * w; };
+  struct Case {
+    const char* name;
+    std::function<Tensor()> run;
+    double gradient;  // d run / d w at w = 3, x = 2
+  };
+  const std::vector<Case> cases = {
+      {"two checkpoints", [&] { return checkpoint(times_w, {checkpoint(times_w, {x})}); }, 12},
+      {"used after it", [&] { return checkpoint(times_w, {x}) * w; }, 12},
+      {"used before it", [&] { return checkpoint(times_w, {x * w}); }, 12},
+      {"one in another", [&] { return checkpoint(nested, {x}); }, 12},
+      {"one in another, and after", [&] { return checkpoint(nested, {x}) * w; }, 54},
+      {"without an input", [&] { return checkpoint([&](const auto&) { return w * w; }, {}); }, 6},
+      {"given as input too", [&] { return checkpoint(times_w, {w}); }, 6}};
+  for (const Case& one : cases) {
+    CAPTURE(one.name);
+    w.set_grad({});
+    const Tensor y = one.run();
+    Ready ready(w);
+    backward(y);
+    CHECK(ready.times == 1);
+    CHECK(ready.gradient == one.gradient);
+    CHECK(w.grad().item() == one.gradient);
+    remove_grad_ready_hook(w, 0);
+  }
+}

@@ -168,7 +168,7 @@ TEST_CASE("rank: fp8 scales" * doctest::skip()) {
   for (const auto& [name, tensor] : state) {
     CAPTURE(name);
     Tensor most = untracked::cast(tensor, DType::f32);
-    session.plugin->agree(most);
+    session.plugin->agree(most, Among::same_layers);
     CHECK(most.to_vector<float>() == tensor.to_vector<float>());
     if (name.ends_with(".scale")) CHECK(tensor.to_vector<float>()[0] != 1);
   }
@@ -276,12 +276,18 @@ TEST_CASE("a pair that does not work together is refused with reason and alterna
     const char* name() const override { return "split"; }
     Layout layout() const override { return {.tensor = 2}; }
   };
+  struct Whole : Precision {
+    const char* name() const override { return "whole"; }
+    Interaction interaction(const Layout& layout) const override {
+      if (layout.tensor == 1) return {};
+      return {.supported = false, .reason = "it wants whole layers", .instead = "fp16_naive"};
+    }
+  };
   CHECK_THROWS_WITH_AS(
-      Booster({.plugin = Split(), .mixed_precision = "fp16_apex"}),
-      "booster: fp16_apex does not work with split: Apex amp has no rules for layers that are "
-      "split over ranks; use fp16_naive",
-      Error);
-  CHECK_NOTHROW(Booster({.plugin = Split(), .mixed_precision = "fp16_naive"}));
+      Booster({.plugin = Split(), .mixed_precision = Whole()}),
+      "booster: whole does not work with split: it wants whole layers; use fp16_naive", Error);
+  for (const auto& strategy : precision_registry().names())
+    CHECK_NOTHROW(Booster({.plugin = Split(), .mixed_precision = strategy}));
 }
 
 TEST_CASE("a checkpoint of another model, precision or rank count changes nothing") {
@@ -336,7 +342,7 @@ TEST_CASE("a step reads nothing back from the device, whether it is taken, skipp
     auto& [net, opt, loss_fn, data, lr] = run.boosted;
     if (strategy == "fp16") {
       Precision& precision = *net.session().precision;
-      dynamic_cast<FP16TorchMixedPrecision&>(precision).scaler().set_growth_interval(2);
+      dynamic_cast<FP16TorchMixedPrecision&>(precision).set_growth_interval(2);
     }
     int64_t step = 0;
     for (auto& [input, label] : data) {

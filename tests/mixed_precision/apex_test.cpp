@@ -341,17 +341,6 @@ TEST_CASE("function wrappers and scopes cast while an O1 policy is in force only
   CHECK(matmul(x, cast(x, DType::f16)).dtype() == DType::f32);
 }
 
-TEST_CASE("interaction: data parallel in the level's dtype, never layers split over ranks") {
-  const FP16ApexMixedPrecision o2({.opt_level = "O2"}), o1({.opt_level = "O1"});
-  CHECK(o2.interaction({.data = 4}).wire == DType::f16);
-  CHECK(o1.interaction({.data = 4}).wire == DType::f32);
-  CHECK(o2.interaction({.data = 2, .zero_stage = 1}).ranks_agree);
-  for (const Layout layout : {Layout{.tensor = 2}, Layout{.pipeline = 2}}) {
-    CHECK_FALSE(o2.interaction(layout).supported);
-    CHECK(o2.interaction(layout).instead == "fp16_naive");
-  }
-}
-
 TEST_CASE("verbosity 2 tells each cast of O1 once a region, in Apex's words") {
   std::vector<std::string> lines;
   ApexAmp amp({.verbosity = 2});

@@ -76,13 +76,6 @@ TEST_CASE("autocast keeps f32 parameters and a policy; cast converts all but bat
   CHECK(!optimizer.master("1.weight").defined());
 }
 
-TEST_CASE("gradients travel in the dtype of the weights") {
-  CHECK(BF16MixedPrecision().interaction({.data = 2}).wire == DType::f32);
-  const Interaction cast = BF16MixedPrecision({.style = "cast"}).interaction({.tensor = 2});
-  CHECK(cast.wire == DType::bf16);
-  CHECK(cast.ranks_agree);
-}
-
 TEST_CASE("a step whose gradients are not finite changes nothing, unless it is not looked at") {
   Training looks({.style = "cast"}), blind({.style = "cast", .skip_non_finite = false});
   for (Training* training : {&looks, &blind}) training->step(INFINITY);

@@ -246,7 +246,7 @@ TEST_CASE("an activation checkpoint gives the same gradients") {
         const PolicyScope numbers(t.precision.policy({}));
         const auto run = [&](const std::vector<Tensor>& in) { return t.model(in[0]); };
         y = checkpointed ? checkpoint(run, {x}) : t.model(x);
-        t.precision.end_pass(Pass::forward);
+        end_pass(t.precision, Pass::forward);
       }
       backward(t, y, bf16(batch(step, 16)));
       all.push_back(x.grad().to_vector<double>());

@@ -22,17 +22,23 @@ inline Trial trial(Model model, FP8Options options) {
   return made;
 }
 
+// As a Booster ends a pass on one rank, which need not agree with anybody.
+inline void end_pass(Precision& precision, Pass pass) {
+  precision.end(pass);
+  precision.agreed(pass);
+}
+
 inline Tensor forward(Trial& t, const Tensor& x) {
   const PolicyScope numbers(t.precision.policy({}));
   Tensor y = t.model(x);
-  if (y.requires_grad()) t.precision.end_pass(Pass::forward);
+  if (y.requires_grad()) end_pass(t.precision, Pass::forward);
   return y;
 }
 
 inline void backward(Trial& t, const Tensor& y, const Tensor& g) {
   t.optimizer.zero_grad();
   booster::backward(y, {.grad = g});
-  t.precision.end_pass(Pass::backward);
+  end_pass(t.precision, Pass::backward);
 }
 
 inline Tensor bf16(Tensor x) { return untracked::cast(x, DType::bf16); }

@@ -31,6 +31,7 @@ struct Training {
     optimizer.zero_grad();
     const Tensor x = full({1}, gradient);
     const Tensor y = precision.cast_output(Model(module)(precision.cast_input(x)));
+    precision.begin_loss({}, optimizer);
     backward(precision.scale(sum(y)));
     if (max_norm > 0) {
       precision.unscale(optimizer);
@@ -77,8 +78,9 @@ TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
   CHECK(training.step(4, 1) == doctest::Approx(-1).epsilon(1e-5));
   // 1.0009765625 * 2^-14 has all of f16's digits; divided by the scale it has none of them left.
   const double small = std::ldexp(1.0 + 0x1p-10, -14);
+  training.optimizer.zero_grad();
+  training.precision.begin_loss({}, training.optimizer);
   training.module->w.set_grad(full({1}, small, {.dtype = DType::f16}));
-  training.precision.scale(scalar(1));
   training.precision.unscale(training.optimizer);
   CHECK(training.module->w.grad().item() == small / 1024);
   CHECK(training.module->w.grad().dtype() == DType::f32);
@@ -106,10 +108,16 @@ TEST_CASE("options out of range are errors") {
   CHECK_NOTHROW(FP16NaiveMixedPrecision({.min_scale = 0, .max_scale = 0}));
 }
 
-TEST_CASE("a step without a loss is an error") {
+TEST_CASE("gradients of a loss that was not scaled are an error; no gradients are none") {
   Training training({});
-  CHECK_THROWS_WITH_AS(training.precision.inspect(training.optimizer),
-                       doctest::Contains("no loss was scaled"), Error);
+  CHECK(training.precision.inspect(training.optimizer).found_inf.item() == 0);
+  training.module->w.set_grad(full({1}, 1, {.dtype = DType::f16}));
+  const auto refuses = [](auto&& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("a loss that was not scaled"), Error);
+  };
+  refuses([&] { training.precision.inspect(training.optimizer); });
+  refuses([&] { training.precision.unscale(training.optimizer); });
+  refuses([&] { training.precision.begin_loss({}, training.optimizer); });
 }
 
 TEST_CASE("verbose and log_num_zeros_in_grad tell of skipped steps and of zeros") {
@@ -123,15 +131,4 @@ TEST_CASE("verbose and log_num_zeros_in_grad tell of skipped steps and of zeros"
         std::vector<std::string>{"fp16_naive: num zeros in grad: 1",
                                  "fp16_naive: num zeros in grad: 0",
                                  "fp16_naive: overflow: step skipped, loss scale 512"});
-}
-
-TEST_CASE("works on every layout; parts of one replica agree on overflow") {
-  const FP16NaiveMixedPrecision precision;
-  CHECK(precision.interaction({.data = 4}).wire == DType::f16);
-  CHECK_FALSE(precision.interaction({.data = 4}).ranks_agree);
-  const Layout split[] = {{.tensor = 2}, {.pipeline = 2}, {.zero_stage = 1}};
-  for (const Layout& layout : split) {
-    CHECK(precision.interaction(layout).supported);
-    CHECK(precision.interaction(layout).ranks_agree);
-  }
 }

@@ -65,6 +65,18 @@ Model trained_alone() {
   return model;
 }
 
+// What a Booster does when it takes over a model.
+void take_over(TorchDDPPlugin& plugin, const Model& model, const Optimizer& optimizer) {
+  plugin.shard(model, optimizer);
+  plugin.prepare(model, optimizer);
+}
+// A backward pass, after which gradients are those of all ranks unless it is not to `sync`.
+void run_backward(TorchDDPPlugin& plugin, const Tensor& loss, bool sync = true) {
+  plugin.begin(Pass::backward, sync);
+  backward(loss);
+  plugin.end(Pass::backward);
+}
+
 void check_equals_one_process(TorchDDPOptions options) {
   const World world = launch_from_env();
   Model model = small_model();
@@ -74,12 +86,13 @@ void check_equals_one_process(TorchDDPOptions options) {
   }
   SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
   TorchDDPPlugin plugin(options);
-  plugin.prepare(model, optimizer);
+  take_over(plugin, model, optimizer);
   for (int step = 0; step < 10; ++step) {
     optimizer.zero_grad();
-    plugin.before_forward();
-    backward(cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
-    plugin.sync_grads();
+    plugin.begin(Pass::forward, true);
+    run_backward(plugin,
+                 cross_entropy(model(share(inputs(step), world)), share(labels(), world)));
+    plugin.sync_grads(optimizer);
     optimizer.step();
   }
   CHECK(largest_difference(model, trained_alone()) < 1e-5);
@@ -105,14 +118,11 @@ TEST_CASE("rank: no_sync" * doctest::skip()) {
   Model model = small_model();
   SGD optimizer(model.parameters(), {.lr = 0.1});
   TorchDDPPlugin plugin;
-  plugin.prepare(model, optimizer);
+  take_over(plugin, model, optimizer);
   const Tensor x = share(inputs(0), world), y = share(labels(), world);
-  plugin.set_sync(false);
-  backward(cross_entropy(model(x), y) * 0.5);
+  run_backward(plugin, cross_entropy(model(x), y) * 0.5, false);
   const double local = sum(square(model.parameters()[0].tensor.grad())).item();
-  plugin.set_sync(true);
-  backward(cross_entropy(model(x), y) * 0.5);
-  plugin.sync_grads();
+  run_backward(plugin, cross_entropy(model(x), y) * 0.5);
   // The same batch twice at half weight: the gradient of the joined batch.
   Model alone = small_model();
   backward(cross_entropy(alone(inputs(0)), labels()));
@@ -147,18 +157,18 @@ TEST_CASE("rank: unused parameter" * doctest::skip()) {
   };
   {
     TorchDDPPlugin plugin({.find_unused_parameters = true});
-    plugin.prepare(model, optimizer);
-    backward(loss());
-    plugin.sync_grads();
+    take_over(plugin, model, optimizer);
+    run_backward(plugin, loss());
+    plugin.sync_grads(optimizer);
     CHECK(module->a.grad().to_vector<float>()[0] == 2);
     CHECK(module->b.grad().to_vector<float>()[0] == 2);  // the mean of 4 and nothing
     CHECK_FALSE(module->c.grad().defined());
   }
   optimizer.zero_grad();
   TorchDDPPlugin strict;
-  strict.prepare(model, optimizer);
-  backward(sum(module->a * 2) + sum(module->b));
-  CHECK_THROWS_WITH_AS(strict.sync_grads(),
+  take_over(strict, model, optimizer);
+  run_backward(strict, sum(module->a * 2) + sum(module->b));
+  CHECK_THROWS_WITH_AS(strict.sync_grads(optimizer),
                        doctest::Contains("got no gradient in this step: never"), Error);
 }
 TEST_CASE("unused parameters are found, or reported by name") {
@@ -170,16 +180,15 @@ TEST_CASE("rank: buffers" * doctest::skip()) {
   Model model = Sequential{BatchNorm2d(2), Conv2d(2, 2, 1)};
   SGD optimizer(model.parameters(), {.lr = 0.1});
   TorchDDPPlugin plugin;
-  plugin.prepare(model, optimizer);
+  take_over(plugin, model, optimizer);
   Generator generator(static_cast<uint64_t>(world.rank));
   for (int step = 0; step < 2; ++step) {
-    plugin.before_forward();
+    plugin.begin(Pass::forward, true);
     const auto before = model.buffers()[0].tensor.to_vector<float>();
     std::vector<float> largest = before;
     world.group().all_reduce(largest, CollectiveOp::max);
     CHECK(before == largest);
-    backward(sum(model(normal({3, 2, 4, 4}, world.rank, 1, {}, generator))));
-    plugin.sync_grads();
+    run_backward(plugin, sum(model(normal({3, 2, 4, 4}, world.rank, 1, {}, generator))));
   }
 }
 TEST_CASE("rank 0's buffers are everybody's before each forward") { run_ranks("rank: buffers", 2); }
@@ -194,7 +203,7 @@ TEST_CASE("rank: masters" * doctest::skip()) {
     Tensor forward(const Tensor& x) override { return x; }
   };
   TorchDDPPlugin plugin;
-  plugin.prepare(Model(std::make_shared<Holder>(w)), optimizer);
+  take_over(plugin, Model(std::make_shared<Holder>(w)), optimizer);
   CHECK(w.item() == 1);
   CHECK(optimizer.master("0").item() == doctest::Approx(1.0001).epsilon(1e-7));
   w.set_grad(full({1}, 0.5, {DType::f16}));
@@ -209,7 +218,7 @@ TEST_CASE("rank: agree" * doctest::skip()) {
   const World world = launch_from_env();
   TorchDDPPlugin plugin;
   Tensor found = scalar(world.rank == 1 ? 1 : 0);
-  plugin.agree(found);
+  plugin.agree(found, Among::everybody);
   CHECK(found.item() == 1);
 }
 TEST_CASE("one rank's overflow is every rank's") { run_ranks("rank: agree", 3); }
@@ -219,7 +228,8 @@ TEST_CASE("a bucket holds one dtype, and dtypes that alternate do not cut bucket
   for (int i = 0; i < 8; ++i)
     parameters.push_back(
         {std::to_string(i), zeros({4}, {i % 2 == 0 ? DType::f16 : DType::f32}).requires_grad_()});
-  const GradientBuckets buckets(parameters, 1024, 1024);
+  GradientBuckets buckets;
+  buckets.add(parameters, 1024, 1024);
   CHECK(buckets.count() == 2);
   for (int i = 0; i < 8; ++i) CHECK(buckets.window(i).dtype() == parameters[i].tensor.dtype());
 }

@@ -1,0 +1,76 @@
+#include "booster/session.h"
+
+#include "booster/backward_pass.h"
+#include "core/autograd/op_policy.h"
+#include "kernels/system/trace.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace booster {
+
+Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
+                 std::shared_ptr<Iteration> iteration, const Model& model,
+                 const Optimizer& optimizer)
+    : precision(std::move(precision)),
+      plugin(std::move(plugin)),
+      iteration(std::move(iteration)),
+      model(model),
+      optimizer(optimizer) {}
+
+Session::~Session() {
+  try {
+    pass_on_all_notes();
+  } catch (const Error&) {  // the device is gone, and what it knew
+  }
+}
+
+Tensor Session::forward(const Model& part, const Tensor& x) {
+  const kernels::TraceScope span("forward", kernels::SpanKind::phase);
+  plugin->begin(Pass::forward, iteration->no_sync == 0);
+  if (watcher) watcher->forward_begins(x);
+  const PolicyScope numbers(precision->policy(x.device()));
+  Tensor y = precision->cast_output(part(precision->cast_input(x)));
+  plugin->end(Pass::forward);
+  if (y.requires_grad()) end_pass(Pass::forward);
+  return y;
+}
+
+Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
+                    const Tensor& target) {
+  BackwardPass pass({this}, {});
+  const Tensor loss = plugin->run(
+      input, target,
+      {.forward = [&](const Tensor& x) { return forward(part, x); },
+       .loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); },
+       .scale = [&](const Tensor& mean_loss) { return pass.root(mean_loss); }});
+  pass.end();
+  return loss;
+}
+
+void Session::sync_grads() { plugin->sync_grads(optimizer); }
+
+void Session::end_pass(Pass pass) {
+  SharedNumbers shared = precision->end(pass);
+  if (shared.numbers.defined()) plugin->agree(shared.numbers, shared.among);
+  precision->agreed(pass);
+}
+
+void Session::zero_grad() {
+  optimizer.zero_grad();
+  precision->abandon(optimizer);
+  leave_iteration();
+}
+
+void Session::pass_on_notes() {
+  const std::vector<std::string> notes = precision->take_notes();
+  if (notes.empty() || plugin->group().rank() != 0) return;
+  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stderr);
+}
+
+void Session::pass_on_all_notes() {
+  precision->finish_notes();
+  pass_on_notes();
+}
+
+}  // namespace booster

@@ -1,0 +1,38 @@
+// Flags of overflow (one f32 on the device, not 0: found) that add up until a step asks for them.
+// For one thread.
+#pragma once
+
+#include "core/optim/optimizer.h"
+
+#include <utility>
+#include <vector>
+
+namespace booster {
+
+// noted = noted or found. `found` is a flag that nobody else writes.
+inline void note_overflow(Tensor& noted, const Tensor& found) {
+  if (noted.defined()) noted.add_(found);
+  else noted = found;
+}
+
+// What was found in the gradients of each optimizer before they were changed in memory (a clip by
+// value makes infinities finite), for strategies that do not scale their loss.
+class OverflowMemory {
+ public:
+  void note(const Optimizer& optimizer, const Tensor& found) {
+    for (auto& [known, noted] : noted_)
+      if (known == optimizer) return note_overflow(noted, found);
+    noted_.emplace_back(optimizer, found);
+  }
+  // Undefined: nothing was looked at. Forgets it.
+  Tensor take(const Optimizer& optimizer) {
+    for (auto& [known, noted] : noted_)
+      if (known == optimizer) return std::exchange(noted, {});
+    return {};
+  }
+
+ private:
+  std::vector<std::pair<Optimizer, Tensor>> noted_;
+};
+
+}  // namespace booster

@@ -1,0 +1,153 @@
+// Random sequences of a training loop's calls give what the plain model of the loop gives, in every
+// strategy, on one rank and on several.
+//
+// More of them: LOOPS=20000 build/tests/booster_test -tc='*random loops*'. One of them, as a
+// failure prints it: LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this one*'.
+#include "tests/booster/loop/real_loop.h"
+#include "tests/parallel/ranks.h"
+
+#include "kernels/system/error.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+using namespace booster;
+using namespace booster::loop;
+
+namespace {
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
+}
+
+// The n-th sequence of a strategy.
+Sequence drawn(const std::string& strategy, int n, int ranks) {
+  std::seed_seq seed = {n, ranks, static_cast<int>(std::hash<std::string>()(strategy))};
+  std::mt19937 random(seed);
+  const Setup setup = {.strategy = strategy,
+                       .two_models = random() % 2 == 0,
+                       .views = random() % 3 != 0,
+                       .finds_unused = random() % 4 == 0};
+  return draw(random, setup, limits_of(strategy), ranks);
+}
+
+// "" or what went wrong.
+std::string play_safely(const Sequence& sequence, const World& world, const std::string& folder) {
+  try {
+    return play(sequence, world, folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// For the checkpoints of one sequence.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& parent, int n)
+      : path_(parent + "/loop-" + std::to_string(n)) {}
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string own_folder() {
+  return fmt::format("/dev/shm/booster-loops-{}", static_cast<int>(getpid()));
+}
+
+constexpr const char* mark = "FAILED LOOP: ";
+
+// Plays `count` sequences of every strategy from `first` on; prints those that fail.
+void play_drawn(int first, int count) {
+  const World world = launch_from_env();
+  const std::string parent = variable("TEST_FOLDER", own_folder());
+  for (const std::string& strategy : strategies())
+    for (int n = first; n < first + count; ++n) {
+      const Sequence sequence = drawn(strategy, n, world.size);
+      const Scratch scratch(parent, n);
+      const std::string failure = play_safely(sequence, world, scratch.path());
+      if (failure.empty()) continue;
+      fmt::print("{}{}\n{}\n", mark, to_text(sequence), failure);
+      std::fflush(stdout);
+      REQUIRE(failure == "");
+    }
+}
+
+// How a sequence fails on so many ranks, or "".
+std::string failure_on(int ranks, const Sequence& sequence) {
+  if (ranks == 1) {
+    const Scratch scratch(own_folder(), 0);
+    return play_safely(sequence, {}, scratch.path());
+  }
+  return failures(
+      Ranks("rank: this one", ranks, {{"LOOP", to_text(sequence)}, {"BOOSTER_TIMEOUT", "5"}})
+          .wait(20));
+}
+
+// The shortest form of a sequence that was seen to fail.
+std::string explained(int ranks, const std::string& output) {
+  const size_t at = output.find(mark);
+  if (at == output.npos) return output;
+  const size_t begin = at + std::string(mark).size();
+  const Sequence found = from_text(output.substr(begin, output.find('\n', begin) - begin));
+  const Sequence small =
+      shortest(found, [&](const Sequence& smaller) { return !failure_on(ranks, smaller).empty(); });
+  return fmt::format("on {} ranks: {}\n{}", ranks, to_text(small), failure_on(ranks, small));
+}
+
+// In processes of their own, in runs of at most 250 a strategy.
+void check_loops(int ranks, int count) {
+  for (int first = 0; first < count; first += 250) {
+    const auto results = Ranks("rank: drawn loops", ranks,
+                               {{"LOOP_FIRST", std::to_string(first)},
+                                {"LOOP_COUNT", std::to_string(std::min(250, count - first))}})
+                             .wait(3000);
+    const std::string output = failures(results);
+    if (output.empty()) continue;
+    FAIL_CHECK(explained(ranks, output));
+    return;
+  }
+}
+
+int of_all(double share) {
+  const double strategies_count = static_cast<double>(strategies().size());
+  return static_cast<int>(std::stod(variable("LOOPS", "1600")) * share / strategies_count) + 1;
+}
+
+}  // namespace
+
+TEST_CASE("rank: drawn loops" * doctest::skip()) {
+  play_drawn(std::stoi(variable("LOOP_FIRST", "0")), std::stoi(variable("LOOP_COUNT", "10")));
+}
+TEST_CASE("rank: this one" * doctest::skip()) {
+  const std::string text = variable("LOOP", "");
+  if (text.empty()) return;
+  const Scratch scratch(variable("TEST_FOLDER", own_folder()), 0);
+  CHECK(play_safely(from_text(text), launch_from_env(), scratch.path()) == "");
+}
+
+TEST_CASE("random loops on one rank give what the plain model gives") {
+  check_loops(1, of_all(0.6));
+}
+TEST_CASE("random loops on two ranks give what the plain model gives") {
+  check_loops(2, of_all(0.25));
+}
+TEST_CASE("random loops on three ranks give what the plain model gives") {
+  check_loops(3, of_all(0.15));
+}
+
+TEST_CASE("a sequence of calls and its text are the same") {
+  for (int n = 0; n < 200; ++n) {
+    const std::string text = to_text(drawn("fp16", n, 3));
+    CHECK(to_text(from_text(text)) == text);
+  }
+}

@@ -1,0 +1,70 @@
+// What a loop's calls must do, in double precision and in one place: the state machine of
+// docs/training-step.md. It knows no tensors, ranks, scales or dtypes.
+#pragma once
+
+#include "tests/booster/loop/sequence.h"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace booster::loop {
+
+constexpr int size = 16;  // inputs and outputs of the models' one layer; what 8-bit units take
+constexpr double learning_rate = 0.125, momentum = 0.5;
+
+// A loss is factor * sum_i sign(i) * y_i of a layer y = W x + b, with x_j = magnitude * sign(j): its
+// gradient does not depend on W, so that every strategy computes it without rounding.
+double sign(int i);
+// Of the input of a rank in the n-th action.
+double magnitude(int rank, int action);
+
+// The parameters of a layer: W by rows, then b.
+using Numbers = std::vector<double>;
+
+struct PlainOptimizer {
+  Numbers value, velocity;          // velocity: empty before the first step
+  std::optional<Numbers> gradient;  // the mean over the ranks of all that was added
+  bool overflowed = false;          // since its last step
+};
+
+class PlainLoop {
+ public:
+  PlainLoop(const Setup& setup, bool skips, int ranks);
+
+  // Does what the action does; true if a step was skipped.
+  bool run(const Action& action, int index);
+  const PlainOptimizer& optimizer(int model) const { return optimizers_[static_cast<size_t>(model)]; }
+  // The output of a layer for a rank's input of this action.
+  Numbers output(int model, int rank, int action) const;
+  double loss_scale() const { return scale_.value; }
+
+ private:
+  // torch's GradScaler.
+  struct Scale {
+    double value = 256;
+    int good = 0;
+    void update(bool overflow);
+  };
+  void backward(const Action& action, int index);
+  bool step(int model);
+  void abandon(int model);
+  void leave(int model);
+
+  bool skips_;
+  int ranks_;
+  std::array<PlainOptimizer, 2> optimizers_;
+  int awaited_ = 0;  // by bits
+  bool stepped_ = false, overflow_ = false;
+  Scale scale_;
+  struct Saved {
+    PlainOptimizer optimizer;
+    Scale scale;
+  };
+  std::optional<Saved> saved_;
+};
+
+// The numbers that a layer starts with.
+Numbers first_numbers(int model);
+
+}  // namespace booster::loop

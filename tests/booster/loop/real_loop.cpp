@@ -1,0 +1,300 @@
+#include "tests/booster/loop/real_loop.h"
+
+#include "booster/booster.h"
+#include "tests/booster/loop/plain_model.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+
+namespace booster::loop {
+
+namespace {
+
+// What a sequence must know of a strategy. First scales are small, so that nothing overflows but
+// what is meant to.
+struct Strategy {
+  const char* name;
+  Choice<Precision> make;
+  double tolerance;  // of weights, relative to 1 + |w|
+  bool skips = true;
+};
+
+FP16ApexMixedPrecision apex(const char* level) {
+  return FP16ApexMixedPrecision({.opt_level = level, .verbosity = 0, .max_loss_scale = 256});
+}
+
+FP16PaddleMixedPrecision paddle(const char* level, bool master_grad = false) {
+  return FP16PaddleMixedPrecision({.level = level,
+                                   .master_grad = master_grad,
+                                   .init_loss_scaling = 256,
+                                   .incr_every_n_steps = 4,
+                                   .decr_every_n_nan_or_inf = 1});
+}
+
+const std::vector<Strategy>& table() {
+  constexpr double in_f32 = 2e-5, in_f16 = 1e-2, in_bf16 = 6e-2;
+  static const std::vector<Strategy> rows = {
+      {"fp32", FP32Precision(), in_f32, false},
+      {"fp16", FP16TorchMixedPrecision({.init_scale = 256, .growth_interval = 4}), in_f32},
+      {"fp16_apex O0", apex("O0"), in_f32, false},
+      {"fp16_apex O1", apex("O1"), in_f32},
+      {"fp16_apex O2", apex("O2"), in_f16},
+      {"fp16_apex O3", apex("O3"), in_f16, false},
+      {"fp16_naive",
+       FP16NaiveMixedPrecision({.initial_scale = 256, .growth_interval = 4, .hysteresis = 1}),
+       in_f16},
+      {"fp16_paddle O1", paddle("O1"), in_f32},
+      {"fp16_paddle O2", paddle("O2"), in_f16},
+      {"fp16_paddle O2 master_grad", paddle("O2", true), in_f32},
+      {"fp16_paddle OD", paddle("OD"), in_f32},
+      {"bf16", BF16MixedPrecision(), in_f32},
+      {"bf16 cast", BF16MixedPrecision({.style = "cast"}), in_bf16},
+      {"bf16 kahan",
+       BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"}), in_bf16},
+      {"fp8", FP8MixedPrecision(), in_f32},
+      {"fp8 current", FP8MixedPrecision({.scaling = "current"}), in_f32}};
+  return rows;
+}
+
+const Strategy& strategy_named(const std::string& name) {
+  for (const Strategy& row : table())
+    if (row.name == name) return row;
+  fail("loop: no such strategy; got {}", name);
+}
+
+struct Layer : Module {
+  Layer() : Module("Layer") {}
+  Tensor forward(const Tensor& x) override { return twice ? once(x) + once(x) : once(x); }
+  Tensor once(const Tensor& x) {
+    if (!recomputes) return linear(x);
+    return checkpoint([this](const std::vector<Tensor>& in) { return linear(in[0]); }, {x});
+  }
+  Linear& linear = add<Linear>("linear", size, size);
+  bool recomputes = false, twice = false;
+};
+
+std::shared_ptr<Layer> layer(int model, const World& world) {
+  auto made = std::make_shared<Layer>();
+  const NoGradGuard no_grad;
+  const Numbers numbers = first_numbers(model);
+  const std::vector<float> values(numbers.begin(), numbers.end());
+  const auto end_of_weight = values.begin() + size * size;
+  Tensor weight = made->linear.weight, bias = made->linear.bias;
+  weight.copy_(from_vector(std::vector<float>(values.begin(), end_of_weight), {size, size}));
+  bias.copy_(from_vector(std::vector<float>(end_of_weight, values.end()), {size}));
+  if (world.rank > 0) weight.fill_(world.rank);  // rank 0's numbers count
+  return made;
+}
+
+Tensor signs(double factor) {
+  std::vector<float> values;
+  for (int i = 0; i < size; ++i) values.push_back(static_cast<float>(factor * sign(i)));
+  return from_vector(values, {1, size});
+}
+
+struct Batch {
+  Tensor input, target;
+};
+
+class RealLoop {
+ public:
+  RealLoop(const Setup& setup, const World& world, const std::string& folder)
+      : setup_(setup),
+        world_(world),
+        folder_(folder),
+        strategy_(strategy_named(setup.strategy)),
+        booster_(options()) {
+    start();
+  }
+
+  // True if a step was skipped.
+  bool run(const Action& action, int index) {
+    BoostedOptimizer& optimizer = optimizers_[static_cast<size_t>(action.model)];
+    switch (action.call) {
+      case Call::backward: backward(action, index); break;
+      case Call::clip_value: optimizer.clip_grad_by_value(action.limit); break;
+      case Call::clip_norm: optimizer.clip_grad_by_norm(action.limit); break;
+      case Call::zero_grad: optimizer.zero_grad(); break;
+      case Call::step: return optimizer.step().skipped();
+      case Call::evaluate: break;  // compare() does
+      case Call::save:
+        save_training(folder_, *whole_, {.step = ++saves_});
+        break;
+      case Call::resume:
+        if (saves_ == 0) break;
+        if (action.fresh) start();
+        check(resume_training(folder_, *whole_, [](const std::string&) {}).has_value(),
+              "loop: nothing to resume");
+        break;
+    }
+    return false;
+  }
+
+  // "" or how the numbers differ from those of `plain`.
+  std::string compare(const PlainLoop& plain, const Action& action, int index) {
+    for (int model = 0; model < (setup_.two_models ? 2 : 1); ++model) {
+      const Numbers got = values(model), &want = plain.optimizer(model).value;
+      for (size_t i = 0; i < want.size(); ++i) {
+        const bool both_nan = std::isnan(got[i]) && std::isnan(want[i]);
+        const double allowed = strategy_.tolerance * (1 + std::abs(want[i]));
+        if (got[i] != want[i] && !both_nan && !(std::abs(got[i] - want[i]) <= allowed))
+          return fmt::format("weight {} of {}: got {}, want {}", i, "AB"[model], got[i], want[i]);
+      }
+    }
+    if (setup_.strategy == "fp16" && scale() != plain.loss_scale())
+      return fmt::format("loss scale: got {}, want {}", scale(), plain.loss_scale());
+    return action.call == Call::evaluate ? compare_output(plain, action.model, index) : "";
+  }
+
+ private:
+  BoosterOptions options() const {
+    if (world_.size == 1) return {.mixed_precision = strategy_.make};
+    return {.plugin = TorchDDPPlugin({.bucket_cap_mb = 1e-4,
+                                      .find_unused_parameters = setup_.finds_unused,
+                                      .gradient_as_bucket_view = setup_.views}),
+            .mixed_precision = strategy_.make};
+  }
+
+  // Everything anew, as after a restart.
+  void start() {
+    whole_.reset();
+    models_.clear();
+    optimizers_.clear();
+    layers_.clear();
+    const SGDOptions sgd = {.lr = learning_rate, .momentum = momentum};
+    for (int model = 0; model < (setup_.two_models ? 2 : 1); ++model)
+      layers_.push_back(layer(model, world_));
+    const Optimizer first = SGD(Model(layers_[0]).parameters(), sgd);
+    if (setup_.two_models) {
+      const Optimizer second = SGD(Model(layers_[1]).parameters(), sgd);
+      BoostedGroup group =
+          booster_.boost({Model(layers_[0]), Model(layers_[1])}, {first, second});
+      models_ = group.models;
+      optimizers_ = group.optimizers;
+      return;
+    }
+    const TensorDataset data(ones({4, size}), zeros({4}, {.dtype = DType::i64}));
+    whole_ = booster_.boost(Model(layers_[0]), first, MSELoss(),
+                            booster_.prepare_dataloader(data, {.batch_size = 1}),
+                            ConstantLR(first));
+    models_ = {whole_->model};
+    optimizers_ = {whole_->optimizer};
+  }
+
+  Tensor input(int index) const {
+    std::vector<float> values;
+    for (int j = 0; j < size; ++j)
+      values.push_back(static_cast<float>(magnitude(world_.rank, index) * sign(j)));
+    return from_vector(values, {1, size});
+  }
+
+  void backward(const Action& action, int index) {
+    std::unique_ptr<NoSyncGuard> local;
+    if (action.local) local.reset(new NoSyncGuard(booster_.no_sync(models_[0], optimizers_[0])));
+    for (const auto& layer : layers_) {
+      layer->recomputes = action.recomputes;
+      layer->twice = action.twice;
+    }
+    const Tensor target = signs(action.factor);
+    const double infinite = action.overflow == world_.rank ? INFINITY : 1;
+    const Criterion loss_fn("signs", [&](const Tensor& y, const Tensor& t) {
+      return sum(cast(y, DType::f32) * t) * infinite;
+    });
+    if (action.pipeline) {
+      const Batch batch = {input(index), target};
+      const Batch* at = &batch;
+      booster_.execute_pipeline(at, models_[0], loss_fn, optimizers_[0]);
+      return;
+    }
+    Tensor loss;
+    std::vector<BoostedOptimizer> named;
+    for (size_t model = 0; model < models_.size(); ++model) {
+      if (action.names >> model & 1) named.push_back(optimizers_[model]);
+      if ((action.reaches >> model & 1) == 0) continue;
+      const Tensor one = loss_fn(models_[model](input(index)), target);
+      loss = loss.defined() ? loss + one : one;
+    }
+    booster_.backward(loss, named);
+  }
+
+  Numbers values(int model) const {
+    Numbers all;
+    for (const auto& [name, tensor] :
+         optimizers_[static_cast<size_t>(model)].unwrap().master_parameters()) {
+      const auto values = tensor.to_vector<double>();
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  double scale() const { return models_[0].session().precision->state().at("scale"); }
+
+  // Coarse: 8-bit weights have 4 digits. It finds 16-bit copies that were not refreshed.
+  std::string compare_output(const PlainLoop& plain, int model, int index) {
+    const BoostedModel& net = models_[static_cast<size_t>(model)];
+    layers_[static_cast<size_t>(model)]->twice = false;
+    net.eval();
+    const auto got = net(input(index)).to_vector<double>();
+    net.train();
+    const Numbers want = plain.output(model, world_.rank, index);
+    double largest = 1;
+    for (const double w : plain.optimizer(model).value) largest = std::max(largest, std::abs(w));
+    for (size_t i = 0; i < want.size(); ++i)
+      if (std::isfinite(want[i]) && !(std::abs(got[i] - want[i]) <= 0.1 * size * largest))
+        return fmt::format("output {} of {}: got {}, want {}", i, "AB"[model], got[i], want[i]);
+    return "";
+  }
+
+  Setup setup_;
+  World world_;
+  std::string folder_;
+  const Strategy& strategy_;
+  Booster booster_;
+  std::vector<std::shared_ptr<Layer>> layers_;
+  std::vector<BoostedModel> models_;
+  std::vector<BoostedOptimizer> optimizers_;
+  std::optional<Boosted> whole_;  // of one model
+  int64_t saves_ = 0;
+};
+
+// Ranks that never wait for each other at the same moment show what a race hides.
+void pause(const World& world, int index) {
+  if (world.size > 1 && (index * 31 + world.rank * 17) % 5 == 0)
+    usleep(static_cast<useconds_t>((index * 7919 + world.rank * 104729) % 1500));
+}
+
+}  // namespace
+
+std::vector<std::string> strategies() {
+  std::vector<std::string> names;
+  for (const Strategy& row : table()) names.push_back(row.name);
+  return names;
+}
+
+Limits limits_of(const std::string& strategy) {
+  return {.skips = strategy_named(strategy).skips,
+          .local_passes = !strategy.starts_with("fp16_apex"),
+          .poisons = strategy.starts_with("fp8")};
+}
+
+std::string play(const Sequence& sequence, const World& world, const std::string& folder) {
+  PlainLoop plain(sequence.setup, strategy_named(sequence.setup.strategy).skips, world.size);
+  RealLoop real(sequence.setup, world, folder);
+  for (size_t i = 0; i < sequence.actions.size(); ++i) {
+    const Action& action = sequence.actions[i];
+    const int index = static_cast<int>(i);
+    pause(world, index);
+    const bool skipped = real.run(action, index), want = plain.run(action, index);
+    const std::string after = fmt::format("after action {}: ", i + 1);
+    if (skipped != want)
+      return fmt::format("{}step skipped: got {}, want {}", after, skipped, want);
+    const std::string difference = real.compare(plain, action, index);
+    if (!difference.empty()) return after + difference;
+  }
+  return "";
+}
+
+}  // namespace booster::loop

@@ -1,0 +1,71 @@
+// A sequence of calls that a training loop may make, drawn at random, as a line of text, and made
+// shorter while it still fails.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace booster::loop {
+
+// How a model and its data are set up for a sequence.
+struct Setup {
+  std::string strategy;       // a row of strategies()
+  bool two_models = false;    // with an optimizer each, boosted together; else one that can be saved
+  bool views = true;          // gradient_as_bucket_view
+  bool finds_unused = false;  // find_unused_parameters
+};
+
+enum class Call : uint8_t {
+  backward,    // forward and backward of a loss
+  clip_value,
+  clip_norm,
+  zero_grad,
+  step,
+  evaluate,
+  save,
+  resume,      // into fresh objects, or into these
+};
+
+struct Action {
+  Call call = Call::step;
+  int model = 0;           // its optimizer's for all but backward
+  // backward
+  int reaches = 1;         // models that the loss is made of: bit 0 and bit 1
+  int names = 1;           // optimizers given to backward
+  bool local = false;      // under no_sync
+  bool recomputes = false; // forward runs inside checkpoint()
+  bool twice = false;      // each weight is used twice
+  bool pipeline = false;   // by execute_pipeline
+  int overflow = -1;       // the rank on which the loss is infinite
+  double factor = 1;       // of the loss
+  // clips
+  double limit = 1;
+  // resume
+  bool fresh = false;
+};
+
+struct Sequence {
+  Setup setup;
+  std::vector<Action> actions;
+};
+
+// What the drawn sequences may hold, for a strategy.
+struct Limits {
+  bool skips = true;           // a step whose gradients are not finite is left out
+  bool local_passes = true;    // with two models: no_sync is allowed
+  bool poisons = false;        // after an overflow gradients are finite but meaningless (fp8)
+};
+
+Sequence draw(std::mt19937& random, const Setup& setup, const Limits& limits, int ranks);
+
+// "fp16 two views: backward AB names A local; step A; ..." and back.
+std::string to_text(const Sequence& sequence);
+Sequence from_text(const std::string& text);
+
+// Drops setup choices and actions as long as `fails` says that the rest still does.
+Sequence shortest(Sequence sequence, const std::function<bool(const Sequence&)>& fails);
+
+}  // namespace booster::loop
