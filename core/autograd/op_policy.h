@@ -33,7 +33,7 @@ Op op_named(const std::string& name);
 // What happens to the arguments of an op: torch's policies, then those that only Apex or Paddle
 // have.
 enum class OpClass : uint8_t {
-  untouched,        // runs in what its inputs' own type promotion gives
+  untouched,        // runs in the dtype that type promotion gives
   lower_precision,  // all are cast to the policy's 16-bit dtype
   fp32,             // all are cast to f32
   fp32_result,      // inputs are not cast; accumulates into and returns f32

@@ -4,8 +4,7 @@
 // A pass that reads g and writes dx is bound by memory, and dx in fresh memory is fetched before it
 // is written: writing it in place of g saves a third to a half of the traffic (on two Zen 4 cores
 // the backward pass of GELU in bf16, 3152 x 768, takes 1.0 ms instead of 2.0). Only for formulae in
-// which writing element i of dx destroys nothing but an element i of g that is no longer needed,
-// and g is not used after the call.
+// which g[i] is no longer needed once dx[i] is written, and g is not used after the call.
 #pragma once
 
 #include "core/tensor/tensor.h"
