@@ -16,7 +16,7 @@ struct QuantizedTensor {
   std::string format;
   int64_t uses = 0, numbers = 0;
   int64_t underflows = 0;  // not 0, but 0 in 8 bits
-  int64_t overflows = 0;   // cut off
+  int64_t overflows = 0;   // clipped
   // of the last use
   double amax = 0, scale = 0;
   double scale_amax = 0;  // that the scale is based on, `age` passes ago; age 0: amax itself

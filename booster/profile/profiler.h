@@ -41,7 +41,7 @@ struct ProfileRow {
   std::string name, dtype, phase;
   bool on_main_thread = true;
   int64_t calls = 0;
-  double seconds = 0;  // without what is nested inside
+  double seconds = 0;  // without nested spans
   double gflop = 0;    // 0: not counted
   double gbytes = 0;
 };
