@@ -1,5 +1,5 @@
-// A strategy of one's own in a shared library: f16 by torch's op lists with a loss scale that never
-// changes, and ops of the user's choice in f32. A config names it so:
+// A custom strategy in a shared library: f16 by torch's op lists with a constant loss scale, and
+// ops of the user's choice in f32. To use it in a config:
 //   "booster": {"libraries": ["build/examples/libown_strategy.so"],
 //               "mixed_precision": {"name": "fp16_static", "scale": 1024, "keep_fp32": ["add"]}}
 #include <booster/booster.h>
@@ -30,11 +30,12 @@ class StaticScalePrecision : public Precision {
   }
   Tensor scale(const Tensor& loss) override { return cast(loss, DType::f32) * scale_; }
 
-  // For clipping: gradients in memory become the true ones, once per step.
+  // For clipping: unscales the gradients in memory, once per step.
   void unscale(Optimizer& optimizer) override {
     if (!found_.defined()) found_ = unscale_gradients(optimizer, inverse(optimizer));
   }
-  // The step skips if a gradient is not finite; if nobody unscaled, it does so in its own pass.
+  // The step is skipped if a gradient is not finite; if the gradients are still scaled, the step
+  // unscales them in its own pass.
   Verdict inspect(Optimizer& optimizer) override {
     const Tensor scale = full({}, scale_, {DType::f32, optimizer.device()});
     if (found_.defined()) return {found_, {}, scale};
@@ -50,7 +51,7 @@ class StaticScalePrecision : public Precision {
 
   double scale_;
   OpPolicy cpu_, cuda_;
-  Tensor found_;  // by unscale, until the step ends
+  Tensor found_;  // set by unscale, until the step ends
 };
 
 BOOSTER_LIBRARY {

@@ -29,7 +29,7 @@ struct Explanation {
   std::vector<std::string> arguments = {};
   std::string runs_in = {};  // the dtype that it computes in
   std::string returns = {};  // of its first result; "none" if that is not a tensor
-  std::string in_model = {};  // the same in a model that the strategy converts as a whole; else empty
+  std::string in_model = {};  // the same in a model that the strategy converts; else empty
   std::string rule = {};     // what the strategy does to the arguments, in words
   std::string list = {};     // the original's name of the list that the op is on; "none"
   std::string source = {};   // where that list is from

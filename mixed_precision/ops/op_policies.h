@@ -27,7 +27,7 @@ PaddleLevel paddle_level(const std::string& name);
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
   bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
-  bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted ones run in f32
+  bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
 };
 // Paddle's decision for an op, given its Paddle name: the dynamic graph's, or the static graph's.
 class PaddleRules {

@@ -56,7 +56,8 @@ struct FP16PaddleOptions {
   std::optional<int64_t> incr_every_n_steps = {};
   std::optional<int64_t> decr_every_n_nan_or_inf = {};
   std::optional<bool> use_dynamic_loss_scaling = {};
-  // Decides all that it has keys for, level and dtype; the others may stand beside it.
+  // Determines level, dtype and all options that it has keys for; the others may be given next to
+  // it.
   std::optional<FleetAmpConfigs> amp_configs = {};
 };
 
@@ -72,13 +73,13 @@ struct PaddleSettings {
   std::optional<DType> save_dtype = {};
   bool scales = true;  // false: neither scale nor check
   LossScalePolicy scaler = {};
-  std::vector<std::string> messages = {};  // for people: what differs from what they may expect
+  std::vector<std::string> messages = {};  // for the user: what may differ from expectations
 
-  // O2 without a guard: the model itself is converted.
+  // True for O2 without a guard: the model itself is converted.
   bool converts_model() const { return level == PaddleLevel::O2 && !guard; }
 };
 
-// Errors: an unknown level or dtype, a number out of range, options that do not go together.
+// Errors: an unknown level or dtype, a number out of range, incompatible options.
 PaddleSettings resolved(const FP16PaddleOptions& options);
 
 // All settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".
