@@ -18,7 +18,7 @@ struct OptimizerChoice {
 // "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.
 const OptimizerChoice& optimizer_choice(const std::string& name);
 
-// The dtype of matrix products under a strategy: the one that the bound is measured in.
+// The dtype of matrix products under a strategy, in which the bound is measured.
 DType product_dtype(const std::string& precision);
 
 // Labels for a batch of synthetic images: all classes in turn.

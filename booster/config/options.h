@@ -34,7 +34,7 @@ enum class OptionType : uint8_t {
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
-  object,     // of options of its own, see Option::members
+  object,     // with its own options, see Option::members
   scalar,     // null, a flag, a number or a string: the constructor decides which are legal
 };
 

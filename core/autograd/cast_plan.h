@@ -50,7 +50,7 @@ CastPlan fold(size_t count, const KindOf& kind_of) {
   return lower_all;
 }
 
-// Apex's promote. `other` stands for several dtypes: `one_dtype` says whether all are the same.
+// Apex's promote. `other` covers several dtypes: `one_dtype` says whether all are the same.
 template <class KindOf>
 CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool other_mixes_pass) {
   if (one_dtype) return nothing;

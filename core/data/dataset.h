@@ -37,7 +37,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Sample `index` of 0 .. size() - 1, changed at random by draws from `random` only. A bad file is
+  // Sample `index` of 0 .. size() - 1, augmented using only draws from `random`. A bad file is
   // an Error of kind data.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
 };

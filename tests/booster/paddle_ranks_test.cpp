@@ -65,7 +65,7 @@ void accumulate(Run& run, int64_t first, int64_t stride, int passes) {
   }
 }
 
-// The gradients of all parameters, in order.
+// The gradients averaged over all ranks, in the order of the parameters.
 std::vector<double> gradients_of(const Run& run) {
   run.boosted.model.session().sync_grads();
   std::vector<double> all;

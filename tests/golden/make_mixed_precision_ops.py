@@ -105,7 +105,7 @@ def to_fake(x):
 
 
 def in_region(device, region, call):
-    """torch.autocast("cuda") turns itself off where there is no GPU, so the switches are set here."""
+    """torch.autocast("cuda") disables itself without a GPU, so the switches are set here."""
     if not region:
         return call()
     torch.set_autocast_enabled(device, True)
