@@ -1,8 +1,8 @@
 """Markdown tables of the results of compare.sh: table.py FILE (one JSON object a line).
 
-Of several runs of the same work the fastest counts, so that a disturbance of one does not matter. If
-memory is the bound it is the median, since the fastest run is just the one with the cores farthest
-apart.
+Of several runs of the same work the fastest counts, so that a disturbance of one does not matter.
+If memory is the bound it is the median, since the fastest run is just the one with the cores
+farthest apart.
 """
 import json
 import sys
