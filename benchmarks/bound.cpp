@@ -14,7 +14,8 @@ namespace {
 
 using kernels::cpu::Primitive;
 
-// A matrix in the memory that tensors have, of small numbers without special values.
+// A matrix in the kind of memory that tensors use, filled with small numbers without special
+// values.
 class Matrix {
  public:
   Matrix(int64_t rows, int64_t columns, bool transposed, DType dtype)

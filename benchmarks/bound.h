@@ -1,6 +1,6 @@
-// The bound that speeds are compared with: the rate at which oneDNN's own matmul multiplies the
-// shapes of a training step on this machine, now. It calls the library directly, not our kernels,
-// on the plain layouts of training: rows of activations, weights (out, in), nothing packed before.
+// The bound for speed comparisons: the current rate of oneDNN's own matmul on this machine for the
+// shapes of a training step. It calls the library directly, not our kernels, on the plain layouts
+// of training: rows of activations, weights (out, in), nothing prepacked.
 #pragma once
 
 #include "kernels/view.h"
@@ -20,7 +20,7 @@ struct MatmulShape {
   double gflop() const { return 2e-9 * m * n * k * count; }
 };
 
-// What a linear layer multiplies in a training step: y = x w^T, dx = g w, dw = g^T x.
+// The matrix products of a linear layer in a training step: y = x w^T, dx = g w, dw = g^T x.
 std::vector<MatmulShape> linear_shapes(int64_t rows, int64_t in, int64_t out, DType dtype,
                                        int64_t count = 1);
 
@@ -33,8 +33,8 @@ std::vector<MatmulShape> vit_shapes(const VitSize& size, int64_t batch, DType dt
 
 double total_gflop(const std::vector<MatmulShape>& shapes);
 
-// Seconds of one product, the shortest of `runs`: by oneDNN alone, and by our matmul kernel, taking
-// turns. f16, and bf16 where the processor lacks it, are measured in f32, as they are computed.
+// Seconds of one product, the shortest of `runs`: by oneDNN alone and by our matmul kernel,
+// alternating. f16, and bf16 if the processor lacks it, are measured in f32, as they are computed.
 struct ShapeTimes {
   double library, kernel;
 };

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a benchmark and the same work in PyTorch in turn, TURNS times (2; 7 where memory is the
+# Runs a benchmark and the same work in PyTorch alternately, TURNS times (2; 7 if memory is the
 # bound), and prints both with their ratio:
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
 # BUILD names the build folder (build), PYTHON an interpreter that has PyTorch (python3), RESULTS a
-# file that every result is added to as it comes, one JSON object a line.
+# file to which every result is appended, one JSON object a line.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}
@@ -18,8 +18,8 @@ usage() {
 
 ours() { "$build/benchmarks/$1" "${@:2}" --json >>"$results"; }
 
-# Ours, theirs, ours, theirs. Each turn starts both anew: where the host runs the cores, and with it
-# what memory gives, changes within seconds.
+# Ours, theirs, ours, theirs. Each turn starts both anew: the placement of the cores by the host,
+# and with it the memory bandwidth, changes within seconds.
 pair() {
   local turns=2
   [[ $1 == optimizer_step ]] && turns=7

@@ -1,5 +1,5 @@
-// How long two cores take to exchange a cache line: tells two virtual CPUs that run on one chiplet,
-// and share its way to memory, from two that have one each.
+// The time that two cores take to exchange a cache line: distinguishes two virtual CPUs on one
+// chiplet, which share its path to memory, from two on separate chiplets.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline void run_on(int core) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-// Nanoseconds there and back between the first two cores, the least of a few tries; 0 with one.
+// Round-trip nanoseconds between the first two cores, the least of a few tries; 0 with one core.
 inline double core_round_trip_ns() {
   constexpr int tries = 5, trips = 1000;
   const std::vector<int> cores = usable_cores();

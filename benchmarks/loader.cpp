@@ -1,5 +1,5 @@
-// Images per second through the loader: JPEG files, decoded and put through the tutorial's
-// transforms into batches of f32 (3, 224, 224). A step is a pass over the files.
+// Images per second through the loader: JPEG files, decoded and transformed as in the tutorial into
+// batches of f32 (3, 224, 224). A step is a pass over the files.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "core/data/loader.h"
@@ -63,7 +63,7 @@ class JpegFiles : public Dataset {
                      Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5})};
 };
 
-// A picture with structure at all scales, which at quality 90 gives about 24 KB.
+// A picture with structure at all scales, about 24 KB at quality 90.
 Image picture(uint64_t seed) {
   RandomStream random(seed, 0, 0);
   Image image(300, 230, 3);
@@ -85,7 +85,7 @@ Image picture(uint64_t seed) {
   return image;
 }
 
-// A folder of such pictures that vanishes with the object.
+// A folder of such pictures that is removed with the object.
 class MadeFiles {
  public:
   MadeFiles() : path_((fs::temp_directory_path() / "booster_loader_XXXXXX").string()) {

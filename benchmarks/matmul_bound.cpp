@@ -1,5 +1,6 @@
-// What this machine can do: GFLOP/s of oneDNN's matmul, and of our kernel over it, on the shapes of
-// ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch 512).
+// Peak rates of this machine: GFLOP/s of oneDNN's matmul, and our kernel's rate relative to it, on
+// the shapes of ViT-B/16 (batch 8), ViT-Ti/16 (batch 16) and a stack of 4096 x 4096 layers (batch
+// 512).
 #include "benchmarks/bound.h"
 #include "benchmarks/report.h"
 #include "kernels/system/error.h"

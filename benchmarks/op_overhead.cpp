@@ -1,5 +1,5 @@
-// What one call of a small op costs: the arithmetic of an 8 x 8 matrix is nothing, so this is the
-// time of everything around it: checks, memory, and the record on the tape.
+// The cost of one call of a small op: the arithmetic of an 8 x 8 matrix is negligible, so this is
+// the time of everything around it: checks, memory, and the record on the tape.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "booster/booster.h"

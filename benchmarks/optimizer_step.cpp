@@ -1,9 +1,9 @@
 // Seconds of an optimizer's step, or of clipping, on the parameters of a ViT. All parameters are
 // read and written once per step, so memory is the bound; bytes counted per parameter: SGD 12,
 // with momentum 20, AdamW 28 (value, gradient and state, read and written), norm 4. adamw_fp16 is
-// all that lies between backward and the next forward of a model in f16 with f32 masters: check,
-// norm, clip, unscale, AdamW and the new f16 weights; 30 bytes, as if in two passes.
-// core_round_trip_ns, before and after the steps, tells which memory the cores had meanwhile.
+// everything between backward and the next forward of a model in f16 with f32 masters: check, norm,
+// clip, unscale, AdamW and the new f16 weights; 30 bytes, as if in two passes. core_round_trip_ns,
+// before and after the steps, shows whether the cores shared a path to memory.
 #include "benchmarks/core_distance.h"
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
@@ -53,7 +53,7 @@ Result measure_traffic(const Benchmark& benchmark, const std::string& text,
   return result;
 }
 
-// What clip_grad_by_norm does between two steps: the factor stays where the step reads it.
+// clip_grad_by_norm between two steps: the factor is left for the step to apply.
 Result measure_clip(const Benchmark& benchmark, const Settings& settings) {
   const Parameters parameters = parameters_of(settings.parameters);
   std::vector<Tensor> gradients;
@@ -61,7 +61,7 @@ Result measure_clip(const Benchmark& benchmark, const Settings& settings) {
   Result result = measure_traffic(
       benchmark, "clip_grad_by_norm, whose factor the next step applies, " + settings.parameters,
       parameters, norm_bytes, [&] { clip_factor(gradient_norm(gradients), 1).item(); });
-  // The gradients in memory changed too, as PyTorch does it.
+  // Also scales the gradients in memory, as PyTorch does.
   result["in_memory_seconds_min"] =
       timed_runs(benchmark.steps(), [&] { clip_grad_norm_(parameters, 1e-3); }).front();
   return result;

@@ -1,4 +1,4 @@
-// What every benchmark shares: its command line, the fields of its result and how they are printed.
+// Shared by all benchmarks: the command line, the fields of the result and how they are printed.
 //
 //   Benchmark benchmark("relu_speed", "Speed of relu.", 20);
 //   int64_t size = 1 << 20;
@@ -54,7 +54,7 @@ class Benchmark {
   bool json_ = false;
 };
 
-// Adds gflop and gflops, and where there is a bound (not 0), bound_gflops and of_bound.
+// Adds gflop and gflops, and if there is a bound (not 0), bound_gflops and of_bound.
 void add_flops(Result& result, double gflop, double bound_gflops);
 // Adds gbytes, gbytes_per_s and copy_gbytes_per_s.
 void add_bytes(Result& result, double gbytes, double copy_gbytes_per_s);

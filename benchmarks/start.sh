@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What it takes to begin, one JSON object a line: start of programs (the median of 9 runs),
+# The cost of getting started, one JSON object a line: start of programs (the median of 9 runs),
 # compiling the README's program, size of the library without symbols.
 #   benchmarks/start.sh
 # BUILD names the build folder (build).

@@ -1,7 +1,8 @@
 """Markdown tables of the results of compare.sh: table.py FILE (one JSON object a line).
 
-Of the runs of one work the fastest counts, so that a disturbance in one of them does not; where
-memory is the bound the middle one, since the fastest is the one that met the cores farthest apart.
+Of several runs of the same work the fastest counts, so that a disturbance of one does not matter.
+If memory is the bound it is the median, since the fastest run is just the one with the cores
+farthest apart.
 """
 import json
 import sys
@@ -28,7 +29,7 @@ def is_peer(run):
 
 
 def collect(runs):
-    """Our runs and the peer's by work; a peer's run follows ours of the same work."""
+    """Our runs and the peer's, grouped by work; a peer's run follows ours of the same work."""
     ours, theirs, key = {}, {}, None
     for run in runs:
         if not is_peer(run):

@@ -1,4 +1,4 @@
-// How benchmarks take time, and the speed of memory that they compare with.
+// Timing for benchmarks, and the memory bandwidth that they compare with.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -9,7 +9,7 @@
 
 namespace booster::benchmarks {
 
-// Seconds of every run, sorted: front() is the least, [size / 2] the median.
+// Seconds of every run, sorted: front() is the minimum, [size / 2] the median.
 template <class F>
 std::vector<double> timed_runs(int runs, F&& body) {
   std::vector<double> seconds;
@@ -23,7 +23,7 @@ std::vector<double> timed_runs(int runs, F&& body) {
   return seconds;
 }
 
-// GB/s of copying one large array, bytes read and written both counted: what memory gives now.
+// GB/s of copying one large array, counting bytes read and written: the current memory bandwidth.
 inline double copy_gbytes_per_s() {
   const Tensor from = ones({64 << 20});
   Tensor to = zeros_like(from);

@@ -14,7 +14,7 @@ namespace booster::benchmarks {
 
 namespace {
 
-// Enough for caches to fill: the first step makes the gradients, the second the 16-bit copies that
+// Enough to fill caches: the first step allocates the gradients, the second the 16-bit copies that
 // the optimizer rewrites.
 constexpr int warm_up_steps = 2;
 

@@ -8,7 +8,7 @@
 
 namespace booster::benchmarks {
 
-// What --optimizer names: a rule of the registry with its options, and the bytes that its step
+// A choice of --optimizer: a registered optimizer with its options, and the bytes that its step
 // must read and write for each f32 parameter.
 struct OptimizerChoice {
   std::string text, rule;
@@ -18,10 +18,10 @@ struct OptimizerChoice {
 // "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.
 const OptimizerChoice& optimizer_choice(const std::string& name);
 
-// The dtype of matrix products under a strategy: the one that the bound is measured in.
+// The dtype of matrix products under a strategy, in which the bound is measured.
 DType product_dtype(const std::string& precision);
 
-// Labels for a batch of made images: all classes in turn.
+// Labels for a batch of synthetic images: all classes in turn.
 Tensor class_labels(int64_t batch, int64_t classes);
 
 inline constexpr const char* profile_meaning =
@@ -35,12 +35,12 @@ struct TrainingWork {
   std::string precision, optimizer;
   bool profile = false;  // --profile
   double lr = 1e-2;
-  double gflop = 0;                      // of a step; 0 where it is not counted
-  std::vector<MatmulShape> shapes = {};  // what the bound is measured on; empty for none
+  double gflop = 0;                      // of a step; 0 if not counted
+  std::vector<MatmulShape> shapes = {};  // shapes for the bound; empty for none
 };
 
-// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (most
-// that tensors held at once in a timed step), system_allocations (in the timed steps).
+// The common fields, and: precision, loss, images_per_s (batch / median step), peak_bytes (the most
+// that tensors used at once in a timed step), system_allocations (in the timed steps).
 Result measure_training(const Benchmark& benchmark, const TrainingWork& work);
 
 }  // namespace booster::benchmarks

@@ -1,7 +1,7 @@
-// The way to every kernel: `kernels::on(device).softmax(y, x, false)`.
+// The entry point to every kernel: `kernels::on(device).softmax(y, x, false)`.
 //
 // `on` returns the table of the device; for the CPU that is the best variant that this processor
-// runs (chosen once, at first use), or a lower one named in the environment variable
+// supports (chosen once, at first use), or a lower one named in the environment variable
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
@@ -62,7 +62,7 @@ struct Table {
 
 const Table& on(Device device);
 
-// Names of the CPU variants that this processor runs, lowest first.
+// Names of the CPU variants that this processor supports, lowest first.
 std::vector<std::string> cpu_variants();
 // The one in use.
 const std::string& cpu_variant();

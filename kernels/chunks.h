@@ -1,5 +1,6 @@
 // Many tensors cut into chunks of a fixed size, one block of work each, so that hundreds of small
-// tensors cost one parallel loop and sums are added in an order that depends on the sizes alone.
+// tensors need only one parallel loop, and sums are added in an order that depends only on the
+// sizes.
 #pragma once
 
 #include "kernels/convert.h"
@@ -18,15 +19,15 @@ struct Part {
 
 KERNEL_FN int64_t chunks_in(int64_t elements) { return (elements + chunk_size - 1) / chunk_size; }
 
-// The tensors (TensorSpan or OptimizerSlot) and where each one's chunks end. Plain data, for bodies
-// of for_each_block; `items` and `ends` lie on the device.
+// The tensors (TensorSpan or OptimizerSlot) and the end of each one's chunks. Plain data, for
+// bodies of for_each_block; `items` and `ends` are on the device.
 template <class Item>
 struct Chunks {
   const Item* items;
   int64_t tensors;
   const int64_t* ends;
 
-  // The tensor of a chunk (the first whose end lies beyond it) and where in it.
+  // The tensor of a chunk (the first that ends after it) and the position in it.
   KERNEL_FN Part find(int64_t chunk) const {
     int64_t low = 0, high = tensors - 1;
     while (low < high) {
@@ -45,7 +46,8 @@ struct Chunks {
   KERNEL_FN int64_t end_of(int64_t tensor) const { return ends[tensor]; }
 };
 
-// Cuts `tensors` items; keeps the tables that the chunks point to. One at a time per thread.
+// Cuts `tensors` items into chunks; owns the tables that the chunks point to. One at a time per
+// thread.
 template <class Item>
 class Cut {
  public:

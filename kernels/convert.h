@@ -1,5 +1,5 @@
-// Numbers in and out of the compute type: f32, f16 and bf16 compute in float, f64 in double,
-// integers and bool in int64_t. Rounding to 16 bits is to nearest even, subnormals kept, the same
+// Conversion to and from the compute type: float for f32, f16 and bf16, double for f64, int64_t for
+// integers and bool. Rounding to 16 bits is to nearest even, keeps subnormals, and gives the same
 // bits on every variant and device. Whole runs are converted at once so that loops vectorise.
 #pragma once
 
@@ -30,7 +30,7 @@ KERNEL_FN bf16 to_bf16(float x) {
   return {static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet_nan : rounded)};
 }
 
-// f16 fields moved into f32 place: multiplying by 2^112 corrects the exponent bias and makes
+// Moves f16's fields to f32's positions: multiplying by 2^112 corrects the exponent bias and makes
 // subnormals normal; exponent 31 becomes 255, and a nan quiet.
 KERNEL_FN float to_float(f16 x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7FFF) << 13;
@@ -39,8 +39,8 @@ KERNEL_FN float to_float(f16 x) {
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
   return bits_to_float(((x.bits & 0x7C00) == 0x7C00 ? special : finite) | sign);
 }
-// Normal results round by integer arithmetic on the bits; subnormal ones by adding 0.5, whose last
-// place is the last place of a subnormal f16 times 2^0 (2^-24), which leaves the result in the low
+// Normal results are rounded by integer arithmetic on the bits; subnormal ones by adding 0.5, whose
+// unit in the last place is that of a subnormal f16 (2^-24), which leaves the result in the low
 // bits.
 KERNEL_FN f16 to_f16(float x) {
   const uint32_t bits = float_to_bits(x);
@@ -53,7 +53,7 @@ KERNEL_FN f16 to_f16(float x) {
                                 ((bits >> 16) & 0x8000))};
 }
 
-// One element in any dtype as compute type C and back; whole numbers are stored by way of int64_t.
+// One element in any dtype as compute type C and back; integers are stored via int64_t.
 template <class C, class T>
 KERNEL_FN C load(const T* p) {
   if constexpr (__is_same(T, f16) || __is_same(T, bf16))
@@ -108,7 +108,7 @@ KERNEL_FN void visit_compute(DType dtype, F&& f) {
   f(static_cast<float*>(nullptr));
 }
 
-// Element i of a run whose dtype is known only as it runs.
+// Element i of a run whose dtype is known only at run time.
 template <class C>
 KERNEL_FN C load_any(const void* run, DType dtype, int64_t i) {
   C x = C(0);
@@ -122,8 +122,8 @@ KERNEL_FN void store_any(void* run, DType dtype, int64_t i, C x) {
 
 #ifndef __CUDACC__
 
-// dst[i] = src[i], n of them: loops that vectorise, and below the instructions for 16-bit types
-// where there are some. Both give the same bits.
+// dst[i] = src[i] for n elements: loops that vectorise, and below them the instructions for 16-bit
+// types if available. Both give the same bits.
 template <class C, class T>
 KERNEL_FN void load_dense(C* dst, const T* src, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = load<C>(src + i);
@@ -135,7 +135,7 @@ KERNEL_FN void store_dense(T* dst, const C* src, int64_t n) {
 
 #if defined(__AVX512F__)
 
-// Calls body(i, mask) for the 16 elements from i on; the mask leaves out those from n on.
+// Calls body(i, mask) for the 16 elements from i on; the mask excludes those from n on.
 template <class Body>
 KERNEL_FN void for_each_16(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -186,7 +186,7 @@ KERNEL_FN void store_dense(f16* dst, const float* src, int64_t n) {
 
 #if defined(__AVX512BF16__)
 
-// The instruction takes subnormal inputs for 0, so sixteens with one of them go the scalar way.
+// The instruction treats subnormal inputs as 0, so groups of 16 that contain one use scalar code.
 KERNEL_FN void store_dense(bf16* dst, const float* src, int64_t n) {
   constexpr int subnormal = 0x20;
   for_each_16(n, [=](int64_t i, __mmask16 mask) {
@@ -202,7 +202,7 @@ KERNEL_FN void store_dense(bf16* dst, const float* src, int64_t n) {
 
 #endif
 
-// dst[i] = src[i * stride], n of them.
+// dst[i] = src[i * stride] for n elements.
 template <class C>
 void load_run(C* dst, const void* src, DType dtype, int64_t stride, int64_t n) {
   visit(dtype, [&](auto* type) {
@@ -218,7 +218,7 @@ void load_run(C* dst, const void* src, DType dtype, int64_t stride, int64_t n) {
   });
 }
 
-// dst[i * stride] = src[i], n of them.
+// dst[i * stride] = src[i] for n elements.
 template <class C>
 void store_run(void* dst, DType dtype, int64_t stride, const C* src, int64_t n) {
   visit(dtype, [&](auto* type) {
@@ -246,8 +246,8 @@ struct DTypeOf<int64_t> {
   static constexpr DType value = DType::i64;
 };
 
-// n elements of a row as compute type C: the row itself where it already has that type, else
-// converted into `buffer`.
+// n elements of a row as compute type C: the row itself if it already has that type, else converted
+// into `buffer`.
 template <class C>
 const C* read_row(const View& x, int64_t element, int64_t n, C* buffer) {
   const char* p = x.as<const char>() + element * size_of(x.dtype);

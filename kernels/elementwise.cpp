@@ -1,5 +1,6 @@
-// Elementwise kernels: which row of elementwise.def in which compute type. How a row is applied to
-// every element of its operands is the device's: kernels/cpu/map.h, kernels/cuda/map.cuh.
+// Elementwise kernels: selects the row of elementwise.def and the compute type. How a row is
+// applied to every element of its operands depends on the device: kernels/cpu/map.h,
+// kernels/cuda/map.cuh.
 #include "kernels/catalogue.h"
 
 #ifdef __CUDACC__

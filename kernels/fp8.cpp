@@ -1,5 +1,5 @@
-// 8-bit floats: quantizing, decoding, what a product of two quantized matrices stands for, and the
-// update of scales on the device, so that the host need not see an amax.
+// 8-bit floats: quantizing, decoding, the result of a product of two quantized matrices, and the
+// update of scales on the device, so that the host never reads an amax.
 #include "kernels/fp8.h"
 
 #include "kernels/fp8_numbers.h"
@@ -18,7 +18,7 @@ KERNEL_FN int64_t size_of_chunk(int64_t n, int64_t i) {
   return (i + 1) * chunk < n ? chunk : n - i * chunk;
 }
 
-// As integers, magnitudes order like the numbers, with inf and nan on top.
+// As integers, magnitudes have the same order as the numbers, with inf and nan on top.
 KERNEL_FN uint32_t magnitude_of(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint32_t larger(uint32_t a, uint32_t b) { return b > a ? b : a; }
 KERNEL_FN bool is_finite(float x) { return x - x == 0.0f; }
@@ -72,7 +72,7 @@ ON_DEVICE void decode_run(Fp8Format format, T* out, const uint8_t* codes, int64_
     for_each_lane(n, [=](int64_t i) { store(out + i, from_fp8<Fp8Format::e5m2>(codes[i])); });
 }
 
-// The next scale of one tensor that was seen in this pass; an amax of 0 leaves it as it is.
+// The next scale of a tensor that was seen in this pass; an amax of 0 leaves it unchanged.
 KERNEL_FN float delayed_scale(float scale, float amax, const Fp8DelayedRule& rule) {
   if (!(amax > 0.0f)) return scale;
   const float next = rule.largest / amax / rule.margin_factor;
@@ -134,7 +134,7 @@ void fp8_result(View y, View sums, View bias, const float* inverse_a, const floa
   const float *all = sums.as<float>(), *offset = bias.as<float>();
   for_each_block(y.rows(), [=] ON_DEVICE(int64_t row) {
     const float* in = all + row * columns;
-    // In double, where neither the factor nor a product of 0 with it can overflow.
+    // In double, so that the factor cannot overflow and turn 0 into nan.
     const double factor = double{*inverse_a} * double{*inverse_b};
     visit_input(y.dtype, [&](auto* type) {
       auto* out = static_cast<decltype(type)>(y.data) + row * columns;

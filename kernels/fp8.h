@@ -1,6 +1,6 @@
 // 8-bit floats as plain data: the two formats, and the rules by which their scales follow the
-// numbers. A tensor of 8-bit floats is a u8 tensor of codes beside one f32 scale: the numbers that
-// it stands for are value(code) / scale. Formats: OCP 8-bit Floating Point Specification (OFP8).
+// numbers. A tensor of 8-bit floats is a u8 tensor of codes plus one f32 scale: its numbers are
+// value(code) / scale. Formats: OCP 8-bit Floating Point Specification (OFP8).
 #pragma once
 
 #include "kernels/view.h"
@@ -12,8 +12,8 @@ enum class Fp8Format : uint8_t {
   e5m2,  // 5 exponent bits, bias 15; f16 without its last 8 bits
 };
 constexpr float largest(Fp8Format format) { return format == Fp8Format::e4m3 ? 448 : 57344; }
-// Bounds of rounding: magnitudes up to the first become 0, from the second on they are beyond the
-// largest.
+// Bounds of rounding: magnitudes up to the first become 0; from the second on they exceed the
+// largest number.
 constexpr double underflows_to(Fp8Format format) {
   return format == Fp8Format::e4m3 ? 0x1p-10 : 0x1p-17;
 }
@@ -26,19 +26,19 @@ constexpr const char* name_of(Fp8Format format) {
 
 namespace kernels {
 
-// How a number becomes a code: to nearest even, nan stays nan. What is larger than the largest
-// becomes the largest; unsaturated it becomes infinity, in the format that has one.
+// How a number becomes a code: to nearest even, nan stays nan. A number beyond the largest becomes
+// the largest; without saturation it becomes infinity, in the format that has one.
 struct Fp8Cast {
   Fp8Format format = Fp8Format::e4m3;
   bool saturate = true;
 };
 
-// The scales of some tensors of one format and what they are made from, on the device.
+// The scales of some tensors of one format and the data they are computed from, on the device.
 struct Fp8Scales {
   float* amax;        // (tensors): largest magnitude seen in this pass; negative: none was seen
   float* scale;       // (tensors)
   float* history;     // (tensors, length): the amaxes of the last passes, a ring
-  int32_t* cursor;    // (tensors): where in the ring the next one goes
+  int32_t* cursor;    // (tensors): position of the next one in the ring
   float* non_finite;  // one number: becomes 1 if an amax is infinite
   int64_t tensors;
   int64_t length;
@@ -56,8 +56,8 @@ struct Fp8DelayedRule {
 struct Fp8CurrentRule {
   float largest;  // of the format
   float eps;
-  bool power_of_two;  // rounds the scale down to one
-  float limit;  // what a scale becomes that overflows: the largest number of the input's dtype
+  bool power_of_two;  // rounds the scale down to a power of two
+  float limit;  // replaces a scale that overflows: the largest number of the input's dtype
 };
 
 }  // namespace kernels

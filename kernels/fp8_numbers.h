@@ -1,5 +1,5 @@
-// Numbers in and out of 8-bit floats. Rounding is to nearest even, subnormals kept, the same bits
-// on every variant and device; no branches, so loops over these vectorise.
+// Conversion to and from 8-bit floats. Rounding is to nearest even, keeps subnormals, and gives the
+// same bits on every variant and device; no branches, so loops over these functions vectorise.
 #pragma once
 
 #include "kernels/convert.h"
@@ -7,7 +7,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// What the two formats differ in, as f32 bits.
+// The differences between the two formats, as f32 bits.
 template <Fp8Format format>
 struct Fp8Bits {
   static constexpr bool e4m3 = format == Fp8Format::e4m3;
@@ -21,9 +21,9 @@ struct Fp8Bits {
   static constexpr uint32_t special = e4m3 ? 0x7F : 0x7C;  // codes from here on: inf and nan
 };
 
-// Normal results round by integer arithmetic on the bits, subnormal ones by adding a number whose
-// last place is the smallest subnormal, which leaves the result in the low bits. Unsaturated, what
-// rounds beyond the largest is special: infinity, or nan in e4m3.
+// Normal results are rounded by integer arithmetic on the bits, subnormal ones by adding a number
+// whose unit in the last place is the smallest subnormal, which leaves the result in the low bits.
+// Without saturation, results beyond the largest number become special: infinity, or nan in e4m3.
 template <Fp8Format format, bool saturate>
 KERNEL_FN uint8_t to_fp8(float x) {
   using Bits = Fp8Bits<format>;
@@ -40,8 +40,8 @@ KERNEL_FN uint8_t to_fp8(float x) {
   return static_cast<uint8_t>(code | ((bits >> 24) & 0x80));
 }
 
-// A code's fields moved into f32 place and multiplied by a power of two, which corrects the bias of
-// the exponent and makes subnormals normal.
+// Moves a code's fields to f32's positions and multiplies by a power of two, which corrects the
+// exponent bias and makes subnormals normal.
 template <Fp8Format format>
 KERNEL_FN float from_fp8(uint8_t code) {
   using Bits = Fp8Bits<format>;

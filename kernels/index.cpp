@@ -1,5 +1,5 @@
 // Reading and adding by index. Sums are taken in the compute type in the order of the indices, so
-// they are the same bits for any number of threads. The adding kernels trust their indices: they
+// they are bit-identical for any number of threads. The adding kernels trust their indices: they
 // are the backward passes of the reading ones, which have checked them.
 #include "kernels/index_check.h"
 #include "kernels/rows/rows.h"
@@ -102,8 +102,8 @@ int64_t offset_of_row(const View& x, const View& shaped, int dim, int64_t row) {
   return offset;
 }
 
-// Calls body(element, offset) for the elements of `index` in the given rows: `offset` is where in x
-// the indexed element lies.
+// Calls body(element, offset) for the elements of `index` in the given rows: `offset` is the
+// position of the indexed element in x.
 template <class Body>
 void for_each_indexed(const View& x, const View& index, int dim, int64_t begin, int64_t end,
                       Body&& body) {
@@ -152,8 +152,8 @@ void gather(View out, View bad_index, View x, View index, int dim) {
   });
 }
 
-// What differs in a dimension before `dim` lands in different slices of out: one block of work
-// each.
+// Elements with different indices in a dimension before `dim` go to different slices of out: one
+// block of work each.
 void scatter_add(View out, View g, View index, int dim) {
   const Slices slices = slices_of(out, dim);
   const int64_t size = slices.extent * slices.inner;

@@ -1,13 +1,13 @@
 // How a kernel walks its work: an OpenMP loop on the CPU, a grid of thread blocks under nvcc.
 //
-// A kernel's source says what one block of work does. On the CPU one thread does a block; its lanes
-// are a vector loop. On the GPU a block of threads does it; its lanes are the threads. Work is cut
-// into blocks whose size does not depend on the number of threads, so every result is the same bits
-// with 1 thread or with many. Compiled per variant: all code lies in its namespace.
+// A kernel's source describes one block of work. On the CPU one thread runs a block; its lanes are
+// a vector loop. On the GPU a block of threads runs it; its lanes are the threads. Work is cut into
+// blocks whose size does not depend on the number of threads, so every result is bit-identical for
+// any number of threads. Compiled per variant: all code is in its namespace.
 //
-// KERNEL_FN marks functions of numbers that any side may call; ON_DEVICE marks what runs where the
-// data is: `for_each_block(n, [=] ON_DEVICE(int64_t block) { ... })`. Such a body captures by
-// value, and what it captures is plain data.
+// KERNEL_FN marks functions of numbers that both host and device may call; ON_DEVICE marks code
+// that runs where the data is: `for_each_block(n, [=] ON_DEVICE(int64_t block) { ... })`. Such a
+// body captures only plain data, by value.
 #pragma once
 
 #include "kernels/view.h"
@@ -21,7 +21,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Calls body(block) for block in [0, blocks), in parallel when there is more than one.
+// Calls body(block) for block in [0, blocks), in parallel if there is more than one.
 template <class Body>
 void for_each_block(int64_t blocks, Body&& body) {
   if (blocks <= 1 || omp_get_max_threads() == 1 || omp_in_parallel()) {

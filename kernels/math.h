@@ -1,9 +1,9 @@
 // Scalar functions that vectorise: no branches, no calls, so a loop over them becomes SIMD in every
-// variant. Polynomials are least-maximum fits made for this file (scripts/fit_polynomials.py).
-// Largest error over all floats in units in the last place, checked by tests/kernels: exp_ 1.1,
-// log_ 0.9, tanh_ 1.4, erf_ 1.5, sigmoid_ 2.5 (results below 1.2e-38 may come out as 0); absolute:
-// normal_cdf 1e-7, gelu_slope and gelu_tanh_slope 3e-7. double goes to the C library; integers pass
-// through double.
+// variant. Polynomials are minimax fits made for this file (scripts/fit_polynomials.py). Largest
+// errors over all floats in units in the last place, checked by tests/kernels: exp_ 1.1, log_ 0.9,
+// tanh_ 1.4, erf_ 1.5, sigmoid_ 2.5 (results below 1.2e-38 may come out as 0); absolute: normal_cdf
+// 1e-7, gelu_slope and gelu_tanh_slope 3e-7. double goes to the C library; integers pass through
+// double.
 #pragma once
 
 #include "kernels/launch.h"
@@ -15,7 +15,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 KERNEL_FN float float_of_bits(int32_t bits) { return __builtin_bit_cast(float, bits); }
 KERNEL_FN int32_t bits_of_float(float x) { return __builtin_bit_cast(int32_t, x); }
 
-// Rounding to an integer k by a sum that has no room for a fraction: t = x + round_bias holds
+// Rounding to an integer k by a sum that has no bits for a fraction: t = x + round_bias holds
 // k + 254 in its low bits, and t - round_bias is k. The 254 is twice the bias of an exponent.
 inline constexpr float round_bias = 12582912.0f + 254.0f;
 
@@ -30,15 +30,14 @@ KERNEL_FN float exp_(float x) {
   p = p * r + 1.66665778e-1f;
   p = p * r + 0.5f;
   p = (p * r) * r + r + 1.0f;
-  // 2^k in two factors, so that results that are subnormal or near the largest float come out
-  // right.
+  // 2^k as two factors, so that results that are subnormal or near the largest float are correct.
   const int32_t both = bits_of_float(t);
   const int32_t half = both >> 1;
   return p * float_of_bits(half << 23) * float_of_bits((both - half) << 23);
 }
 
-// 2^-x for x >= 0, within 2 units in the last place; 0 from 2^-127 on. For use inside formulae
-// where that is as good as exp_ and the time counts.
+// 2^-x for x >= 0, within 2 units in the last place; 0 from 2^-127 on. For use in formulae where
+// this accuracy suffices and time matters.
 KERNEL_FN float exp2_minus(float x) {
   const float limited = x > 127.0f ? 127.0f : x;  // keeps nan
   const float t = (round_bias - 127.0f) - limited;
@@ -135,7 +134,7 @@ KERNEL_FN double floor_(double x) { return __builtin_floor(x); }
 KERNEL_FN double round_(double x) { return __builtin_rint(x); }
 KERNEL_FN double power(double a, double b) { return ::pow(a, b); }
 
-// Integers: exact where the function is, else through double and truncated.
+// Integers: exact if the function is, else computed in double and truncated.
 KERNEL_FN int64_t exp_(int64_t x) { return int64_t(::exp(double(x))); }
 KERNEL_FN int64_t log_(int64_t x) { return int64_t(::log(double(x))); }
 KERNEL_FN int64_t tanh_(int64_t x) { return int64_t(::tanh(double(x))); }
@@ -216,7 +215,7 @@ KERNEL_FN T divide(T a, T b) {
 }
 KERNEL_FN int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : (b == -1 ? -a : a / b); }
 
-// nan wins, as in PyTorch.
+// nan propagates, as in PyTorch.
 template <class T>
 KERNEL_FN T maximum_(T a, T b) {
   return a != a ? a : (b != b ? b : (a > b ? a : b));

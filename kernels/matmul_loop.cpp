@@ -1,6 +1,6 @@
-// Matrix product for every dtype and any strides, by packed panels and a register tile: what
-// matmul uses for f64 and integers, for matrices too small for a library call, and what the
-// library is tested against. Each sum runs over k in order, whatever the threads.
+// Matrix product for every dtype and any strides, with packed panels and a register tile. matmul
+// uses it for f64, integers and matrices too small for a library call, and the library is tested
+// against it. Each sum runs over k in order, for any number of threads.
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
 
@@ -60,7 +60,7 @@ void pack_a(C* packed, const Matrix& a, int64_t row, int64_t rows, int64_t k, in
     for (int64_t j = 0; j < ks; ++j) packed[i * depth + j] = C(0);
 }
 
-// Reads along whichever direction is dense; columns are filled up to `padded` with zeros.
+// Reads along the dense direction; columns are padded to `padded` with zeros.
 template <class C>
 void pack_b(C* packed, const Matrix& b, int64_t k, int64_t ks, int64_t column, int64_t columns,
             int64_t padded) {
@@ -153,8 +153,8 @@ void multiply(const View& out, const View& a, const View& b, const View& bias, d
   });
 }
 
-// Few numbers that need no conversion go without packing, which would cost more than the product:
-// 8 x 8 x 8 in f32 takes 34 ns of one Zen 4 core instead of 333. Same order of additions.
+// Small matrices that need no conversion are not packed, since packing would cost more than the
+// product: 8 x 8 x 8 in f32 takes 34 ns of one Zen 4 core instead of 333. Same order of additions.
 constexpr int64_t few = 4096;
 constexpr int64_t group = 8;  // columns at once
 

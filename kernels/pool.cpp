@@ -1,4 +1,4 @@
-// Pooling over planes of (n, c, h, w): largest and mean of windows. Each plane is one block of work
+// Pooling over planes of (n, c, h, w): maximum and mean of windows. Each plane is one block of work
 // and is converted to the compute type once.
 #include "kernels/rows/row_sums.h"
 #include "kernels/rows/rows.h"
@@ -15,16 +15,16 @@ struct Plane {
 Plane plane_of(const View& x) { return {x.shape[2], x.shape[3]}; }
 int64_t planes_of(const View& x) { return x.shape[0] * x.shape[1]; }
 
-// Places of one dimension under one window: begin, begin + step, ... below end. `count` is what the
-// mean divides by.
+// Positions of one dimension under one window: begin, begin + step, ... below end. `count` is the
+// mean's divisor.
 struct Range {
   int64_t begin, end, count;
 };
 
 int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The i-th window along `axis` of a dimension of n places; count includes padding on both sides
-// where count_padding, but not what lies beyond it.
+// The i-th window along `axis` of a dimension of n positions; with count_padding, count includes
+// padding on both sides, but nothing beyond it.
 Range window_range(int64_t i, const Window2d& window, int axis, int64_t n, bool count_padding) {
   const int64_t start = i * window.stride[axis] - window.padding[axis];
   const int64_t stop = start + window.kernel[axis];
@@ -33,7 +33,7 @@ Range window_range(int64_t i, const Window2d& window, int axis, int64_t n, bool 
           count_padding ? smaller(stop, n + window.padding[axis]) - start : end - begin};
 }
 
-// The i-th of `out` windows that cover n places.
+// The i-th of `out` windows that cover n positions.
 Range adaptive_range(int64_t i, int64_t out, int64_t n) {
   const int64_t begin = i * n / out, end = ((i + 1) * n + out - 1) / out;
   return {begin, end, end - begin};
@@ -56,7 +56,7 @@ void average_plane(C* y, const C* x, Plane out, Plane in, Ranges&& range) {
     }
 }
 
-// Spreads each element of g evenly over its window of dx, which is zero before.
+// Spreads each element of g evenly over its window of dx, which must start at zero.
 template <class C, class Ranges>
 void spread_plane(C* dx, const C* g, Plane out, Plane in, Ranges&& range) {
   for (int64_t i = 0; i < in.size(); ++i) dx[i] = C(0);
@@ -69,13 +69,13 @@ void spread_plane(C* dx, const C* g, Plane out, Plane in, Ranges&& range) {
     }
 }
 
-// Windows of one element that all lie inside: pooling picks every stride-th, as the shortcuts of
-// ResNet-20 do (3.9 ms of its step in bf16 as windows, 0.7 ms so).
+// Windows of one element that are all inside: pooling just picks every stride-th element, as in the
+// shortcuts of ResNet-20 (3.9 ms of its step in bf16 as windows, 0.7 ms this way).
 bool picks(const Window2d& window) {
   return window.kernel[0] == 1 && window.kernel[1] == 1 && !window.padding[0] && !window.padding[1];
 }
 
-// Calls body(place in the smaller plane, place in the larger one) for each element picked.
+// Calls body(position in the smaller plane, position in the larger one) for each element picked.
 template <class Body>
 KERNEL_FN void for_each_picked(Plane out, Plane in, const Window2d& window, Body&& body) {
   for (int64_t i = 0; i < out.height; ++i)
@@ -106,7 +106,7 @@ int64_t steps_to_zero(int64_t start, int64_t step) {
 }
 
 // Offset in the plane of the largest element under the window at (i, j): the first of equals; a nan
-// counts as largest, as in PyTorch.
+// counts as the largest, as in PyTorch.
 template <class C>
 int64_t largest_in_window(const C* x, Plane in, const Window2d& window, int64_t i, int64_t j) {
   const int64_t dh = window.dilation[0], dw = window.dilation[1];

@@ -8,7 +8,8 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// Rules: element i of a run from the run's n random numbers; a run begins at a multiple of four.
+// Distributions: element i of a run from the run's n random numbers; a run begins at a multiple of
+// four.
 struct Uniform {
   float from, span;
   KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t) const {
@@ -16,7 +17,7 @@ struct Uniform {
   }
 };
 
-// Box and Muller: elements 2j and 2j+1 share a radius, one takes the cosine, one the sine.
+// Box-Muller: elements 2j and 2j+1 share a radius, one takes the cosine, one the sine.
 struct Normal {
   float centre, scale;
   KERNEL_FN float operator()(const uint32_t* bits, int64_t i, int64_t n) const {

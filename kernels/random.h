@@ -34,7 +34,7 @@ KERNEL_FN uint32_t random_bits(RandomPosition position, int64_t i) {
 // [0, 1) with 24 bits, exact in f32.
 KERNEL_FN float unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
 
-// Dropout keeps an element when its number is at or above this threshold: p of them are dropped.
+// Dropout keeps an element if its number is at or above this threshold: a share p is dropped.
 KERNEL_FN uint32_t drop_threshold(double p) {
   const double scaled = p * 4294967296.0;
   return scaled >= 4294967295.0 ? 4294967295u : uint32_t(scaled);

@@ -1,8 +1,8 @@
-// Sums, means, extremes and truth over any dimensions of a strided tensor.
+// Sums, means, extremes, any and all over any dimensions of a strided tensor.
 //
-// The reduced and the kept dimensions are walked as two index spaces. Sums add in a fixed order
+// The reduced and the kept dimensions are iterated as two index spaces. Sums add in a fixed order
 // (16 interleaved partial sums per run of the innermost reduced dimension, runs added in order), so
-// the bits do not depend on threads. Floating sums accumulate in double.
+// the bits do not depend on the number of threads. Floating sums accumulate in double.
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
 #include "kernels/math.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t run = 1024;
 constexpr int lanes = 16;
 
-// Some dimensions of a tensor: sizes and strides, and the way from an index to an offset.
+// Some dimensions of a tensor: sizes and strides, and the mapping from index to offset.
 struct Space {
   int ndim = 0;
   int64_t shape[max_dims];
@@ -134,8 +134,8 @@ void reduce_as(ReduceOp op, const View& out, const View& x, const Space& kept,
   });
 }
 
-// Sum over the outer dimensions of a dense matrix: columns are added side by side, which walks
-// memory in order; blocks of rows are added in order.
+// Sum over the outer dimensions of a dense matrix: columns are summed in parallel lanes, which
+// reads memory in order; blocks of rows are added in order.
 void sum_columns(ReduceOp op, const View& out, const View& x, int64_t rows, int64_t columns) {
   constexpr int64_t width = 64;
   for_each_range(columns, width, [&](int64_t begin, int64_t end) {

@@ -1,5 +1,5 @@
-// What a kernel sees of a tensor: a pointer, a dtype, a device, sizes and strides. Plain data; a
-// kernel knows no Tensor. Included by code compiled per CPU variant, so it holds no std template.
+// A kernel's view of a tensor: a pointer, a dtype, a device, sizes and strides. Plain data; kernels
+// do not know Tensor. Included by code compiled per CPU variant, so it holds no std template.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ namespace kernels {
 inline constexpr int max_dims = 8;
 
 // Strides are in elements and may be 0 (broadcast). `data` already includes the storage offset.
-// A View with data == nullptr stands for an absent optional argument.
+// A View with data == nullptr means an absent optional argument.
 struct View {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -54,7 +54,7 @@ struct View {
     }
     return true;
   }
-  // Product of all sizes but the last: rows of a matrix of last-dimension vectors.
+  // Product of all sizes except the last: the number of rows.
   constexpr int64_t rows() const {
     int64_t n = 1;
     for (int i = 0; i + 1 < ndim; ++i) n *= shape[i];

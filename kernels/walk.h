@@ -1,5 +1,5 @@
-// Tensors of one shape and any strides, walked together: sizes are merged where the strides of all
-// allow, so that most walks have one dimension.
+// Tensors of one shape and any strides, iterated together: dimensions are merged if the strides of
+// all tensors allow it, so that most walks have one dimension.
 #pragma once
 
 #include "kernels/launch.h"
@@ -8,7 +8,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int max_operands = 5;
 
-// Operands of the same shape, walked together; operand 0 is the output.
+// Operands of the same shape, iterated together; operand 0 is the output.
 struct Walk {
   int operands = 0;
   int ndim = 0;

@@ -1,4 +1,4 @@
-// Memory for the time of one kernel call.
+// Memory for the duration of one kernel call.
 #pragma once
 
 #include "kernels/launch.h"
@@ -10,7 +10,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A buffer that grows to the largest size asked for and is kept, so that steady state allocates
+// A buffer that grows to the largest size requested and is kept, so that steady state allocates
 // nothing. Declare it thread_local; the contents last until the next get().
 class Scratch {
  public:
@@ -44,9 +44,9 @@ class Scratch {
   int64_t bytes_ = 0;
 };
 
-// Memory where the kernels can reach it: a table that the host wrote, or room for partial results.
-// On the CPU that is the table itself, or memory of the thread (so at most one Workspace without a
-// table may be alive per thread and T); on a GPU it comes from the runtime's pool.
+// Memory that kernels can access: a table written by the host, or space for partial results. On the
+// CPU that is the table itself, or memory of the thread (so at most one Workspace without a table
+// may exist per thread and T); on a GPU it comes from the runtime's pool.
 #ifdef __CUDACC__
 
 template <class T>

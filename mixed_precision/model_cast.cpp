@@ -3,7 +3,7 @@
 namespace booster {
 namespace {
 
-// A parameter of an optimizer, and its numbers as they were before a cast.
+// A parameter of an optimizer, and its numbers before the cast.
 struct Original {
   Optimizer optimizer;
   std::string name;
@@ -19,8 +19,8 @@ std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
   return originals;
 }
 
-// A cast gives the parameter fresh memory, so the old memory can serve as the master, unless
-// somebody else sees it too.
+// A cast gives the parameter fresh memory, so the old memory can become the master, unless
+// something else refers to it.
 Tensor as_master(const Tensor& numbers) {
   if (numbers.dtype() != DType::f32) return untracked::cast(numbers, DType::f32);
   const bool shared = numbers.body()->storage->references() > 1;

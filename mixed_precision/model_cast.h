@@ -1,5 +1,6 @@
 // A model in 16 bits: its parameters and buffers are converted once, and the optimizer keeps f32
-// masters of what it updates. What Apex O2 and O3, fp16_naive, Paddle O2 and bf16's cast style do.
+// masters of the parameters it updates, as in Apex O2 and O3, fp16_naive, Paddle O2 and bf16's cast
+// style.
 //
 //   cast_model(model, optimizer, {.dtype = DType::f16, .keep = is_affine_batch_norm});
 //
@@ -19,18 +20,18 @@ namespace booster {
 
 struct ModelCast {
   DType dtype = DType::f16;
-  bool masters = true;  // false: the optimizer updates the 16-bit numbers themselves
-  // Modules whose own parameters and buffers stay as they are; empty: none.
+  bool masters = true;  // false: the optimizer updates the 16-bit numbers directly
+  // Selects modules whose own parameters and buffers are not converted; empty: none.
   std::function<bool(const std::string& name, const Module& module)> keep = {};
 };
 
 // Converts the model in place: tensors held elsewhere see the new dtype, gradients are dropped. A
-// master holds the number that the parameter had before. A tensor used by several modules is
+// master holds the parameter's value from before the cast. A tensor used by several modules is
 // converted unless all of them are kept. Error if the dtype is not 16-bit.
 void cast_model(const Model& model, const ModelCast& cast);
 void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
 
-// The same for models and optimizers that belong together in any way.
+// The same for several models and optimizers, in any combination.
 void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
                  const ModelCast& cast);
 
@@ -38,7 +39,7 @@ void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>&
 bool is_affine_batch_norm(const std::string& name, const Module& module);
 
 // Replaces the gradients of 16-bit parameters by f32 ones with the same values, so that small
-// numbers survive being unscaled in memory (unscale_gradients in loss_scaler.h).
+// numbers survive unscaling in memory (unscale_gradients in loss_scaler.h).
 void widen_gradients(const Optimizer& optimizer);
 
 }  // namespace booster

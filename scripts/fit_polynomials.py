@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the polynomials of kernels/math.h and prints their coefficients, highest power first.
 
-Each fit has the least possible largest error, where the error at x is divided by a given size(x):
+Each fit minimises the largest error, where the error at x is divided by a given size(x). It uses
 Lawson's algorithm, which repeats a weighted least-squares fit and raises the weight where the error
 is large. Needs numpy only.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# For a machine with an NVIDIA GPU and nvcc: builds the CUDA kernels, compares each with the CPU's,
-# and prints what was checked.
+# For a machine with an NVIDIA GPU and nvcc: builds the CUDA kernels, compares each with its CPU
+# version, and prints what was checked.
 # usage: scripts/gpu_check.sh [BUILD_FOLDER]      (default: build-gpu)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,7 +20,7 @@ else
 fi
 ninja -C "$build" tests/kernels_test tests/tensor_test
 
-# Without a device the comparisons would be skipped and still end in success.
+# Without a device the comparisons would be skipped and still succeed.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 "$build/tests/kernels_test" --test-case='GPU:*' | tee "$log"

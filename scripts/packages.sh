@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian packages that booster is built from, in one place. Installs those that are missing;
-# touches nothing and needs no rights when all are there.
+# changes nothing and needs no privileges if all are present.
 set -euo pipefail
 
 packages=(

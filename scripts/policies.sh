@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # Trains every file of examples/policies on the small set of JPEG files, alone and on two ranks,
-# from two seeds, and prints each one's loss over the last epoch, as the mean of the seeds, beside
-# that of fp32 on the same plugin.
+# from two seeds, and prints each one's loss over the last epoch, as the mean over the seeds, next
+# to fp32's on the same plugin.
 # usage: scripts/policies.sh [--set key=value ...]
 # environment: BUILD: the build folder; OUT: for results; SEEDS, by default "1 2"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} out=${OUT:-out/policies}
 read -ra seeds <<<"${SEEDS:-1 2}"
-# The files' rate is for their 30 epochs. In 4 epochs half of it gives as low a loss, and one that
-# does not depend on how a step happens to be rounded.
+# The files' learning rate is meant for 30 epochs. In 4 epochs half of it gives an equally low loss
+# that does not depend on how a step happens to be rounded.
 size=(--set model.img_size=48 --set model.num_classes=8 --set train.epochs=4 --set train.log_every=1
       --set lr_scheduler.warmup_steps=16 --set optimizer.lr=0.00025 --set train.checkpoint_every=0)
 rm -rf "$out"
 mkdir -p "$out"
 unset DATA
 
-# NAME PLUGIN RANKS SEED: trains, says how if it fails.
+# NAME PLUGIN RANKS SEED: trains; shows the output if it fails.
 train() {
   local folder=$out/$1.$2.$4 run=("$build/examples/vit_caltech101")
   [[ $3 == 1 ]] || run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
@@ -24,8 +24,8 @@ train() {
     --set "booster.plugin=$2" --set "data.batch_size=$((32 / $3))" --set "train.seed=$4" \
     --set "train.output_dir=$folder" >"$folder.log" 2>&1 || { cat "$folder.log"; exit 1; }
 }
-# FILES, one per seed: the mean loss of the last epoch's steps, how many of all were skipped, and
-# the accuracy in the end, as means.
+# FILES, one per seed: the mean over the seeds of the last epoch's loss, the number of skipped steps
+# and the final accuracy.
 summary() {
   awk -F'[:,}]' '{ delete value
                    for (i = 1; i < NF; ++i) { gsub(/[{"]/, "", $i); value[$i] = $(i + 1) } }

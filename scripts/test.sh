@@ -55,8 +55,8 @@ elif ((${#setup[@]} > 0)); then
 fi
 ninja -C "$build"
 
-# Idle OpenMP threads sleep rather than spin: tests run side by side.
+# Idle OpenMP threads sleep instead of spinning: tests run in parallel.
 export OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export ASAN_OPTIONS=allocator_may_return_null=1  # tests ask for more memory than there is
+export ASAN_OPTIONS=allocator_may_return_null=1  # tests request more memory than exists
 meson test -C "$build" --no-rebuild --print-errorlogs "${selection[@]}"

@@ -1,5 +1,5 @@
-// Where the golden files lie. Only one source file is compiled with that path, so that a compiler
-// cache serves the others in every checkout.
+// The location of the golden files. Only one source file is compiled with that path, so that a
+// compiler cache works for the others in every checkout.
 #pragma once
 
 #include <string>

@@ -7,8 +7,8 @@
 
 namespace {
 
-// doctest counts the cases named "rank: ..." as skipped. They are parts that other cases run in
-// processes of their own, so the summary says how many there are, for scripts/count_tests.awk.
+// doctest counts the cases named "rank: ..." as skipped. Other cases run them in separate
+// processes, so the summary says how many there are, for scripts/count_tests.awk.
 struct RankCaseCounter : doctest::IReporter {
   explicit RankCaseCounter(const doctest::ContextOptions&) {}
   void test_case_skipped(const doctest::TestCaseData& test_case) override {

@@ -194,7 +194,7 @@ def resnet20():
 
 
 def conv_stack(options):
-    """Both memory layouts; the faster one is the result."""
+    """Tries both memory layouts; the faster one is the result."""
     x, target = torch.randn(options.batch, 3, 32, 32), torch.arange(options.batch) % 10
     results = []
     for layout in (torch.contiguous_format, torch.channels_last):
@@ -340,7 +340,7 @@ def load_folder(options, folder):
 
 
 def loader(options):
-    """In the main process: the speed of one core, as --workers 1 has it."""
+    """In the main process: the speed of one core, comparable to --workers 1."""
     if options.data:
         return load_folder(options, options.data)
     with tempfile.TemporaryDirectory() as folder:

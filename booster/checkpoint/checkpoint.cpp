@@ -56,7 +56,7 @@ bool all_finite(const nlohmann::json& value) {
   return !value.is_structured() || std::all_of(value.begin(), value.end(), all_finite);
 }
 
-// JSON cannot hold everything that a nlohmann::json can: refused now rather than at the resume.
+// JSON cannot represent everything that a nlohmann::json can: refuse it now, not on resume.
 std::string state_text(const nlohmann::json& state) {
   check(state.is_object(), "checkpoint: state; got {}, want an object", state.type_name());
   for (const auto& [key, value] : state.items()) {
@@ -77,8 +77,8 @@ ManifestFile write_new_file(const fs::path& folder, const char* name, std::strin
   return describe_file(folder, name);
 }
 
-// On a thread of its own: large files are written and hashed side by side, which takes the time of
-// the largest instead of their sum.
+// Runs on its own thread: large files are written and hashed in parallel, which takes as long as
+// the largest instead of the sum.
 std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name,
                                         const TensorMap& tensors) {
   return std::async(std::launch::async, [folder, name, &tensors] {
@@ -89,8 +89,8 @@ std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name
   });
 }
 
-// The link tells people which is the newest; nothing depends on it, so a file system without links
-// is none the worse.
+// The link shows humans which is the newest; nothing depends on it, so a file system without links
+// works too.
 void point_latest_at(const fs::path& root, const fs::path& folder) {
   const fs::path temporary = root / (std::string(latest_name) + ".new");
   std::error_code ignored;
@@ -99,7 +99,7 @@ void point_latest_at(const fs::path& root, const fs::path& folder) {
   if (!ignored) fs::rename(temporary, root / latest_name, ignored);
 }
 
-// Every file there, with its size; the content was checked when it was written.
+// True if every file exists with its size; the content was checked when it was written.
 bool looks_whole(const fs::path& folder) {
   try {
     for (const auto& file : read_manifest(folder).files)
@@ -110,7 +110,8 @@ bool looks_whole(const fs::path& folder) {
   }
 }
 
-// Keeps the newest `keep` whole ones, of which `newest` is known to be one, and removes the rest.
+// Keeps the newest `keep` complete ones, of which `newest` is known to be one, and removes the
+// rest.
 void prune(const fs::path& root, const fs::path& newest, int keep) {
   int kept = 1;
   for (const auto& folder : checkpoint_folders(root)) {
@@ -151,7 +152,7 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
 
   const fs::path target = root / fmt::format("{}{:09}", folder_prefix, contents.step);
   AtomicFolder folder(target);
-  std::vector<std::future<ManifestFile>> tensors;  // whose threads end before the folder does
+  std::vector<std::future<ManifestFile>> tensors;  // their threads end before the folder is removed
   tensors.push_back(write_tensors(folder.path(), model_name, contents.model));
   tensors.push_back(write_tensors(folder.path(), optimizer_name, contents.optimizer));
   if (!contents.precision.empty())

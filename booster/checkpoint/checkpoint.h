@@ -1,11 +1,11 @@
-// Checkpoints: folders ROOT/step-000000123 that are whole or do not exist.
+// Checkpoints: folders ROOT/step-000000123 that are complete or do not exist.
 //
 //   model.safetensors  optimizer.safetensors  state.json  manifest.json
-//   precision.safetensors, where the precision strategy has tensors of its own
+//   precision.safetensors, if the precision strategy has its own tensors
 //
 // A checkpoint is written to a temporary folder, every file fsynced, and committed by a rename once
 // manifest.json holds the size and SHA-256 of each file; only then are older ones removed.
-// ROOT/latest is a link for people; readers find the newest folder whose files match its manifest.
+// ROOT/latest is a link for humans; programs find the newest folder whose files match its manifest.
 // One process saves (rank 0); any may load.
 #pragma once
 
@@ -29,25 +29,25 @@ struct CheckpointContents {
   // Scheduler, scaler, sampler, random streams and the optimizer's numbers. Must hold no NaN or
   // infinity (JSON has none); 64-bit unsigned numbers keep every bit.
   nlohmann::json state = nlohmann::json::object();
-  nlohmann::json about = nlohmann::json::object();  // versions, ranks: told, not used
+  nlohmann::json about = nlohmann::json::object();  // versions, ranks: for information only
 };
 
-// Writes ROOT/step-N and removes all but the newest `keep` whole checkpoints. Gives the folder's
-// path. On an Error (kind failed: full disk, no permission) the earlier checkpoints stand.
+// Writes ROOT/step-N and removes all but the newest `keep` complete checkpoints. Returns the
+// folder's path. On an Error (kind failed: full disk, no permission) earlier checkpoints are kept.
 std::filesystem::path save_checkpoint(const std::filesystem::path& root,
                                       const CheckpointContents& contents, int keep = 2);
 
 // Loads one folder after checking its manifest; Error of kind data if anything does not match.
 CheckpointContents load_checkpoint(const std::filesystem::path& folder);
 
-// The newest whole checkpoint under `root`, or none if there is no checkpoint at all. Broken ones
-// are passed over and reported, a sentence each; if all are broken the last sentence is thrown.
+// The newest complete checkpoint under `root`, or none if there is no checkpoint at all. Broken
+// ones are skipped and reported, one sentence each; if all are broken, the last sentence is thrown.
 std::optional<std::filesystem::path> latest_checkpoint(
     const std::filesystem::path& root, const std::function<void(const std::string&)>& report);
 
 // Copies `from` into the tensors of `into`, name by name. If names, shapes or dtypes differ: an
 // Error of kind data that names the first few missing, unexpected and different ones, and nothing
-// is changed. `what` stands for the checkpoint in errors.
+// is changed. `what` names the checkpoint in errors.
 void assign_tensors(const TensorMap& into, const TensorMap& from, const std::string& what);
 
 }  // namespace booster

@@ -54,7 +54,7 @@ InjectedFailure& injected() {
   return failure;
 }
 
-// Every operation that changes the disk passes here first.
+// Called before every operation that changes the disk.
 void before(const char* what, const fs::path& path) {
   auto& failure = injected();
   if (failure.operations_left == 0 || --failure.operations_left > 0) return;
@@ -81,7 +81,8 @@ const char* file_type(mode_t mode) {
   return "a socket";
 }
 
-// Opens a regular file and tells its size. Not blocking, so that a pipe is refused, not waited for.
+// Opens a regular file and sets its size. Non-blocking, so that a pipe is refused instead of waited
+// for.
 int open_regular(const fs::path& path, size_t& size, ErrorKind kind) {
   const auto refuse = [&](const std::string& why) {
     booster::raise(kind, path.string() + ": " + why);
@@ -101,7 +102,7 @@ void sync_folder(const fs::path& folder) {
   before("sync the folder", folder);
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.value < 0) cannot("open the folder", folder, errno);
-  // Some file systems cannot sync a folder and say so by EINVAL: there is nothing more to do.
+  // Some file systems cannot sync a folder and return EINVAL: there is nothing more to do.
   if (::fsync(descriptor.value) != 0 && errno != EINVAL) cannot("sync the folder", folder, errno);
 }
 
@@ -110,7 +111,7 @@ void rename_to(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) cannot("rename to", to, errno);
 }
 
-// Swaps two folders in one step, or in three on file systems that cannot (NFS).
+// Swaps two folders atomically, or in three steps on file systems that cannot (NFS).
 void exchange(const fs::path& a, const fs::path& b) {
   before("replace", b);
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
@@ -246,8 +247,8 @@ void AtomicFolder::commit() {
     rename_to(temporary_, target_);
     committed_ = true;
   } else {
-    // One step, so that a whole folder stands at the target at every moment; the destructor
-    // removes the old one, which then bears the temporary's name.
+    // Atomic, so that the target is a complete folder at every moment; the destructor removes the
+    // old one, which now has the temporary's name.
     exchange(temporary_, target_);
   }
   sync_folder(parent_of(target_));

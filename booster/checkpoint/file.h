@@ -1,11 +1,11 @@
-// Files that are whole or absent: reading with limits, and writing that a crash, a kill or a full
-// disk cannot leave half done.
+// Files that are complete or absent: reading with limits, and writing that a crash, a kill or a
+// full disk cannot leave half done.
 //
-// New content goes to a temporary beside the target, is written whole, fsynced, renamed, and the
-// folder is fsynced. On failure the temporary is removed, the old state stands untouched, and the
-// error names the path and the system's reason. A temporary left by a killed process is removed
-// by the next writer of the same target (temporaries in use are locked). Functions are
-// thread-safe; objects belong to one thread.
+// New content is written to a temporary next to the target, fsynced and renamed, and the folder is
+// fsynced. On failure the temporary is removed, the old state is untouched, and the error names the
+// path and the system's reason. A temporary left by a killed process is removed by the next writer
+// of the same target (temporaries in use are locked). Functions are thread-safe; objects belong to
+// one thread.
 #pragma once
 
 #include "kernels/system/error.h"
@@ -18,7 +18,7 @@
 
 namespace booster {
 
-// The whole content of a regular file of at most `limit` bytes. Errors are of `kind`.
+// The whole content of a regular file of at most `limit` bytes. Errors have the given `kind`.
 std::string read_file(const std::filesystem::path& path, size_t limit,
                       ErrorKind kind = ErrorKind::data);
 
@@ -71,7 +71,7 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Makes or replaces a folder: fill path() by FileWriter, then commit().
+// Creates or replaces a folder: fill path() with FileWriter, then commit().
 class AtomicFolder {
  public:
   explicit AtomicFolder(const std::filesystem::path& target);
@@ -91,20 +91,21 @@ class AtomicFolder {
 
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-// Makes the folder and those above it, where they are missing.
+// Creates the folder and its parents if they are missing.
 void make_folders(const std::filesystem::path& path);
 
-// Whether the name is that of a temporary of AtomicFile or AtomicFolder.
+// True if this is the name of a temporary of AtomicFile or AtomicFolder.
 bool is_temporary_name(std::string_view name);
 // Removes the temporaries in `folder` whose name begins with `prefix` and whose writer is gone.
 void remove_abandoned(const std::filesystem::path& folder, std::string_view prefix);
 
-// Fails unless the disk that holds `folder` has so many bytes free.
+// Fails unless the disk that holds `folder` has that many bytes free.
 void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
 
-// For tests: makes the n-th of the following operations (create, write, fsync, rename) fail with
-// `error`, or kills the process there if error is 0; n = 0 switches it off. The environment
-// variable BOOSTER_FAIL_WRITE does the same from outside: "7", "7:EIO", "7:kill" (no name: ENOSPC).
+// For tests: makes the n-th file operation from now on (create, write, fsync, rename) fail with
+// `error`, or kills the process at that point if error is 0; n = 0 turns this off. The environment
+// variable BOOSTER_FAIL_WRITE does the same from outside the process: "7", "7:EIO", "7:kill" (no
+// name: ENOSPC).
 void fail_file_operation(int64_t n, int error);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// The list of a checkpoint folder's files with size and SHA-256: what makes it a whole checkpoint.
+// The list of a checkpoint folder's files with size and SHA-256, which proves that it is complete.
 // Thread-safe.
 #pragma once
 
@@ -22,7 +22,7 @@ struct ManifestFile {
 struct Manifest {
   int64_t step = 0;
   std::vector<ManifestFile> files;
-  nlohmann::json about;  // versions, ranks: told, not checked
+  nlohmann::json about;  // versions, ranks: for information only
 
   std::string to_text() const;
 };
@@ -32,7 +32,7 @@ inline constexpr const char* manifest_name = "manifest.json";
 // Reads FOLDER/manifest.json. Error of kind data if it is not a manifest, names a file outside the
 // folder, or comes from a later version of the format.
 Manifest read_manifest(const std::filesystem::path& folder);
-// Describes files that stand in the folder.
+// Describes an existing file in the folder.
 ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name);
 // Error of kind data that names the first file that is missing or whose size or content differs.
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder);

@@ -83,7 +83,7 @@ std::string header_json(const std::vector<TensorToStore>& tensors, const Metadat
   return text;
 }
 
-// On the CPU, dense, without a tape: what write_safetensors can point at.
+// A copy that write_safetensors can point at: on the CPU, dense, without a tape.
 Tensor storable(const Tensor& tensor) {
   return untracked::contiguous(tensor.detach().to(Device{}));
 }

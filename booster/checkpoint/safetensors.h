@@ -1,10 +1,10 @@
 // The safetensors format (huggingface/safetensors, version of May 2026): eight bytes of header
 // length, a JSON header, the tensors' bytes.
 //
-// Reading is safe on any bytes and checks every rule of the format before it hands out anything;
+// Reading is safe for any input and checks every rule of the format before it returns anything;
 // each Error (kind data) names the broken rule, the tensor and the offsets. White space around the
-// header is accepted, as the reference reader does; names given twice are refused, as the format's
-// text does. Writing is reproducible: the same tensors give the same bytes. Functions share no
+// header is accepted, as in the reference reader; duplicate names are refused, as the specification
+// requires. Writing is reproducible: the same tensors give the same bytes. Functions share no
 // state; a SafetensorsFile may be read from several threads.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace booster {
 
-// A dtype of the format; `dtype` is ours, where we have it.
+// A dtype of the format; `dtype` is our equivalent, if there is one.
 struct StoredDType {
   const char* name;
   int bits;
@@ -42,8 +42,8 @@ struct SafetensorsHeader {
   std::vector<StoredTensor> tensors;  // by offset
   Metadata metadata;
 };
-// Reads the JSON text of a header that `data_bytes` bytes of data follow; checks every rule.
-// `file` stands for the file in errors.
+// Reads the JSON text of a header that is followed by `data_bytes` bytes of data; checks every
+// rule. `file` names the file in errors.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::string& file);
 
@@ -56,7 +56,7 @@ class SafetensorsFile {
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
   const Metadata& metadata() const { return header_.metadata; }
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
-  // A copy in our own memory; error if its dtype or its number of dimensions is none of ours.
+  // A copy in our own memory; error if we do not support its dtype or its number of dimensions.
   Tensor load(const StoredTensor& tensor) const;
   TensorMap load_all() const;
 
@@ -66,20 +66,21 @@ class SafetensorsFile {
   uint64_t data_offset_ = 0;
 };
 
-// What a file will hold; `bytes` must stay valid until it is written.
+// A tensor to write; `bytes` must stay valid until it is written.
 struct TensorToStore {
   std::string name;
   const StoredDType* dtype = nullptr;
   std::vector<uint64_t> shape;
   std::span<const std::byte> bytes;
 };
-// Tensors go by alignment, largest first, then by name; the data begins at a multiple of 8.
+// Tensors are ordered by alignment, largest first, then by name; the data begins at a multiple of
+// 8.
 void write_safetensors(FileWriter& file, std::vector<TensorToStore> tensors,
                        const Metadata& metadata = {});
 void write_safetensors(FileWriter& file, const TensorMap& tensors, const Metadata& metadata = {});
 
 TensorMap load_safetensors(const std::filesystem::path& path);
-// Replaces the file whole or not at all.
+// Replaces the file completely or not at all.
 void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
                       const Metadata& metadata = {});
 

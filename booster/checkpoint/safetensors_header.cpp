@@ -9,7 +9,7 @@ namespace booster {
 namespace {
 
 constexpr std::string_view metadata_name = "__metadata__";
-constexpr size_t most_dimensions = 1024;  // our limit, so that a shape costs no memory to speak of
+constexpr size_t most_dimensions = 1024;  // our limit, so that shapes take little memory
 
 constexpr std::array<StoredDType, 22> dtypes = {{
     {"BOOL", 8, DType::boolean},
@@ -36,9 +36,9 @@ constexpr std::array<StoredDType, 22> dtypes = {{
     {"U64", 64, {}},
 }};
 
-// Reads the header as a stream of events, so that memory follows the number of tensors whatever
-// the text holds. Only four places exist: the file's object, a tensor, its list of numbers, the
-// metadata; an event that does not fit its place ends the reading.
+// Reads the header as a stream of events, so that memory grows only with the number of tensors,
+// whatever the text contains. There are only four contexts: the file's object, a tensor, its list
+// of numbers, the metadata; an event that does not fit its context stops the parser.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(const std::string& file, uint64_t data_bytes)
@@ -168,8 +168,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       if (!fields_[i]) broken("tensor {} lacks the field {}", current(), field_names[i]);
   }
 
-  // Tensors that claim more bytes than there are must overlap or lie outside: reading ends here,
-  // before a hostile header of a million of them fills the memory, and the checks find which.
+  // Tensors that claim more bytes than exist must overlap or be out of range: parsing stops here,
+  // before a hostile header with a million of them fills memory, and the later checks find the
+  // culprit.
   bool fits_with_those_before() {
     const auto& tensor = header.tensors.back();
     if (tensor.end > tensor.begin) {
@@ -199,7 +200,7 @@ void check_names(const std::vector<StoredTensor>& tensors, const HeaderReader& r
     reader.broken("duplicate tensor name {}; want each name once", show_text(*twice));
 }
 
-// Bytes that shape and dtype ask for.
+// Bytes required by shape and dtype.
 uint64_t bytes_wanted(const StoredTensor& tensor, const HeaderReader& reader) {
   uint64_t bits = 1;
   bool overflow = false;
@@ -271,7 +272,7 @@ std::string shape_text(std::span<const uint64_t> shape) {
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::string& file) {
   HeaderReader reader(file, data_bytes);
-  // nlohmann_json takes a zero byte for the end and skips a byte order mark.
+  // nlohmann_json treats a zero byte as the end and skips a byte order mark.
   const size_t zero = text.find('\0');
   if (zero != text.npos) reader.broken("the header is not JSON at byte {}: a zero byte", 8 + zero);
   if (text.substr(0, 3) == "\xEF\xBB\xBF")

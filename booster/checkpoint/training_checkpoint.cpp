@@ -17,7 +17,7 @@ TensorMap as_map(const StateDict& state) {
   return tensors;
 }
 
-// What a checkpoint holds of the model: its floating tensors in the dtype that the strategy wants.
+// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants.
 TensorMap saved_model(const Session& session) {
   TensorMap tensors = as_map(session.model.state_dict());
   if (const auto dtype = session.precision->saved_dtype())
@@ -36,7 +36,7 @@ TensorMap precision_tensors(const Session& session) {
   return tensors;
 }
 
-// All or nothing, and back from the saved dtype.
+// All or nothing; converts back from the saved dtype.
 void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
   const TensorMap model = as_map(session.model.state_dict()), converted = saved_model(session);
   assign_tensors(converted, saved, what);
@@ -86,7 +86,7 @@ Json training_state(Session& session, const Boosted& boosted, const Progress& pr
       {"random", random_states(session.plugin->group())}};
 }
 
-// Errors here leave everything as it was.
+// Errors here leave everything unchanged.
 void check_fits(const Session& session, const Json& state, const std::string& what) {
   const std::string precision = state.at("precision").at("name");
   if (precision != session.precision->name())
@@ -111,7 +111,7 @@ void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& 
   default_generator().set_state({mine.at(0), mine.at(1)});
 }
 
-// Puts everything back unless `keep` is called.
+// Restores everything unless `keep` is called.
 class Rollback {
  public:
   Rollback(Session& session, Boosted& boosted)
@@ -147,7 +147,7 @@ class Rollback {
   bool kept_ = false;
 };
 
-// Rank 0's success, made known to all, so that no rank goes on alone.
+// Shares whether rank 0 succeeded, so that no rank continues alone.
 void agree_on_success(const Group& group, const std::string& error) {
   std::vector<int64_t> failed = {error.empty() ? 0 : 1};
   group.broadcast(failed, 0);

@@ -1,6 +1,6 @@
-// The commands of the `booster` program but `run`, which has a room of its own (booster/run).
+// The commands of the `booster` program except `run`, which has its own folder (booster/run).
 //
-// Each prints to standard output and gives the exit code; mistakes are Errors.
+// Each prints to standard output and returns the exit code; mistakes are Errors.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace booster::cli {
 
-// All plugins and strategies, a line each; or the options of the one named. With `json` one object,
-// here and below. `libraries` are the user's own, by path.
+// All plugins and strategies, one line each, or the options of the one named. With `json`, here and
+// below, one object. `libraries` are paths of the user's own libraries.
 int list(const std::string& name, const std::vector<std::string>& libraries, bool json);
 // Every op on a strategy's lists with its class and source: `booster list ops`.
 struct ListOps {
@@ -17,19 +17,20 @@ struct ListOps {
   bool json = false;  // an object per line
 };
 int list_ops(const ListOps& what);
-// `booster explain` with the words after it; without an op, reads questions from standard input.
+// `booster explain` with the words after it; without an op, reads queries from standard input.
 int explain_op(const std::vector<std::string>& words);
-// Which strategy works with which plugin, as the strategies answer it.
+// Which strategy works with which plugin, according to the strategies.
 int matrix(const std::vector<std::string>& libraries, bool json);
-// Also makes the plugin and the strategy, with the errors that a program would meet.
+// Also constructs the plugin and the strategy, so that their errors show as they would in a
+// program.
 int check_config(const std::string& path);
 int print_config_schema(const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
 int inspect(const std::string& path, bool json);
-// What a loss scaler would do; takes what follows `scaler` on the command line.
+// What a loss scaler would do; takes the words after `scaler` on the command line.
 int scaler(const std::vector<std::string>& arguments);
-// What this machine offers; or what each strategy would do on a GPU.
+// What this machine offers, or what each strategy would do on a GPU.
 struct Doctor {
   std::string capability;   // of such a GPU, "7.5"; empty: this machine
   std::string device_name;  // of that GPU
@@ -39,7 +40,7 @@ int doctor(const Doctor& what);
 // `booster compare-numerics`: the tensor checker's dumps of two runs. Exit code 3 if they differ.
 struct CompareNumerics {
   std::string a, b;        // files, or folders of files worker_*
-  double loss_scale = 1;   // by which b's gradients are multiplied
+  double loss_scale = 1;   // factor on b's gradients
   bool json = false, csv = false;
   bool all = false;        // text: also rows in which nothing is wrong
 };

@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of a name and a text, printed as they come; or one JSON object in the end.
+// Rows of a name and a text, printed as they arrive, or one JSON object at the end.
 class Report {
  public:
   explicit Report(bool json) : as_json_(json) {}
@@ -39,7 +39,7 @@ class Report {
     else
       fmt::print("{:<16} {}\n", what, text);
   }
-  // The text for people, or the JSON in its place.
+  // The text for humans, or the JSON instead.
   void object(const std::string& what, const std::string& text, const Json& json) {
     if (as_json_)
       json_[what] = json;
@@ -71,7 +71,7 @@ void report_cpu(Report& report) {
 
 constexpr double seconds_per_rate = 0.6;
 
-// What this processor reaches in about two seconds of work, and what "auto" makes of it.
+// The rates that this processor reaches, measured in about two seconds, and what "auto" selects.
 void report_speed(Report& report) {
   const AutoPrecision choice = auto_precision();
   report.row("memory rate", "{:.1f} GB/s read and written by a large copy",
@@ -116,7 +116,8 @@ void report_gpus(Report& report) {
       nccl ? "library found; not used by this version" : "off: libnccl.so.2 is not installed");
 }
 
-// A row per strategy: are its products on matrix units there, and what is if not.
+// A row per strategy: whether its products run on matrix units there, and if not, which strategy's
+// do.
 int report_strategies(const Doctor& what) {
   const numerics::Capability gpu = numerics::parse_capability(what.capability);
   const std::string name = what.device_name.empty() ? "a GPU" : what.device_name;

@@ -39,12 +39,12 @@ struct QueryLine {
     app.add_option("--set", settings, "key=value: a setting of the strategy")
         ->allow_extra_args(false);
     app.add_flag("--json", json, "a JSON object per answer");
-    // In a line of standard input the last one counts.
+    // In a line of standard input the last occurrence counts.
     for (CLI::Option* option : app.get_options())
       if (option->get_items_expected_max() == 1) option->take_last();
   }
 
-  // Error for what cannot be understood; the exit code where nothing is left to do (--help).
+  // Error for invalid arguments; returns the exit code if nothing is left to do (--help).
   int parse(const Words& given) {
     try {
       app.parse(Words(given.rbegin(), given.rend()));

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Control characters, and those that turn the direction of text, could deceive a reader.
+// Control characters and those that change text direction could deceive a reader.
 bool deceives(std::string_view text, size_t i) {
   const auto byte = [&](size_t at) {
     return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
@@ -27,7 +27,7 @@ bool deceives(std::string_view text, size_t i) {
   return control || direction;
 }
 
-// A name as it is, unless it is too long, empty, or could confuse a terminal.
+// A name unchanged, unless it is too long, empty, or could confuse a terminal.
 std::string plain(const std::string& name) {
   bool shows = !name.empty() && name.size() <= 200;
   for (size_t i = 0; i < name.size() && shows; ++i) shows = !deceives(name, i);

@@ -13,7 +13,8 @@ struct Column {
   Layout layout;
 };
 
-// A column per plugin, then the ways to spread a model that strategies already answer for.
+// A column per plugin, then the layouts that have no plugin yet but that strategies already answer
+// for.
 std::vector<Column> columns() {
   std::vector<Column> columns;
   for (const auto& name : plugin_registry().names())
@@ -35,7 +36,8 @@ struct Row {
   std::unique_ptr<Precision> strategy;
 };
 
-// A strategy with its defaults; with levels or styles, which answer differently, a row for each.
+// A strategy with its defaults, or one row for each of its levels or styles if they answer
+// differently.
 std::vector<Row> rows_of(const RegistryEntry<Precision>& entry) {
   std::vector<Row> rows;
   nlohmann::json values = default_values(entry.options);
@@ -52,7 +54,7 @@ std::vector<Row> rows_of(const RegistryEntry<Precision>& entry) {
   return rows;
 }
 
-// Cells padded to a width each, but for the last.
+// Cells padded to fixed widths, except the last.
 void print_row(const std::vector<std::string>& cells) {
   std::string line;
   for (const std::string& cell : cells) line += fmt::format("{:<18}", cell);

@@ -15,7 +15,7 @@ namespace {
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
 
-// Bytes that could steer a terminal, as question marks.
+// Replaces bytes that could control a terminal by question marks.
 std::string without_controls(std::string text) {
   for (char& letter : text)
     if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7F) letter = '?';
@@ -35,7 +35,7 @@ void report(const Error& error, int line, bool json) {
 
 Words words_of(const std::string& line) {
   Words words;
-  char quote = 0;  // the open one
+  char quote = 0;  // the open quote
   bool inside = false;
   for (size_t i = 0; i < line.size(); ++i) {
     const char letter = line[i];
@@ -71,7 +71,7 @@ int answer_lines(const Words& fixed, bool json, const Answer& answer) {
       report(error, line, json);
       code = std::max(code, error.exit_code());
     }
-    std::fflush(stdout);  // whoever asks line by line waits for the answer
+    std::fflush(stdout);  // a caller that sends one line at a time waits for the answer
   }
   return code;
 }

@@ -1,5 +1,5 @@
-// Commands that answer questions (`booster scaler`, `booster explain`): one from the command line,
-// or one per line of standard input, so that a program can ask many without starting many.
+// Commands that answer queries (`booster scaler`, `booster explain`): one from the command line, or
+// one per line of standard input, so that a program can send many to one process.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@ namespace booster::cli {
 
 using Words = std::vector<std::string>;
 
-// Where a question came from: a line of standard input (counted from 1), or 0 for the command line.
+// Answers a query; `line` is its line of standard input (from 1), or 0 for the command line.
 using Answer = std::function<int(const Words& words, int line)>;
 
-// The words of a line, as a shell would part them: blanks separate, quotes and backslashes keep.
-// Error if a quote is left open.
+// The words of a line, split as by a shell: at blanks that are not quoted or escaped. Error if a
+// quote is not closed.
 Words words_of(const std::string& line);
 
-// Calls `answer` for every line of standard input, `fixed` put before its words; empty lines and
-// comments (#) are passed over. An Error of one line goes to standard error (with `json` to
-// standard output, as {"line": 3, "error": "..."}) and the next line follows. Returns the largest
-// exit code.
+// Calls `answer` for every line of standard input, with `fixed` before its words; empty lines and
+// comments (#) are skipped. An Error of one line goes to standard error (with `json` to standard
+// output, as {"line": 3, "error": "..."}) and does not stop the others. Returns the largest exit
+// code.
 int answer_lines(const Words& fixed, bool json, const Answer& answer);
 
 }  // namespace booster::cli

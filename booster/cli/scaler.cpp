@@ -57,7 +57,7 @@ struct QueryLine {
     app.add_flag("--list", query.list, "the presets and their options");
   }
 
-  // Error for what cannot be understood; the exit code where nothing is left to do (--help).
+  // Error for invalid arguments; returns the exit code if nothing is left to do (--help).
   int parse(const Words& words) {
     try {
       app.parse(Words(words.rbegin(), words.rend()));
@@ -71,7 +71,7 @@ struct QueryLine {
   }
 };
 
-// "2^-147" and "2**-147" in JSON's notation; other text as it is.
+// "2^-147" and "2**-147" in JSON's notation; other text unchanged.
 std::string plain_number(const std::string& text) {
   const size_t sign = text.rfind("2^", 0) == 0 ? 2 : text.rfind("2**", 0) == 0 ? 3 : 0;
   int power = 0;
@@ -94,7 +94,7 @@ OptionValues values_of(const Query& query) {
   return OptionValues(checked_section(section, &root, ""));
 }
 
-// Infinity and nan, which JSON has no number for, as strings.
+// Infinity and nan, for which JSON has no number, as strings.
 std::string json_number(double x) {
   return std::isfinite(x) ? fmt::format("{}", x) : fmt::format("\"{}\"", x);
 }

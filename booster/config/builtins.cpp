@@ -63,7 +63,7 @@ OptionTable fp16_apex_options() {
   const char* flag = "true, false, \"True\" or \"False\"";
   Option level = text_option(
       "opt_level", "O1", "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16");
-  level.legal = "O0, O1, O2 or O3";  // what else is wrong with one, the strategy says best
+  level.legal = "O0, O1, O2 or O3";  // the strategy reports other errors better
   return {
       boolean_option("enabled", true, "false: as fp32"),
       level,
@@ -99,7 +99,7 @@ IdleOptions never_grows(const char* factor) {
           "with growth_interval = 0"};
 }
 
-// What it resolves to is a fixed scale.
+// True if it resolves to a fixed scale.
 bool has_fixed_apex_scale(const OptionValues& values) {
   const std::string scale = apex_value(values, "loss_scale").to_string();
   const std::string level = values.get<std::string>("opt_level");

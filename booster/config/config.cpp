@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What only the strategy itself knows about its options: how they go together.
+// Checks that only the strategy can make: whether its options are compatible.
 void check_precision(const Json& values, const JsonValue& root, const std::string& file) {
   try {
     precision_registry().make(OptionValues(values));
@@ -25,7 +25,7 @@ void check_precision(const Json& values, const JsonValue& root, const std::strin
   }
 }
 
-// Comes before the layout is asked for, since what they add is legal in the rest of the config.
+// Runs before the layout is built, since the names they add are legal in the rest of the config.
 void load_libraries(const JsonValue& root, const std::string& file) {
   const JsonValue* section = root.find("booster");
   const JsonValue* libraries = section ? section->find("libraries") : nullptr;

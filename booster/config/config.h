@@ -1,4 +1,4 @@
-// The JSON config: what may stand in it, checking, overrides, typed access.
+// The JSON config: its layout, checking, overrides and typed access.
 //
 //   Config config = Config::from_args(argc, argv);   // --config FILE, --set key.path=value
 //   double lr = config.get<double>("optimizer.lr");
@@ -22,13 +22,12 @@ class Config {
   Config();
   static Config from_file(const std::filesystem::path& path,
                           const std::vector<std::string>& overrides = {});
-  // `name` stands for the text in errors.
+  // `name` names the text in errors.
   static Config from_text(std::string_view text, const std::string& name = "config",
                           const std::vector<std::string>& overrides = {});
-  // Understands --config FILE, --set key.path=value (a JSON value, else taken as a string; the
-  // later wins), --profile FIRST:LAST (sets train.profile) and --help, which prints how to use them
-  // and ends the program. Also arranges that an Error nobody catches ends the program with its text
-  // and its exit code.
+  // Understands --config FILE, --set key.path=value (a JSON value, otherwise a string; the last one
+  // wins), --profile FIRST:LAST (sets train.profile) and --help, which prints usage and exits. Also
+  // arranges for an uncaught Error to end the program with its text and its exit code.
   static Config from_args(int argc, const char* const* argv);
 
   // The value at a path such as "optimizer.lr"; error if there is none or its type is not T.
@@ -38,10 +37,10 @@ class Config {
     return options(section).get<T>(name);
   }
   bool has(const std::string& path) const;
-  // The options of a section: "optimizer", "booster.plugin", or "" for those at the top.
+  // The options of a section: "optimizer", "booster.plugin", or "" for top-level options.
   OptionValues options(const std::string& section) const;
 
-  // Every value in force, defaults included.
+  // Every effective value, including defaults.
   const nlohmann::json& to_json() const { return values_; }
 
  private:
@@ -50,8 +49,8 @@ class Config {
   nlohmann::json values_;
 };
 
-// A program whose main lets an Error escape ends with "error: TEXT" on stderr and the error's exit
-// code, rather than by abort(). Called by Config::from_args; calling it again changes nothing.
+// Makes a program whose main lets an Error escape end with "error: TEXT" on stderr and the error's
+// exit code instead of abort(). Called by Config::from_args; calling it again has no effect.
 void report_uncaught_errors();
 
 }  // namespace booster

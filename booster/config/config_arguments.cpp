@@ -49,7 +49,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     check(name == "--config" || name == "--set" || name == "--profile" || name == "--diagnose",
           "command line: unknown option; got {}{}", show_text(name),
           legal_names(name, {"--config", "--set", "--profile", "--diagnose", "--help"}));
-    if (name == "--diagnose") {  // its value may be left out
+    if (name == "--diagnose") {  // its value is optional
       if (!joined && i + 1 < argc && parse_step_range(argv[i + 1])) value = argv[++i];
       if (!joined && value.empty()) value = all_steps;
       arguments.overrides.push_back("train.diagnose=" + value);
@@ -74,7 +74,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   return arguments;
 }
 
-// Not by fmt::print, which throws where stderr is closed.
+// Not with fmt::print, which throws if stderr is closed.
 void say_error(const char* text) {
   std::fputs(("error: " + std::string(text) + "\n").c_str(), stderr);
 }

@@ -19,7 +19,7 @@ class SectionCheck {
   SectionCheck(const Section& section, const std::string& file, const std::string& path)
       : section_(section), file_(file), path_(path), options_(section.options) {}
 
-  // `value` is null where the config leaves the section out.
+  // `value` is null if the config omits the section.
   Json run(const JsonValue* value) {
     if (value && value->kind != JsonKind::object && !is_short_form(*value)) {
       const char* want = section_.short_form ? "a name or an object" : "an object";
@@ -46,7 +46,7 @@ class SectionCheck {
     return path_.empty() ? std::string("the config: ") + problem : path_ + ": " + problem;
   }
 
-  // Takes the options of the choice that "name" makes.
+  // Adds the options of the choice selected by "name".
   Json choose(const JsonValue* value) {
     if (section_.choices.empty()) return Json::object();
     const JsonValue* named = value && value->kind == JsonKind::object ? value->find("name") : value;

@@ -1,4 +1,4 @@
-// What a config describes, made: model, optimizer, scheduler, loader options.
+// Builds what a config describes: model, optimizer, scheduler, loader options.
 //
 // The options of each are listed in config_layout.cpp; the errors are those of the objects' own
 // constructors. Thread-safe.
@@ -14,11 +14,11 @@ namespace booster {
 
 Model make_model(const Config& config);
 Optimizer make_optimizer(const Config& config, const Model& model);
-// `training_steps` is the number of optimizer steps of the whole training: what total_steps 0
-// stands for.
+// `training_steps` is the number of optimizer steps of the whole run, which replaces a total_steps
+// of 0.
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
                               int64_t training_steps);
-// Batch size, workers, prefetch, seed and what a bad image does; neither shuffled nor cut.
+// Batch size, workers, prefetch, seed and the policy for bad images; without shuffle and drop_last.
 DataLoaderOptions make_loader_options(const Config& config);
 
 }  // namespace booster

@@ -1,8 +1,8 @@
-// Options that are accepted and change nothing beside certain others, because their originals take
-// them so: the user is told once, where the strategy is made or the config checked. A pair that an
-// original refuses is an error of the strategy itself instead.
+// Options that are accepted but have no effect next to certain others, because the original systems
+// accept them too: the user is told once, when the strategy is made or the config is checked. A
+// combination that the original refuses is an error of the strategy itself instead.
 //
-// A strategy declares a visible table, a row per reason; tables are plain values:
+// A strategy declares a visible table with one row per reason; tables are plain values:
 //   IdleTable idle = {{{"seed"},
 //                      [](auto& values) { return values.get<std::string>("update") == "nearest"; },
 //                      "with update = nearest"}};
@@ -23,8 +23,8 @@ struct IdleOptions {
 };
 using IdleTable = std::vector<IdleOptions>;
 
-// A sentence for each row that holds, about those of its options whose values are not the defaults:
-// "master_grad, excluded_layers have no effect at level O1". Each option is named once.
+// A sentence for each row that applies, about those of its options whose values are not the
+// defaults: "master_grad, excluded_layers have no effect at level O1". Each option is named once.
 std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
                                       const OptionValues& values);
 

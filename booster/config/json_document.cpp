@@ -36,7 +36,7 @@ JsonPosition position_at(std::string_view text, size_t offset) {
 }
 
 // Builds the tree from nlohmann_json's events. The events carry no position, so a cursor follows
-// them through the text: before a token only white space, commas and colons can stand.
+// them through the text: only white space, commas and colons can precede a token.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
   TreeBuilder(std::string_view text, const std::string& name, const JsonLimits& limits,
@@ -58,7 +58,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return add_scalar(JsonKind::integer, value, number_length());
   }
   bool number_float(number_float_t value, const string_t& digits) override {
-    // nlohmann_json turns whole numbers that do not fit 64 bits into rounded ones.
+    // nlohmann_json rounds whole numbers that do not fit 64 bits.
     if (digits.find_first_of(".eE") == digits.npos) number_too_large();
     return add_scalar(JsonKind::number, value, number_length());
   }
@@ -125,7 +125,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return i + 1 - begin;
   }
 
-  // Positions are asked for in rising order, so each continues from the one before.
+  // Positions are requested in ascending order, so each search continues from the previous one.
   JsonPosition position_of(size_t offset) {
     const JsonPosition step = position_at(text_.substr(counted_), offset - counted_);
     if (step.line == 1) {
@@ -171,7 +171,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // With the key whose value was not read yet.
+  // Includes the key whose value has not been read yet.
   std::string path_of_open() const {
     std::string path;
     for (size_t i = 2; i < open_.size(); ++i) {
@@ -248,7 +248,7 @@ JsonValue parse_json(std::string_view text, const std::string& name, const JsonL
     builder.stop(text.size(), "empty; want a JSON value");
   if (text.substr(0, 3) == "\xEF\xBB\xBF")
     builder.stop(0, "begins with a byte order mark; want plain UTF-8");
-  // nlohmann_json takes a zero byte for the end of the text.
+  // nlohmann_json treats a zero byte as the end of the text.
   const size_t zero = text.find('\0');
   const bool complete = nlohmann::json::sax_parse(text.substr(0, zero), &builder);
   if (zero != text.npos || !complete) builder.stop(zero, "a zero byte; want text");

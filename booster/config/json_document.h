@@ -1,9 +1,9 @@
-// Strict reading of JSON (RFC 8259) that remembers where every value stood.
+// Strict reading of JSON (RFC 8259) that remembers the position of every value.
 //
 // Refused, each with file, line, column and the key's path: a file over the limits, nesting too
 // deep, duplicate keys, NaN and Infinity, numbers outside int64 or double, invalid UTF-8, lone
 // surrogates, \u0000, a byte order mark, comments, trailing data, an empty file, anything that is
-// not a regular file. No bytes whatever crash it. Thread-safe: functions share no state.
+// not a regular file. No input crashes it. Thread-safe: functions share no state.
 #pragma once
 
 #include "kernels/system/error.h"
@@ -34,11 +34,11 @@ enum class JsonKind : uint8_t { null, boolean, integer, number, string, array, o
 
 struct JsonValue {
   JsonKind kind = JsonKind::null;
-  std::string key;               // its name, when it is a member of an object
+  std::string key;               // its name, if it is a member of an object
   JsonPosition key_position;     // of the name
   JsonPosition position;         // of the first character of the value
-  std::string origin;            // "--set optimizer.lr=2" when it overrides the file, else empty
-  nlohmann::json scalar;         // the value, when it is neither array nor object
+  std::string origin;            // "--set optimizer.lr=2" if it overrides the file, else empty
+  nlohmann::json scalar;         // the value, if it is neither array nor object
   std::vector<JsonValue> items;  // of an array or object, in the file's order
 
   // The member of that name, or null.
@@ -47,24 +47,24 @@ struct JsonValue {
   nlohmann::json to_json() const;
 };
 
-// `name` stands for the text in errors. Throws Error of `kind`.
+// `name` names the text in errors. Throws an Error of `kind`.
 JsonValue parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {},
                      ErrorKind kind = ErrorKind::usage);
 JsonValue read_json(const std::filesystem::path& path, const JsonLimits& limits = {},
                     ErrorKind kind = ErrorKind::usage);
 
-// What nlohmann_json says is wrong, without its own position and without the text that it read.
+// nlohmann_json's description of the error, without its position and the text that it read.
 std::string json_problem(const nlohmann::json::exception& error);
 
-// "file.json:3:7", where the value or its key stands; the origin when it overrides the file.
+// "file.json:3:7", the position of the value or its key; the origin if it overrides the file.
 std::string place_of(const std::string& file, const JsonValue& value);
 std::string place_of_key(const std::string& file, const JsonValue& value);
 
-// Text as a JSON string in printable ASCII, shortened to about 60 characters: safe to show.
+// Text as a JSON string in printable ASCII, shortened to about 60 characters: safe to print.
 std::string show_text(std::string_view text);
-// A value as it is shown in errors: `2`, `"abc"`, `an object`.
+// A value as shown in errors: `2`, `"abc"`, `an object`.
 std::string show_value(const JsonValue& value);
-// "train" + "epochs" = "train.epochs"; a name with other characters than letters, digits, _ and -
+// "train" + "epochs" = "train.epochs"; a name with characters other than letters, digits, _ and -
 // is quoted.
 std::string join_key(const std::string& path, std::string_view name);
 

@@ -78,7 +78,7 @@ void load_library(const std::filesystem::path& path) {
   Handle handle = open_library(file);
   add_all(entry_of(handle.get(), file), file);
   loaded.insert(file);
-  handle.release();  // what it made may live until the program ends
+  handle.release();  // its objects may live until the program ends
 }
 
 }  // namespace booster

@@ -51,7 +51,7 @@ bool has_type(const Option& option, const JsonValue& value) {
 }
 
 // "$NAME" or "$NAME/folder" -> the variable's value and the rest; empty if it is not set. Only the
-// beginning is looked at, and what a variable holds is not expanded again.
+// beginning is examined, and a variable's value is not expanded again.
 std::string expanded(const std::string& text, bool& well_formed) {
   well_formed = true;
   if (text.empty() || text[0] != '$') return text;

@@ -1,7 +1,7 @@
-// Tables of options: the one description from which come the checks of a config, its defaults, the
-// text of `booster list NAME` and the JSON schema.
+// Tables of options: the single description from which the checks of a config, its defaults, the
+// text of `booster list NAME` and the JSON schema are derived.
 //
-// A plugin, a strategy or a section of the config declares a visible table, a row per option:
+// A plugin, a strategy or a section of the config declares a visible table with one row per option:
 //   OptionTable options = {
 //       number_option("lr", 0.01, at_least(0), "learning rate"),
 //       choice_option("on_bad_image", "fail", {"fail", "skip"}, "what a bad image does"),
@@ -25,7 +25,7 @@ enum class OptionType : uint8_t {
   boolean,
   integer,
   number,
-  text,       // a name or a sentence, taken as it stands
+  text,       // a name or a sentence, taken literally
   choice,     // one of the choices
   number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
@@ -34,8 +34,8 @@ enum class OptionType : uint8_t {
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
-  object,     // of options of its own, see Option::members
-  scalar,     // null, a flag, a number or a string: the product's constructor says which are legal
+  object,     // with its own options, see Option::members
+  scalar,     // null, a flag, a number or a string: the constructor decides which are legal
 };
 
 struct ValueRange {
@@ -62,9 +62,9 @@ struct Option {
   ValueRange range;
   std::vector<std::string> choices;
   std::string description;
-  std::string legal = {};            // of a scalar, and of a text that is not free, in words
+  std::string legal = {};            // of a scalar, and of a restricted text, in words
   std::vector<Option> members = {};  // of an object
-  bool nullable = false;             // null, its default, stands for "not given"
+  bool nullable = false;             // null, its default, means "not given"
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
 };
@@ -87,12 +87,12 @@ Option integers_option(std::string name, std::vector<int64_t> value, ValueRange 
 Option numbers_option(std::string name, std::vector<double> value, ValueRange each,
                       std::string description);
 Option texts_option(std::string name, std::vector<std::string> value, std::string description);
-// Null unless given. `legal` says in words what else it may be: "true or false".
+// Null unless given. `legal` describes the other values in words: "true or false".
 Option scalar_option(std::string name, std::string legal, std::string description);
 
-// Null unless given; given, each member has a value.
+// Null unless given; if given, each member has a value.
 Option object_option(std::string name, OptionTable members, std::string description);
-// The same option without a default of its own: null unless given.
+// The same option without a default: null unless given.
 Option or_null(Option row);
 
 // The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
@@ -122,7 +122,7 @@ class OptionValues {
       fail("option {}: wrong type asked for; it holds {}", name, found->dump());
     }
   }
-  // Nothing where the value is null.
+  // Nothing if the value is null.
   template <class T>
   std::optional<T> given(const std::string& name) const {
     if (has(name) && values_.at(name).is_null()) return {};

@@ -35,7 +35,7 @@ JsonValue& member(JsonValue& object, const std::string& key) {
   return added;
 }
 
-// A name in its short form becomes the object that it stands for, so that options can be added.
+// Expands a name in short form to the object it stands for, so that options can be added.
 void lengthen(JsonValue& value) {
   if (value.kind != JsonKind::string) return;
   JsonValue name = std::move(value);

@@ -137,7 +137,7 @@ OptionTable fp16_paddle_options() {
   return options;
 }
 
-// The level that the options come to.
+// The level that the options resolve to.
 PaddleLevel level_of(const OptionValues& values) {
   if (const auto fleet = fleet_configs(values))
     return fleet->use_pure_fp16 || fleet->use_pure_bf16 ? PaddleLevel::O2 : PaddleLevel::O1;
@@ -155,7 +155,7 @@ using Condition = std::function<bool(const OptionValues&)>;
 bool is_fixed(const OptionValues& values) {
   return !values.given<bool>("use_dynamic_loss_scaling").value_or(true);
 }
-// Paddle scales no bf16 loss, unless a fixed scale is asked of the dynamic graph's scaler.
+// Paddle does not scale a bf16 loss, unless the dynamic graph's scaler is given a fixed scale.
 bool is_unscaled_bf16(const OptionValues& values) {
   const bool scales = is_fixed(values) && !values.get<bool>("use_pure_fp16");
   return values.get<std::string>("dtype") == "bfloat16" && !scales;
@@ -179,7 +179,7 @@ IdleTable idle_scaler_options(Condition is_unscaled) {
           {{"decr_ratio"}, never("decr_every_n_nan_or_inf"), "with decr_every_n_nan_or_inf = 0"}};
 }
 
-// The same rows where the options stand in amp_configs.
+// The same rows for options inside amp_configs.
 IdleTable in_amp_configs(IdleTable table) {
   for (IdleOptions& row : table) {
     for (std::string& name : row.names) name = "amp_configs." + name;

@@ -1,5 +1,5 @@
-// The registry's row of fp16_paddle: its options under Paddle's names, Fleet's amp_configs among
-// them.
+// The registry's row of fp16_paddle: its options under Paddle's names, including Fleet's
+// amp_configs.
 #pragma once
 
 #include "booster/config/registry.h"

@@ -1,7 +1,7 @@
-// The names that a config may give: plugins and precision strategies, each with its description,
+// The plugins and precision strategies that a config may name, each with its description, its
 // options and the function that makes it.
 //
-// Built-ins stand in one visible table (builtins.cpp). A program adds its own by the same call,
+// Built-ins are in one visible table (builtins.cpp). A program adds its own by the same call,
 // before it reads a config:
 //   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
 // Registering is for one thread, reading for any.
@@ -21,10 +21,10 @@ class Precision;
 
 template <class Product>
 struct RegistryEntry {
-  // Takes checked values: every option of the table is there.
+  // Takes checked values: every option of the table is present.
   using Make = std::function<std::unique_ptr<Product>(const OptionValues&)>;
 
-  // `idle`: options that change nothing beside others, of which a strategy is told.
+  // `idle`: options without effect next to certain others, which are reported to the user.
   RegistryEntry(std::string name, std::string description, OptionTable options, Make make,
                 IdleTable idle = {})
       : name(std::move(name)),

@@ -10,7 +10,7 @@ namespace {
 using Policy = LossScalePolicy;
 using Json = nlohmann::json;
 
-// An option and what its value changes.
+// An option and the policy field that it sets.
 struct Row {
   Option option;
   std::function<void(Policy&, const Json&)> apply;
@@ -19,7 +19,7 @@ using Rows = std::vector<Row>;
 
 const ValueRange positive = above(0), fraction = {0, 1, true, true}, growing = above(1);
 
-// "none" is 0 for limits.
+// For limits, "none" means 0.
 double number_of(const Json& value) { return value.is_number() ? value.get<double>() : 0; }
 
 Row number(const Policy& policy, std::string name, double Policy::*field, ValueRange range,
@@ -42,7 +42,8 @@ Row dynamic_or_static(std::string name) {
           [](Policy& policy, const Json& value) { policy.dynamic = value.get<bool>(); }};
 }
 
-// Bad steps count from growth to growth, or in a row. Without hysteresis there is nothing to count.
+// Bad steps are counted from growth to growth, or in a row. Without hysteresis there is nothing to
+// count.
 Row hysteresis_mode(const Policy& policy) {
   const bool consecutive = policy.refill == Refill::every_finite_step;
   return {choice_option("hysteresis_mode", consecutive ? "consecutive" : "since_growth",

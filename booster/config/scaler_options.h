@@ -1,5 +1,5 @@
-// The options of each loss scaler preset, under the names that its original gives them: one table
-// for `booster scaler`, for strategies' rows and for checks. Thread-safe.
+// The options of each loss scaler preset, under the names of the original system: one table for
+// `booster scaler`, for strategies' rows and for checks. Thread-safe.
 #pragma once
 
 #include "booster/config/options.h"
@@ -7,7 +7,7 @@
 
 namespace booster {
 
-// First scales that leave room to grow and to back off in f32.
+// Initial scales that can still grow and back off within f32.
 inline const ValueRange loss_scale_range = between(0x1p-126, 0x1p126);
 
 // Names, defaults and ranges. Error for an unknown preset.

@@ -53,7 +53,7 @@ std::string text_of_bad(const Tensor& x) { return describe(x, statistics_of(x));
 
 }  // namespace
 
-// Hears of ops as their observer and of the parts of a step as the session's watcher.
+// Observes ops as their observer, and the phases of a step as the session's watcher.
 class Diagnose::Body : public OpObserver, public SessionWatcher {
  public:
   Body(const BoostedModel& model, const DiagnoseOptions& options)
@@ -183,7 +183,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
  private:
   bool is_other_thread() const { return std::this_thread::get_id() != thread_; }
-  // Other threads, and what a program computes beside its training.
+  // Other threads, and anything a program computes outside of training.
   bool ignores() const { return is_other_thread() || !grad_enabled(); }
   std::string module() const { return modules_.empty() ? "" : modules_.back(); }
 
@@ -212,7 +212,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     if (!skipped) health_.after_step(session_.optimizer);
   }
 
-  // What only the whole says.
+  // Findings that need the whole run.
   void sum_up() {
     const int64_t step = options_.steps.first;
     for (const auto& [op, calls] : counts_.unlisted_in_16_bits())
@@ -286,11 +286,11 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   QuantizationHealth quantization_;
   Findings findings_;
 
-  int64_t step_;  // that runs, or comes next
+  int64_t step_;  // current or next step
   StepFacts facts_;
   bool first_backward_ = true, gradients_finite_ = true;
   std::vector<std::string> modules_;  // that run, outer first
-  std::string layer_;                 // of the op that was called last
+  std::string layer_;                 // of the last op called
   int64_t steps_seen_ = 0, skipped_ = 0, skips_in_a_row_ = 0;
 };
 

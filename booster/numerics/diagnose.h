@@ -1,5 +1,5 @@
-// Diagnose: a doctor for the numbers of a training. It looks on while some steps run and says what
-// it found; the loop stays as it is.
+// Diagnose: the numerics doctor. It observes some training steps and reports what it found; the
+// training loop does not change.
 //
 //   Diagnose doctor(boosted.model, {.steps = {1, 20}});
 //   for (...) { ... }                       // the training loop
@@ -7,11 +7,11 @@
 //   fmt::print("{}", doctor.table());
 //   doctor.write("numerics.json");
 //
-// It counts calls per op and dtype and the casts between them; names the first op or parameter that
-// was not finite when a step is skipped; measures which gradients and updates 16 bits would lose;
-// and checks every result if `check` says so. docs/numerics.md describes the output. Diagnosed
-// steps take several times as long; outside of them, and when there is no Diagnose, nothing is
-// done. At most one Diagnose looks on at a time. It belongs to the thread that trains.
+// It counts calls per op and dtype and the casts between them; names the first op or parameter with
+// a non-finite value when a step is skipped; measures which gradients and updates 16 bits would
+// lose; and checks every result if `checker` enables it. docs/diagnose.md describes the output.
+// Diagnosed steps take several times as long; other steps, and programs without a Diagnose, have no
+// cost. At most one Diagnose is active at a time. It belongs to the training thread.
 #pragma once
 
 #include "booster/boosted.h"
@@ -30,24 +30,24 @@
 namespace booster {
 
 struct DiagnoseOptions {
-  StepRange steps = {1, std::numeric_limits<int64_t>::max()};  // those it looks at
-  int64_t steps_done = 0;  // of a training that was resumed: the next step is one more
-  numerics::CheckerOptions checker = {};  // results that are checked, and where the lines go
+  StepRange steps = {1, std::numeric_limits<int64_t>::max()};  // steps to diagnose
+  int64_t steps_done = 0;  // of a resumed run, so that counting continues there
+  numerics::CheckerOptions checker = {};  // which results are checked, and where the lines go
 };
 
 class Diagnose {
  public:
-  // Error if another Diagnose looks on.
+  // Error if another Diagnose is active.
   explicit Diagnose(const BoostedModel& model, DiagnoseOptions options = {});
   ~Diagnose();
   Diagnose(const Diagnose&) = delete;
   Diagnose& operator=(const Diagnose&) = delete;
 
-  // Looks on no longer; again does nothing. The rest may be called at any time.
+  // Stops observing; calling it again has no effect. The other functions may be called at any time.
   void stop();
-  // Stops, and makes the findings of all ranks everybody's, with the ranks that made them; then
-  // exit codes are the same. Each rank needs a Diagnose, and all call it. Counts and parameters in
-  // the output stay this rank's.
+  // Stops and merges the findings of all ranks on every rank, with the ranks that made them, so
+  // that all ranks have the same exit code. Each rank needs a Diagnose, and all must call it.
+  // Counts and parameters in the output are still this rank's.
   void stop(const Group& group);
   // Errors first.
   std::vector<numerics::Finding> findings() const;
@@ -55,7 +55,7 @@ class Diagnose {
   int exit_code() const;
   std::string table() const;
   nlohmann::ordered_json to_json() const;
-  // The same to a file, whole or not at all.
+  // Writes the same to a file, completely or not at all.
   void write(const std::filesystem::path& path) const;
 
  private:

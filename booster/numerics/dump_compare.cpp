@@ -34,7 +34,7 @@ const std::regex& line_form() {
   return form;
 }
 
-// "1.000000e+00", "-inf", "nan"; false if it is none.
+// "1.000000e+00", "-inf", "nan"; false if it is not a number.
 bool read_number(const std::string& text, double& value) {
   char* end = nullptr;
   value = std::strtod(text.c_str(), &end);
@@ -160,7 +160,7 @@ Comparison compare_dumps(const std::vector<DumpLine>& a, const std::vector<DumpL
                          double loss_scale) {
   check(std::isfinite(loss_scale) && loss_scale > 0,
         "compare: loss scale must be finite and > 0; got {}", loss_scale);
-  // Step, op, tensor and which call of these.
+  // Step, op, tensor and the index of the call among those.
   using Key = std::tuple<int64_t, std::string, std::string, int64_t>;
   const auto keyed = [](const std::vector<DumpLine>& lines) {
     std::map<Key, int64_t> calls;

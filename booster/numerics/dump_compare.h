@@ -1,5 +1,5 @@
-// Compares the dumps of two runs that the tensor checker wrote: usually one in f32 and one in 16
-// bits, of the same data and seed. The rules are those of paddle.amp.debugging.compare_accuracy.
+// Compares the tensor checker's dumps of two runs, usually one in f32 and one in 16 bits with the
+// same data and seed. The rules are those of paddle.amp.debugging.compare_accuracy.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ struct DumpLine {
   int64_t step = 0, numel = 0, nans = 0, infs = 0, zeros = 0;
   double max = 0, min = 0, mean = 0;
 };
-// Of one dump file, or of all files worker_* of a folder. Error with file and line if a line that
+// Reads one dump file, or all files worker_* in a folder. Error with file and line if a line that
 // claims to be one of the tensor checker's is not.
 std::vector<DumpLine> read_dump(const std::filesystem::path& path);
 
@@ -34,7 +34,7 @@ struct ComparedRow {
 };
 
 struct Comparison {
-  std::vector<ComparedRow> rows;  // in a's order, then what only b has
+  std::vector<ComparedRow> rows;  // in a's order, then those only in b
   int64_t abnormal = 0, flagged = 0, unmatched = 0;
 
   std::string text(bool all) const;  // all: also rows in which nothing is wrong
@@ -42,12 +42,12 @@ struct Comparison {
   nlohmann::ordered_json to_json() const;
 };
 
-// Rows are joined by step, op and tensor, in the order of the calls. `loss_scale`: by which the
-// gradients of b are multiplied, where a's are not.
+// Rows are matched by step, op and tensor, in the order of the calls. `loss_scale`: the factor by
+// which b's gradients, but not a's, are multiplied.
 //
 // A row is abnormal if it has more than 2^31 - 1 numbers, if a's extremes (times the loss scale,
-// for gradients) are beyond f16, if b has inf or nan, or if a gradient's extremes differ by more
-// than 1 % (and 0.01).
+// for gradients) are beyond f16's range, if b has inf or nan, or if a gradient's extremes differ by
+// more than 1 % (and 0.01).
 Comparison compare_dumps(const std::vector<DumpLine>& a, const std::vector<DumpLine>& b,
                          double loss_scale = 1);
 

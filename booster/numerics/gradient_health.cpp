@@ -26,12 +26,12 @@ void add_gradient(ParameterHealth& health, double true_value, double loss_scale)
   if (std::isfinite(magnitude)) health.largest = std::max(health.largest, magnitude);
 }
 
-// True if adding `update` to a weight of that dtype gives the weight again (a tie may too).
+// True if adding `update` to a weight of that dtype does not change it (or may not: a tie).
 bool is_lost(double weight, double update, DType dtype) {
   return std::fabs(update) < unit_in_last_place(weight, dtype) / 2;
 }
 
-// What the optimizer updates.
+// The tensor that the optimizer updates.
 Tensor updated(const Optimizer& optimizer, const NamedTensor& parameter) {
   const Tensor master = optimizer.master(parameter.name);
   return master.defined() ? master : parameter.tensor;
@@ -67,7 +67,7 @@ void GradientHealth::after_step(const Optimizer& optimizer) {
     const bool in_16_bits = is_16_bit(parameter.tensor.dtype()) && !health.has_master;
     for (size_t i = 0; i < old.size(); ++i) {
       const double update = now[i] - old[i];
-      if (in_16_bits) {  // what rounding left out shows only as a gradient without effect
+      if (in_16_bits) {  // a lost update shows only as a gradient without effect
         health.updates += gradient[i] != 0;
         health.lost += gradient[i] != 0 && update == 0;
         continue;
@@ -93,7 +93,7 @@ namespace {
 
 constexpr size_t rows_shown = 24;
 
-// How much 16 bits lose of it.
+// The share that 16 bits lose.
 double loss_of(const ParameterHealth& h) {
   return h.share_overflow() + h.share_underflow() + h.share_lost();
 }

@@ -1,5 +1,5 @@
-// Watches who has gradients and who touches them: mistakes of the training loop that change what a
-// step means without an error. For one thread.
+// Watches which parameters have gradients and when they change, to find mistakes in the training
+// loop that change a step's meaning without an error. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -17,13 +17,13 @@ class GradientWatch {
  public:
   GradientWatch(const Model& model, const Optimizer& optimizer);
 
-  // A gradient arrives at a leaf; `name` is "" if neither model nor optimizer had it at the start.
-  // Pitfalls 38 (no optimizer owns it) and 39 (made later).
+  // A gradient arrives at a leaf; `name` is "" if it was in neither model nor optimizer at the
+  // start. Pitfalls 38 (no optimizer owns it) and 39 (made later).
   void leaf(const Tensor& leaf, const std::string& name, int64_t step, Findings& findings) const;
-  // From here on only the strategy may change gradients, until the next backward or unscaling.
+  // From now until the next backward or unscaling, only the strategy may change gradients.
   void note_versions();
-  // Pitfalls 14 and 29 (gradients changed since), 18 (parameters without), 20 (learning rate moved
-  // after a skipped step).
+  // Pitfalls 14 and 29 (gradients changed since), 18 (parameters without gradients), 20 (learning
+  // rate changed after a skipped step).
   void before_step(const Verdict& verdict, int64_t step, Findings& findings);
   void after_step(bool skipped);
 

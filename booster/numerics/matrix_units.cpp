@@ -10,7 +10,7 @@ namespace booster::numerics {
 namespace {
 
 constexpr int64_t multiple_16_bit = 8, multiple_fp8 = 16;
-constexpr int64_t first_layer_channels = 4;  // of images: 3, or 4 when padded
+constexpr int64_t first_layer_channels = 4;  // of images: 3, or 4 if padded
 
 int64_t padded(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
@@ -43,7 +43,7 @@ void MatrixUnits::see(Op op, const std::string& layer, std::span<Tensor* const> 
   } else if (op == Op::conv2d && shape(1).ndim() == 4) {
     const Shape& weight = shape(1);
     convolutions_ = true;
-    // Rows and work of the output are not known here: of the input's pixels, as with stride 1.
+    // The output's size is not known here: counts the input's pixels, as if the stride were 1.
     const int64_t pixels = shape(0)[0] * shape(0)[2] * shape(0)[3];
     add(layer, {"conv2d", pixels, weight[0], weight[1]},
         2.0 * static_cast<double>(pixels * weight.numel()));

@@ -1,6 +1,6 @@
-// Names for what an observer sees: tensors and modules have none of their own.
+// Names for the tensors and modules that an observer sees, which have no names themselves.
 //
-// Holds handles on the model's tensors, so that a name never comes to stand for another tensor.
+// Holds handles to the model's tensors, so that a name can never refer to another tensor.
 // For one thread.
 #pragma once
 
@@ -17,9 +17,9 @@ class ModelNames {
  public:
   ModelNames(const Model& model, const Optimizer& optimizer);
 
-  // "blocks.0.attn.qkv.weight", or "" for a tensor that is no parameter or buffer.
+  // "blocks.0.attn.qkv.weight", or "" for a tensor that is not a parameter or buffer.
   std::string of(const Tensor& x) const;
-  // "blocks.0.attn"; the kind for a module that is not part of the model, "model" for the whole.
+  // "blocks.0.attn"; "model" for the whole model; the kind for a module outside the model.
   std::string of(const Module& module) const;
   // The module that holds the first parameter among the tensors, or "".
   std::string layer_of(std::span<const Tensor> tensors) const;

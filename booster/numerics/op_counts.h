@@ -1,5 +1,5 @@
-// How often each op ran in which dtype, on which list its policy has it, and what casts cost: the
-// table that paddle.amp.debugging calls operator stats, with lists and casts added. For one thread.
+// Counts how often each op ran in which dtype, which list its policy has it on, and what casts
+// cost: paddle.amp.debugging's operator stats with lists and casts added. For one thread.
 #pragma once
 
 #include "core/autograd/observer.h"
@@ -12,17 +12,17 @@
 
 namespace booster::numerics {
 
-// By what the op computes in.
+// The dtype that the op computes in.
 enum class Column : uint8_t { f16, bf16, f32, other };
 
 struct OpRow {
   std::array<int64_t, 4> calls = {};  // by column
-  std::string list;                   // name of the op's class; "no policy" where none was in force
-  bool unlisted = false;              // a policy was in force that names no class for it
+  std::string list;                   // name of the op's class; "no policy" if none was active
+  bool unlisted = false;              // the active policy has no class for it
 };
 
 struct CastRow {
-  int64_t made = 0, reused = 0;  // reused: a copy made before was up to date
+  int64_t made = 0, reused = 0;  // reused: a copy made earlier was up to date
   int64_t bytes = 0;             // read and written by those made
   int64_t nanoseconds = 0;
 };
@@ -31,7 +31,7 @@ class OpCounts {
  public:
   void add(const std::string& op, const OpPolicy* policy, OpClass op_class, DType dtype);
   void add(const CastEvent& cast);
-  // A cast of a gradient, on the way back.
+  // A cast of a gradient in backward.
   void add_backward_cast(const Tensor& from, const Tensor& to, int64_t nanoseconds);
 
   const std::map<std::string, OpRow>& ops() const { return ops_; }
@@ -41,7 +41,7 @@ class OpCounts {
   bool has_low_precision() const {
     return has(Column::f16) || has(Column::bf16) || ops_.contains("fp8_linear");
   }
-  // Ops that ran in 16 bits under a policy with no list for them, with their calls.
+  // Ops that ran in 16 bits under a policy that has them on no list, with the number of calls.
   std::map<std::string, int64_t> unlisted_in_16_bits() const;
 
   std::string table() const;

@@ -8,9 +8,9 @@ namespace booster::numerics {
 
 namespace {
 
-// What helps, by the kind of op that made the first bad number.
+// The remedy, by the kind of op that made the first bad number.
 struct Thumb {
-  const char* ops;  // names with blanks around
+  const char* ops;  // names surrounded by blanks
   int rule;
   const char* remedy;
 };
@@ -69,8 +69,9 @@ Origin origin(const std::string& op, const std::string& place, std::span<const T
   return origin;
 }
 
-// How sure it is that the trouble began here: an op that was given inf may have been given it on
-// purpose (a mask), one that makes nan of it was not; one that hands nan on is the last to blame.
+// How likely it is that the problem began here: an op with an inf input may have received it on
+// purpose (a mask), but not if it turned it into nan; an op that passes on a nan is the last to
+// blame.
 int blame(const Origin& origin) {
   if (origin.finite_inputs) return 2;
   return origin.has_nan && !origin.nan_inputs ? 1 : 0;

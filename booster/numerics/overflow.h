@@ -1,9 +1,9 @@
-// Overflow forensics: where the first number of a step that is not finite came from.
+// Overflow forensics: where the first non-finite number of a step came from.
 //
-// The trace looks at every result in forward order until an op is found whose inputs were finite
-// and whose result is not, then at every gradient in backward order likewise. At the end of a step
-// that was skipped, or whose loss or gradients are not finite, `explain` says which of them it was
-// and what helps. For one thread.
+// The trace examines every result in forward order until it finds an op with finite inputs and a
+// non-finite result, then every gradient in backward order in the same way. At the end of a step
+// that was skipped, or whose loss or gradients are not finite, `explain` reports the cause and what
+// helps. For one thread.
 #pragma once
 
 #include "booster/numerics/findings.h"
@@ -16,10 +16,10 @@
 
 namespace booster::numerics {
 
-// An op that made numbers that are not finite.
+// An op that produced non-finite numbers.
 struct Origin {
   std::string op, place;  // place: module or parameter
-  std::string result;     // as describe() says it
+  std::string result;     // as formatted by describe()
   std::string dtype;
   std::vector<double> maxima;  // largest finite magnitude of each input
   bool finite_inputs = true;
@@ -28,14 +28,14 @@ struct Origin {
   bool only_nan = false;  // it has nan, but no inf
 };
 
-// What the step knows beside the trace.
+// Facts about the step in addition to the trace.
 struct StepFacts {
   int64_t step = 0;
   double scale = 1;            // of the loss
   bool loss_finite = true;     // before it was scaled
-  std::string bad_data;        // what the model was given, if that was not finite
-  std::string bad_parameter;   // one that was not finite before the step
-  std::string stale_gradient;  // one that was not finite before backward began
+  std::string bad_data;        // the model's input, if it was not finite
+  std::string bad_parameter;   // a parameter that was not finite before the step
+  std::string stale_gradient;  // a gradient that was not finite before backward began
   int ranks = 1;               // whose gradients are summed
 };
 

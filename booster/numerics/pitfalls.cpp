@@ -1,5 +1,5 @@
-// The catalogue of pitfalls: what the 40 rules are called, how bad they are, and what helps.
-// docs/numerics.md says of each where it is found, or why it cannot happen here.
+// The catalogue of pitfalls: the names of the 40 rules, their severity and their remedies.
+// docs/numerics.md says where each is detected, or why it cannot happen here.
 #include "booster/numerics/findings.h"
 
 namespace booster::numerics {

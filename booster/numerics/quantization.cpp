@@ -12,7 +12,7 @@ namespace {
 
 constexpr double notable_share = 0.05;  // of numbers that become 0
 // A magnitude this many times smaller than its scale is made for leaves half of e4m3's exponents
-// unused; one this many times larger is cut off to a quarter.
+// unused; one this many times larger is clipped to a quarter.
 constexpr double too_large_for = 256, too_small_for = 4;
 constexpr size_t rows_shown = 24;
 
@@ -20,7 +20,7 @@ double share(int64_t part, int64_t whole) {
   return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// One use; not finite where a number was not.
+// The record of one use; its amax is not finite if a number was not.
 QuantizedTensor look_at(const QuantizeEvent& event) {
   QuantizedTensor one = {.format = event.format, .uses = 1, .numbers = event.from.numel()};
   for (const double x : event.from.detach().to_vector<double>()) {
@@ -35,7 +35,7 @@ QuantizedTensor look_at(const QuantizeEvent& event) {
   return one;
 }
 
-// What is wrong with it, or nothing.
+// A description of the problem, or nothing.
 std::string complaint(const QuantizedTensor& one) {
   const std::string origin =
       one.age == 0 ? fmt::format("its largest magnitude is {:.3g}", one.amax)

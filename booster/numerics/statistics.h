@@ -1,6 +1,6 @@
-// What the numbers of a tensor look like: counts of nan, inf and zeros, extremes, and how many of
-// them a 16-bit float could not hold. Tensors of any floating dtype on any device; they are read
-// on the host. Pure functions, for any thread.
+// Statistics of a tensor's numbers: counts of nan, inf and zeros, extremes, and how many a 16-bit
+// float could not hold. Tensors may have any floating dtype and device; they are read on the host.
+// Pure functions, for any thread.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -11,8 +11,8 @@ namespace booster::numerics {
 
 struct Statistics {
   int64_t numel = 0, nans = 0, infs = 0, zeros = 0;
-  // Running comparisons from the first element, as paddle.amp.debugging has them: a nan in first
-  // place stays, later ones are passed over. The mean is nan where one is present.
+  // Running comparisons from the first element, as in paddle.amp.debugging: a nan in first place
+  // stays, later ones are ignored. The mean is nan if any is present.
   double max = 0, min = 0, mean = 0;
   double magnitude = 0;   // largest one that is finite
   int64_t above_f16 = 0;  // finite, but infinite in f16
@@ -22,11 +22,11 @@ struct Statistics {
 };
 Statistics statistics_of(const Tensor& x);
 
-// True unless a number is inf or nan; integers are. One pass at memory speed.
+// True if no number is inf or nan; always true for integers. One pass at memory speed.
 bool is_finite(const Tensor& x);
 
-// Bounds of rounding to nearest even: from the first on, magnitudes become infinite; up to the
-// second, they become 0.
+// Bounds of rounding to nearest even: magnitudes from the first up become infinite; those up to the
+// second become 0.
 inline constexpr double f16_overflows_from = 65520;
 inline constexpr double f16_underflows_to = 0x1p-25;
 inline constexpr double f16_largest = 65504;

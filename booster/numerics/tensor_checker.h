@@ -1,11 +1,11 @@
-// The tensor checker: a line of statistics per result of an op, in the form of
-// paddle.amp.debugging, for the results that the mode asks for:
+// The tensor checker: one line of statistics per result of an op, in the format of
+// paddle.amp.debugging, for the results that the mode selects:
 //
 //   [PRECISION] [ERROR] in [device=cpu, op=log, tensor=head, dtype=fp32], numel=2, num_nan=0,
 //   num_inf=1, num_zero=1, max=0.000000e+00, min=-inf, mean=-inf          (one line)
 //
-// [ERROR], num_nan and num_inf stand only where a number is not finite. `tensor` is the module that
-// made it, or PARAMETER@GRAD; op is the name on the tape, with _grad for a gradient. Each step
+// [ERROR], num_nan and num_inf appear only if a number is not finite. `tensor` is the module that
+// made it, or PARAMETER@GRAD; `op` is the name on the tape, with _grad for a gradient. Each step
 // begins with a line "[STEP] n". Lines go to a file, for comparison of two runs (dump_compare.h),
 // or to standard error. For one thread.
 #pragma once
@@ -23,9 +23,9 @@ namespace booster::numerics {
 
 enum class CheckMode : uint8_t {
   none,
-  abort,   // the first number that is not finite ends the run: an Error with the line
-  report,  // a line per result with such a number
-  range,   // the same, and f32 results beyond what f16 holds
+  abort,   // the first non-finite number stops the run: an Error with the line
+  report,  // one line per result with such a number
+  range,   // the same, and f32 results beyond f16's range
   all,     // a line per result
 };
 // Their names, in order.
@@ -37,7 +37,7 @@ struct CheckerOptions {
   CheckMode mode = CheckMode::none;
   std::vector<std::string> checked_ops = {};  // empty: all
   std::vector<std::string> skipped_ops = {};
-  std::filesystem::path file = {};  // for the lines; empty: standard error
+  std::filesystem::path file = {};  // output; empty: standard error
 };
 
 // "[PRECISION] in [device=cpu, ..."
@@ -49,13 +49,13 @@ class TensorChecker {
   // Error if an op is on both lists or the file cannot be made.
   explicit TensorChecker(CheckerOptions options);
   void begin_step(int64_t step);
-  // Looks at a result (not at integers). In mode abort an Error.
+  // Examines a result (except integers). In mode abort, may throw an Error.
   void see(const std::string& op, const std::string& tensor, const Tensor& x);
 
   bool is_on() const { return options_.mode != CheckMode::none; }
   int64_t lines() const { return lines_; }
   int64_t bad_lines() const { return bad_lines_; }  // with [ERROR]
-  // Names on the lists that no op had.
+  // Names on the lists that match no op seen.
   std::vector<std::string> names_never_seen() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a result was made with and on: for run.json, benchmarks and `booster doctor`.
+// The hardware and software behind a result: for run.json, benchmarks and `booster doctor`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,13 +7,13 @@
 
 namespace booster {
 
-// Model name of the processor, as the system tells it.
+// Model name of the processor, as reported by the system.
 std::string processor_name();
 // Processors that this process may use.
 int usable_cores();
-// True if the CPU variant in use multiplies bf16 by instructions of its own.
+// True if the CPU variant in use has native bf16 multiplication.
 bool has_native_bf16();
-// What mixed_precision "auto" stands for on this machine, and why.
+// The strategy that mixed_precision "auto" selects on this machine, and why.
 struct AutoPrecision {
   std::string name;    // "bf16" or "fp32"
   std::string reason;  // "this processor multiplies bf16 natively (avx512_bf16)"

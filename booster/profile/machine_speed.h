@@ -1,5 +1,5 @@
-// What this machine does at best, measured now: the yardsticks of the profiler's table and of
-// `booster doctor`. One thread at a time; the kernels use all of theirs.
+// Peak rates of this machine, measured now: the reference for the profiler's table and `booster
+// doctor`. Call from one thread at a time; the kernels use all their threads.
 #pragma once
 
 #include "kernels/view.h"

@@ -1,4 +1,4 @@
-// The profiler's table: one line per kernel and phase, and a line for what lies between them.
+// The profiler's table: one line per kernel and phase, and a line for the time between them.
 #include "booster/profile/machine_speed.h"
 #include "booster/profile/profiler.h"
 
@@ -23,7 +23,7 @@ std::map<std::string, double> matmul_rates(const std::vector<ProfileRow>& rows) 
   return rates;
 }
 
-// A number in so many columns, blank where there is none.
+// A number right-aligned in `width` columns, blank if there is none.
 std::string cell(double value, int width, int digits) {
   return value > 0 ? fmt::format("{:{}.{}f}", value, width, digits) : std::string(width, ' ');
 }

@@ -33,7 +33,7 @@ class RankTrace {
         quoted(thread.name));
     for (const ProfileEvent& event : thread.events) {
       add_span(number, event.span);
-      // Kernels follow one another; scopes end later than what is listed after them.
+      // Kernels do not nest; scopes end later than the spans listed after them.
       if (event.span.kind != kernels::SpanKind::kernel) continue;
       if (std::exchange(live_bytes_, event.live_bytes) != event.live_bytes)
         add("\"ph\":\"C\",\"name\":\"memory\",\"ts\":{:.3f},\"args\":{{\"live MB\":{:.3f}}}",

@@ -22,7 +22,7 @@ struct ThreadLog {
   std::vector<ProfileEvent> events;
 };
 
-// All logs of the recording that runs. Never destroyed: threads may outlive main.
+// All logs of the current recording. Never destroyed: threads may outlive main.
 class Recorder {
  public:
   void start() {
@@ -81,7 +81,7 @@ class Recorder {
 
 int64_t duration(const Span& span) { return span.end - span.begin; }
 
-// Sorts the events, and finds for each its phase and the time that is its own.
+// Sorts the events and computes the phase and own time of each.
 void nest(std::vector<ProfileEvent>& events) {
   std::sort(events.begin(), events.end(), [](const ProfileEvent& a, const ProfileEvent& b) {
     return std::tuple(a.span.begin, -a.span.end) < std::tuple(b.span.begin, -b.span.end);
@@ -124,7 +124,7 @@ void Profiler::stop() {
   if (end_) return;
   end_ = kernels::trace_clock();
   for (auto& events : Recorder::recorder().stop()) {
-    // What began before the recording is cut off.
+    // Drops spans that began before the recording.
     std::erase_if(events, [this](const auto& e) { return e.span.begin < begin_; });
     nest(events);
     threads_.push_back({thread_name(threads_.size(), events), std::move(events)});

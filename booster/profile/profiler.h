@@ -9,9 +9,9 @@
 //
 // It records every kernel call, phase of the step (forward, backward, step), op, wait for the
 // loader and collective on all threads, and the bytes of live tensors. One profiler records at a
-// time. It belongs to the thread that made it, which the table calls the main one. When none
-// records, a kernel call costs one load and one branch more; when one does, some 0.15 us. On a GPU
-// a kernel's span is its launch.
+// time. It belongs to the thread that created it, which the table calls the main thread. Without an
+// active profiler a kernel call costs one extra load and branch; with one, about 0.15 us. On a GPU
+// a kernel's span covers its launch.
 #pragma once
 
 #include "kernels/system/trace.h"
@@ -27,7 +27,7 @@ struct ProfileEvent {
   kernels::Span span;
   int64_t live_bytes;           // of tensors, at its end
   int64_t own_nanoseconds = 0;  // without the spans inside it
-  const char* phase = "";       // that it lies in, on its thread
+  const char* phase = "";       // that contains it, on its thread
 };
 
 // What one thread did, by begin; an outer span comes before those inside it.
@@ -41,20 +41,20 @@ struct ProfileRow {
   std::string name, dtype, phase;
   bool on_main_thread = true;
   int64_t calls = 0;
-  double seconds = 0;  // without what is nested inside
+  double seconds = 0;  // without nested spans
   double gflop = 0;    // 0: not counted
   double gbytes = 0;
 };
 
 class Profiler {
  public:
-  // Starts to record. Error if another one does.
+  // Starts recording. Error if another profiler is recording.
   Profiler();
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Ends the recording; again does nothing. What follows wants a stopped profiler.
+  // Stops recording; calling it again has no effect. The functions below need a stopped profiler.
   void stop();
   double seconds() const { return static_cast<double>(end_ - begin_) * 1e-9; }
   const std::vector<ProfileThread>& threads() const { return threads_; }
@@ -62,9 +62,9 @@ class Profiler {
   std::vector<ProfileRow> rows() const;
 
   // Rows with time, share of the main thread's time, FLOP/s, its share of the rate that a large
-  // matrix product reaches (measured by this call, 0.2 s a dtype), bytes and bytes a second.
+  // matrix product reaches (measured by this call, 0.2 s per dtype), bytes and bytes per second.
   std::string table() const;
-  // All ranks of the group call it; rank 0 writes one file with a process per rank.
+  // All ranks of the group must call it; rank 0 writes one file with one process per rank.
   void write_trace(const std::filesystem::path& path, const Group& group = Group()) const;
 
  private:

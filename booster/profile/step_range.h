@@ -1,4 +1,4 @@
-// The steps that a program looks at: "FIRST:LAST", counted from 1, both included. A plain value.
+// A range of steps: "FIRST:LAST", counted from 1, both included. A plain value.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t longest_host = 253;
 constexpr size_t most_hosts = 65536;
 
-// A first character other than a letter or digit could be an option of ssh.
+// A host that starts with anything but a letter or digit could be an option of ssh.
 void check_host(const std::string& name, const std::string& where) {
   const auto legal = [](unsigned char c) {
     return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-');
@@ -67,7 +67,8 @@ std::vector<std::string> read_hostfile(const std::string& path) {
   return hosts;
 }
 
-// Keeps the hosts of which `keep(is it in the list)` is true; error if the list names another.
+// Keeps the hosts for which `keep(is it in the list)` is true; error if the list names an unknown
+// host.
 template <class Keep>
 void filter(std::vector<std::string>& hosts, const std::string& list, const std::string& where,
             Keep&& keep) {
@@ -112,7 +113,7 @@ std::vector<std::string> hosts_of(const RunOptions& options) {
   return hosts;
 }
 
-// Within single quotes a POSIX shell takes every byte as it is, except the quote itself.
+// Within single quotes a POSIX shell takes every byte literally, except the quote itself.
 std::string shell_quoted(const std::string& text) {
   const auto plain = [](unsigned char c) {
     return c < 128 &&

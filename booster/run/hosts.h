@@ -1,4 +1,4 @@
-// The machines of a run, and the ssh command that starts the run tool on one of them.
+// The machines of a run, and the ssh command that starts the launcher on one of them.
 #pragma once
 
 #include "booster/run/options.h"
@@ -8,17 +8,17 @@
 
 namespace booster {
 
-// From --host or --hostfile, --include and --exclude, in the order given; empty if none is asked
-// for. A hostfile line is a name, then perhaps `slots=N` or `port=N`; `#` begins a comment. Error
-// for a name that is no host name, such as one that ssh would take for an option.
+// From --host or --hostfile, --include and --exclude, in the order given; empty if none are given.
+// A hostfile line is a name, optionally followed by `slots=N` or `port=N`; `#` begins a comment.
+// Error for an invalid host name, such as one that ssh would take for an option.
 std::vector<std::string> hosts_of(const RunOptions& options);
 
-// One word for a POSIX shell, which gives `text` back byte for byte.
+// Quotes `text` as one word for a POSIX shell.
 std::string shell_quoted(const std::string& text);
 std::string shell_line(const std::vector<std::string>& words);
 
-// Arguments of ssh that run `booster run` for node `node` in the same folder of that machine.
-// Variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and those of --env, are handed on.
+// Arguments of ssh that run `booster run` for node `node` in the same folder on that machine.
+// Variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and those of --env, are forwarded.
 std::vector<std::string> ssh_command(const RunOptions& options,
                                      const std::vector<std::string>& hosts, int node);
 

@@ -13,8 +13,8 @@ namespace {
 using Setter = std::function<void(RunOptions&, const std::string& value)>;
 
 struct Option {
-  const char* name;   // with '_'; '-' is understood too
-  const char* value;  // what the help calls the value; null for a switch
+  const char* name;   // with '_'; '-' is accepted too
+  const char* value;  // name of the value in the help; null for a switch
   const char* help;
   Setter set;
 };

@@ -10,8 +10,8 @@ struct RunOptions {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
-  std::string master_addr;  // "": chosen by the run tool
-  int master_port = 0;      // 0: likewise
+  std::string master_addr;  // "": chosen by the launcher
+  int master_port = 0;      // 0: chosen by the launcher
   std::string hostfile, host, include, exclude;
   int ssh_port = 0;              // 0: ssh's own setting
   std::vector<std::string> env;  // NAME or NAME=VALUE
@@ -20,10 +20,10 @@ struct RunOptions {
   bool dry_run = false;
   bool stop_at_eof = false;  // the end of standard input counts as SIGTERM (set for remote nodes)
   bool help = false;
-  std::vector<std::string> command;  // the program and its arguments, untouched
+  std::vector<std::string> command;  // the program and its arguments, unchanged
 };
 
-// Options end at the first word that is none, or at `--`. Error for a wrong name or value.
+// Options end at the first word that is not an option, or at `--`. Error for a wrong name or value.
 RunOptions parse_run_options(const std::vector<std::string>& args);
 std::string run_help();
 

@@ -47,14 +47,14 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-// A background process that read the terminal would be stopped.
+// Not the terminal: a background process that read it would be stopped.
 int input_for(const Launch& launch, const Pipe& held) {
   if (launch.holds_input) return held.read;
   return isatty(STDIN_FILENO) || !launch.inherits_terminal ? open("/dev/null", O_RDONLY | O_CLOEXEC)
                                                            : -1;
 }
 
-// Between fork and exec only calls that are safe after fork.
+// Between fork and exec: only async-signal-safe calls.
 [[noreturn]] void become(const char* path, char** arguments, char** environment, pid_t parent,
                          int input, int out, int error, int report) {
   setpgid(0, 0);
@@ -107,7 +107,7 @@ Process start(const Launch& launch) {
 
 namespace {
 
-// The keeper's own life: it learns groups from the pipe and acts when the pipe closes.
+// The keeper process: it reads process groups from the pipe and acts when the pipe closes.
 [[noreturn]] void keep(int pipe, const std::string& folder) {
   std::set<pid_t> groups;
   for (pid_t message; read(pipe, &message, sizeof message) == sizeof message;)
@@ -130,7 +130,7 @@ Keeper::Keeper(const std::string& folder) {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     dup2(pipe.read, STDIN_FILENO);
-    close_range(STDIN_FILENO + 1, ~0U, 0);  // nobody shall wait for what the keeper holds open
+    close_range(STDIN_FILENO + 1, ~0U, 0);  // no reader should wait for its copies
     keep(STDIN_FILENO, folder);
   }
   close(pipe.read);

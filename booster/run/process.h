@@ -1,4 +1,4 @@
-// Starting one process of a run, without a shell, so that it cannot outlive the run tool.
+// Starts one process of a run, without a shell, so that it cannot outlive the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -11,20 +11,20 @@ namespace booster {
 
 struct Launch {
   std::string label;     // "rank 1", or "node 1 (host)"
-  std::string prefix;    // before each line of its output; "" passes bytes as they are
+  std::string prefix;    // before each line of its output; "" passes bytes unchanged
   std::string log_path;  // "": no log
   std::string path;      // of the program
   std::vector<std::string> arguments;              // the first is the program's name
-  std::map<std::string, std::string> environment;  // set on top of the run tool's own
-  bool inherits_terminal = false;  // its output may go straight to the run tool's own terminal
-  bool holds_input = false;        // its standard input stays open as long as the run tool lives
+  std::map<std::string, std::string> environment;  // added to the launcher's own
+  bool inherits_terminal = false;  // its output may go directly to the launcher's terminal
+  bool holds_input = false;        // its standard input stays open while the launcher runs
 };
 
 struct Process {
-  pid_t pid = -1;  // leads a process group of its own
+  pid_t pid = -1;  // leads its own process group
   int out = -1;    // pipe ends to read its output from; -1 where it inherits the terminal
   int error = -1;
-  int input = -1;  // with holds_input: to keep open
+  int input = -1;  // with holds_input: end to keep open
 };
 
 // Error, naming the program and the reason, if it cannot be started. The process gets SIGKILL when

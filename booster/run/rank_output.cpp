@@ -15,10 +15,10 @@ namespace {
 
 constexpr size_t kept_lines = 20;
 constexpr size_t kept_line_bytes = 2000;
-// A line without end is passed on in pieces of this size.
+// An endless line is forwarded in pieces of this size.
 constexpr size_t longest_line = 64 << 10;
 
-// A closed sink (`booster run ... | head`) takes nothing more; the ranks go on.
+// If the sink is closed (`booster run ... | head`), output is dropped and the ranks continue.
 void write_all(int sink, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(sink, bytes.data(), bytes.size());

@@ -1,4 +1,5 @@
-// What one rank writes: passed on line by line (or byte for byte), logged, and its last lines kept.
+// The output of one rank: forwarded line by line (or byte for byte), logged, and the last lines
+// kept.
 #pragma once
 
 #include <cstdio>
@@ -13,7 +14,7 @@ namespace booster {
 class RankRecord {
  public:
   RankRecord() = default;
-  // Appends to the file, or keeps no log if the path is empty. Error if it cannot be opened.
+  // Appends to the file, or does not log if the path is empty. Error if it cannot be opened.
   explicit RankRecord(const std::string& log_path);
   void add_bytes(std::string_view bytes);  // to the log
   void add_line(std::string_view line);    // to the last lines
@@ -27,15 +28,15 @@ class RankRecord {
 // One stream of a rank: from the pipe `source` to the descriptor `sink`.
 class RankStream {
  public:
-  // With a prefix each line is passed on whole, the prefix before it; without, bytes pass as they
-  // come.
+  // With a prefix, complete lines are forwarded with the prefix before them; without, bytes are
+  // forwarded as they arrive.
   RankStream(int source, int sink, std::string prefix, std::shared_ptr<RankRecord> record);
   ~RankStream();
   RankStream(RankStream&& other) noexcept;
   RankStream& operator=(RankStream&&) = delete;
 
   int source() const { return source_; }  // -1 at its end
-  // Takes what is there now, without blocking. At the end of the stream, passes on a last line that
+  // Reads what is available, without blocking. At the end of the stream, forwards a last line that
   // has no line break.
   void read_some();
   void finish();
@@ -47,7 +48,7 @@ class RankStream {
   int source_, sink_;
   std::string prefix_;
   std::shared_ptr<RankRecord> record_;
-  std::string line_;  // begun and not yet ended
+  std::string line_;  // incomplete line
 };
 
 }  // namespace booster

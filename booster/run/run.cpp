@@ -30,7 +30,7 @@ int cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// A port that no process of this machine listens on now.
+// A port that no process on this machine is listening on.
 int free_port() {
   const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -44,7 +44,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// A private folder, in memory where possible, in which the ranks meet.
+// A private folder, in memory if possible, for the ranks' rendezvous.
 std::string make_meeting_place() {
   for (const char* parent : {"/dev/shm", "/tmp"}) {
     std::string path = fmt::format("{}/booster-run-XXXXXX", parent);
@@ -99,7 +99,7 @@ std::vector<Launch> local_launches(const RunOptions& options) {
   return launches;
 }
 
-// One ssh per machine; the run tool over there prefixes, logs and guards its own ranks.
+// One ssh per machine; the launcher there prefixes, logs and supervises its own ranks.
 std::vector<Launch> remote_launches(const RunOptions& options,
                                     const std::vector<std::string>& hosts) {
   std::vector<Launch> launches;
@@ -130,7 +130,7 @@ void make_log_folder(const RunOptions& options) {
   if (error) fail_run("--log_dir: cannot make the folder {}: {}", options.log_dir, error.message());
 }
 
-// Each attempt meets in a new folder, so that it never finds what the one before left.
+// Each attempt uses a new folder, so that it never finds files of the previous one.
 Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper& keeper,
                 const std::string& meeting_place, int number) {
   for (Launch& launch : launches) {

@@ -22,7 +22,8 @@ using std::chrono::seconds;
 
 constexpr seconds grace_after_failure(5), grace_after_signal(30), grace_for_output(1);
 
-// Signals as a descriptor to poll, instead of handlers; as before when it goes.
+// Receives signals through a descriptor to poll instead of handlers; restores the old state when
+// destroyed.
 class Signals {
  public:
   Signals() {
@@ -41,7 +42,7 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
   int file() const { return file_; }
-  // The next signal that has come, or 0.
+  // The next pending signal, or 0.
   int take() const {
     signalfd_siginfo info;
     return read(file_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
@@ -111,7 +112,7 @@ Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, bool
   }
 }
 
-// Whatever ends the run, also an exception, ends what the ranks have started.
+// However the run ends, even by an exception, this ends everything that the ranks have started.
 Supervisor::~Supervisor() {
   for (Member& member : members_) {
     kill(-member.process.pid, SIGKILL);
@@ -158,7 +159,8 @@ void Supervisor::wait_for_event() {
   pass_on(SIGTERM);
 }
 
-// What was written before the end still counts; a process that left its group may hold a pipe open.
+// Forwards output written before the end, but does not wait: a process that left its group may hold
+// a pipe open.
 void Supervisor::drain() {
   const auto end = Clock::now() + grace_for_output;
   for (RankStream& stream : streams_) {
@@ -187,8 +189,8 @@ void Supervisor::stop_all(int signal_number, seconds grace) {
   kill_at_ = Clock::now() + grace;
 }
 
-// Of ranks that are found dead at the same time, one killed by a signal came first: the others end
-// because they miss it.
+// Of ranks that are found dead at the same time, one killed by a signal is taken as the first: the
+// others fail because they lost it.
 void Supervisor::reap() {
   const Member* first = nullptr;
   for (Member& member : members_) {

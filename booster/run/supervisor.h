@@ -1,4 +1,4 @@
-// Watches over the processes of a run from start to end.
+// Supervises the processes of a run from start to end.
 #pragma once
 
 #include "booster/run/process.h"
@@ -10,13 +10,13 @@ namespace booster {
 
 struct Outcome {
   int exit_code = 0;
-  bool interrupted = false;  // a signal to the run tool ended the run
+  bool interrupted = false;  // a signal to the launcher ended the run
 };
 
-// Starts all, passes their output on, and waits for them. When one fails, says on stderr which, why
-// and its last lines, and stops the others: SIGTERM, then SIGKILL after 5 seconds. SIGINT, SIGTERM
-// and SIGHUP to this process are passed on; ranks that are still there 30 seconds later, or at a
-// second signal, are killed. When it returns, no process of their groups is left.
+// Starts all processes, forwards their output and waits for them. When one fails, reports on stderr
+// which one, why and its last lines, and stops the others: SIGTERM, then SIGKILL after 5 seconds.
+// SIGINT, SIGTERM and SIGHUP to this process are forwarded; ranks that still run 30 seconds later,
+// or at a second signal, are killed. When it returns, no process of their groups is left.
 // `stop_at_eof`: the end of standard input counts as SIGTERM.
 Outcome supervise(const std::vector<Launch>& launches, Keeper& keeper, bool stop_at_eof);
 

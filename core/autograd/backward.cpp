@@ -1,4 +1,4 @@
-// The reverse walk. Nodes run in the reverse of the order in which they were recorded, each once
+// The backward pass. Nodes run in the reverse of the order in which they were recorded, each once
 // all gradients of its outputs have arrived.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
@@ -31,7 +31,7 @@ struct Depth {
 
 }  // namespace
 
-// One backward pass: into the gradients of leaves or, with `inputs`, to these places alone.
+// One backward pass: into the gradients of all leaves or, with `inputs`, only to these tensors.
 class Backward {
  public:
   Backward(const Tensor& root, Tensor grad, bool retain_graph,
@@ -73,8 +73,8 @@ class Backward {
                        [node](const Edge& place) { return place.node.get() == node; });
   }
 
-  // The nodes from which a place can be reached. Inputs of a call were recorded before it, leaves
-  // have no inputs.
+  // Finds the nodes from which a requested input can be reached. Inputs of a call were recorded
+  // before it; leaves have no inputs.
   void find_ways(const Reference<Node>& start) {
     std::vector<Node*> nodes = {start.get()};
     std::unordered_set<const Node*> seen = {start.get()};
@@ -218,7 +218,7 @@ class Backward {
 
   bool retain_graph_;
   bool collects_;
-  std::vector<Edge> places_;            // where the inputs are on the tape
+  std::vector<Edge> places_;            // positions of the inputs on the tape
   std::vector<Tensor> collected_;       // what arrived there
   std::unordered_set<const Node*> ways_;
   std::unordered_map<Node*, Progress> progress_;

@@ -1,4 +1,5 @@
-// Activation recomputation: the inside of fn is not recorded, and runs again in the backward pass.
+// Activation recomputation: the ops inside fn are not recorded, and fn runs again in the backward
+// pass.
 #include "core/autograd/custom_function.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
@@ -9,7 +10,7 @@ namespace {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Sets the default generator back for one scope, so that dropout draws the same numbers again.
+// Rewinds the default generator for one scope, so that dropout draws the same numbers again.
 class ReplayRandom {
  public:
   explicit ReplayRandom(RandomState state) : now_(default_generator().state()) {

@@ -8,7 +8,7 @@ bool takes_part(const OpPolicy& policy, const Tensor& x) {
          x.device().type == policy.device;
 }
 
-// Casts the arguments and gives the policy that the forward runs under.
+// Casts the arguments and returns the policy that the forward runs under.
 const OpPolicy* enter(std::initializer_list<Tensor*> arguments, std::optional<DType> dtype) {
   const OpPolicy* policy = current_policy();
   if (!policy || !dtype) return policy;

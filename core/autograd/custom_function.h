@@ -1,6 +1,6 @@
-// Functions of a user's own under op policies, as torch's custom_fwd and custom_bwd make them: the
-// forward may ask for a dtype, and the backward runs under what the forward ran under, wherever it
-// is called.
+// User-defined functions under op policies, like torch's custom_fwd and custom_bwd: the forward may
+// request a dtype, and the backward runs under the same policy as the forward, wherever it is
+// called.
 //
 //   Tensor stable_thing(Tensor x) {
 //     const CustomForward forward({&x}, DType::f32);   // x is now f32, ops inside are not cast
@@ -22,11 +22,12 @@
 
 namespace booster {
 
-// The policy of a forward, kept for its backward. Holds a copy, so the policy itself may go.
+// The policy of a forward, kept for its backward. Holds a copy, so the policy itself may be
+// destroyed.
 class PolicyMemory {
  public:
   explicit PolicyMemory(const OpPolicy* policy);
-  // Puts the policy in force until the scope ends; no policy if the forward ran without one.
+  // Activates the policy until the scope ends; no policy if the forward ran without one.
   PolicyScope scope() const;
 
  private:
@@ -35,12 +36,12 @@ class PolicyMemory {
 
 class CustomForward {
  public:
-  // Without `cast_inputs` the forward runs under the policy in force. With it, and a policy in
-  // force, the floating arguments but f64 on the policy's device are cast to that dtype
+  // Without `cast_inputs` the forward runs under the active policy. With it and an active policy,
+  // the floating arguments (except f64) on the policy's device are cast to that dtype
   // (differentiably) and the forward runs without a policy. Without a policy nothing is cast.
   explicit CustomForward(std::initializer_list<Tensor*> arguments,
                          std::optional<DType> cast_inputs = std::nullopt);
-  // What backward must run under.
+  // The policy that backward must run under.
   PolicyMemory memory() const { return PolicyMemory(current_policy()); }
 
  private:

@@ -16,7 +16,7 @@ using kernels::UnaryOp;
 
 namespace {
 
-// True if the text of a derivative speaks of the one-letter variable: then it must be saved.
+// True if the text of a derivative mentions the one-letter variable: then it must be saved.
 constexpr bool mentions(std::string_view formula, char variable) {
   auto is_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -52,7 +52,7 @@ constexpr Row binary_rows[] = {
 #include "kernels/elementwise.def"
 };
 
-// Functions with whole results for whole arguments; all others turn integers into f32 first.
+// Functions that return integers for integers; all others convert integers to f32 first.
 bool keeps_integers(UnaryOp op) {
   return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square || op == UnaryOp::relu ||
          op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
@@ -80,14 +80,14 @@ Tensor unary(UnaryOp kind, Tensor x) {
       return;
     }
     d[0] = room_in_place_of(g, g);
-    const auto g_view = g.view();  // stands for operands that the formula does not read
+    const auto g_view = g.view();  // placeholder for operands that the formula does not read
     kernels::on(g.device())
         .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,
                         sy.defined() ? sy.view() : g_view);
   }));
 }
 
-// Expanded to a shape, or the stand-in where the tensor was not saved.
+// The tensor expanded to a shape, or the placeholder if it was not saved.
 kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View& stand_in) {
   return x.defined() ? untracked::expand(x, shape).view() : stand_in;
 }
@@ -97,12 +97,12 @@ struct Operand {
   DType dtype;
 };
 
-// A gradient, on the tape, as the operand wants it: without what was broadcast.
+// A gradient, on the tape, reduced to the operand's shape by summing over broadcast dimensions.
 Tensor fitted(const Tensor& d, const Operand& operand) {
   return cast(sum_to(d, operand.shape), operand.dtype);
 }
 
-// The gradient of one operand: in its own dtype at once where no broadcast has to be summed.
+// The gradient of one operand: directly in its own dtype if no broadcast has to be summed.
 Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View a, kernels::View b,
                         kernels::View y, const Operand& operand) {
   const auto& [shape, dtype] = operand;
@@ -149,7 +149,7 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
 
 bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
 
-// A number as an operand of the backward kernel: one double seen everywhere.
+// A scalar as an operand of the backward kernel: one double, broadcast.
 kernels::View constant_view(const double& value, const kernels::View& like) {
   kernels::View view = like;
   view.data = const_cast<double*>(&value);
@@ -216,7 +216,7 @@ DType promote(DType a, DType b) {
   return size_of(a) > size_of(b) ? a : b;
 }
 
-// As torch: a tensor without dimensions only decides where it is of a higher category.
+// As in torch: a tensor without dimensions matters only if it is of a higher category.
 DType promoted(const Tensor& a, const Tensor& b) {
   if (is_dimensioned(a) != is_dimensioned(b)) {
     const DType array = is_dimensioned(a) ? a.dtype() : b.dtype();

@@ -35,7 +35,7 @@ Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& y) {
   return where(equal(a, 0), zero_like(g), g * y * log(a));
 }
 
-// Of maximum(a, b) for a where `larger` says a > b; ties share.
+// The share of the gradient of maximum(a, b) that goes to a; `larger` holds a > b. Ties share.
 Tensor share(const Tensor& larger, const Tensor& equal, DType dtype) {
   return cast(larger, dtype) + cast(equal, dtype) * 0.5;
 }

@@ -1,4 +1,4 @@
-// The derivatives of kernels/elementwise.def in differentiable functions, for gradients that are to
+// The derivatives of kernels/elementwise.def as differentiable functions, for gradients that will
 // be differentiated again. Arguments that a row's formula does not mention may be undefined.
 #pragma once
 

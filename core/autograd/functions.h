@@ -1,7 +1,7 @@
 // Differentiable functions on tensors: arithmetic, shapes, reductions, matrix products. Names and
-// meaning follow PyTorch's functions of the same name; dtypes of mixed arguments promote as there
-// (bool < u8 < i32 < i64 < floating; f16 with bf16 gives f32; a C++ number never changes the dtype
-// of a floating tensor). Errors name the op, what it got and what it wants.
+// semantics follow PyTorch's functions of the same name; mixed dtypes promote in the same way (bool
+// < u8 < i32 < i64 < floating; f16 with bf16 gives f32; a C++ scalar never changes the dtype of a
+// floating tensor). Errors name the op, what it got and what it wants.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -62,7 +62,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 
-// --- reductions; without dimensions over all
+// --- reductions; over all dimensions if none are given
 Tensor sum(const Tensor& x);
 Tensor sum(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Tensor mean(const Tensor& x);
@@ -72,7 +72,7 @@ Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = tr
 // Ties share the gradient.
 Tensor amax(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
 Tensor amin(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
-// Values and i64 indices; the gradient goes to the one index.
+// Values and i64 indices; the gradient goes only to the element at that index.
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);

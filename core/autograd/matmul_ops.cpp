@@ -39,7 +39,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
                 }));
 }
 
-// All leading dimensions as one, so that a kernel sees a batch of matrices.
+// Merges all leading dimensions, so that a kernel sees a batch of matrices.
 Tensor as_batch(const Tensor& x, const Shape& batch) {
   Shape wide = batch;
   wide.push_back(x.shape()[x.ndim() - 2]);
@@ -68,7 +68,7 @@ Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   return reshape(y, shape);
 }
 
-// Kernels write sums of a wider dtype at once; on the tape they are cast.
+// Kernels write a wider dtype directly; on the tape it takes a cast.
 Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
   if (grad_enabled()) return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
   return product(transposed(g_rows), rows, dtype);

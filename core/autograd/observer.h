@@ -1,7 +1,7 @@
-// Who looks on while ops run: a numerics doctor (booster/numerics) that counts, checks and names
-// what happens in a training step. At most one observer is set at a time; it is called on the
-// thread that does the work, so it must expect several. Without one, each place that would tell it
-// something costs a relaxed load and a branch, or shares a branch that is there anyway.
+// An observer of ops as they run, such as the numerics doctor (booster/numerics), which counts,
+// checks and names what happens in a training step. At most one observer is set at a time. It is
+// called on the thread that does the work, so it must be thread-safe. Without an observer, each
+// notification costs a relaxed load and a branch, or shares a branch that exists anyway.
 //
 // An observer must outlive every op that runs while it is set.
 #pragma once
@@ -33,9 +33,9 @@ struct QuantizeEvent {
   const Tensor& from;
   double scale;
   double underflows_to;   // magnitudes of from * scale up to here become 0
-  double overflows_from;  // and from here on are cut off
-  // What the scale was made from: the largest magnitude of an earlier tensor, `age` of its passes
-  // ago. Of age 0 it is this tensor's own; a magnitude of 0: none was seen yet.
+  double overflows_from;  // and from here on are clipped
+  // The magnitude that the scale is based on: the largest of an earlier tensor, `age` passes ago.
+  // At age 0 it is this tensor's own; a magnitude of 0 means that none has been seen yet.
   double amax;
   int64_t age;
 };
@@ -44,26 +44,27 @@ class OpObserver {
  public:
   virtual ~OpObserver() = default;
 
-  // An op asks its policy (null: none is in force). `given` is what the caller passed, `run` what
-  // the op goes on with; both have an undefined tensor where an optional argument is absent.
+  // An op looks up its policy (null: none is active). `given` holds the caller's arguments, `run`
+  // those that the op continues with; both have an undefined tensor for an absent optional
+  // argument.
   virtual void op_called(Op, const OpPolicy*, std::span<const Tensor> given,
                          std::span<Tensor* const> run) = 0;
   virtual void was_cast(const CastEvent&) = 0;
   virtual void was_quantized(const QuantizeEvent&) = 0;
-  // A differentiable function gave y; `name` is its name on the tape.
+  // A differentiable function returned y; `name` is its name on the tape.
   virtual void op_returned(const char* name, std::span<const Tensor> inputs, const Tensor& y) = 0;
   // A call on the tape turned gradients of its results (g) into those of its inputs (d).
   virtual void backward_returned(const char* name, std::span<const Tensor> g,
                                  std::span<const Tensor> d, int64_t nanoseconds) = 0;
-  // A gradient arrives at a leaf; it is not yet added to what the leaf has.
+  // A gradient arrives at a leaf; it has not yet been added to the leaf's gradient.
   virtual void leaf_receives(const Tensor& leaf, const Tensor& gradient) = 0;
   virtual void module_begins(const Module&) = 0;
   virtual void module_ends(const Module&) = 0;
 };
 
-extern std::atomic<OpObserver*> op_observer;  // null: nobody looks on
+extern std::atomic<OpObserver*> op_observer;  // null: no observer
 
-// The thread's ops are not told to the observer until the scope ends: they are a formula's own.
+// Hides the thread's ops from the observer until the scope ends: they are part of a formula.
 class UnobservedScope {
  public:
   explicit UnobservedScope(bool unobserved);

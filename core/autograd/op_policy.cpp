@@ -17,15 +17,15 @@ constexpr const char* op_names[op_count] = {
 #include "kernels/elementwise.def"
 };
 
-// A cast of a leaf made in this region: every use shares it, so its gradients add up in 16 bits.
-// The source is held, so that no other tensor can come to have its identity.
+// A cast of a leaf made in this region: every use shares it, so its gradients are summed in 16
+// bits. The source is kept alive, so that no other tensor can reuse its identity.
 struct RegionCast {
   Tensor source;
   uint32_t version;
   Tensor result;
 };
 
-// By identity and dtype of the cast; the entry's version says whether it is still good.
+// By identity and dtype of the cast; the entry's version tells whether it is still valid.
 struct CastKey {
   const TensorBody* source;
   DType dtype;
@@ -56,7 +56,7 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   return copy.values.detach();
 }
 
-// Paddle's static graph passes over casts where it asks which ops made an argument.
+// Paddle's static graph ignores casts when it looks for the op that produced an argument.
 Tensor record_cast(const Tensor& x, Tensor y) {
   const Tensor result = record(
       std::move(y), "cast", {x},
@@ -75,7 +75,8 @@ bool is_region_cast(const Tensor& x, DType dtype) {
   return found != region_casts.end() && found->second.version == x.version();
 }
 
-// Always recorded with gradients enabled: a first use under no_grad must not rob a later one.
+// Always recorded with gradients enabled: a first use under no_grad must not deprive a later use of
+// its gradient.
 Tensor region_cast(const Tensor& x, DType dtype) {
   RegionCast& cast = region_casts[{x.body(), dtype}];
   if (cast.result.defined() && cast.version == x.version()) return cast.result;

@@ -1,9 +1,9 @@
-// In which dtype an op runs. Every differentiable op calls `apply_policy` with its name on entry:
-// the one place where the thread's policy is asked and arguments are cast. torch autocast, Apex O1,
-// Paddle's levels and user lists are data for it.
+// Decides which dtype an op runs in. Every differentiable op calls `apply_policy` with its name on
+// entry: the only place that looks up the thread's policy and casts arguments. torch autocast, Apex
+// O1, Paddle's levels and user lists are data for it.
 //
 // A policy belongs to one device type; tensors of another device, doubles, integers and undefined
-// tensors pass untouched. Without a policy the cost is one thread-local read.
+// tensors are left untouched. Without a policy the cost is one thread-local read.
 #pragma once
 
 #include "core/autograd/observer.h"
@@ -30,37 +30,38 @@ const char* name_of(Op op);
 // Error with the nearest name if there is no such op.
 Op op_named(const std::string& name);
 
-// What happens to the arguments of an op: torch's policies, then what Apex and Paddle do otherwise.
+// What happens to the arguments of an op: torch's policies, then those that only Apex or Paddle
+// have.
 enum class OpClass : uint8_t {
-  untouched,        // runs in what its inputs' own type promotion gives
+  untouched,        // runs in the dtype that type promotion gives
   lower_precision,  // all are cast to the policy's 16-bit dtype
   fp32,             // all are cast to f32
-  fp32_result,      // inputs stay, accumulates into and returns f32
+  fp32_result,      // inputs are not cast; accumulates into and returns f32
   widest,           // folded from the left: lower dtype, until an f32 makes it f32; an error for
                     // another 16-bit dtype before that
   banned,           // an error that says what to use instead
 
   banned_lower,  // Apex: banned only if an argument has the lower dtype
   widen_pair,    // Apex: one dtype stays, f16 with f32 gives f32, any other mix is an error
-  widen_list,    // Apex, cat and stack: the same, but another mix stays as it is
+  widen_list,    // Apex, cat and stack: the same, but other mixes are left alone
 
   lower_unless_fp32,        // Paddle: f32 if any argument is f32, else the lower dtype
   lower_unless_first_fp32,  // Paddle, normalisations: the first argument decides; towards the lower
                             // dtype it alone is cast
   lower_first,              // Paddle, normalisations: the first argument is cast down, others stay
 
-  as_made,        // Paddle's static graph: as the last argument that an op made, else lowered
+  as_made,        // Paddle's static graph: as the last argument produced by an op, else lowered
   as_first_made,  // the same, normalisations: the first argument decides; it alone is lowered
 };
 inline constexpr int op_class_count = static_cast<int>(OpClass::as_first_made) + 1;
 const char* name_of(OpClass op_class);
 
-// Another way to multiply by some weights, in force with a policy: fp8's. Asked once per call of
-// linear, before the policy's class for it.
+// Another way to multiply by certain weights, such as fp8's, active with a policy. Called once per
+// `linear`, before the policy's class for that op is applied.
 class LinearMethod {
  public:
   virtual ~LinearMethod() = default;
-  // x weight^T + bias, recorded on the tape; undefined where the weight is none of its own.
+  // x weight^T + bias, recorded on the tape; undefined if this method does not handle the weight.
   virtual Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) = 0;
 };
 
@@ -70,20 +71,20 @@ struct OpPolicy {
   std::array<OpClass, op_count> classes = {};
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
-  bool bias_apart = false;     // Paddle: a convolution's bias is added by an op of its own
+  bool bias_apart = false;     // Paddle: a convolution's bias is added by a separate op
   bool asks_who_made = false;  // some ops are of the classes as_made and as_first_made
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
-  std::vector<Tensor> f32_only = {};    // an op that takes one of these as it is runs in f32
-  std::function<void(Op, DType)> on_cast = {};  // told of each conversion of an argument
-  const OpPolicy* in_guard = nullptr;   // in force inside an FP16Guard; null: nothing changes there
+  std::vector<Tensor> f32_only = {};    // an op that takes one of these unchanged runs in f32
+  std::function<void(Op, DType)> on_cast = {};  // called for each conversion of an argument
+  const OpPolicy* in_guard = nullptr;   // active inside an FP16Guard; null: nothing changes there
 
   OpClass operator[](Op op) const { return classes[static_cast<int>(op)]; }
   void set(Op op, OpClass op_class) { classes[static_cast<int>(op)] = op_class; }
 };
 
-// Makes `policy` (null: none) the calling thread's until the scope ends. The outermost scope's end
-// forgets the casts that it cached.
+// Makes `policy` (null: none) the calling thread's policy until the scope ends. The end of the
+// outermost scope clears the cached casts.
 class PolicyScope {
  public:
   explicit PolicyScope(const OpPolicy* policy);
@@ -96,10 +97,10 @@ class PolicyScope {
 };
 const OpPolicy* current_policy();
 
-// Casts the arguments (in place of the handles given) as the policy says for the op; undefined
+// Casts the arguments (in place of the handles given) as the policy requires for the op; undefined
 // tensors are skipped. Error for a banned op, and for dtypes that cannot be widened.
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
-// The same where a policy is in force; tells the observer, if there is one.
+// The same for the active policy; notifies the observer, if there is one.
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
@@ -112,26 +113,26 @@ void apply_policy(Op op, std::vector<Tensor>& arguments);
 // The dtype in which `op` would run on an f32 tensor of this device now: lets a fused op write its
 // result in the dtype that its only consumer wants.
 DType dtype_under_policy(Op op, Device device);
-// True if the policy asks for an f32 result of this op from 16-bit arguments.
+// True if the policy requires an f32 result of this op from 16-bit arguments.
 bool wants_f32_result(Op op, const Tensor& argument);
 
-// A differentiable cast (the gradient is cast back). Itself if already of that dtype. Casts of
-// leaves made under a policy with cache_casts are shared within the region, and the converted
-// numbers are kept across regions for as long as the leaf's version does not change.
+// A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
+// Casts of leaves made under a policy with cache_casts are shared within the region, and the
+// converted numbers are kept across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
 
-// The dtype for the gradient of an argument that a policy may have cast. bf16 sums go on to the f32
-// original as they are: rounding them in between would cost time and digits. f16 sums are rounded
-// first, because their overflow is what a loss scaler looks for.
-// (f32 for an absent argument.)
+// The dtype for the gradient of an argument that a policy may have cast. f32 sums of a bf16 op are
+// passed to the f32 original unrounded: rounding them in between would cost time and precision.
+// Those of an f16 op are rounded first, because a loss scaler must see their overflow. (f32 for an
+// absent argument.)
 inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
   if (!original.defined()) return DType::f32;
   const bool widens = original.dtype() == DType::f32 && argument.dtype() == DType::bf16;
   return widens ? DType::f32 : argument.dtype();
 }
 
-// The 16-bit copy kept for a leaf, to be rewritten in place by an optimizer (or, in a skipped step,
-// left as it is) that then calls mark_cast_copy_current; undefined if none was ever made.
+// The 16-bit copy kept for a leaf; undefined if none was ever made. An optimizer rewrites it in
+// place (or, in a skipped step, leaves it unchanged) and then calls mark_cast_copy_current.
 Tensor cast_copy(const Tensor& leaf, DType dtype);
 void mark_cast_copy_current(const Tensor& leaf, DType dtype);
 

@@ -66,7 +66,7 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
   return record(shaped, name, {x},
                 [x = Saved(x), y = Saved(y), kept = to.kept](const Tensor& g, Gradients& d) {
-                  // Every place that holds the extreme gets an equal share.
+                  // Every element equal to the extreme gets an equal share.
                   const Tensor hit = untracked::cast(equal(x.get(), y.get()), g.dtype());
                   const Tensor ties = untracked::sum_to(hit, kept);
                   d[0] = hit * div(untracked::reshape(g, kept), ties);

@@ -1,4 +1,4 @@
-// Functions that move numbers without changing them.
+// Functions that rearrange numbers without changing them.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -11,7 +11,7 @@ void check_defined(const char* op, const Tensor& x) {
   check(x.defined(), "{}: argument is undefined", op);
 }
 
-// Raises the error of a bad index that a kernel found, with its place.
+// Raises the error for a bad index that a kernel found, with its position.
 void check_index(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
   const int64_t at = static_cast<int64_t>(bad_index.item());
   if (at < 0) return;

@@ -24,12 +24,12 @@ Node::Node(const char* name, const std::vector<Tensor>& inputs, int outputs)
   for (const Tensor& input : inputs) inputs_.push_back(edge_of(input));
 }
 
-// Leaves come first among all that is ready, so that their hooks fire as early as they can.
+// Leaves come first among all ready nodes, so that their hooks fire as early as possible.
 Node::Node(const char* name, int outputs)
     : name_(name), sequence_(std::numeric_limits<uint64_t>::max()), outputs_(outputs) {}
 
-// Takes the graph below apart in a loop: a chain of a hundred thousand calls must not overflow the
-// stack when its last tensor goes.
+// Destroys the graph below in a loop: a chain of a hundred thousand calls must not overflow the
+// stack when its last tensor is destroyed.
 Node::~Node() {
   std::vector<Reference<Node>> pending;
   auto take = [&pending](std::vector<Edge>& edges) {
@@ -40,7 +40,7 @@ Node::~Node() {
   while (!pending.empty()) {
     const Reference<Node> node = std::move(pending.back());
     pending.pop_back();
-    node->release();  // what it saved may hold the nodes below
+    node->release();  // its saved tensors may hold the nodes below
     take(node->inputs_);
   }
 }

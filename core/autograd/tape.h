@@ -1,8 +1,8 @@
-// The tape: what makes a tensor function differentiable, and the reverse walk.
+// The tape: makes tensor functions differentiable, and runs the backward pass.
 //
 // A differentiable function computes its result with kernels, then calls `record` with its inputs
 // and a closure that turns the gradient of the result into gradients of the inputs. Forward and
-// formula stand on one screen. To write one of your own (docs/add-an-op.md):
+// formula are next to each other. To write your own (docs/add-an-op.md):
 //
 //   Tensor cube(const Tensor& x) {
 //     Tensor y = ...;                                  // with NoGradGuard or untracked functions
@@ -34,11 +34,11 @@ struct Edge {
   int output = 0;
 };
 
-// What a closure fills: gradients of the inputs, by position.
+// The gradients of the inputs, by position, which a closure fills in.
 class Gradients {
  public:
   explicit Gradients(const Node& node);
-  // False where nobody needs the gradient of input i: then do not compute it.
+  // False if the gradient of input i is not needed: then do not compute it.
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
 
@@ -61,11 +61,11 @@ class Node : public Counted {
   const std::vector<Edge>& inputs() const { return inputs_; }
   int outputs() const { return outputs_; }
 
-  // Gradients of the outputs (undefined where none arrived) to gradients of the inputs.
+  // Turns gradients of the outputs (undefined where none arrived) into gradients of the inputs.
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
-  // True if `backward` is made of differentiable functions where gradients are enabled.
+  // True if `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
-  // Lets go of saved tensors; a later backward raises the freed-graph error.
+  // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
   // Leaves that `backward` reaches by a pass of its own, beyond inputs(): their gradients are not
@@ -119,7 +119,8 @@ class SavedInput {
   uint32_t version_ = 0;
 };
 
-// The same for the (only) result of the call, which gets its tape back where gradients are enabled.
+// The same for the (only) result of the call, which is reattached to the tape while gradients are
+// enabled.
 class SavedResult {
  public:
   SavedResult() = default;
@@ -130,8 +131,8 @@ class SavedResult {
   Saved y_;
 };
 
-// Marks a formula that is made of differentiable functions where gradients are enabled, and may use
-// kernels elsewhere; its tensors are SavedInputs and SavedResults. See gradients().
+// Marks a formula that uses only differentiable functions while gradients are enabled, and may use
+// kernels otherwise; its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
 struct Twice {
   F formula;
@@ -152,13 +153,14 @@ inline constexpr bool is_twice<Twice<F>> = true;
 // True if this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
 
-// True while the thread's policy asks which tensors are results of ops (OpPolicy::asks_who_made).
+// True while the thread's policy needs to know which tensors are results of ops
+// (OpPolicy::asks_who_made).
 inline thread_local bool results_are_marked = false;
-// Marks y, where it is no window on one of the inputs: such a window is what that input is.
+// Marks y as the result of an op, unless it is a view of an input: a view has its input's mark.
 void mark_result(const Tensor& y, std::span<const Tensor> inputs);
 void mark_made_by_op(const Tensor& y, bool made);
 bool was_made_by_op(const Tensor& x);
-// True if `record` would look at this call.
+// True if `record` has anything to do for this call.
 inline bool is_watched(std::initializer_list<Tensor> inputs) {
   return must_record(inputs) || current_observer() || results_are_marked;
 }
@@ -198,7 +200,7 @@ Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, 
   return y;
 }
 
-// The same for a list of inputs whose length is known at run time only.
+// The same for a list of inputs whose length is known only at run time.
 template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
@@ -240,16 +242,16 @@ struct GradientOptions {
   bool create_graph = false;  // the gradients are on the tape themselves: a penalty may use them
 };
 // The gradients of `root` for each of `inputs` (leaves or results), undefined where one took no
-// part; grad() of leaves stays as it is, and their hooks do not run. Errors: those of backward, and
-// with create_graph a function between root and inputs that cannot be differentiated twice.
-// Arithmetic, shapes, sums, means, norms, matmul, linear, activations but softmax, casts and the
-// losses made of them can.
+// part; grad() of leaves does not change, and their hooks do not run. Errors: those of backward,
+// and with create_graph a function between root and inputs that cannot be differentiated twice.
+// Arithmetic, shape functions, sums, means, norms, matmul, linear, activations except softmax,
+// casts and the losses composed of them can.
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 
 // --- hooks
-// Called with the gradient of x as it flows (before it is accumulated, for a leaf); may return
-// another gradient, or an undefined tensor to leave it.
+// Called with the gradient of x during backward (for a leaf, before it is accumulated); may return
+// another gradient, or an undefined tensor to keep it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
 // Called once in a backward pass, when the gradient of a leaf is complete for it, also where parts
@@ -257,22 +259,23 @@ void register_grad_hook(const Tensor& x, GradHook hook);
 // remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);
-// Gives the leaf's gradient a fixed place (a slice of a communication bucket): the first gradient
+// Gives the leaf's gradient fixed memory (a slice of a communication bucket): the first gradient
 // of a step is written there, later ones are added.
 void set_grad_buffer(const Tensor& leaf, Tensor buffer);
-// Keeps the gradient of a 16-bit leaf in f32, so that those of several passes add up there. Call it
+// Keeps the gradient of a 16-bit leaf in f32, so that several passes accumulate in f32. Call it
 // before set_grad_buffer.
 void keep_grad_in_f32(const Tensor& leaf);
-// What the gradient of a leaf is kept in: its own dtype, or f32 as above.
+// The dtype of a leaf's gradient: the leaf's own dtype, or f32 as above.
 DType grad_dtype(const Tensor& leaf);
-// Called once when the backward pass that is running now has visited every node.
+// Calls the hook once, when the current backward pass has visited every node.
 void on_backward_end(std::function<void()> hook);
 
-// Forgets a leaf's gradient; the next one is written rather than added.
+// Drops a leaf's gradient; the next one is written rather than added.
 void clear_grad(const Tensor& leaf);
 
-// Runs fn without recording its inside and keeps only `inputs`; backward runs fn again (with the
-// same random numbers and op policy) and differentiates that. Saves activation memory for time.
+// Runs fn without recording the ops inside and keeps only `inputs`; backward runs fn again (with
+// the same random numbers and op policy) and differentiates that run. Trades time for activation
+// memory.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                   const std::vector<Tensor>& inputs);
 

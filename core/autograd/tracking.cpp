@@ -69,7 +69,7 @@ Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad) {
 void register_grad_hook(const Tensor& x, GradHook hook) {
   check(x.defined() && x.requires_grad(), "register_grad_hook: tensor requires no gradient");
   ensure_tape_state(x).grad_hooks.push_back(hook);
-  // A result may be gone by the time its gradient flows, so its hooks live with the call.
+  // A result may be destroyed before its gradient arrives, so its hooks are stored with the call.
   if (!x.is_leaf()) tape_state(x)->node->add_output_hook(tape_state(x)->output, std::move(hook));
 }
 

@@ -1,4 +1,4 @@
-// What the tape keeps beside a tensor. Only core/autograd looks inside.
+// The tape's state of a tensor, private to core/autograd.
 #pragma once
 
 #include "core/autograd/tape.h"
@@ -12,9 +12,9 @@ struct CastCopy {
 };
 
 struct TapeState : Tracking {
-  Reference<Node> node;          // the call that made this tensor; empty for a leaf
+  Reference<Node> node;          // the call that produced this tensor; empty for a leaf
   int output = 0;                // which of its results
-  bool made_by_op = false;       // see mark_result; known under some policies alone
+  bool made_by_op = false;       // see mark_result; known only under some policies
   Node* accumulator = nullptr;   // a leaf's entry on the tape while a graph holds it (not owned)
   Tensor grad;
   Tensor grad_buffer;
@@ -27,13 +27,13 @@ struct TapeState : Tracking {
 
 // The state of x, or null.
 TapeState* tape_state(const Tensor& x);
-// The state of x, made if there is none.
+// The state of x, created if there is none.
 TapeState& ensure_tape_state(const Tensor& x);
 
 // Where the gradient of x goes; empty if x does not require one.
 Edge edge_of(const Tensor& x);
 
-// The tape's end at a leaf: adds what arrives to the leaf's gradient.
+// The tape's end at a leaf: adds incoming gradients to the leaf's gradient.
 class AccumulateGrad : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf);
@@ -67,7 +67,7 @@ class LeafWatch {
   std::vector<Tensor> leaves_;
 };
 
-// Applies the hooks of a tensor to a gradient that flows to it.
+// Applies the hooks of a tensor to its gradient.
 Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad);
 
 }  // namespace booster

@@ -12,10 +12,10 @@
 
 namespace booster {
 
-// An image may still be lazy: it is computed where the loader wants it.
+// An image may still be lazy: it is computed when the loader needs it.
 class Sample {
  public:
-  // A label of one i64.
+  // A label that is a single i64.
   Sample(LazyImage image, int64_t label);
   Sample(Tensor image, int64_t label);
   Sample(Tensor image, Tensor label);
@@ -25,7 +25,7 @@ class Sample {
   // Writes the image, dense, to `to`.
   void write(void* to) const;
   const Tensor& label() const { return label_; }
-  // The image's file, if it has one, for messages.
+  // The name of the image's file, if it has one, for messages.
   std::string name() const;
 
  private:
@@ -37,7 +37,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Sample `index` of 0 .. size() - 1, changed at random by draws from `random` only. A bad file is
+  // Sample `index` of 0 .. size() - 1, augmented using only draws from `random`. A bad file is
   // an Error of kind data.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
 };

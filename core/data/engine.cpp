@@ -83,7 +83,7 @@ std::vector<BadImage> Engine::bad_images() const {
   return list;
 }
 
-// Where the next begin() starts.
+// The position at which the next begin() starts.
 LoaderState Engine::upcoming() const { return next_.value_or(LoaderState{now_.epoch + 1, 0}); }
 
 void Engine::prepare() {
@@ -115,7 +115,7 @@ void Engine::start_workers() {
   for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
 }
 
-// Keeps `prefetch` batches in the making.
+// Keeps `prefetch` batches in progress.
 void Engine::schedule() {
   const auto n = static_cast<int64_t>(order_.size());
   while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
@@ -150,7 +150,7 @@ void Engine::work() {
   }
 }
 
-// Loads one sample into its place. Never throws: errors are kept for the consumer.
+// Loads one sample into its slot. Never throws: errors are kept for the consumer.
 void Engine::fill(Job& job, int64_t position) {
   const MemoryScope memory(MemoryTag::data);
   const kernels::TraceScope span("load sample", kernels::SpanKind::loader);
@@ -174,7 +174,7 @@ Shape batch_shape(int64_t n, const Shape& sample) {
   return shape;
 }
 
-// The first sample of a batch decides its shape.
+// The first sample of a batch determines its shape.
 void Engine::reserve(Job& job, const Sample& sample) {
   std::lock_guard lock(mutex_);
   if (!job.batch.image.defined()) {
@@ -240,8 +240,8 @@ void Engine::abandon() {
   scheduled_ = batches();
 }
 
-// The batch with bad samples closed up, or nothing if none is left. Throws what the policy does not
-// cover, lowest position first, whichever worker met it.
+// The batch without its bad samples, or nothing if none are left. Throws errors that the policy
+// does not cover, lowest position first, whichever worker had it.
 std::optional<Batch> Engine::without_bad(Job& job) {
   for (const auto& [position, error] : job.errors) try {
       std::rethrow_exception(error);
@@ -271,7 +271,7 @@ std::optional<Batch> Engine::without_bad(Job& job) {
   if (good > 0)
     return Batch{untracked::narrow(job.batch.image, 0, 0, good),
                  untracked::narrow(job.batch.label, 0, 0, good)};
-  // Other ranks have a batch now; going on without one would leave them waiting.
+  // The other ranks have a batch now; continuing without one would leave them waiting.
   if (options_.world_size > 1)
     fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
               options_.rank, bad_images().front().reason);

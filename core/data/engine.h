@@ -1,4 +1,4 @@
-// The loader's engine: a queue of batches in the making, filled by worker threads sample by sample.
+// The loader's engine: a queue of unfinished batches, filled by worker threads sample by sample.
 //
 // All members are guarded by one mutex, which is not held while a sample is loaded.
 #pragma once
@@ -34,11 +34,11 @@ class Engine {
   std::vector<BadImage> bad_images() const;
 
  private:
-  // A batch in the making.
+  // An unfinished batch.
   struct Job {
     uint64_t epoch;
     std::vector<int64_t> indices;
-    Batch batch;  // allocated when the shape of a first sample is known
+    Batch batch;  // allocated when the first sample's shape is known
     Shape shape;  // of a sample
     int64_t claimed = 0, finished = 0;
     std::map<int64_t, std::exception_ptr> errors;  // by position
@@ -65,10 +65,10 @@ class Engine {
   std::condition_variable work_ready_, batch_ready_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;
-  LoaderState now_;                                  // of the epoch that runs, or ran last
-  std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, if not after now_
-  std::optional<LoaderState> prepared_;  // where the jobs begin, if begin() has not come to them
-  uint64_t making_ = 0;                  // epoch of the jobs
+  LoaderState now_;                                  // of the current epoch, or the last one
+  std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, unless after now_
+  std::optional<LoaderState> prepared_;  // where the jobs begin, if begin() has not reached them
+  uint64_t making_ = 0;                  // epoch of the current jobs
   std::vector<int64_t> order_;
   int64_t scheduled_ = 0;
   std::deque<std::shared_ptr<Job>> jobs_;

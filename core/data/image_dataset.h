@@ -1,4 +1,4 @@
-// Datasets of image files in a folder per class, and their splits.
+// Datasets of image files with one folder per class, and their splits.
 //
 // Objects are small values that share their list of files and their cache; copies are cheap.
 #pragma once
@@ -16,7 +16,7 @@ struct ImageDatasetOptions {
   Compose transform = {};  // must end in a tensor
   // Decoded images are kept in memory up to this many bytes, so that later epochs need not decode.
   size_t cache_bytes = 0;
-  bool apply_orientation = false;  // turn images as EXIF says
+  bool apply_orientation = false;  // rotate images according to EXIF
 };
 
 class ImageDataset : public Dataset {
@@ -29,18 +29,18 @@ class ImageDataset : public Dataset {
   const std::string& path(int64_t index) const;
   int64_t label(int64_t index) const;
 
-  // The same files seen through another transform.
+  // The same files with another transform.
   ImageDataset with_transform(Compose transform) const;
   // The samples at these indices, in this order.
   ImageDataset subset(const std::vector<int64_t>& indices) const;
 
   struct Split;
-  // Of each class, round(fraction * images), at least one and not all, go to validation. The choice
-  // depends on the seed and the class only. Error if fraction is not between 0 and 1.
+  // round(fraction * images) of each class, at least one and not all, go to validation. The choice
+  // depends only on the seed and the class. Error if fraction is not between 0 and 1.
   Split split(double validation_fraction, uint64_t seed = 0) const;
 
  protected:
-  // Folders of `root` are the classes, but for those in `excluded`; `what` is for messages. Errors
+  // Folders of `root` are the classes, except those in `excluded`; `what` is for messages. Errors
   // of kind data: no such folder, fewer than two classes, a class without images.
   ImageDataset(const char* what, const std::string& root, const std::vector<std::string>& excluded,
                ImageDatasetOptions options);
@@ -56,8 +56,8 @@ struct ImageDataset::Split {
   ImageDataset train, validation;
 };
 
-// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files and other files that are no images by name
-// are skipped; a file with an image's name that is none is a bad image.
+// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files and files without an image extension are
+// skipped; a file with an image extension that is not an image is a bad image.
 class ImageFolder : public ImageDataset {
  public:
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});
@@ -67,7 +67,7 @@ struct Caltech101Options {
   Compose transform = {};
   size_t cache_bytes = 0;
   bool apply_orientation = false;
-  bool background = false;  // with the class BACKGROUND_Google
+  bool background = false;  // include the class BACKGROUND_Google
 };
 
 // ROOT/101_ObjectCategories/CLASS/image_0001.jpg, or the same in ROOT/caltech101.

@@ -4,9 +4,9 @@
 //   for (auto& [image, label] : loader) ...            // one epoch; the next loop is the next
 //   epoch
 //
-// Batches are the same bits whatever the number of workers: order and augmentation depend on the
-// seed, the epoch and the sample only. A DataLoader is a handle, copies share their state; it is
-// for one consumer thread.
+// Batches are bit-identical for any number of workers: order and augmentation depend only on the
+// seed, the epoch and the sample. A DataLoader is a handle, and copies share its state; it is for
+// one consumer thread.
 #pragma once
 
 #include "core/data/dataset.h"
@@ -27,7 +27,7 @@ struct Batch {
 
 enum class BadImagePolicy {
   fail,  // the first bad image ends the epoch with its error
-  skip,  // bad images are left out of their batch, which gets smaller, and listed
+  skip,  // bad images are dropped from their batch, which gets smaller, and listed
 };
 // "fail" or "skip"; error with the legal names otherwise.
 BadImagePolicy bad_image_policy(const std::string& name);
@@ -40,8 +40,8 @@ struct BadImage {
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
-  bool drop_last = false;  // leave out a last batch that is not full
-  int workers = 2;         // threads; with 0 the consumer does the work
+  bool drop_last = false;  // drop the last batch if it is not full
+  int workers = 2;         // threads; 0: the consumer thread does the work
   int prefetch = 2;        // batches made ahead
   uint64_t seed = 42;      // of order and augmentation
   BadImagePolicy on_bad_image = BadImagePolicy::fail;
@@ -50,7 +50,7 @@ struct DataLoaderOptions {
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };
 
-// Where a loader stands: `batch` batches of `epoch` have been given out.
+// A loader's position: `batch` batches of `epoch` have been delivered.
 struct LoaderState {
   uint64_t epoch = 0;
   int64_t batch = 0;
@@ -70,7 +70,7 @@ class DataLoader {
    public:
     using value_type = Batch;
     using difference_type = ptrdiff_t;
-    // Waits for a batch. Rethrows what went wrong in a worker.
+    // Waits for a batch. Rethrows an error from a worker.
     Iterator& operator++();
     void operator++(int) { ++*this; }
     Batch& operator*() const { return *batch_; }
@@ -83,10 +83,11 @@ class DataLoader {
     std::shared_ptr<Batch> batch_;  // null at the end
   };
 
-  // Lets the workers make the first batches of the epoch that comes next, so that begin() need not
-  // wait for them. Changes nothing else, but that an epoch that runs is over.
+  // Lets the workers make the first batches of the next epoch, so that begin() need not wait for
+  // them. Ends the current epoch if one is running; has no other effect.
   void prepare();
-  // Begins the next epoch, or goes on where load_state said. An epoch that was left early is over.
+  // Begins the next epoch, or continues at the position given to load_state. An epoch that was left
+  // early counts as finished.
   Iterator begin();
   End end() const { return {}; }
 
@@ -95,14 +96,14 @@ class DataLoader {
   const Dataset& dataset() const;
   const DataLoaderOptions& options() const;
 
-  // The next begin() is that of this epoch.
+  // The next begin() starts this epoch.
   void set_epoch(uint64_t epoch);
   // After load_state(state()) the next begin() gives the batch that would have come next; samples
   // before it are not read.
   LoaderState state() const;
   void load_state(LoaderState state);
 
-  // Seconds that the consumer has waited for data, since the loader was made.
+  // Seconds that the consumer has waited for data since the loader was created.
   double wait_seconds() const;
   // Skipped images so far, each once, by index.
   std::vector<BadImage> bad_images() const;

@@ -1,4 +1,5 @@
-// The portable variant of the kernels' generator: integers, so the same numbers in every variant.
+// The portable variant of the kernels' generator: it uses integers, so every variant gives the same
+// numbers.
 #define BOOSTER_VARIANT portable
 
 #include "core/data/random_stream.h"

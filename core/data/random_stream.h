@@ -1,5 +1,5 @@
-// The random numbers of one sample in one epoch: a Philox stream whose key is made of seed, epoch
-// and sample index, so that augmentation does not depend on workers or order. One stream is for one
+// The random numbers of one sample in one epoch: a Philox stream with a key of seed, epoch and
+// sample index, so that augmentation does not depend on workers or order. One stream is for one
 // thread.
 #pragma once
 

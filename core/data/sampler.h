@@ -1,6 +1,6 @@
-// In which order an epoch visits a dataset. A sampler is a pure function of the epoch, so its
-// position is a number that the loader keeps, and the same seed gives the same order anywhere.
-// Immutable; thread-safe.
+// The order in which an epoch visits a dataset. A sampler is a pure function of the epoch, so its
+// position is just a number that the loader keeps, and the same seed gives the same order
+// everywhere. Immutable; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace booster {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // How many indices an epoch has.
+  // The number of indices in an epoch.
   virtual int64_t size() const = 0;
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
 };
@@ -26,7 +26,7 @@ class SequentialSampler : public Sampler {
   int64_t size_;
 };
 
-// A permutation, another one each epoch.
+// A permutation, different in each epoch.
 class RandomSampler : public Sampler {
  public:
   explicit RandomSampler(int64_t size, uint64_t seed = 42);
@@ -46,9 +46,10 @@ struct DistributedSamplerOptions {
   bool drop_last = false;
 };
 
-// Every world_size-th index of one common order, beginning at the rank's, as PyTorch. All ranks get
-// equally many: indices from the front fill up the end, or with drop_last the tail is left out. The
-// k-th batches of all ranks together are the k-th batch of one process with the joined batch size.
+// Every world_size-th index of one common order, starting at the rank's number, as in PyTorch. All
+// ranks get equally many: indices from the front pad the end, or with drop_last the tail is
+// dropped. The k-th batches of all ranks together are the k-th batch of one process with the joined
+// batch size.
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(int64_t size, DistributedSamplerOptions options);

@@ -1,5 +1,5 @@
-// What is done to an image between its file and the model, with torchvision's names, arguments and
-// results. Transforms are immutable values: one may be used by many threads at once.
+// Image transforms with torchvision's names, arguments and results. Transforms are immutable
+// values: many threads may use one at the same time.
 //
 //   Compose transform(Resize(256), RandomResizedCrop(224), RandomHorizontalFlip(), ToTensor(),
 //                     Gray2RGB(), Normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}));
@@ -21,7 +21,7 @@ class Transform {
   virtual void apply(LazyImage& image, RandomStream& random) const = 0;
 };
 
-// One after the other. Without any: nothing is done.
+// Applies transforms one after the other. An empty list changes nothing.
 class Compose : public Transform {
  public:
   Compose() = default;
@@ -49,8 +49,8 @@ struct ResizeOptions {
   int max_size = 0;  // limit on the long side when one number is given; 0: none
 };
 
-// With one number: the short side becomes it, the long side int(size * long / short). With two: to
-// this height and width.
+// With one number, that becomes the short side, and the long side becomes int(size * long / short).
+// With two, the image gets this height and width.
 class Resize : public Transform {
  public:
   explicit Resize(int size, ResizeOptions options = {});
@@ -72,13 +72,13 @@ struct RandomResizedCropOptions {
   Interpolation interpolation = Interpolation::bilinear;
 };
 
-// A part of random area and shape, cut out and resized. After ten draws that do not fit, the
-// largest central part of a legal shape.
+// Crops a part of random area and aspect ratio and resizes it. After ten draws that do not fit,
+// takes the largest central part with a legal aspect ratio.
 class RandomResizedCrop : public Transform {
  public:
   explicit RandomResizedCrop(ImageSize size, RandomResizedCropOptions options = {});
   void apply(LazyImage& image, RandomStream& random) const override;
-  // The part that would be cut out of an image of this size.
+  // The part that would be cropped from an image of this size.
   Box draw(int width, int height, RandomStream& random) const;
 
  private:
@@ -96,8 +96,8 @@ class RandomHorizontalFlip : public Transform {
   double p_;
 };
 
-// The middle; an image that is too small gets a black border first. Offsets are rounded half to
-// even.
+// Crops the centre; an image that is too small gets a black border first. Offsets are rounded half
+// to even.
 class CenterCrop : public Transform {
  public:
   explicit CenterCrop(ImageSize size);
@@ -113,7 +113,7 @@ class ToTensor : public Transform {
   void apply(LazyImage& image, RandomStream& random) const override;
 };
 
-// Grey images get three equal channels; others stay. Before or after ToTensor.
+// Grey images get three equal channels; others do not change. Before or after ToTensor.
 class Gray2RGB : public Transform {
  public:
   void apply(LazyImage& image, RandomStream& random) const override;

@@ -33,7 +33,7 @@ class Criterion {
   Function function_;
 };
 
-// The losses of core/nn/losses.h with their options; they have no members of their own, so a
+// The losses of core/nn/losses.h with their options; they have no members, so a
 // Criterion can be copied from them.
 struct CrossEntropyLoss : Criterion {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});

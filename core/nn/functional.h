@@ -1,11 +1,12 @@
-// Differentiable functions of neural networks: what modules are made of. Names, arguments and
-// formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, asks the
+// Differentiable functions of neural networks, from which modules are built. Names, arguments and
+// formulae follow torch.nn.functional. Every function takes f32, f64, f16 and bf16, applies the
 // thread's op policy once (core/autograd/op_policy.h), and raises an error that names the function,
 // what it got and what it wants. relu, silu, tanh, sigmoid, softplus and linear are in
 // core/autograd/functions.h.
 //
-// 16-bit inputs compute in f32 and round once. Random functions draw from the calling thread's
-// generator unless given one; the same generator state gives the same numbers for any thread count.
+// 16-bit inputs are computed in f32 and rounded once. Random functions draw from the calling
+// thread's generator unless another is given; the same generator state gives the same numbers for
+// any thread count.
 #pragma once
 
 #include "core/autograd/functions.h"
@@ -18,21 +19,22 @@
 namespace booster {
 
 // --- activations (activation.cpp)
-// Along `dim`. The result is f32 where the policy asks for it (amp: fp32_result).
+// Along `dim`. The result is f32 if the policy requires it (amp: fp32_result).
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 
 enum class GeluForm { erf, tanh };
 // x * P(X <= x) of a standard normal X, exact by erf or in the tanh form.
 Tensor gelu(const Tensor& x, GeluForm form);
-// gelu(linear(x, weight, bias)) with one pass less over memory in backward.
+// gelu(linear(x, weight, bias)) with one pass fewer over memory in backward.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
 
 // --- normalisation (normalization.cpp, channel_normalization.cpp)
 // Over the last dimensions, whose sizes are `normalized_shape`; weight and bias have that shape or
-// are undefined, and x's dtype (or f32 beside a 16-bit x). `result` is the dtype to write where the
-// only reader casts the result anyway (see dtype_for_linear): same numbers, no pass for the cast.
+// are undefined, and x's dtype (or f32 with a 16-bit x). `result` is the dtype to write, for
+// results whose only consumer would cast them anyway (see dtype_for_linear): same numbers, without
+// the pass for the cast.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5, std::optional<DType> result = {});
 
@@ -40,7 +42,7 @@ struct ResidualNorm {
   Tensor sum;         // x + branch
   Tensor normalized;  // layer_norm(sum)
 };
-// The residual connection and the normalisation after it in one pass forward and one backward.
+// The residual connection and the following normalisation, in one pass forward and one backward.
 ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
                                  const Shape& normalized_shape, const Tensor& weight = {},
                                  const Tensor& bias = {}, double eps = 1e-5,
@@ -85,7 +87,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 struct PoolOptions {
   std::optional<Size2d> stride = {};  // the kernel's size unless given
   Size2d padding = 0;
-  bool count_padding = true;  // averages only: padded places count in the divisor
+  bool count_padding = true;  // averages only: padding counts in the divisor
 };
 Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
@@ -101,10 +103,10 @@ struct AttentionOptions {
 };
 // softmax(q k^T scale + mask) v without storing the scores. q, k, v (batch, heads, tokens, head
 // size) with any strides; the result's memory is (batch, tokens, heads, head size), so that joining
-// the heads is a view. A query that may see no key gives zeros.
+// the heads is a view. A query with all keys masked gives zeros.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
-// Self-attention of qkv (batch, tokens, 3, heads, head size), as one linear layer writes it; gives
-// (batch, tokens, heads * head size). No copies in either direction.
+// Self-attention of qkv (batch, tokens, 3, heads, head size), in the layout that one linear layer
+// writes; returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)

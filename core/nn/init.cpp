@@ -12,8 +12,8 @@ namespace {
 
 double cumulative(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-// Inverse of the cumulative normal distribution: a start from the tail's expansion or the centre's
-// slope, then Newton's steps on the smaller tail, which keeps its relative accuracy.
+// Inverse of the cumulative normal distribution: an initial guess from the tail's expansion or the
+// centre's slope, then Newton steps on the smaller tail, which preserves relative accuracy.
 double quantile(double p) {
   if (p > 0.5) return -quantile(1 - p);
   if (p <= 0) return -std::numeric_limits<double>::infinity();
@@ -48,14 +48,14 @@ void normal(Tensor x, double mean, double std, Generator& generator) {
 void truncated_normal(Tensor x, double mean, double std, double low, double high,
                       Generator& generator) {
   check(std > 0 && low < high, "truncated_normal: bad range; got std {}, {} to {}", std, low, high);
-  // Beyond eight standard deviations lies less than one number in 10^15: nothing to cut off.
+  // Less than one number in 10^15 is beyond eight standard deviations: nothing to truncate.
   if (low < mean - 8 * std && high > mean + 8 * std) return normal(x, mean, std, generator);
   const double from = cumulative((low - mean) / std), to = cumulative((high - mean) / std);
   check(to > from, "truncated_normal: the range has no probability; got mean {}, std {}, {} to {}",
         mean, std, low, high);
   std::vector<double> values = booster::uniform(x.shape(), 0, 1, {}, generator).to_vector<double>();
   for (double& value : values) {
-    // The middle of the uniform number's step of 2^-24, so that neither end is hit.
+    // The middle of the uniform number's step of 2^-24, so that neither end is reached.
     const double p = from + (to - from) * (value + 0x1p-25);
     value = std::clamp(mean + std * quantile(p), low, high);
   }

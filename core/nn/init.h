@@ -1,5 +1,6 @@
 // Initialisers: fill a parameter in place with random or constant numbers, never recorded. Formulae
-// are PyTorch's (torch.nn.init). They draw from the calling thread's generator unless given one.
+// are PyTorch's (torch.nn.init). They draw from the calling thread's generator unless another is
+// given.
 #pragma once
 
 #include "core/tensor/random.h"

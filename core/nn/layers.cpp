@@ -7,7 +7,7 @@ namespace {
 
 std::string text_of(Size2d size) { return fmt::format("({}, {})", size.height, size.width); }
 
-// Tensors of parameters; undefined where the layer has none.
+// Parameter tensors; undefined if the layer has none.
 Tensor ones_if(bool wanted, const Shape& shape) { return wanted ? ones(shape) : Tensor(); }
 Tensor zeros_if(bool wanted, const Shape& shape) { return wanted ? zeros(shape) : Tensor(); }
 

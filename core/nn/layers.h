@@ -1,5 +1,6 @@
 // Layers: modules of one function each. Parameter names, options and initial values are PyTorch's,
-// so that its state loads unchanged. Members hold the parameters; an absent bias is undefined.
+// so that PyTorch's state dicts load unchanged. Members hold the parameters; an absent bias is
+// undefined.
 #pragma once
 
 #include "core/nn/functional.h"

@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// The arguments as the policy wants them, checked, and in f32 where they have 16 bits.
+// The checked arguments after the policy's casts, in f32 if they have 16 bits.
 struct Pair {
   Tensor output, target;
 };
@@ -90,7 +90,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 namespace {
 
-// -(t log p + (1 - t) log(1 - p)), logarithms not below -100.
+// -(t log p + (1 - t) log(1 - p)), with logarithms clamped at -100.
 Tensor binary_entropy(const Tensor& p, const Tensor& t) {
   Tensor loss, log_p, log_q;
   {
@@ -99,7 +99,7 @@ Tensor binary_entropy(const Tensor& p, const Tensor& t) {
     log_q = clamp(log(1.0 - p), -100, {});
     loss = neg(t * log_p + (1.0 - t) * log_q);
   }
-  // dp = g (p - t) / (p (1 - p)), the divisor not below 1e-12; dt = g (log(1 - p) - log p)
+  // dp = g (p - t) / (p (1 - p)), with the divisor at least 1e-12; dt = g (log(1 - p) - log p)
   return record(loss, "binary_cross_entropy", {p, t},
                 [p = Saved(p), t = Saved(t), log_p = Saved(log_p), log_q = Saved(log_q)](
                     const Tensor& g, Gradients& d) {

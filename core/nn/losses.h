@@ -1,7 +1,7 @@
 // Losses: how far an output is from its target. Names, options and formulae follow PyTorch.
 //
-// 16-bit outputs are computed in f32 and the loss is f32 (f64 for f64), whatever the policy. With a
-// reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
+// With 16-bit outputs the loss is computed in f32 and is f32 (f64 for f64), whatever the policy.
+// With a reduction of `mean` or `sum` it has no dimensions. Gradients flow to the output (and to a
 // floating target of the elementwise losses).
 #pragma once
 
@@ -15,15 +15,15 @@ Reduction reduction_named(const std::string& name);
 
 struct CrossEntropyOptions {
   Tensor weight = {};           // of each class, f32 (classes)
-  double label_smoothing = 0;   // in [0, 1]: the target's share that is spread over all classes
-  int64_t ignore_index = -100;  // rows with this target count for nothing
+  double label_smoothing = 0;   // in [0, 1]: share of the target that is spread over all classes
+  int64_t ignore_index = -100;  // rows with this target are ignored
   Reduction reduction = Reduction::mean;
 };
 // -log softmax(logits)[target] for logits (n, classes), (n, classes, d1, ...) or (classes).
 // `target` holds class numbers (i64, i32 or u8: the logits' shape without classes) or
 // probabilities (floating, the logits' shape). `mean` divides class-number losses by the sum of the
-// targets' weights (ignored rows left out; nan if nothing is left), probability losses by the rows.
-// Error, with row and value, for a class number outside the classes that is not ignore_index.
+// targets' weights (without ignored rows; nan if none are left), probability losses by the number
+// of rows. Error, with row and value, for an invalid class number other than ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
 struct NllOptions {
@@ -51,7 +51,7 @@ struct BinaryCrossEntropyOptions {
 // -(pos_weight target log sigmoid(logits) + (1 - target) log(1 - sigmoid(logits)))
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         BinaryCrossEntropyOptions options = {});
-// The same from probabilities in [0, 1], logarithms not below -100. Error for values outside.
+// The same from probabilities in [0, 1], with logarithms clamped at -100. Error for values outside.
 Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                             BinaryCrossEntropyOptions options = {});
 

@@ -13,7 +13,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-// Keeps the first of tensors that are one and the same.
+// Keeps the first of several handles to the same tensor.
 class Distinct {
  public:
   bool insert(const Tensor& x) { return seen_.insert(x.body()).second; }
@@ -41,8 +41,8 @@ class ObservedModule {
   OpObserver* observer_;
 };
 
-// The body takes over the memory of `from`, which nobody else holds. Its version goes on counting,
-// so that copies kept of the old numbers are seen to be stale.
+// The body takes over the memory of `from`, which has no other owner. Its version keeps counting,
+// so that cached copies of the old numbers are recognised as stale.
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
   from.body()->storage->version = x.version() + 1;

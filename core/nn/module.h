@@ -11,9 +11,9 @@
 //   };
 //   Model model = Classifier();
 //
-// A module owns its parts, so references to them stay good for its life, also when it moves into a
-// Model. Copying a Model copies the handle: both see the same parameters. A module is for one
-// thread at a time.
+// A module owns its submodules, so references to them stay valid for its lifetime, even when it
+// moves into a Model. Copying a Model copies the handle: both see the same parameters. A module is
+// for one thread at a time.
 #pragma once
 
 #include "core/tensor/memory_tag.h"
@@ -43,9 +43,9 @@ enum class Role : uint8_t {
   batch_norm,     // scale, shift and statistics of a normalisation over the batch
 };
 
-// Called before forward; may return another input, or an undefined tensor to leave it.
+// Called before forward; may return another input, or an undefined tensor to keep it.
 using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& x)>;
-// Called after forward; may return another output, or an undefined tensor to leave it.
+// Called after forward; may return another output, or an undefined tensor to keep it.
 using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const Tensor& y)>;
 
 class Module {
@@ -66,7 +66,7 @@ class Module {
   // A tree of kinds and options, as PyTorch prints it.
   std::string to_string() const;
 
-  // --- what it is made of; a tensor that is used in two places appears once, under its first name
+  // --- contents; a tensor that is used in two places appears once, under its first name
   Parameters parameters() const;
   std::vector<NamedTensor> buffers() const;
   // This module (name "") and all below it, each after its parent.
@@ -75,35 +75,36 @@ class Module {
   // This module's own parameters and buffers that have a role, under their own names ("weight").
   std::vector<NamedTensor> own(Role role) const;
 
-  // Parameters and buffers under every name that they have, module by module, sharing memory with
-  // the model.
+  // Parameters and buffers under all of their names, module by module, sharing memory with the
+  // model.
   StateDict state_dict() const;
-  // Copies values in, converting dtypes. All or nothing: an error that lists missing and unexpected
-  // names and wrong shapes leaves the module as it was. Without `strict` names may differ.
+  // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
+  // the error lists missing and unexpected names and wrong shapes. Without `strict` names may
+  // differ.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   // --- modes
   void train(bool training = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  // Freezes (false) or thaws all parameters.
+  // Freezes (false) or unfreezes all parameters.
   void requires_grad_(bool requires_grad = true);
   void freeze() { requires_grad_(false); }
   void zero_grad();
-  // Calls fn for every module, parts before wholes (initialisers rely on it).
+  // Calls fn for every module, submodules before their parents (initialisers rely on it).
   void apply(const std::function<void(Module&)>& fn);
   // Converts floating parameters and buffers in place: tensors held elsewhere (by an optimizer) see
   // the new dtype or device. Gradients are dropped.
   void to(DType dtype);
   void to(Device device);
-  // The same for this module's own parameters and buffers, not those of its parts.
+  // The same for this module's own parameters and buffers, without those of its submodules.
   void convert_own(DType dtype);
 
   // --- hooks; the number returned removes them
   int register_forward_pre_hook(ForwardPreHook hook);
   int register_forward_hook(ForwardHook hook);
   void remove_hook(int number);
-  // True if somebody watches this module: then a caller must not go round it by a fused function.
+  // True if this module has hooks: then a caller must not bypass it with a fused function.
   bool has_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
 
  protected:
@@ -137,7 +138,7 @@ class Module {
   void add_child(const std::string& name, std::shared_ptr<Module> child);
 
   std::string kind_;
-  MemoryTag memory_tag_;  // of what forward makes
+  MemoryTag memory_tag_;  // of what forward allocates
   Parameters parameters_;
   std::vector<NamedTensor> buffers_;
   std::vector<std::pair<NamedTensor, Role>> roles_;  // of those that have one
@@ -148,8 +149,8 @@ class Module {
   bool training_ = true;
 };
 
-// The floating tensor gets another dtype (device) in place: every handle sees it, and its gradient
-// is dropped.
+// Changes the dtype (device) of a floating tensor in place: every handle sees the change, and its
+// gradient is dropped.
 void convert_(const Tensor& x, DType dtype);
 void convert_(const Tensor& x, Device device);
 
@@ -160,7 +161,7 @@ class Model {
   template <class M>
   requires(std::is_base_of_v<Module, M>) Model(std::shared_ptr<M> module)
       : module_(std::move(module)) {}
-  // Takes over a module made on the spot: `Model model = Classifier();`
+  // Takes ownership of a temporary module: `Model model = Classifier();`
   template <class M>
   requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>) Model(M&& module)
       : module_(std::make_shared<M>(std::move(module))) {}

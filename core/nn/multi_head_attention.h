@@ -16,7 +16,7 @@ struct MultiHeadAttentionOptions {
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(int64_t features, int64_t heads, MultiHeadAttentionOptions options = {});
-  // Queries (batch, q, features) see keys and values (batch, k, features); `mask` as in
+  // Queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
   // attention().
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value,
                 const Tensor& mask = {});

@@ -1,5 +1,5 @@
-// Caching allocator: blocks go back to free lists by size class and are handed out again, so that a
-// steady training step makes no system allocation. One for all devices; thread-safe.
+// Caching allocator: blocks return to free lists by size class and are reused, so that a training
+// step in steady state makes no system allocation. One for all devices; thread-safe.
 #pragma once
 
 #include "core/tensor/memory_tag.h"
@@ -12,10 +12,10 @@
 namespace booster {
 
 struct AllocatorStats {
-  int64_t live_bytes = 0;          // handed out now
-  int64_t peak_bytes = 0;          // most that was handed out at once since reset_peak_bytes()
+  int64_t live_bytes = 0;          // in use now
+  int64_t peak_bytes = 0;          // most in use at once since reset_peak_bytes()
   int64_t reserved_bytes = 0;      // taken from the system: live plus cached
-  int64_t system_allocations = 0;  // times that the system was asked, since the start
+  int64_t system_allocations = 0;  // allocations from the system since the start
 };
 
 struct TagBytes {
@@ -25,17 +25,17 @@ struct TagBytes {
 using TaggedBytes = std::array<TagBytes, memory_tags>;
 
 // A block of at least `bytes`, 64-byte aligned. Error of kind failed, with the sizes, what holds
-// the memory and what to change, when the system has no more even after the cache is given back.
+// the memory and what to change, if the system has no more even after the cache was returned.
 void* allocate(Device device, size_t bytes, MemoryTag tag = MemoryTag::other);
 // `bytes` and `tag` as given to allocate (or to retag).
 void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag::other);
-// A live block of `bytes` counts under another tag from now on.
+// Counts a live block of `bytes` under another tag from now on.
 void retag(size_t bytes, MemoryTag from, MemoryTag to);
 
 AllocatorStats allocator_stats();
 TaggedBytes tagged_bytes();
 void reset_peak_bytes();
-// Gives cached blocks back to the system.
+// Returns cached blocks to the system.
 void empty_cache();
 
 }  // namespace booster

@@ -1,5 +1,5 @@
-// Whether the calling thread records on the tape. The switch lies here because in-place changes of
-// tensors ask for it; the tape itself is core/autograd.
+// Whether the calling thread records on the tape. The switch is here because in-place changes of
+// tensors check it; the tape itself is in core/autograd.
 #pragma once
 
 namespace booster {

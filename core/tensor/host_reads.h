@@ -1,5 +1,6 @@
-// How often this thread read numbers of a tensor into the program (item, to_vector, to(CPU)): each
-// may wait for the device. For tests of what must never wait, such as a training step.
+// Counts how often this thread copied numbers of a tensor to the host (item, to_vector, to(CPU)),
+// each of which may wait for the device. For tests of code that must never wait, such as a training
+// step.
 #pragma once
 
 #include <cstdint>

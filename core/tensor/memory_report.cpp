@@ -41,7 +41,7 @@ std::string table_of(const AllocatorStats& stats, const TaggedBytes& by_tag) {
   return text;
 }
 
-// A change, and the share of some tags' bytes that it would save at a guess.
+// A change, and an estimate of the share of some tags' bytes that it would save.
 struct Advice {
   double share;
   std::vector<MemoryTag> tags;  // `activations` stands for those of all modules

@@ -1,4 +1,4 @@
-// Where memory went: live and peak bytes by tag, activations by the kind of module that made them.
+// Memory use: live and peak bytes by tag, activations by the kind of module that made them.
 // Thread-safe.
 #pragma once
 
@@ -15,9 +15,10 @@ struct MemoryUse {
   int64_t peak_bytes = 0;  // of this tag alone, since reset_peak_bytes()
 };
 
-// Tags that hold or held memory, the largest peak first. "workspace" includes the kernels' scratch.
+// Tags that hold or have held memory, largest peak first. "workspace" includes the kernels'
+// scratch.
 std::vector<MemoryUse> memory_use();
-// The same as a table, with the sums and what the allocator keeps for later.
+// The same as a table, with the sums and what the allocator has cached.
 std::string memory_report();
 
 // For the allocator, which reports while it is locked: the table, and the three changes that would

@@ -1,6 +1,6 @@
-// What memory is for. Each thread has a current tag, which the memory of new tensors gets; scopes
-// change it, and a tensor whose purpose shows later (a gradient that is kept) can change its own.
-// memory_report.h shows the sums. Costs two thread-local writes a scope; thread-safe.
+// What memory is for. Each thread has a current tag, which is given to the memory of new tensors;
+// scopes change it, and a tensor whose purpose becomes known later (a gradient that is kept) can be
+// retagged. memory_report.h reports the sums. A scope costs two thread-local writes; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ enum class MemoryTag : uint8_t {
 };
 inline constexpr int memory_tags = 128;
 
-// The tag of what modules of this kind make: "VitMlp". Kinds beyond the number of tags share
+// The tag for activations of this kind of module: "VitMlp". Once tags run out, further kinds share
 // `activations`.
 MemoryTag activation_tag(const std::string& kind);
-// "optimizer state"; a kind of module for its activations. Lives as long as the program.
+// "optimizer state", or the kind of module for activations. Valid until the program ends.
 const char* name_of(MemoryTag tag);
 inline bool is_activation(MemoryTag tag) { return tag >= MemoryTag::activations; }
 

@@ -1,5 +1,5 @@
-// Tensors with names: what a model gives its optimizer and its checkpoints. Names have dots
-// ("blocks.0.norm1.weight"); order is that of registration.
+// Tensors with names, as a model passes them to its optimizer and checkpoints. Names are dotted
+// ("blocks.0.norm1.weight"); the order is that of registration.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -46,8 +46,8 @@ Tensor normal(const Shape& shape, double mean, double std, TensorOptions options
   return x;
 }
 
-// Fisher and Yates, from the end; the numbers come from doubles with 24 random bits each, two of
-// them per draw so that every position of a large set can be reached.
+// Fisher-Yates shuffle, from the end. Each double has 24 random bits, so a draw uses two of them to
+// reach every position of a large set.
 Tensor random_permutation(int64_t n, Generator& generator) {
   Tensor order = arange(n);
   const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();

@@ -15,7 +15,7 @@ struct RandomState {
 class Generator {
  public:
   explicit Generator(uint64_t seed = 42) : state_{seed, 0} {}
-  // Reserves n numbers and returns where they start.
+  // Reserves n numbers and returns the position of the first.
   kernels::RandomPosition take(int64_t n) {
     const kernels::RandomPosition position{state_.seed, state_.offset};
     state_.offset += static_cast<uint64_t>(n + 3) / 4;

@@ -1,4 +1,4 @@
-// A counted reference to an object that holds its own count: one word, one allocation.
+// An intrusive counted reference: one word, one allocation.
 #pragma once
 
 #include <atomic>

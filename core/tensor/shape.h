@@ -64,7 +64,7 @@ int normal_dim(const char* op, int64_t dim, int ndim);
 
 }  // namespace booster
 
-// A shape is an argument of check() as it stands, so that its text is made only for an error.
+// Lets check() take a shape as an argument, so that it is formatted only for an error.
 template <>
 struct fmt::formatter<booster::Shape> {
   constexpr auto parse(format_parse_context& context) { return context.begin(); }

@@ -22,7 +22,7 @@ Storage::~Storage() {
 
 namespace {
 
-// Bodies come and go with every op, so freed ones are kept per thread and used again.
+// Bodies are created and freed with every op, so freed ones are kept per thread and reused.
 class BodyCache {
  public:
   ~BodyCache() {

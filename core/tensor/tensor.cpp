@@ -75,7 +75,7 @@ std::vector<T> Tensor::to_vector() const {
   check(defined(), "to_vector: tensor is undefined");
   if (device() == Device{}) ++reads;  // else to() counts
   const Tensor host = to(Device{});
-  // std::vector<bool> has no data(), so values arrive through a plain tensor.
+  // std::vector<bool> has no data(), so values are copied through a plain tensor.
   const Tensor values = untracked::contiguous(untracked::cast(host, dtype_of<T>()));
   const T* first = static_cast<const T*>(values.data());
   return std::vector<T>(first, first + values.numel());

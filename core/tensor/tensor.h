@@ -1,9 +1,9 @@
-// Tensor: the one value type. A handle to a strided window on a shared storage, with a dtype and a
-// device, and (for autograd) an optional tracking record.
+// Tensor: the one value type. A handle to a strided view of shared storage, with a dtype, a device
+// and (for autograd) an optional tracking record.
 //
 // Copying a Tensor copies the handle, not the numbers; views share storage. Distinct tensors may be
-// used from distinct threads; one tensor is for one thread at a time. Functions here never record
-// on the tape: differentiable functions live in core/autograd.
+// used from distinct threads; a single tensor must be used by one thread at a time. Functions here
+// never record on the tape: differentiable functions live in core/autograd.
 #pragma once
 
 #include "core/tensor/memory_tag.h"
@@ -19,11 +19,11 @@
 
 namespace booster {
 
-// Memory that tensors share. `version` counts in-place changes, so that a gradient formula can see
-// that a value which it saved is no longer the same.
+// Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
+// detect that a saved value has changed.
 struct Storage : Counted {
   Storage(Device device, int64_t bytes);
-  // Memory owned by somebody else; `owner` is called when the last tensor lets go.
+  // Memory owned by the caller; `owner` is called when the last tensor releases it.
   Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
   ~Storage() override;
 
@@ -37,7 +37,7 @@ struct Storage : Counted {
 
 class Tensor;
 
-// What autograd keeps beside a tensor; core/autograd derives from it.
+// Autograd's state of a tensor; core/autograd derives from it.
 struct Tracking {
   virtual ~Tracking() = default;
   bool requires_grad = false;
@@ -88,14 +88,14 @@ class Tensor {
   Device device() const { return body_->storage->device; }
   int64_t bytes() const { return numel() * size_of(dtype()); }
   bool is_contiguous() const;
-  // True if both are windows on the same storage.
+  // True if both are views of the same storage.
   bool shares_storage(const Tensor& other) const;
 
   // Pointer to the first element, on the tensor's device.
   void* data() const {
     return static_cast<char*>(body_->storage->data) + body_->offset * size_of(dtype());
   }
-  // The same on the CPU and typed; error if the dtype is not T's, the device is not the CPU or the
+  // The same, typed and on the CPU; error if the dtype is not T's, the device is not the CPU or the
   // tensor is not contiguous.
   template <class T>
   T* data() const {
@@ -109,7 +109,7 @@ class Tensor {
   // All elements in row-major order, converted to T from any dtype and device.
   template <class T>
   std::vector<T> to_vector() const;
-  // Values as text, long tensors shortened: "[[1, 2], [3, 4]] f32 (2, 2)".
+  // Values as text, with long tensors abbreviated: "[[1, 2], [3, 4]] f32 (2, 2)".
   std::string to_string() const;
 
   // In-place changes, never recorded; error on a tensor that the tape tracks (use no_grad).
@@ -121,11 +121,11 @@ class Tensor {
   uint32_t version() const { return body_->storage->version; }
   void bump_version() const { ++body_->storage->version; }
 
-  // The same numbers without a tape.
+  // The same numbers, detached from the tape.
   Tensor detach() const;
-  // A dense copy in fresh memory, without a tape.
+  // A dense copy in fresh memory, detached from the tape.
   Tensor clone() const;
-  // On another device, or itself if already there; without a tape.
+  // A copy on another device, or the tensor itself if already there; detached from the tape.
   Tensor to(Device device) const;
 
   // --- autograd's part, implemented in core/autograd/tracking.cpp
@@ -161,13 +161,13 @@ Tensor zeros_like(const Tensor& x);
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape);
 Tensor scalar(double value, TensorOptions options = {});
-// A tensor on memory of somebody else: `owner` is called when the last tensor lets go.
+// A tensor on the caller's memory: `owner` is called when the last tensor releases it.
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner = {});
 
 // --- views and copies that are never recorded (core/autograd has the recorded ones)
 namespace untracked {
-// Window with any shape, strides and offset (in elements, from the start of the storage).
+// A view with any shape, strides and offset (in elements, from the start of the storage).
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
 // One size may be -1. A view where strides allow, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape);

@@ -1,11 +1,11 @@
-// Windows on the same storage, and the copies that are made where no window fits.
+// Views of the same storage, and the copies that are made where no view is possible.
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 
 namespace booster::untracked {
 namespace {
 
-// Replaces a size of -1 by what the others leave.
+// Replaces a size of -1 by the size that the others imply.
 Shape resolve(const Tensor& x, Shape shape) {
   int unknown = -1;
   int64_t known = 1;
@@ -24,8 +24,8 @@ Shape resolve(const Tensor& x, Shape shape) {
   return shape;
 }
 
-// Strides that show x's elements in the new shape without a copy; false where there are none.
-// Each run of x's dimensions that is dense in itself is cut anew.
+// Strides that show x's elements in the new shape without a copy; false if there are none. Each
+// dense run of x's dimensions is split anew.
 bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   strides = shape.dense_strides();
   if (x.numel() == 0 || x.is_contiguous()) return true;

@@ -1,5 +1,5 @@
-// A strategy of one's own in a shared library: f16 by torch's op lists with a loss scale that never
-// changes, and ops of the user's choice in f32. A config names it so:
+// A custom strategy in a shared library: f16 by torch's op lists with a constant loss scale, and
+// ops of the user's choice in f32. To use it in a config:
 //   "booster": {"libraries": ["build/examples/libown_strategy.so"],
 //               "mixed_precision": {"name": "fp16_static", "scale": 1024, "keep_fp32": ["add"]}}
 #include <booster/booster.h>

@@ -1,9 +1,9 @@
-// The two networks that PaddlePaddle's guides to mixed precision measure it with, in every level:
+// The two networks that PaddlePaddle's guides use to measure mixed precision, at every level:
 //   build/examples/simple_net                                            3 x Linear 4096 with ReLU
 //   build/examples/simple_net --network linear                           9 x Linear 8192
 //   build/examples/simple_net --width 512 --batch 64 --batches 10        smaller
 //   build/examples/simple_net --strategy '"bf16"' --strategy '{"name": "fp8"}'
-// Strategies are what a config may hold under booster.mixed_precision; the loop knows none of them.
+// Strategies are values of booster.mixed_precision in a config; the loop does not depend on them.
 #include <booster/booster.h>
 #include <core/nn/init.h>
 
@@ -23,7 +23,7 @@ struct Strategy {
   std::string title;
   Config config;
 
-  // `json` is what a config may hold under booster.mixed_precision.
+  // `json` is a value of booster.mixed_precision in a config.
   Strategy(std::string title, const std::string& json)
       : title(std::move(title)),
         config(Config::from_text("{\"booster\": {\"mixed_precision\": " + json + "}}", json)) {}
@@ -36,7 +36,7 @@ struct Settings {
   std::vector<std::string> strategies = {};
 
   bool relu() const { return network == "relu"; }
-  // What was not given is as in the guides.
+  // Sets options that were not given to the guides' values.
   void fill_in() {
     const auto fill = [&](int64_t& size, int64_t of_relu, int64_t of_linear) {
       if (size == 0) size = relu() ? of_relu : of_linear;
@@ -53,7 +53,7 @@ struct Result {
   double seconds_per_batch, loss;
 };
 
-// Xavier's uniform distribution and no bias, as Paddle's layers start.
+// Xavier's uniform distribution and no bias, like Paddle's initial values.
 Model make_network(const Settings& settings) {
   manual_seed(100);
   Sequential network;
@@ -69,7 +69,7 @@ Model make_network(const Settings& settings) {
   return model;
 }
 
-// Noise for the one network, numbers in [0, 1) for the other.
+// Noise for one network, numbers in [0, 1) for the other.
 std::vector<Batch> make_batches(const Settings& settings) {
   manual_seed(101);
   const Shape shape = {settings.batch, settings.width};
@@ -118,7 +118,7 @@ std::vector<Strategy> strategies_of(const Settings& settings) {
   return strategies;
 }
 
-// The first strategy is the one that the others are compared with.
+// The other strategies are compared with the first.
 void print_table(const Settings& settings, const std::vector<Strategy>& strategies,
                  const std::vector<Batch>& batches, int64_t accumulate) {
   fmt::print(

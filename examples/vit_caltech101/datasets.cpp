@@ -36,7 +36,7 @@ std::string root_of(const Config& config) {
   return from_environment ? from_environment : "";
 }
 
-// Makes the set unless an earlier run did; the other ranks wait.
+// Creates the set unless an earlier run did; the other ranks wait.
 std::string small_set(const Config& config, const World& world) {
   const std::filesystem::path folder =
       std::filesystem::path(config.get<std::string>("train.output_dir")) / "small_set";

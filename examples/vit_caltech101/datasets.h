@@ -1,4 +1,4 @@
-// The images of a run: where they are, how they are split and what is done to them.
+// The images of a run: their location, split and transforms.
 #pragma once
 
 #include <booster/booster.h>
@@ -12,8 +12,8 @@ struct Datasets {
 };
 
 // Caltech101 in data.root, or in the folder that the environment variable DATA names; without
-// either a small set that rank 0 makes in output_dir/small_set. The tutorial's transforms, scaled
-// to the model's image size.
+// either, a small set that rank 0 creates in output_dir/small_set. The tutorial's transforms,
+// scaled to the model's image size.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
 }  // namespace example

@@ -1,4 +1,4 @@
-// Trains a Vision Transformer on Caltech101, as a JSON file says:
+// Trains a Vision Transformer on Caltech101 as described by a JSON file:
 //   build/examples/vit_caltech101 --config examples/vit_caltech101.json [--set key=value ...]
 #include "examples/vit_caltech101/trainer.h"
 

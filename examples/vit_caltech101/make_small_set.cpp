@@ -18,8 +18,8 @@ namespace {
 
 constexpr double tau = 2 * std::numbers::pi;
 
-// Patterns: how much of the foreground colour is at (x, y), in units of the pattern's period, from
-// the centre. Below 0 none, above 1 all, soft edges between.
+// Patterns: the share of the foreground colour at (x, y), measured from the centre in units of the
+// pattern's period. Below 0 none, above 1 all, with soft edges between.
 double soft(double distance) { return 0.5 + 6 * distance; }
 double in_cell(double x) { return x - std::floor(x) - 0.5; }
 
@@ -68,7 +68,7 @@ struct Size {
   int width, height;
 };
 
-// Like Caltech101: about 300 x 200, one in four upright, a few much larger or smaller.
+// Like Caltech101: about 300 x 200, one in four in portrait format, a few much larger or smaller.
 Size draw_size(RandomStream& random) {
   const bool odd = random.uniform() < 0.08, upright = random.uniform() < 0.25;
   const int long_side = odd ? static_cast<int>(random.uniform(120, 500)) : 300;
@@ -76,7 +76,7 @@ Size draw_size(RandomStream& random) {
   return upright ? Size{short_side, long_side} : Size{long_side, short_side};
 }
 
-// All that is chosen at random for one image.
+// The random choices for one image.
 struct Scene {
   Size size;
   bool grey;
@@ -86,8 +86,8 @@ struct Scene {
   double noise;
 };
 
-// Each class has hues that it likes, as things have, so that colour teaches first and shape later;
-// grey images are told by shape alone.
+// Each class has typical hues, as real objects do, so that a model learns colour first and shape
+// later; grey images can be recognised only by shape.
 Scene draw_scene(int label, RandomStream& random) {
   Scene scene;
   scene.size = draw_size(random);

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object per logged step and per epoch, readable while the run goes on.
+// metrics.jsonl: one JSON object per logged step and per epoch, readable while the run continues.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@ namespace example {
 
 class Metrics {
  public:
-  // Appends to the file after its first `keep_bytes` bytes: what a killed run wrote after its last
-  // checkpoint is dropped, since the resumed run writes it again.
+  // Appends to the file after its first `keep_bytes` bytes: lines that a killed run wrote after its
+  // last checkpoint are dropped, since the resumed run writes them again.
   Metrics(const std::filesystem::path& path, int64_t keep_bytes);
 
   // Adds a line. Numbers that JSON cannot hold (nan, infinity) become null.

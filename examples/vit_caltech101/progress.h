@@ -1,4 +1,4 @@
-// Progress of a training: a bar that redraws itself on a terminal, plain lines into a pipe.
+// Progress of a training run: a progress bar on a terminal, plain lines in a pipe.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ class Progress {
 
   // Every step: redraws the bar.
   void step(int64_t step, int64_t epoch, double loss, double images_per_second);
-  // Logged steps: a line, where there is no terminal.
+  // Logged steps: prints a line if there is no terminal.
   void log(int64_t step, int64_t epoch, double loss, double images_per_second);
   // A sentence that stays on the screen.
   void say(const std::string& text);

@@ -1,5 +1,5 @@
-// A polite end: SIGTERM and SIGINT ask the training to save and stop after the current step; a
-// second one ends the process at once.
+// Graceful shutdown: SIGTERM and SIGINT make the training save and stop after the current step; a
+// second signal ends the process immediately.
 #pragma once
 
 namespace example {

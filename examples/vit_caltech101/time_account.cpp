@@ -23,7 +23,7 @@ double seconds_since_boot() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Field 22 of /proc/self/stat, see proc(5); now, if the system does not tell.
+// Field 22 of /proc/self/stat, see proc(5); now, if the system does not provide it.
 double made_at() {
   std::ifstream file("/proc/self/stat");
   std::string line;

@@ -1,5 +1,5 @@
 // Where the wall time of a run goes: every moment belongs to exactly one activity, so that the
-// parts add up to the whole. An object belongs to one thread.
+// parts add up to the total. An object belongs to one thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,23 +11,24 @@
 namespace example {
 
 enum class Activity {
-  start,        // from the making of the process to the first step
+  start,        // from the creation of the process to the first step
   training,     // forward, backward and optimizer steps
   validation,   // forward passes of the validation
   data,         // waiting for batches
   checkpoints,  // saving and resuming
-  rest,         // metrics, curves, talking to the user
+  rest,         // metrics, curves, output to the user
 };
 
-// Since this process was made, that is before the system loaded the program and its libraries.
+// Seconds since this process was created, that is, before the system loaded the program and its
+// libraries.
 double seconds_of_this_process();
 
 class TimeAccount {
  public:
-  // Begins with the start, to which all time before this call belongs. `clock` tells seconds.
+  // Begins with `start`, which includes all time before this call. `clock` returns seconds.
   explicit TimeAccount(std::function<double()> clock = seconds_of_this_process);
 
-  // Time belongs to an activity as long as its span lives; then again to the one before.
+  // Time counts for an activity while its span exists, then again for the previous activity.
   class [[nodiscard]] Span {
    public:
     Span(TimeAccount& account, Activity activity)
@@ -43,7 +44,8 @@ class TimeAccount {
 
   // Up to now, by activity, and "wall", their sum.
   nlohmann::json seconds();
-  // "time: 13.9 s: training 90.2 %, validation 6.1 %, ..."; largest first, without what took none.
+  // "time: 13.9 s: training 90.2 %, validation 6.1 %, ..."; largest first, without activities that
+  // took no time.
   std::string summary();
 
  private:

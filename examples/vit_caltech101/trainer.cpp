@@ -48,7 +48,8 @@ Trainer::Trainer(const Config& config, const World& world)
         "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
         booster_.plugin().name(), booster_.plugin().group().size(), world.size);
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")));
-  // What the config alone decides comes first: its errors leave no file behind.
+  // Everything that depends only on the config comes first, so that its errors leave no files
+  // behind.
   Model model = make_model(config);
   Optimizer optimizer = make_optimizer(config, model);
   datasets_ = open_datasets(config, world);
@@ -70,7 +71,7 @@ Trainer::Trainer(const Config& config, const World& world)
   boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
   options.shuffle = options.drop_last = false;
   validation_.emplace(datasets_.validation, options);
-  // Weights are the same on all ranks; dropout must not be.
+  // Weights are the same on all ranks; dropout must differ.
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
               1000003ull * static_cast<uint64_t>(world.rank + 1));
   make_folders(output_);
@@ -111,7 +112,7 @@ void Trainer::resume() {
 int Trainer::run() {
   try {
     return train();
-  } catch (const Error&) {  // what the doctor saw until then may say why
+  } catch (const Error&) {  // the doctor's findings so far may explain why
     if (doctor_) finish_diagnosis(Group());
     throw;
   }
@@ -212,7 +213,7 @@ void Trainer::after_step(const StepResult& result) {
   progress_->step(step_, epoch_, result.loss, images_per_second_);
   if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result);
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");
-  // The last step is saved once it is evaluated.
+  // The last step is saved after its evaluation.
   if (every > 0 && step_ % every == 0 && step_ < total_steps_) save();
 }
 
@@ -237,7 +238,7 @@ void Trainer::log(const StepResult& result) {
   seconds_sum_ = 0;
 }
 
-// All ranks come here after the same step.
+// All ranks call this after the same step.
 void Trainer::finish_profile() {
   profiler_->stop();
   const std::filesystem::path trace = output_ / "trace.json";
@@ -257,7 +258,7 @@ numerics::CheckerOptions Trainer::checker_options() const {
           .file = output_ / name};
 }
 
-// All ranks come here together, with the world's group; or one alone after an error.
+// All ranks call this together with the world's group, or one rank alone after an error.
 void Trainer::finish_diagnosis(const Group& group) {
   doctor_->stop(group);
   exit_code_ = doctor_->exit_code();
@@ -269,7 +270,7 @@ void Trainer::finish_diagnosis(const Group& group) {
   doctor_.reset();
 }
 
-// Images, right ones, sum of their losses, of all ranks.
+// Number of images, number of correct ones and sum of losses, over all ranks.
 std::vector<double> Trainer::validate() {
   const auto waiting = time_.spend_on(Activity::data);
   std::vector<double> totals(3);
@@ -307,7 +308,7 @@ void Trainer::evaluate() {
                              100 * last_top1_, loss));
 }
 
-// All ranks stop after the same step, also if only one of them got the signal.
+// All ranks stop after the same step, even if only one of them got the signal.
 bool Trainer::must_stop() {
   std::vector<int64_t> wanted = {stop_signal()};
   if (world_.size > 1) world_.group().all_reduce(wanted, CollectiveOp::max);
@@ -359,7 +360,7 @@ void Trainer::write_curves() const {
   write_file(output_ / "curves.svg", draw_curves(read_metrics(output_ / "metrics.jsonl")));
 }
 
-// What a result was made with, and, when it is there, where the time went.
+// Writes the hardware and software behind the result and, if available, where the time went.
 void Trainer::write_run_record(const nlohmann::json& seconds) const {
   nlohmann::json record = {{"config", config_.to_json()},
                            {"versions", library_versions()},

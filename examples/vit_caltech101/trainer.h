@@ -43,7 +43,7 @@ class Trainer {
   void write_curves() const;
   void write_run_record(const nlohmann::json& seconds = {}) const;
   void finish_record();
-  // Of this rank, of both sets.
+  // Those of this rank, in both sets.
   std::vector<booster::BadImage> bad_images() const;
   std::string first_bad_image() const;
   void say_bad_images();
@@ -62,7 +62,7 @@ class Trainer {
   std::optional<Progress> progress_;
   std::optional<booster::StepRange> profiled_;
   std::optional<booster::Profiler> profiler_;  // while it records
-  std::optional<booster::Diagnose> doctor_;    // until all steps that it looks at are done
+  std::optional<booster::Diagnose> doctor_;    // until all its steps are done
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
   int64_t metrics_bytes_ = 0;

@@ -1,7 +1,7 @@
 // Gradients of attention by the formulae of Dao et al., "FlashAttention" (2022), appendix B.4: with
 // the probabilities p recomputed from log_sum and g the gradient of out,
 //   dv = p^T g,  dp = g v^T,  ds = p (dp - sum(g out)),  dq = scale ds k,  dk = scale ds^T q.
-// Probabilities and slopes go straight from registers to 16-bit (or f32) tiles in cache.
+// Probabilities and slopes go directly from registers to 16-bit (or f32) tiles in cache.
 #include "kernels/attention/block.h"
 #include "kernels/catalogue.h"
 #include "kernels/rows/rows.h"
@@ -11,8 +11,8 @@ namespace {
 
 using namespace tile;
 
-// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay as long as
-// a block's tiles and the next head's rows fit the second-level cache; pairs take half the room.
+// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay off while a
+// block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
 constexpr int gradient_rows = many_registers ? 4 : 2;
@@ -56,8 +56,8 @@ struct Backward {
     *bytes = layout.used();
   }
 
-  // Probabilities p and slopes ds = p (dp - delta) of one tile, straight from registers into both
-  // layouts that the three products with them need.
+  // Probabilities p and slopes ds = p (dp - delta) of one tile, written directly from registers in
+  // both layouts that the three products need.
   template <int columns>
   KERNEL_FN void slope_tile(int64_t row, int64_t column, int64_t width, const Block& block,
                             Number factor) {
@@ -162,7 +162,7 @@ struct Backward {
     View dq, dk, dv, g, q, k, v, out, log_sum;
   };
 
-  // While a head is computed, its outputs' and the next head's rows are brought near.
+  // While a head is computed, its outputs' rows and the next head's rows are prefetched.
   void prefetch_around(int64_t batch, int64_t head, const Tensors& x) {
     prefetch = {};
     for (const View* y : {&x.dq, &x.dk, &x.dv}) prefetch.writes(head_rows(*y, batch, head));
@@ -180,7 +180,7 @@ struct Backward {
     const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
     pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
-    if (problem.causal || sizes.queries == 0)  // not every key meets the first block of queries
+    if (problem.causal || sizes.queries == 0)  // the first block of queries misses some keys
       for (Number* sums : {key_sums, value_sums})
         memset(sums, 0, sizeof(Number) * size_t(sizes.keys * features));
     for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {

@@ -1,4 +1,4 @@
-// How a head is cut into blocks of queries and keys, the memory that a block works in, and what is
+// How a head is cut into blocks of queries and keys, the working memory of a block, and the terms
 // added to or multiplied into a block of scores: mask, causality, padding, dropout.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
 
-// Rows of a block are padded to this; tiles have a divisor of it.
+// Rows of a block are padded to a multiple of this; the rows of a tile divide it.
 constexpr int block_rows = 8;
 constexpr int64_t keys_per_block = 384;  // one block for the sequences of image models
 constexpr int slack = 16;                // rows or units that whole tiles may touch beyond a block
@@ -21,7 +21,7 @@ struct Block {
   int64_t key, keys;
 };
 
-// What every head of a call shares.
+// The data that all heads of a call share.
 struct Problem {
   int64_t heads, queries, keys;
   View mask;
@@ -75,7 +75,7 @@ struct Sizes {
   }
 };
 
-// Calls f with the format in which products of these operands are fastest without losing digits.
+// Calls f with the format in which products of these operands are fastest without losing precision.
 template <class Body>
 KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Body&& f) {
   if (dtype == DType::f64) return f(Plain<double>{});
@@ -102,8 +102,8 @@ inline MaskRow mask_row(const View& mask, int64_t batch, int64_t head, int64_t q
   return {mask.as<const char>() + element * size_of(mask.dtype), one ? 0 : mask.strides[last]};
 }
 
-// Fills bias (block.queries rows, or one; width numbers each) with what is added to scores in units
-// of log 2: the mask, and -infinity for keys that causality or padding hides.
+// Fills bias (block.queries rows, or one; width numbers each) with the terms that are added to
+// scores, in units of log 2: the mask, and -infinity for keys hidden by causality or padding.
 template <class Number>
 void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
                int64_t batch, int64_t head) {
@@ -126,7 +126,8 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
 }
 
 // Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
-// Element (batch, head, query, key) of the whole call has its own random number, whatever the cut.
+// Element (batch, head, query, key) of the whole call has its own random number, independent of the
+// blocks.
 template <class Number>
 void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,
                int64_t batch, int64_t head) {

@@ -1,13 +1,13 @@
 // Attention: out = softmax(scale q k^T + mask) v (Vaswani et al., "Attention is all you need",
 // 2017).
 //
-// Each head is done by one thread from packed copies of its operands, in blocks of queries and keys
-// that stay in cache; scores never reach memory. A query that may attend to nothing gives zeros
-// (and log_sum = -infinity), where PyTorch gives nan.
+// Each head is computed by one thread from packed copies of its operands, in blocks of queries and
+// keys that stay in cache; scores never reach memory. A query with all keys masked gives zeros (and
+// log_sum = -infinity), where PyTorch gives nan.
 //
-// ViT-B/16 batch 8, one layer, CPU time of one Zen 4 core, forward + backward, beside PyTorch 2.15
-// on the same core: bf16 6.7 + 14.4 ms (17.5 + 50.1), f32 11.8 + 27.2 ms (15.6 + 34.1). The
-// products alone would take 15.7 and 31.4 ms in all at the processor's peak
+// ViT-B/16 batch 8, one layer, CPU time of one Zen 4 core, forward + backward, with PyTorch 2.15 on
+// the same core in brackets: bf16 6.7 + 14.4 ms (17.5 + 50.1), f32 11.8 + 27.2 ms (15.6 + 34.1).
+// At the processor's peak the products alone would take 15.7 and 31.4 ms in total
 // (benchmarks/attention.cpp).
 #include "kernels/attention/block.h"
 #include "kernels/catalogue.h"
@@ -19,7 +19,7 @@ namespace {
 
 using namespace tile;
 
-constexpr int64_t most_queries = 32;  // whose scores fill the first-level cache
+constexpr int64_t most_queries = 32;  // whose scores fit the first-level cache
 constexpr int score_rows = many_registers ? 8 : 4;
 
 // scores (queries, width) = factor * queries keys^T + bias
@@ -122,7 +122,7 @@ struct Forward {
     store_run(log_sum, dtype, stride, best, block.queries);
   }
 
-  // While a head is computed, the next head's rows are brought near.
+  // While a head is computed, the next head's rows are prefetched.
   void prefetch_around(int64_t batch, int64_t head, const View& out, const View& q, const View& k,
                        const View& v) {
     prefetch = {};

@@ -1,4 +1,4 @@
-// Operands of attention in the layouts that the register tiles of attention_tile.h read: copies of
+// Operands of attention in the layouts that the register tiles of tile.h read: copies of
 // one head's rows, padded with zeros to whole vectors, from any stride and floating dtype.
 #pragma once
 
@@ -13,7 +13,7 @@ KERNEL_FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 KERNEL_FN int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
-// Items per block when n items are cut into the fewest even blocks of at most `most`.
+// Items per block if n items are cut into the fewest equal blocks of at most `most`.
 KERNEL_FN int64_t even_block(int64_t n, int64_t most, int64_t multiple) {
   const int64_t blocks = (n + most - 1) / most;
   return blocks == 0 ? multiple : round_up((n + blocks - 1) / blocks, multiple);
@@ -35,8 +35,9 @@ inline HeadRows head_rows(const View& x, int64_t batch, int64_t head) {
   return {x.as<char>() + element * size_of(x.dtype), x.dtype, x.strides[2], x.shape[2], x.shape[3]};
 }
 
-// Rows that are soon read or written. They lie pages apart, where the processor does not prefetch
-// by itself, so one token at a time is brought to the second-level cache between other work.
+// Prefetches rows that will soon be read or written. They are pages apart, where the hardware
+// prefetcher does not help, so one token at a time is fetched into the second-level cache between
+// other work.
 class Prefetch {
  public:
   void reads(const HeadRows& rows) { reads_[read_count_++] = rows; }
@@ -76,7 +77,7 @@ Widths<F> widths_for(int64_t features) {
   return {round_up(features, n), round_up(steps, n), steps};
 }
 
-// Where to pack tokens; nullptr where a layout is not wanted.
+// Where to pack tokens; nullptr if a layout is not wanted.
 template <class F>
 struct Packed {
   using Unit = typename F::Unit;
@@ -99,7 +100,7 @@ void load_units(typename F::Unit* units, int64_t count, const HeadRows& source, 
   memset(reinterpret_cast<char*>(units) + bytes, 0, size_t(count * unit_bytes - bytes));
 }
 
-// Transposes a group of as many rows as a vector has lanes into its place in a panel.
+// Transposes as many rows as a vector has lanes into their place in a panel.
 template <class F>
 void pack_panel(typename F::Unit* panels, const typename F::Unit* rows, const Widths<F>& widths,
                 int64_t token) {
@@ -117,7 +118,7 @@ void pack_panel(typename F::Unit* panels, const typename F::Unit* rows, const Wi
 }
 
 // Packs tokens [first, first + count), zeros up to `padded` (a multiple of the vector). `spare` has
-// room for one vector of rows, used where packed.rows is not wanted.
+// space for one vector of rows, used if packed.rows is not wanted.
 template <class F>
 void pack(const Packed<F>& packed, typename F::Unit* spare, const HeadRows& source,
           const Widths<F>& widths, int64_t first, int64_t count, int64_t padded) {

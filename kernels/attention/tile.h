@@ -1,8 +1,9 @@
-// Register tiles for attention: small matrix products whose operands lie packed in cache.
+// Register tiles for attention: small matrix products whose operands are packed in cache.
 //
-// A matrix is stored in units along the dimension that is summed over. In format `Plain<T>` a unit
-// is one number; in format `Bf16Pairs` it is two bf16 neighbours, which the processor multiplies
-// and adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every vector width.
+// A matrix is stored in units along the summed dimension. In format `Plain<T>` a unit
+// is one number; in format `Bf16Pairs` it is two neighbouring bf16 numbers, which the processor
+// multiplies and adds in f32 at twice the rate of f32 (vdpbf16ps). The same code serves every
+// vector width.
 #pragma once
 
 #include "kernels/launch.h"
@@ -13,7 +14,8 @@
 #include <immintrin.h>
 #endif
 
-// Loops over a tile's registers unroll wholly; else the compiler keeps the tile in memory.
+// Loops over a tile's registers must unroll completely; otherwise the compiler keeps the tile in
+// memory.
 #define FOR_TILE(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
@@ -48,8 +50,9 @@ KERNEL_FN const Vector<T>& vector_at(const T* p) {
   return *reinterpret_cast<const Vector<T>*>(p);
 }
 
-// 2^y, and 0 below the smallest normal number; nan stays nan. One place worse than exp_ of math.h
-// and less than half its instructions, because y <= 0 here needs no guard against overflow.
+// 2^y, and 0 below the smallest normal number; nan stays nan. One unit in the last place less
+// accurate than exp_ of math.h with less than half its instructions, because y <= 0 here needs no
+// guard against overflow.
 KERNEL_FN Vector<float> exp2_of(Vector<float> y) {
   const Vector<float> shifted = y + 12582912.0f;  // its low bits hold the nearest integer
   const Vector<float> f = y - (shifted - 12582912.0f);
@@ -84,8 +87,8 @@ struct LaneOrders<0, lane...> {
   }
 };
 
-// Transposes a square of lanes x lanes numbers. Interleaving row i with row i + n/2 moves every
-// number's (row, column), read as one binary number, round by one bit; log2(n) times swaps them.
+// Transposes a square of lanes x lanes numbers. Interleaving row i with row i + n/2 rotates every
+// number's (row, column), read as one binary number, by one bit; doing so log2(n) times swaps them.
 template <class T>
 KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
   constexpr int n = lanes<T>;
@@ -118,7 +121,7 @@ KERNEL_FN T sum_of_lanes(Vector<T> x) {
     return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
 }
 
-// How numbers of a product's operands are stored; `Number` is what sums and softmax compute in.
+// How numbers of a product's operands are stored; sums and softmax are computed in `Number`.
 template <class T>
 struct Plain {
   using Number = T;
@@ -129,7 +132,7 @@ struct Plain {
   }
   // Numbers that are neighbours in the summed dimension share a unit ...
   KERNEL_FN static void store_along(T* units, Vector<T> x) { vector_at(units) = x; }
-  // ... here `per_unit` vectors, one per place in the summed dimension.
+  // ... here `per_unit` vectors, one per position in the summed dimension.
   KERNEL_FN static void store_across(T* units, const Vector<T>* x) { vector_at(units) = x[0]; }
   static void interleave(T* units, const T* rows, int64_t, int64_t n) {
     for (int64_t i = 0; i < n; ++i) units[i] = rows[i];
@@ -178,7 +181,7 @@ KERNEL_FN void clear(Vector<T> (&sum)[rows][columns]) {
     FOR_TILE (c, columns) sum[r][c] = Vector<T>{};
 }
 
-// Left operand of a product: unit (row, step) lies at data[row * row_stride + step * step_stride].
+// Left operand of a product: unit (row, step) is at data[row * row_stride + step * step_stride].
 template <class F>
 struct Left {
   const typename F::Unit* data;
@@ -206,7 +209,7 @@ struct Count {
   static constexpr int value = n;
 };
 
-// Calls body with the number of vectors that are left, at most `most`, as a constant.
+// Calls body with the number of remaining vectors, at most `most`, as a constant.
 template <int most, class Body>
 KERNEL_FN void with_vectors(int64_t left, Body&& body) {
   if constexpr (most > 1)
@@ -214,9 +217,9 @@ KERNEL_FN void with_vectors(int64_t left, Body&& body) {
   body(Count<most>{});
 }
 
-// sums (rows, width) += left x right (steps, width), or = where the sums are fresh; width is a
-// multiple of the vector. Rows are done in whole tiles: left must be readable and sums have room
-// for up to `product_rows` - 1 more rows, whose values mean nothing.
+// sums (rows, width) += left x right (steps, width), or = if the sums are fresh; width is a
+// multiple of the vector. Rows are computed in whole tiles: left must be readable and sums writable
+// for up to `product_rows` - 1 more rows, whose values are meaningless.
 constexpr int product_rows = 6;
 template <class F>
 void add_product(bool fresh, typename F::Number* sums, Left<F> left, const typename F::Unit* right,

@@ -1,6 +1,6 @@
 // Convolution on the CPU: oneDNN for f32 and bf16, each tensor reordered to the layout that the
-// library prefers and back; f16 (and bf16 where the processor lacks it) by exact conversion to f32
-// with one rounding at the end; f64, and whatever oneDNN lacks, by unfold.cpp.
+// library prefers and back; f16 (and bf16 if the processor lacks it) by exact conversion to f32
+// with one rounding at the end; f64, and anything else that oneDNN lacks, by unfold.cpp.
 //
 // One 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224 in bf16), GFLOP/s of forward / input /
 // weight, reorders included:
@@ -29,7 +29,7 @@ using dnnl::memory;
 
 enum class Pass : int64_t { forward, input, weight };
 
-// What a pass reads and writes, in the order (first operand, second operand, result):
+// The tensors that a pass reads and writes, in the order (first operand, second operand, result):
 // forward (x, weight, y), input (g, weight, dx), weight (x, g, dweight). All have 4 dimensions.
 struct Operands {
   View left, right, result;
@@ -53,8 +53,8 @@ bool same_layout(const View& a, const View& b) {
   return true;
 }
 
-// The library takes both layouts; the strides it sees are normalised so that equal layouts have
-// equal keys. False for any other layout.
+// The library takes both layouts; strides are normalised so that equal layouts have equal keys.
+// False for any other layout.
 bool normalise(View& view) {
   for (const bool channels_last : {false, true}) {
     const View candidate = laid_out(view, channels_last);
@@ -133,7 +133,7 @@ struct Geometry {
 // A convolution between the reorders of its operands and its result.
 class Convolution {
  public:
-  // Stands for "the library has only reference code for it".
+  // Means "the library has only reference code for this".
   Convolution() = default;
   // left, right and result in the library's layouts; `caller` has the caller's.
   Convolution(const dnnl::primitive& primitive, const memory::desc& scratchpad,
@@ -186,8 +186,8 @@ Convolution make_forward(const Operands& operands, const Window2d& window) {
           {DNNL_ARG_DST, plan.dst_desc()}, operands};
 }
 
-// The plan of a backward pass from operands in the roles that they have in the forward one, whose
-// plan the library asks for.
+// The plan of a backward pass. The library requires the forward pass's plan, so operands are given
+// in their forward roles.
 template <class Backward>
 auto backward_plan(const dnnl::convolution_forward::primitive_desc& forward, const View& x,
                    const View& weight, const View& y, const Window2d& window) {
@@ -242,7 +242,7 @@ Convolution make(Pass pass, Operands operands, const Window2d& window) {
   return {};
 }
 
-// False where the library cannot.
+// False if the library cannot do it.
 bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   thread_local CallCache<Key, Convolution> cache;
   Convolution& convolution =
@@ -252,7 +252,7 @@ bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   return true;
 }
 
-// A channel's bias on every place of its plane.
+// A channel's bias at every position of its plane.
 View bias_plane(const View& bias, const View& y) {
   View plane = y;
   plane.data = bias.data;
@@ -274,14 +274,15 @@ void by_unfold(Pass pass, const Operands& operands, const Window2d& window) {
   }
 }
 
-// The pass with operands of `dtype` and a result of `result_dtype` that the library can address.
+// The pass's operands as `dtype` and its result as `result_dtype`, in memory that the library can
+// address.
 Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
   return {readable(Scratch::left, dtype, operands.left),
           readable(Scratch::right, dtype, operands.right),
           writable(Scratch::result, result_dtype, operands.result), operands.bias};
 }
 
-// The same for the unfolding, which wants everything contiguous.
+// The same for unfolding, which needs everything contiguous.
 Operands contiguous(const Operands& operands, DType dtype) {
   const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
   const auto& [left, right, result, bias] = operands;
@@ -294,7 +295,7 @@ void finish(const Operands& done, const Operands& asked) {
   if (done.result.data != asked.result.data) on({}).copy(asked.result, done.result);
 }
 
-// No places to sum over: the bias alone, or zero.
+// Nothing to sum over: the result is the bias alone, or zero.
 void convolve_nothing(const Operands& operands) {
   const auto& [left, right, result, bias] = operands;
   bias.data ? on({}).copy(result, bias_plane(bias, result)) : on({}).fill(result, 0);

@@ -1,4 +1,4 @@
-// oneDNN behind one door: its engine, its limit of instruction set, its threads.
+// Global oneDNN settings: its engine, its instruction-set limit, its threads.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ void limit_library(const std::string& variant);
 std::string library_version();
 std::string library_isa();
 
-// Bytes that the threads' calls of the library keep as scratch (see primitive.h).
+// Bytes of scratch memory that the threads keep for library calls (see primitive.h).
 int64_t scratch_bytes();
 
 }  // namespace booster::kernels::cpu

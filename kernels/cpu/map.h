@@ -1,5 +1,5 @@
 // Elementwise kernels on the CPU: the innermost run is cut into chunks that stay in the first-level
-// cache, each chunk is converted to the compute type (unless it already is), computed by a loop
+// cache; each chunk is converted to the compute type (unless it already has it), computed by a loop
 // that vectorises, and converted back.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk = 512;           // 4 KB of doubles per operand
-inline constexpr int64_t parallel_chunks = 32;  // fewer are not worth waking threads
+inline constexpr int64_t parallel_chunks = 32;  // fewer are not worth waking threads for
 
 // Calls body(pointers, strides, n) for every chunk; pointers[k] is operand k's first element.
 template <class Body>
@@ -93,8 +93,8 @@ void map(const View* const* views, F) {
   });
 }
 
-// out = in, converted from any dtype to any other in compute type C; straight into out where that
-// is what it holds.
+// out = in, converted from any dtype to any other in compute type C; directly into out if out has
+// that type.
 template <class C>
 void convert(const View* const* views) {
   const Walk walk = walk_over(views, 2);

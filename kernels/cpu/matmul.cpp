@@ -1,5 +1,5 @@
-// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 where the processor lacks it,
-// by exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
+// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 if the processor lacks it, by
+// exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
 // f64, integers and sizes too small to pay for a library call.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major: a
@@ -45,7 +45,7 @@ View as_batch(const View& view) {
   return result;
 }
 
-// Gives dimensions of size 1 the strides of a row-major matrix, or of a column-major one where only
+// Gives dimensions of size 1 the strides of a row-major matrix, or of a column-major one if only
 // that is possible, so that equal layouts have equal keys.
 void normalise(View& view) {
   const int64_t rows = view.shape[1], columns = view.shape[2];
@@ -89,7 +89,7 @@ Key key_of(const View& out, const View& a, const View& b, const View& bias, doub
   return key;
 }
 
-// A batch of one as a plain matrix: only for those does the library have packed layouts.
+// A batch of one as a plain matrix: the library has packed layouts only for those.
 View matrix_in(const View& view) {
   View matrix = view;
   matrix.ndim = 2;
@@ -107,11 +107,11 @@ memory::desc describe_bias(const View& bias, int ndim) {
   return {{1, 1, n}, memory::data_type::f32, memory::format_tag::abc};
 }
 
-// True where b is worth packing at each use. The library would pack it too, but once per thread and
-// strip of rows. On two threads this gains, packing included, for the weights of ViT-B/16, batch 8,
-// 1 to 12 % in bf16 (ViT-Ti 3 to 25 %); in f32 up to 6 % where b is row-major and nothing elsewhere
-// (benchmarks/matmul_bound). Left out are few rows, which do not pay for it, and columns a multiple
-// of 2 KiB apart, whose cache lines displace each other while they are packed.
+// True if b is worth packing at each use. The library would pack it too, but once per thread and
+// strip of rows. On two threads this gains, packing included, 1 to 12 % in bf16 for the weights of
+// ViT-B/16, batch 8 (ViT-Ti 3 to 25 %); in f32 up to 6 % if b is row-major and nothing otherwise
+// (benchmarks/matmul_bound). Excluded are few rows, which do not pay for it, and columns a multiple
+// of 2 KiB apart, whose cache lines evict each other during packing.
 bool worth_packing(const View& a, const View& b) {
   constexpr int64_t many_rows = 512, colliding_bytes = 2048;
   const bool collides = column_major(b) && b.strides[2] * size_of(b.dtype) % colliding_bytes == 0;
@@ -120,10 +120,10 @@ bool worth_packing(const View& a, const View& b) {
          !collides;
 }
 
-// A product of the library, between b and the layout in which it wants b.
+// A product by the library, with the reorder of b to the layout that the library prefers.
 class Product {
  public:
-  // Stands for "the library refuses the layout or dtype, or has only reference code for it".
+  // Means "the library refuses the layout or dtype, or has only reference code for it".
   Product() = default;
   Product(const dnnl::matmul::primitive_desc& plan, const memory::desc& b, bool bias)
       : pack_(b, plan.weights_desc(), plan.weights_desc()) {
@@ -171,7 +171,7 @@ Product make_product(const View& out, const View& a, const View& b, const View& 
   return is_reference(plan) ? Product() : Product(plan, layout(b), bias.data);
 }
 
-// False where the library cannot.
+// False if the library cannot do it.
 bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
   thread_local CallCache<Key, Product> cache;
   Product& product = cache.find(key_of(out, a, b, bias, beta),
@@ -181,7 +181,7 @@ bool library_product(const View& out, const View& a, const View& b, const View& 
   return true;
 }
 
-// The view itself where it has this dtype and can be passed on, else a copy.
+// The view itself if it has this dtype and a layout that the library takes, else a copy.
 View readable(Scratch use, DType dtype, const View& view) {
   if (view.dtype == dtype && (row_major(view) || column_major(view))) return view;
   return copied(use, dtype, view);
@@ -189,7 +189,7 @@ View readable(Scratch use, DType dtype, const View& view) {
 
 void product(View out, View a, View b, const View& bias, double beta);
 
-// out in f32 and row-major beside the caller's, then one conversion (and rounding).
+// Computes a row-major f32 copy of out, then converts (and rounds) it once into the caller's.
 void product_by_copy(const View& out, const View& a, const View& b, const View& bias, double beta) {
   const View result = beta != 0 ? copied(Scratch::result, DType::f32, out)
                                 : scratch_view(Scratch::result, DType::f32, out);

@@ -11,10 +11,10 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t run_size = 512;  // elements converted at once
-// Working copies of so many bytes are out of the caches before the next forward pass reads them.
+// Working copies of this size have left the caches before the next forward pass reads them.
 inline constexpr int64_t streamed_from = 1 << 20;
 
-// The gradient's run as compute type C: in place where it has that type, else converted.
+// The gradient's run as compute type C: in place if it has that type, else converted.
 template <class C>
 const C* read_grad(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
   const char* p = static_cast<const char*>(slot.grad) + at * size_of(slot.grad_dtype);
@@ -29,7 +29,7 @@ C* read_value(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
   load_run(buffer, p, slot.value_dtype, 1, n);
   return buffer;
 }
-// bf16 values by a rounding of their own; elements are numbered from the parameter's first.
+// Writes bf16 values with the slot's rounding; elements are numbered from the parameter's first.
 inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, const float* p) {
   bf16* value = static_cast<bf16*>(slot.value) + at;
   if (slot.rounding == UpdateRounding::kahan) {
@@ -53,7 +53,7 @@ void write_copy(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
   stream(copy, run, n * width);
 }
 
-// Stores what was computed outside of its place, and the working copy.
+// Stores values that were not computed in place, and the working copy.
 template <class C>
 void write_value(const OptimizerSlot& slot, int64_t at, int64_t n, const C* p) {
   if (slot.value_dtype != DTypeOf<C>::value) {

@@ -1,6 +1,5 @@
-// A oneDNN primitive ready to be called again and again: its memory objects are made once and only
-// their pointers change, so a call allocates nothing. Also the per-thread memory that library calls
-// and conversions work in.
+// A reusable oneDNN primitive: its memory objects are created once and only their pointers change,
+// so a call allocates nothing. Also the per-thread working memory of library calls and conversions.
 //
 // All of it belongs to one thread: keep primitives and scratch in thread_local variables or on the
 // stack. (oneDNN shares the generated code of equal primitives between threads by itself.)
@@ -31,8 +30,7 @@ dnnl::memory::desc describe(const View& view);
 // The view's sizes in whatever layout the library prefers.
 dnnl::memory::desc any_layout(const View& view);
 
-// True where oneDNN has nothing, or nothing but its reference code, which is 1000 times slower than
-// its other code.
+// True if oneDNN has no implementation, or only its reference code, which is 1000 times slower.
 template <class Plan>
 bool is_reference(const Plan& plan) {
   return !plan || std::string_view(plan.impl_info_str()).starts_with("ref");
@@ -45,7 +43,7 @@ struct Argument {
 
 class Primitive {
  public:
-  // Stands for "the library cannot do this well".
+  // Means "the library cannot do this well".
   Primitive() = default;
   Primitive(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
             std::initializer_list<Argument> arguments);
@@ -65,8 +63,8 @@ class Primitive {
   int count_ = 0;
 };
 
-// What may be alive at the same time within one call of a kernel: operands in another dtype or
-// layout than the caller's, then the same in the library's own layout, and its working memory.
+// Buffers that may be in use at the same time within one kernel call: operands converted to another
+// dtype or layout, the same in the library's own layout, and the library's working memory.
 enum class Scratch {
   left,
   right,
@@ -80,19 +78,19 @@ enum class Scratch {
   count
 };
 
-// At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread asks
-// for the same use again. Grows to the largest need and is kept, so steady training allocates
-// nothing.
+// At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread
+// requests the same use again. Grows to the largest size needed and is kept, so training in steady
+// state allocates nothing.
 void* scratch(Scratch use, size_t bytes);
 
-// A tensor on its way between the caller's layout and the library's own; empty where they agree.
+// Converts a tensor between the caller's layout and the library's own; empty if they agree.
 class Reorder {
  public:
   Reorder() = default;
   Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
           const dnnl::memory::desc& library_side);
 
-  // Where the library has this tensor: the caller's own memory, or scratch.
+  // The library's memory for this tensor: the caller's own, or scratch.
   void* place(Scratch use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
   void run(void* from, void* to) {
     if (primitive_) primitive_({from, to});
@@ -113,8 +111,8 @@ View copied(Scratch use, DType dtype, const View& from);
 View transposed(View view);
 
 // Prepared calls (a Primitive, or several that belong together) by key. Key is plain data without
-// padding; equal bytes mean equal calls. A full cache starts again, which bounds it when shapes
-// never repeat.
+// padding; equal bytes mean equal calls. A full cache is cleared, which bounds it if shapes never
+// repeat.
 template <class Key, class Call>
 class CallCache {
  public:

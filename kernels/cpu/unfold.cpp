@@ -18,7 +18,7 @@ struct Windows {
   int64_t rows() const { return channels * window.kernel[0] * window.kernel[1]; }
   int64_t columns() const { return out_height * out_width; }
 
-  // Calls body(row, column, element) for every place of a window that lies inside the image.
+  // Calls body(row, column, element) for every position of a window that is inside the image.
   template <class Body>
   void for_each(Body&& body) const {
 #pragma omp parallel for schedule(static)

@@ -1,6 +1,6 @@
 // Convolution as matrix product: the windows of an image laid out as the columns of a matrix.
-// Slower than oneDNN's own convolutions but for every floating dtype and geometry, and exact in
-// f64; it is also what they are tested against.
+// Slower than oneDNN's convolutions, but it supports every floating dtype and geometry and is exact
+// in f64; oneDNN's are also tested against it.
 #pragma once
 
 #include "kernels/view.h"

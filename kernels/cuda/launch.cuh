@@ -1,5 +1,5 @@
 // kernels/launch.h under nvcc: blocks of threads on the device's default stream. All calls return
-// at once; the work is done in the order of the calls.
+// immediately; the work is done in call order.
 #pragma once
 
 #include "kernels/cuda/call.cuh"

@@ -1,6 +1,6 @@
 // Elementwise kernels on a GPU: one thread per element, which converts its operands to the compute
-// type and the result back. Dtypes are looked up as it runs, so there is one kernel per op and
-// compute type; elementwise work waits for memory, not for that.
+// type and the result back. Dtypes are resolved at run time, so there is one kernel per op and
+// compute type; the cost is hidden, since elementwise work is bound by memory.
 #pragma once
 
 #include "kernels/convert.h"
@@ -11,14 +11,14 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // A walk as a kernel's argument, its strides in bytes. One operand may be a single value in the
-// host's memory (the scalar of a binary op); it travels in here.
+// host's memory (the scalar of a binary op); it is passed in here.
 struct DeviceWalk {
   Walk walk;
   int64_t size = 1;
   int host_operand = -1;
   double host_value;  // 8 bytes of any dtype
 
-  // Where each operand's element i lies.
+  // The address of each operand's element i.
   template <int operands>
   KERNEL_FN void find(int64_t i, const char** p) const {
     int64_t offset[operands] = {};

@@ -1,6 +1,6 @@
 // Memory of CUDA devices, behind kernels/system/memory.cpp, and the calls that need the CUDA
-// runtime. The runtime is linked statically and finds the driver when first called, so a program
-// built with CUDA starts and trains on the CPU where there is none.
+// runtime. The runtime is linked statically and looks for the driver when first called, so a
+// program built with CUDA starts and trains on the CPU if there is none.
 #include "kernels/cuda/memory.h"
 
 #include "kernels/cuda/call.cuh"
@@ -9,8 +9,8 @@
 namespace booster::kernels::cuda {
 namespace {
 
-// One default stream orders all work, so a block of the caching allocator may be used again before
-// its last kernel has finished.
+// One default stream orders all work, so the caching allocator may reuse a block before its last
+// kernel has finished.
 constexpr cudaStream_t stream = nullptr;
 
 cudaError_t count_devices(int* count) {
@@ -66,7 +66,7 @@ void* allocate(int device, size_t bytes) {
   return data;
 }
 
-// Called by destructors, also after the runtime has shut down: never raises.
+// Called by destructors, even after the runtime has shut down: never throws.
 void free(int, void* data) { cudaFree(data); }
 
 void copy(void* to, const void* from, size_t bytes) {
@@ -87,7 +87,7 @@ void* allocate_queued(size_t bytes) {
 
 void free_queued(void* data) { cudaFreeAsync(data, stream); }
 
-// From pageable memory the call returns when the bytes have been taken.
+// From pageable memory, the call returns once the bytes have been read.
 void upload_queued(void* to, const void* from, size_t bytes) {
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
 }

@@ -1,5 +1,6 @@
-// The table of the CUDA kernels. A kernel that is in no source of kernels/meson.build's CUDA list
-// has a null entry, which raises an error that names it: its weak symbol is then undefined.
+// The table of the CUDA kernels. A kernel that is in none of the CUDA sources in
+// kernels/meson.build has an undefined weak symbol and so a null entry, which raises an error that
+// names it.
 #include "kernels/catalogue.h"
 
 namespace booster::kernels::cuda {

@@ -1,4 +1,4 @@
-// Softmax and cross entropy in one: the probabilities are never stored. Label smoothing as in
+// Fused softmax and cross entropy: the probabilities are never stored. Label smoothing as in
 // PyTorch (Szegedy et al., 2016, with class weights): with p = softmax(logits), eps = smoothing,
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
 #include "kernels/index_check.h"
@@ -11,7 +11,7 @@ namespace {
 
 thread_local Scratch logits_buffer, weight_buffer, output_buffer;
 
-// What the loss of a row depends on besides its logits.
+// The inputs of a row's loss other than its logits.
 template <class C>
 struct Blend {
   const C* weight;

@@ -1,4 +1,4 @@
-// GELU with the bias of the linear layer in front (Hendrycks and Gimpel, 2016), exact by erf or in
+// GELU with the bias of the preceding linear layer (Hendrycks and Gimpel, 2016), exact by erf or in
 // the tanh form, and bias gradients. One pass over memory; chunks of a row are converted in cache.
 #include "kernels/math.h"
 #include "kernels/rows/rows.h"

@@ -36,7 +36,7 @@ void normalize_group(C* out, const C* x, const Sizes& sizes, Statistics<C> of_x,
   }
 }
 
-// Per channel of a group: dgamma's and dbeta's part of this sample, the sums of g h and of g.
+// Per channel of a group: this sample's part of dgamma and dbeta, the sums of g h and of g.
 template <class C>
 void channel_sums(C* dgamma, C* dbeta, const C* g, const C* x, const Sizes& sizes,
                   Statistics<C> of_x) {
@@ -99,7 +99,7 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
   const int64_t n = sizes.group_size(), channels = sizes.channels;
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    // A row per sample: dgamma's part of it, then dbeta's.
+    // A row per sample: its part of dgamma, then of dbeta.
     C* sums = sample_sums.get<C>(sizes.samples * 2 * channels);
     for_each_block(sizes.samples * groups, [&](int64_t block) {
       const int64_t first = sizes.first_channel(block);

@@ -1,6 +1,6 @@
 // Layer normalisation over the last dimension (Ba, Kiros and Hinton, 2016), its form with a
-// residual addition in front, and the backward pass of both. A row stays in the cache between its
-// passes, so memory is read once and written once.
+// preceding residual addition, and the backward passes of both. A row stays in the cache between
+// its passes, so memory is read once and written once.
 #include "kernels/rows/row_statistics.h"
 #include "kernels/rows/rows.h"
 
@@ -36,7 +36,7 @@ void normalize_row(const View& y, const View& mean, const View& rstd, int64_t ro
   store_scalar(rstd, row, of_x.rstd);
 }
 
-// Row `row` of sum = x + branch, as it will be read again: rounded to sum's dtype.
+// Row `row` of sum = x + branch, rounded to sum's dtype since it will be read back in that dtype.
 template <class C>
 const C* add_row(const View& sum, const View& x, const View& branch, int64_t row) {
   const int64_t n = sum.columns();

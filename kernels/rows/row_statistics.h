@@ -1,4 +1,4 @@
-// Mean and reciprocal standard deviation of a run of numbers: the heart of layer and group norm.
+// Mean and reciprocal standard deviation of a run of numbers, for the normalisations.
 #pragma once
 
 #include "kernels/math.h"
@@ -11,7 +11,7 @@ struct Statistics {
   C mean, rstd;  // rstd = 1 / sqrt(variance + eps), variance divided by n
 };
 
-// Sum of (x - mean)^2: a variance taken from deviations does not cancel.
+// Sum of (x - mean)^2: a variance computed from deviations does not cancel.
 template <class C>
 C sum_of_squared_deviations(const C* x, int64_t n, C mean) {
   return sum_of<C>(n, [=](int64_t i) {

@@ -1,6 +1,6 @@
 // Reductions along a run of numbers: sums and maxima with 64 running partial results (256 on a GPU,
-// one per thread of the block), which keep every vector unit busy and make rounding errors grow
-// with n / 64 only. The order of additions depends on n alone, never on the CPU variant or the
+// one per thread of the block), which keep every vector unit busy and limit the growth of rounding
+// errors to n / 64. The order of additions depends only on n, never on the CPU variant or the
 // number of threads.
 #pragma once
 
@@ -46,7 +46,7 @@ KERNEL_FN C fold_lanes(C* partial, Combine&& combine) {
   return partial[0];
 }
 
-// combine over term(0) ... term(n - 1); `identity` where n is 0. `term` must be free of branches
+// combine over term(0) ... term(n - 1); `identity` if n is 0. `term` must be free of branches
 // and calls so that the loop vectorises; it may write to memory (each i once).
 template <class C, class Term, class Combine>
 KERNEL_FN C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {
@@ -75,7 +75,7 @@ ON_DEVICE C row_sum(const C* x, int64_t n) {
   return sum_of<C>(n, [=](int64_t i) { return x[i]; });
 }
 
-// Largest element; nan elements are passed over, -inf where n is 0.
+// Largest element; nan elements are ignored, -inf if n is 0.
 template <class C>
 ON_DEVICE C row_max(const C* x, int64_t n) {
   return reduce_run<C>(

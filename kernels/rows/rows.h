@@ -1,5 +1,5 @@
-// What the row kernels share: parameter rows in the compute type, and sums
-// over rows that are the same bits for any number of threads.
+// Code shared by the row kernels: parameter rows in the compute type, and sums over rows that are
+// bit-identical for any number of threads.
 #pragma once
 
 #include "kernels/convert.h"
@@ -7,7 +7,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A row of n parameters as compute type C, or `absent` n times where the argument is absent.
+// A row of n parameters as compute type C, or `absent` n times if the argument is absent.
 template <class C>
 const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
   C* buffer = row.data && row.dtype == DTypeOf<C>::value ? nullptr : scratch.get<C>(n);
@@ -16,7 +16,7 @@ const C* parameter_row(const View& row, int64_t n, C absent, Scratch& scratch) {
   return buffer;
 }
 
-// One number of a contiguous tensor, such as a row's mean; `absent` where the argument is absent.
+// One number of a contiguous tensor, such as a row's mean; `absent` if the argument is absent.
 template <class C>
 C load_scalar(const View& x, int64_t i, C absent = C(0)) {
   C value = absent;
@@ -28,14 +28,14 @@ void store_scalar(const View& y, int64_t i, C value) {
   if (y.data) store_run(y.as<char>() + i * size_of(y.dtype), y.dtype, 1, &value, 1);
 }
 
-// Writes n values where the output is wanted.
+// Writes n values if the output is wanted.
 template <class C>
 void write_optional(const View& y, int64_t n, const C* values) {
   if (y.data) store_run(y.data, y.dtype, 1, values, n);
 }
 
-// Adds up what body(begin, end, sums) adds to sums[0 .. width) for blocks of rows; returns the
-// totals, which lie in `scratch`. At least 64 rows make a block, more where rows are short.
+// Calls body(begin, end, sums), which adds to sums[0 .. width), for blocks of rows; returns the
+// totals, which are in `scratch`. A block has at least 64 rows, more if rows are short.
 template <class C, class Body>
 const C* sum_over_rows(int64_t rows, int64_t width, Scratch& scratch, Body&& body) {
   const int64_t grain = grain_for(width) > 64 ? grain_for(width) : 64;

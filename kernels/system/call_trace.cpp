@@ -22,7 +22,7 @@ constexpr const char* reduce_names[] = {"sum", "mean", "amax", "amin", "any", "a
 
 double elements(const View& view) { return static_cast<double>(view.size()); }
 
-// Elements that lie in memory: a broadcast dimension holds one.
+// Elements in memory: a broadcast dimension counts as one.
 double stored_elements(const View& view) {
   double count = 1;
   for (int i = 0; i < view.ndim; ++i)
@@ -47,7 +47,7 @@ double attention_flop(const View& q, const View& k) {
 
 struct FlopRule {
   const char* kernel;
-  int views;  // that the formula looks at
+  int views;  // that the formula uses
   double (*flop)(Views);
 };
 constexpr FlopRule flop_rules[] = {
@@ -67,7 +67,7 @@ double flop_of(const char* kernel, Views views, int count) {
   return 0;
 }
 
-thread_local int depth = 0;  // > 1 in a kernel that a kernel calls
+thread_local int depth = 0;  // > 1 in a kernel called by a kernel
 
 }  // namespace
 

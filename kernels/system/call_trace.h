@@ -1,5 +1,5 @@
 // The span of one kernel call, made from its arguments. Only the catalogue uses it, and only while
-// somebody listens. A kernel that another kernel calls is part of that one's span.
+// there is a listener. A kernel called by another kernel is part of the caller's span.
 #pragma once
 
 #include "kernels/optimizer/multi_tensor.h"
@@ -14,8 +14,8 @@ enum class CompareOp : uint8_t;
 enum class ReduceOp : uint8_t;
 
 // FLOPs count a product as 2 m n k. Attention's are those of its matrix products without a mask;
-// its backward pass counts twice the forward one, so computing the probabilities again counts as
-// time, not as work. Bytes count each operand once, broadcast ones at their true size.
+// its backward pass counts as twice the forward pass, so recomputing the probabilities costs time
+// but is not counted as work. Bytes count each operand once, broadcast ones at their true size.
 class CallTrace {
  public:
   explicit CallTrace(const char* kernel);

@@ -1,6 +1,6 @@
-// The one exception type of the project and the two calls that raise it.
+// The project's only exception type and the calls that raise it.
 //
-// Text has the form `what: what is wrong; got X, want Y`. User mistakes always end here: never an
+// Text has the form `what: what is wrong; got X, want Y`. User mistakes always raise it: never an
 // assert, never a warning that continues, never exit(). All functions are thread-safe.
 #pragma once
 
@@ -57,7 +57,8 @@ void check(bool ok, fmt::format_string<T...> format, T&&... args) {
 }
 
 // "; want one of a, b, c (did you mean b?)": the tail of an error about a wrong name. The nearest
-// name is offered when it is at most a third of its length away (Damerau-Levenshtein distance).
+// name is suggested if its distance is at most a third of its length (Damerau-Levenshtein
+// distance).
 std::string legal_names(std::string_view got, const std::vector<std::string>& legal);
 
 // The nearest legal name, or "" if none is near.

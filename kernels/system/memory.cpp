@@ -36,7 +36,7 @@ void* device_allocate(Device device, size_t bytes) {
   const size_t aligned_to = bytes >= huge_page ? huge_page : alignment;
   const size_t rounded = (bytes + aligned_to - 1) / aligned_to * aligned_to;
   void* data = std::aligned_alloc(aligned_to, rounded ? rounded : aligned_to);
-  // Large blocks are kept for the whole run, so pay the page faults in 2 MB steps.
+  // Large blocks are kept for the whole run, so use huge pages to take page faults in 2 MB steps.
   if (data && aligned_to == huge_page) madvise(data, rounded, MADV_HUGEPAGE);
   return data;
 }

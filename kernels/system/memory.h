@@ -1,4 +1,4 @@
-// Raw memory of a device: what the caching allocator (core/tensor/allocator.h) is built on, and the
+// Raw memory of a device: the basis of the caching allocator (core/tensor/allocator.h), and the
 // only calls that reach the system allocator. Thread-safe.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace booster::kernels {
 
-// 64-byte aligned (CPU); nullptr when the system has no more.
+// 64-byte aligned (CPU); nullptr if the system has no more.
 void* device_allocate(Device device, size_t bytes);
 void device_free(Device device, void* data);
 // Copies between any two devices; returns when the bytes have arrived.

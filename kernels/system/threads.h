@@ -1,4 +1,4 @@
-// How many threads compute, and how they wait for one another. Thread-safe.
+// The number of computing threads, and how they wait for each other. Thread-safe.
 #pragma once
 
 namespace booster::kernels {
@@ -9,12 +9,12 @@ void set_thread_count(int threads);
 
 // Makes waiting threads sleep after a microsecond rather than spin for three milliseconds.
 //
-// libgomp spins that long at the end of every parallel loop. Where all processors compute and
-// anything else wants one (loader threads, another rank, a neighbour), the spinning takes it away:
-// a ViT step on a machine with two processors and a load of eight took 7 times as long. libgomp
-// has a short spin of its own for when it manages more threads than there are processors; a team of
-// two that rests for the life of the program brings that about. Called at the first use of a
-// kernel; does nothing where GOMP_SPINCOUNT or OMP_WAIT_POLICY is set.
+// libgomp spins that long at the end of every parallel loop. If all processors compute and anything
+// else needs one (loader threads, another rank, another process), the spinning keeps it busy: a ViT
+// step on a machine with two processors and a load of eight took 7 times as long. libgomp spins
+// only briefly when it manages more threads than there are processors; a team of two that idles for
+// the life of the program triggers that. Called at the first use of a kernel; does nothing if
+// GOMP_SPINCOUNT or OMP_WAIT_POLICY is set.
 void shorten_waiting();
 
 }  // namespace booster::kernels

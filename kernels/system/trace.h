@@ -1,7 +1,7 @@
-// Where time goes, told to whoever listens (booster/profile/profiler.h): every kernel call, and the
-// scopes that other rooms open around a phase of the step, an op, a wait for the loader, a
-// collective. Without a listener each of them costs one relaxed load and a branch. Thread-safe; a
-// listener is called on the thread that did the work.
+// Reports where time goes to a listener (booster/profile/profiler.h): every kernel call, and the
+// scopes that other code opens around a phase of the step, an op, a wait for the loader or a
+// collective. Without a listener each costs one relaxed load and a branch. Thread-safe; a listener
+// is called on the thread that did the work.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ constexpr const char* name_of(SpanKind kind) {
   return names[static_cast<int>(kind)];
 }
 
-// Something that took time. Texts live as long as the program.
+// A timed span. Its texts are valid until the program ends.
 struct Span {
   const char* name;
   SpanKind kind;
@@ -24,18 +24,18 @@ struct Span {
   int64_t begin = 0;        // nanoseconds of the steady clock
   int64_t end = 0;
   double flop = 0;   // of matrix products, attention and convolutions; 0: not counted
-  double bytes = 0;  // that must be read and written at least once
+  double bytes = 0;  // the least that must be read and written
 };
 
 using TraceListener = void (*)(const Span&);
-extern std::atomic<TraceListener> trace_listener;  // null: nobody listens
+extern std::atomic<TraceListener> trace_listener;  // null: no listener
 
 inline bool is_tracing() { return trace_listener.load(std::memory_order_relaxed) != nullptr; }
 int64_t trace_clock();
-// Tells the listener, if there still is one; the end is now.
+// Passes the span, which ends now, to the listener, if there still is one.
 void tell(Span span);
 
-// From here to the end of the block is one span.
+// Its lifetime is one span.
 class TraceScope {
  public:
   TraceScope(const char* name, SpanKind kind, int64_t bytes = 0)

@@ -55,7 +55,7 @@ std::optional<DType> dtype(const char* property, const ApexValue& value) {
   refuse(property, value, "want fp16 or fp32");
 }
 
-// What Python's float() takes, but for what no loss can be scaled by.
+// Parses what Python's float() accepts, except values that cannot be a loss scale.
 double number(const char* property, const ApexValue& value) {
   constexpr const char* spaces = " \t\n\r";
   std::string text = value.to_string();

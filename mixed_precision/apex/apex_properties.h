@@ -1,4 +1,4 @@
-// Apex amp's optimisation levels: what a user may ask for, and the properties that follow.
+// Apex amp's optimisation levels: the options that a user may set, and the resulting properties.
 //
 //   resolve({.opt_level = "O2", .keep_batchnorm_fp32 = "False", .loss_scale = 128})
 //
@@ -18,8 +18,8 @@
 
 namespace booster {
 
-// A property as Apex takes it: a flag, a number, or either as text ("False", "128.0", "dynamic").
-// Empty: not given, so that the level decides.
+// A property in the forms that Apex accepts: a flag, a number, or either as text ("False", "128.0",
+// "dynamic"). Empty: not given, so that the level decides.
 class ApexValue {
  public:
   ApexValue() = default;
@@ -31,7 +31,7 @@ class ApexValue {
   ApexValue(std::string text) : text_(std::move(text)) {}
 
   bool given() const { return text_.has_value(); }
-  // As it is printed: "None" where it is not given.
+  // As printed: "None" if not given.
   std::string to_string() const { return text_.value_or("None"); }
 
  private:
@@ -39,10 +39,10 @@ class ApexValue {
 };
 
 struct FP16ApexOptions {
-  bool enabled = true;  // false: everything passes through, as fp32
+  bool enabled = true;  // false: no effect, as fp32
   std::string opt_level = "O1";
   // --- properties; the level's own unless given
-  ApexValue cast_model_type = {};        // "fp16", "fp32", or false: the model stays as it is
+  ApexValue cast_model_type = {};        // "fp16", "fp32", or false: the model is not cast
   ApexValue patch_torch_functions = {};  // flag: ops cast by the lists of O1
   ApexValue keep_batchnorm_fp32 = {};    // flag
   ApexValue master_weights = {};         // flag
@@ -50,7 +50,7 @@ struct FP16ApexOptions {
   // --- the rest
   ApexValue cast_model_outputs = {};  // "fp16" or "fp32"
   int num_losses = 1;                 // loss scalers, chosen by loss_id
-  int verbosity = 1;                  // 0: silent, 1: tells the properties, 2: also casts of O1
+  int verbosity = 1;                  // 0: silent, 1: prints the properties, 2: also casts of O1
                                       // and, with the next loss, skipped steps
   double min_loss_scale = 0;          // 0: no limit
   double max_loss_scale = 0x1p24;
@@ -63,7 +63,7 @@ struct FP16ApexOptions {
 struct ApexProperties {
   bool enabled = true;
   std::string opt_level;
-  std::optional<DType> cast_model_type;  // none: the model stays as it is
+  std::optional<DType> cast_model_type;  // none: the model is not cast
   bool patch_torch_functions = false;
   std::optional<bool> keep_batchnorm_fp32;
   std::optional<bool> master_weights;
@@ -72,13 +72,13 @@ struct ApexProperties {
 
   bool casts_model() const { return cast_model_type == DType::f16; }
   bool has_masters() const { return casts_model() && master_weights.value_or(false); }
-  // False where a static scale of 1 has nothing to do.
+  // False if a static scale of 1 leaves nothing to do.
   bool scales() const { return enabled && (loss_scale.dynamic || loss_scale.init != 1); }
-  // In Apex's words, a line for each property.
+  // One line for each property, in Apex's wording.
   std::vector<std::string> describe() const;
 };
 
-// Errors: no such level, a property that the level does not allow, a value that is none.
+// Errors: an unknown level, a property that the level does not allow, an invalid value.
 ApexProperties resolve(const FP16ApexOptions& options);
 
 }  // namespace booster

@@ -128,7 +128,7 @@ void answer(const System& system, const KnownOp& op, const Types& types, NumberT
   }
 }
 
-// What reaches the op in a model that was converted as a whole.
+// The op's argument dtypes in a model that was converted as a whole.
 Types in_model(const System& system, const KnownOp& op, Types types) {
   const size_t count = system.keeps_batch_norm && op.name == "batch_norm" ? 1 : types.size();
   for (size_t i = 0; i < count; ++i)

@@ -1,5 +1,5 @@
-// In which dtype an op would run under a strategy, and why: what the original system (torch's
-// autocast, Apex, Paddle) does, answered from its op lists and its own result dtypes.
+// The dtype that an op would run in under a strategy, and why: what the original system (torch's
+// autocast, Apex, Paddle) does, derived from its op lists and its result dtypes.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// The strategies that can be asked about.
+// The strategies that explain() knows.
 std::vector<std::string> explained_strategies();
 
 struct Question {
@@ -16,10 +16,10 @@ struct Question {
   std::vector<std::string> dtypes = {};  // of its tensor arguments, in order: "f16", "float16"
   std::string strategy = {};
   std::string level = {};   // fp16_apex: O0 to O3; fp16_paddle: O0, OD, O1, O2; empty: O1
-  std::string device = {};  // "cuda" (if empty) or "cpu": where the tensors live
-  // fp16_paddle: custom_white_list, custom_black_list (names with commas between), use_promote,
-  // dtype (float16 or bfloat16), static_graph (O1 as in Fleet; ops made all arguments).
-  // fp16_apex: half_functions, float_functions, promote_functions.
+  std::string device = {};  // "cuda" (if empty) or "cpu": where the tensors are
+  // fp16_paddle: custom_white_list, custom_black_list (comma-separated names), use_promote,
+  // dtype (float16 or bfloat16), static_graph (O1 as in Fleet; all arguments count as produced by
+  // ops). fp16_apex: half_functions, float_functions, promote_functions.
   // fp16, bf16: output_dtype, an explicit dtype argument of the op. bf16: style.
   std::map<std::string, std::string> settings = {};
 };
@@ -28,8 +28,8 @@ struct Explanation {
   std::string op = {};
   std::vector<std::string> arguments = {};
   std::string runs_in = {};  // the dtype that it computes in
-  std::string returns = {};  // of its first result; "none" if that is no tensor
-  std::string in_model = {};  // the same in a model that the strategy converts whole; else empty
+  std::string returns = {};  // of its first result; "none" if that is not a tensor
+  std::string in_model = {};  // the same in a model that the strategy converts; else empty
   std::string rule = {};     // what the strategy does to the arguments, in words
   std::string list = {};     // the original's name of the list that the op is on; "none"
   std::string source = {};   // where that list is from

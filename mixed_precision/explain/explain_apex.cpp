@@ -53,7 +53,7 @@ class ApexO1 final : public TorchNamed {
   }
 
  private:
-  // Apex casts CUDA tensors only; what it refuses, it refuses anywhere.
+  // Apex casts only CUDA tensors, but refuses banned ops on any device.
   static void leave_alone(KnownOp& op) {
     if (op.op_class == OpClass::banned_lower) return;
     op.op_class = OpClass::untouched;

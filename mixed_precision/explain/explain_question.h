@@ -1,5 +1,5 @@
-// The parts of a question to `explain`, read: where the tensors live, and a strategy's settings.
-// Errors name the setting and the nearest legal value.
+// Parses the parts of a question to `explain`: the device of the tensors, and a strategy's
+// settings. Errors name the setting and the nearest legal value.
 #pragma once
 
 #include "core/tensor/tensor.h"

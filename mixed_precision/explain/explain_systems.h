@@ -1,5 +1,5 @@
-// The systems that `explain` answers for: which class each gives to an op, and what the op returns.
-// Only explain*.cpp and list ops need this.
+// The systems that `explain` answers for: the class that each gives to an op, and what the op
+// returns. Only explain*.cpp and list ops need this.
 #pragma once
 
 #include "mixed_precision/explain/explain.h"
@@ -12,14 +12,14 @@
 namespace booster {
 
 struct KnownOp {
-  std::string name;  // as the system writes it
+  std::string name;  // the system's spelling
   OpClass op_class = OpClass::untouched;
   std::string list = "none";
   ResultRule results = {};
   bool in_fp8 = false;                  // multiplies in 8 bits
   bool equal_before_casts = false;      // refuses mixed dtypes before a listed op inside casts
-  std::string rule = {}, refusal = {};  // instead of the class's own words
-  std::string source = {};              // of its list, where that is not the system's
+  std::string rule = {}, refusal = {};  // instead of the class's own wording
+  std::string source = {};              // of its list, if it differs from the system's
 };
 
 // What a system does with its op lists at one level on one device.
@@ -35,23 +35,24 @@ class System {
   bool casts_doubles = false;
   bool casts_8_bit = true;
   std::optional<NumberType> model = {};  // what the whole model and its inputs are converted to
-  bool keeps_batch_norm = false;         // but for the parameters of batch normalisation
+  bool keeps_batch_norm = false;         // except the parameters of batch normalisation
   std::string source = "none";
 };
 
 // Error for a strategy, level, device or setting that does not exist.
 std::unique_ptr<System> make_system(const Question& question);
 
-// By original: torch's autocast and its relatives (bf16, fp8, whole models), Apex, Paddle.
+// One per original system: torch's autocast and its relatives (bf16, fp8, whole models), Apex,
+// Paddle.
 std::unique_ptr<System> make_torch_system(const Question& question);
 std::unique_ptr<System> make_apex_system(const Question& question);
 std::unique_ptr<System> make_paddle_system(const Question& question);
 
-// --- what they share
+// --- shared code
 // Error with the nearest name among the system's and ours.
 [[noreturn]] void no_such_op(const char* system, const std::string& op,
                              std::vector<std::string> names);
-// What a system calls our op; null if we have none of that name.
+// A system's name for our op; null if we have no op of that name.
 const char* name_from_ours(const std::string& name, const char* (*other_name_of)(Op));
 void take_row(KnownOp& op, const ListedOp* row);
 // A row per op, class and list, with its overloads.

@@ -1,4 +1,4 @@
-// What the systems that name ops as torch does have in common. Only explain_torch.cpp and
+// Shared by the systems that use torch's op names. Only explain_torch.cpp and
 // explain_apex.cpp need this.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace booster {
 
-// Finds ops by torch's names; what lists mean is for the systems that follow.
+// Finds ops by torch's names; derived systems define what the lists mean.
 class TorchNamed : public System {
  public:
   KnownOp find(const std::string& op) const override;
@@ -14,7 +14,7 @@ class TorchNamed : public System {
  protected:
   // Sets class and list of a named op.
   virtual void classify(KnownOp&) const {}
-  // Of "add_" for "add": the result stays in the first argument's memory and dtype.
+  // "add_" for "add": the result stays in the first argument's memory and dtype.
   virtual KnownOp in_place(const std::string& base) const;
 };
 
@@ -28,7 +28,7 @@ class Uncast final : public TorchNamed {
   std::string why_;
 };
 
-// A model that is converted to `dtype` once, with its inputs; `who` does that.
+// A model that is converted to `dtype` once, with its inputs, by `who`.
 std::unique_ptr<System> make_whole_model_system(const std::string& who, NumberType dtype,
                                                 bool keeps_batch_norm, DeviceType device);
 

@@ -18,7 +18,7 @@ Tensor decoded(const Quantized& x) {
   return values;
 }
 
-// a b + bias for matrices of codes' values, and the scales that belong to them; bias f32 or absent.
+// a b + bias for matrices of code values, with their scales; bias is f32 or absent.
 Tensor product(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
                const Tensor& bias, DType dtype) {
   const auto& table = kernels::on(a.device());
@@ -34,7 +34,7 @@ bool is_window_on(const Tensor& part, const Tensor& whole) {
   return part.shares_storage(whole) && begin >= 0 && begin < whole.numel();
 }
 
-// What backward needs of one call.
+// The data of one call that backward needs.
 struct Call {
   Quantized x, weight;
   Shape input_shape;
@@ -63,7 +63,7 @@ struct Call {
   }
 };
 
-// "fc1 (input)" of every layer, one role after the other.
+// "fc1 (input)" of every layer, grouped by role.
 std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers,
                                   std::initializer_list<const char*> roles) {
   std::vector<std::string> names;
@@ -99,7 +99,7 @@ Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
     entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
 }
 
-// By the place in memory, so that a window on a weight is found too, and anew each time, since a
+// Looks up by memory address, so that a view of a weight is found too, and anew each time, since a
 // model may be converted after it was boosted.
 Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   for (Entry& entry : entries_)
@@ -107,7 +107,7 @@ Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   return nullptr;
 }
 
-// An activation checkpoint runs forward off the tape first, so the magnitude always counts.
+// An activation checkpoint first runs forward without a tape, so the magnitude always counts.
 Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
   const int64_t index = static_cast<int64_t>(entries_.size()) + entry.index;
   if (!weight.same_body(entry.layer.weight)) return forward_.quantize(weight, index, true);
@@ -154,7 +154,7 @@ void Fp8Linear::end_pass(Pass pass) {
   if (pass == Pass::forward) return;
   backward_->end_pass();
   if (!delayed_) return;
-  for (Entry& entry : entries_) entry.weight = {};  // the next scale may be another
+  for (Entry& entry : entries_) entry.weight = {};  // the next scale may differ
 }
 
 Tensor Fp8Linear::non_finite() const {

@@ -3,12 +3,12 @@
 //   forward   y  = x w^T + bias   x, w e4m3              in bf16, rounded once
 //   backward  dx = dy w           dy e5m2 (or e4m3)      in bf16
 //             dw = dy^T x                                in the weight's dtype (f32)
-//             dbias = column sums of dy as it came
+//             dbias = column sums of unquantized dy
 //
-// A product of codes is multiplied in bf16 with f32 sums, which every code fits exactly: the result
-// is that of a unit that multiplies 8-bit floats, up to the order of the sums. What is kept for
-// backward is one byte per number. A weight is quantized when its numbers have changed and, with
-// delayed scaling, after every backward pass, since its scale may have. For one thread.
+// Products of codes are computed in bf16, which holds every code exactly, with f32 sums: the result
+// is that of a unit that multiplies 8-bit floats, up to the order of the sums. Backward keeps one
+// byte per number. A weight is quantized when its numbers have changed and, with delayed scaling,
+// after every backward pass, since its scale may have changed. For one thread.
 #pragma once
 
 #include "mixed_precision/fp8/fp8_scaling.h"
@@ -29,11 +29,11 @@ class Fp8Linear : public LinearMethod {
   // `gradients` is the format of dy. All weights are on one device.
   Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients, const std::vector<Fp8Layer>& layers);
 
-  // For the layers' weights and windows on them (a third of an attention's input projection); the
-  // sizes of other weights, and x in f64, go the plain way.
+  // Handles the layers' weights and views of them (a third of an attention's input projection);
+  // weights of other sizes, and x in f64, are left to the default method.
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) override;
 
-  // Magnitudes of forward tensors, or of all: backward may have run parts of forward again.
+  // Magnitudes of forward tensors, or of all tensors: backward may have rerun parts of forward.
   Tensor maxima(Pass pass) const;
   void end_pass(Pass pass);
   // One fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().

@@ -18,13 +18,13 @@ float largest_of(DType dtype) {
   return dtype == DType::bf16 ? 0x1.FEp127f : std::numeric_limits<float>::max();
 }
 
-// The magnitude that a delayed scale was made from, and how many passes ago it was seen.
+// The magnitude that a delayed scale is based on, and how many passes ago it was seen.
 struct Origin {
   double amax = 0;
   int64_t age = 1;
 };
 
-// `cursor` is the oldest place of the ring, the one before it the newest.
+// `cursor` is the oldest entry of the ring, the one before it the newest.
 Origin origin_of(const std::vector<double>& history, int64_t cursor, bool most_recent) {
   const auto length = static_cast<int64_t>(history.size());
   Origin origin;
@@ -40,7 +40,7 @@ Origin origin_of(const std::vector<double>& history, int64_t cursor, bool most_r
 Fp8ScaleTable::Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format,
                              std::vector<std::string> names, Tensor amaxes)
     : recipe_(recipe), format_(format), names_(std::move(names)), amaxes_(std::move(amaxes)) {
-  // Current scaling keeps the last amax only, to see that it is finite.
+  // Current scaling keeps only the last amax, to check that it is finite.
   if (!recipe.delayed) recipe_.history_length = 1;
   const int64_t tensors = amaxes_.numel();
   const Device device = amaxes_.device();

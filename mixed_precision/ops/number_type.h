@@ -1,5 +1,5 @@
-// The dtypes that questions about other systems are asked in: more than tensors of ours have (fp8,
-// complex numbers, small integers), with torch's promotion between them.
+// The dtypes used in questions about other systems: they include some that our tensors do not have
+// (fp8, complex numbers, small integers), with torch's promotion between them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace booster {
 
 enum class NumberType : uint8_t {
-  none,  // a result that is no tensor
+  none,  // a result that is not a tensor
   boolean,
   u8,
   i8,
@@ -30,21 +30,21 @@ enum class NumberType : uint8_t {
 
 // "f16", "bool", "none".
 const char* name_of(NumberType type);
-// Takes our names and torch's: f16, half, float16, torch.float16, cuda.HalfTensor's "Half". Error
+// Accepts our names and torch's: f16, half, float16, torch.float16, cuda.HalfTensor's "Half". Error
 // with the nearest name for any other.
 NumberType number_type_named(const std::string& name);
 
-// Real floating dtypes, fp8 among them.
+// Real floating dtypes, including fp8.
 bool is_floating(NumberType type);
 bool is_8_bit_float(NumberType type);
 bool is_16_bit_float(NumberType type);
 bool is_complex(NumberType type);
 
-// The dtype that tensors of these dtypes meet in, as in torch (none: there is no tensor). f16 with
+// The dtype that these dtypes promote to, as in torch (none: there is no tensor). f16 with
 // bf16 gives f32. Error for an fp8 dtype with another floating one.
 NumberType promoted(std::span<const NumberType> types);
 
-// The complex dtype of two such parts. Error if there is none.
+// The complex dtype with parts of this type. Error if there is none.
 NumberType complex_of(NumberType type);
 
 }  // namespace booster

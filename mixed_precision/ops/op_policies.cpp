@@ -41,7 +41,7 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower) {
 
 namespace {
 
-// Every op of ours that a program means by a name: our own, or torch's.
+// All of our ops that a name can mean: our own name, or torch's.
 std::vector<Op> ops_called(const std::string& name) {
   std::vector<Op> ops;
   Names legal;
@@ -84,7 +84,7 @@ PaddleLevel paddle_level(const std::string& name) {
 
 namespace {
 
-// Their statistics stay f32: the first argument alone decides and is cast.
+// Their statistics stay f32: only the first argument decides and is cast.
 bool is_normalisation(std::string_view name) {
   return name == "batch_norm" || name == "layer_norm" || name == "sync_batch_norm";
 }
@@ -104,7 +104,7 @@ bool is_dead(const std::string& name) {
                      [&](const ListedOp& op) { return op.list == "dead" && op.name == name; });
 }
 
-// Paddle itself takes any name and says nothing, so that `add` for elementwise_add does nothing.
+// Paddle itself accepts any name silently, so that `add` for elementwise_add has no effect.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
     if (paddle_result_rule(name) && !is_dead(name)) continue;

@@ -1,5 +1,5 @@
-// The op policies of the strategies, made from the op tables: torch autocast, Apex O1, Paddle's
-// levels. What each class does to arguments stands at OpClass.
+// The op policies of the strategies, built from the op tables: torch autocast, Apex O1, Paddle's
+// levels. OpClass documents what each class does to arguments.
 #pragma once
 
 #include "mixed_precision/ops/op_table.h"
@@ -15,8 +15,9 @@ struct ApexOverrides {
   std::vector<std::string> half = {}, floating = {}, promote = {};
 };
 // Apex O1: f16; f64 is cast like any other floating dtype. A function registered as half or float
-// is wrapped inside the lists' own wrapper and so has the last word; one registered as promote that
-// is on a list finds its arguments cast already. Error for a name that is both half and float.
+// is wrapped inside the lists' own wrapper and so takes precedence; one registered as promote that
+// is also on a list receives arguments that are already cast. Error for a name that is both half
+// and float.
 OpPolicy apex_o1_policy(DeviceType device, const ApexOverrides& overrides = {});
 
 enum class PaddleLevel : uint8_t { O0, OD, O1, O2 };
@@ -26,16 +27,16 @@ PaddleLevel paddle_level(const std::string& name);
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
   bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
-  bool static_graph = false;  // O1: gray ops as what made their arguments, unlisted ones in f32
+  bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
 };
-// Paddle's decision for an op of its name: the dynamic graph's, or the static one's.
+// Paddle's decision for an op, given its Paddle name: the dynamic graph's, or the static graph's.
 class PaddleRules {
  public:
   // Error for a name on both custom lists.
   PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
 
   OpClass class_of(std::string_view name) const;
-  // True for an op that would run in 16 bits but for want of a GPU kernel, and so runs in f32.
+  // True for an op that runs in f32 only because it has no 16-bit GPU kernel.
   bool lacks_kernel(std::string_view name) const;
   // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted"; of
   // the static graph also "white fp16 static" and "gray static".

@@ -1,8 +1,7 @@
-// The op lists of torch, Apex, Paddle and fp8 training as they stand in the originals, in the
-// originals' names: data files in tables/. Policies, `booster list ops` and `booster explain`
-// are all made from them.
+// The original op lists of torch, Apex, Paddle and fp8 training, under the original names: data
+// files in tables/. Policies, `booster list ops` and `booster explain` are all derived from them.
 //
-// Tables are made once and never change; any thread may read them.
+// Tables are built once and never change; any thread may read them.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -16,14 +15,14 @@ namespace booster {
 struct ListedOp {
   std::string name;       // "softmax"
   std::string overload;   // of that name, "int"; empty for the default one
-  OpClass op_class;       // what its list means for the arguments
+  OpClass op_class;       // what its list does to the arguments
   std::string_view list;  // the original's name of the list, "fp32_set_opt_dtype"
 
-  // On no list itself: an op inside it is.
+  // The op itself is on no list, but an op inside it is.
   bool is_composed() const { return list.starts_with("composed"); }
 };
 
-// Paddle's fused_attention stands on two lists: `find` gives the first, `ops` has both.
+// Paddle's fused_attention is on two lists: `find` returns the first, `ops` has both.
 class OpTable {
  public:
   struct Group {
@@ -34,7 +33,7 @@ class OpTable {
 
   OpTable(std::string source, std::initializer_list<Group> groups);
 
-  // Where the lists are from, with the version.
+  // The source of the lists, with its version.
   const std::string& source() const { return source_; }
   const std::vector<ListedOp>& ops() const { return ops_; }
   // The first row of that name, or null.
@@ -50,7 +49,7 @@ const OpTable& apex_op_table();
 const OpTable& paddle_op_table();
 const OpTable& fp8_op_table();
 
-// What the systems call an op of ours; where they compose it of several, the one that decides.
+// The systems' names for our op; if they compose it of several ops, the one that decides the dtype.
 const char* torch_name_of(Op op);
 const char* paddle_name_of(Op op);
 

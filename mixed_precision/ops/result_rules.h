@@ -1,5 +1,5 @@
-// What an op returns for the dtypes it runs in, when nothing casts: torch's and Paddle's own rules.
-// A policy's casts come first, then these.
+// The dtype that an op returns for the dtypes it runs in, without casts: torch's and Paddle's own
+// rules. A policy's casts are applied first, then these.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -12,7 +12,7 @@
 namespace booster {
 
 struct ResultRule {
-  // How the dtypes of several arguments meet.
+  // How the dtypes of several arguments are combined.
   enum class Match : uint8_t {
     equal,         // all must be the same
     equal_floats,  // the floating ones must be the same; integers are indices
@@ -22,8 +22,8 @@ struct ResultRule {
     norm,          // all the same, or 16-bit values with f32 parameters
   };
   enum class Integers : uint8_t { keep, to_f32, to_i64, refuse, only };
-  // Which dtype comes out: the one it runs in, the complex one of that, or always the same (none:
-  // a number of the host language).
+  // The result dtype: the one it runs in, the complex one of that, or always the same (none: a
+  // number of the host language).
   struct Returns {
     enum class Kind : uint8_t { value, complex, fixed };
     constexpr Returns(Kind kind = Kind::value) : kind(kind) {}
@@ -31,23 +31,23 @@ struct ResultRule {
     Kind kind;
     NumberType type = NumberType::none;
   };
-  // For which dtypes kernels are missing.
+  // The dtypes for which kernels are missing.
   enum class Kernels : uint8_t {
     all,
     never_16_bit,
-    no_16_bit,  // from here on CPUs alone
+    no_16_bit,  // from here on, only on CPUs
     no_f16,
     no_bf16,
   };
 
   Match match = Match::promote;
-  int leading = 0;  // so many arguments take part; 0: all
+  int leading = 0;  // number of arguments that take part; 0: all
   Integers integers = Integers::keep;
   Returns returns = {};
   Kernels kernels = Kernels::all;
 };
 
-// The rule of an op, or nothing if torch 2.15 has none of that name.
+// The rule of an op, or nothing if torch 2.15 has no op of that name.
 std::optional<ResultRule> torch_result_rule(std::string_view name);
 std::vector<std::string> torch_op_names();
 // In Paddle's op names; nothing if Paddle 3.3 has no such op.
@@ -60,7 +60,7 @@ struct ResultTypes {
   NumberType runs_in;
   NumberType returns;
 };
-// Error (the system's own, in our words) if the op does not take these dtypes on the device.
+// Error (the system's own, in our wording) if the op does not take these dtypes on the device.
 ResultTypes result_types(std::string_view name, const ResultRule& rule,
                          std::span<const NumberType> arguments, DeviceType device);
 

@@ -54,7 +54,7 @@ LossScalePolicy scaler_of(const FP16PaddleOptions& o) {
   return scaler;
 }
 
-// amp_configs as the options of the static interface that Fleet passes them on to.
+// amp_configs as options of the static interface, to which Fleet passes them.
 FP16PaddleOptions expanded(FP16PaddleOptions o) {
   const FleetAmpConfigs fleet = *std::exchange(o.amp_configs, {});
   o.level = fleet.use_pure_fp16 || fleet.use_pure_bf16 ? "O2" : "O1";
@@ -63,7 +63,7 @@ FP16PaddleOptions expanded(FP16PaddleOptions o) {
   o.custom_black_list = fleet.custom_black_list;
   o.custom_black_varnames = fleet.custom_black_varnames;
   o.use_promote = false;
-  o.use_pure_fp16 = true;  // of the older interface, whatever the level
+  o.use_pure_fp16 = true;  // selects the older interface, whatever the level
   o.use_fp16_guard = fleet.use_fp16_guard;
   o.init_loss_scaling = fleet.init_loss_scaling;
   o.incr_ratio = fleet.incr_ratio;
@@ -74,7 +74,8 @@ FP16PaddleOptions expanded(FP16PaddleOptions o) {
   return o;
 }
 
-// Options that amp_configs decides must not be given beside it: which one counts would be unclear.
+// Options that amp_configs determines must not be given next to it: it would be unclear which one
+// applies.
 void check_alone(const FP16PaddleOptions& o) {
   const FP16PaddleOptions plain;
   const std::pair<const char*, bool> given[] = {
@@ -99,7 +100,7 @@ void check_alone(const FP16PaddleOptions& o) {
           name);
 }
 
-// Paddle scales no bf16 loss dynamically, and in the static interfaces not at all.
+// Paddle never scales a bf16 loss dynamically, and in the static interfaces not at all.
 void settle_bf16(PaddleSettings& settings, bool is_static, bool asked) {
   if (settings.lower != DType::bf16 || !(settings.scaler.dynamic || is_static)) return;
   settings.scales = false;

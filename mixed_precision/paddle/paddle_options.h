@@ -1,12 +1,12 @@
-// The options of fp16_paddle under Paddle's own names, and what they resolve to: one name stands
-// for different numbers in Paddle's interfaces.
+// The options of fp16_paddle under Paddle's own names, and the values they resolve to: the same
+// name has different defaults in each of Paddle's interfaces.
 //
 //   interface                    selected by            init   grow after  back off after  by
 //   amp.auto_cast + GradScaler   the default            65536  2000        1               0.5
 //   static.amp.decorate, older   use_pure_fp16 = true   32768  1000        2               0.8
 //   Fleet's amp_configs          amp_configs            32768  1000        2               0.8
 //
-// The two static interfaces never lower the scale below 1 and leave out a growth to infinity.
+// The two static interfaces never lower the scale below 1 and skip a growth to infinity.
 // Plain values; any thread.
 #pragma once
 
@@ -32,11 +32,11 @@ struct FleetAmpConfigs {
   std::vector<std::string> custom_black_varnames = {};
   bool use_pure_fp16 = false;
   bool use_fp16_guard = true;
-  bool use_optimizer_fp16 = false;  // Paddle's automatic parallelism alone looks at it
+  bool use_optimizer_fp16 = false;  // used only by Paddle's automatic parallelism
   bool use_pure_bf16 = false;
 };
 
-// What is absent takes the value of the interface.
+// Absent options take the interface's default.
 struct FP16PaddleOptions {
   std::string level = "O1";       // O0, OD, O1, O2
   std::string dtype = "float16";  // or bfloat16
@@ -46,7 +46,7 @@ struct FP16PaddleOptions {
   std::optional<bool> use_promote = {};                 // true; false with use_pure_fp16
   std::optional<bool> master_weight = {};               // O2: true; false with use_pure_fp16
   bool master_grad = false;
-  std::vector<std::string> excluded_layers = {};  // names, with all below them, or kinds
+  std::vector<std::string> excluded_layers = {};  // names, including everything below, or kinds
   std::string save_dtype = "";                    // "": as they train
   bool use_pure_fp16 = false;
   std::optional<bool> use_fp16_guard = {};  // O2: as use_pure_fp16
@@ -56,7 +56,8 @@ struct FP16PaddleOptions {
   std::optional<int64_t> incr_every_n_steps = {};
   std::optional<int64_t> decr_every_n_nan_or_inf = {};
   std::optional<bool> use_dynamic_loss_scaling = {};
-  // Decides all that it has keys for, level and dtype; the others may stand beside it.
+  // Determines level, dtype and all options that it has keys for; the others may be given next to
+  // it.
   std::optional<FleetAmpConfigs> amp_configs = {};
 };
 
@@ -72,13 +73,13 @@ struct PaddleSettings {
   std::optional<DType> save_dtype = {};
   bool scales = true;  // false: neither scale nor check
   LossScalePolicy scaler = {};
-  std::vector<std::string> messages = {};  // for people: what differs from what they may expect
+  std::vector<std::string> messages = {};  // for the user: what may differ from expectations
 
-  // O2 without a guard: the model itself is converted.
+  // True for O2 without a guard: the model itself is converted.
   bool converts_model() const { return level == PaddleLevel::O2 && !guard; }
 };
 
-// Errors: an unknown level or dtype, a number out of range, options that do not go together.
+// Errors: an unknown level or dtype, a number out of range, incompatible options.
 PaddleSettings resolved(const FP16PaddleOptions& options);
 
 // All settings in one line: "level O1, dtype float16, init_loss_scaling 65536, ...".

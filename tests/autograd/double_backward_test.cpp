@@ -15,7 +15,7 @@ Tensor leaf(const std::vector<float>& numbers, const Shape& shape) {
   return from_vector(numbers, shape).requires_grad_();
 }
 
-// The slope of the sum of squared slopes of y = f(x), by finite differences of the slopes.
+// The gradient of the sum of squared gradients of y = f(x), by finite differences of the gradients.
 void check_twice(const char* name, const std::function<Tensor(const Tensor&)>& f,
                  std::vector<double> at = {-0.7, 0.3, 1.2}) {
   CAPTURE(name);
@@ -95,6 +95,6 @@ TEST_CASE("a function without second derivatives says so by name") {
   const Tensor y = amax(x);
   CHECK_THROWS_WITH_AS(gradients(sum(square(y)), {x}, {.create_graph = true}),
                        doctest::Contains("amax cannot be differentiated twice"), Error);
-  // What lies beyond the inputs does not matter.
+  // Functions beyond the inputs do not matter.
   CHECK_NOTHROW(gradients(sum(square(y)), {y}, {.create_graph = true}));
 }

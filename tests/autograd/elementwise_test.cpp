@@ -1,4 +1,4 @@
-// Driven by the op table: a new row is tested by itself.
+// Driven by the op table: a new row is tested automatically.
 #include "core/autograd/functions.h"
 #include "kernels/catalogue.h"
 #include "tests/autograd/gradient_check.h"

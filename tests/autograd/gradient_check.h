@@ -23,7 +23,7 @@ inline double weighted(const Tensor& y, const std::vector<double>& weights) {
   return total;
 }
 
-// Checks the gradient of fn at `inputs` (f64) by each element of each input.
+// Checks the gradient of fn at `inputs` (f64) with respect to each element of each input.
 inline void check_gradients(const Function& fn, const std::vector<Tensor>& inputs,
                             double tolerance = 1e-6, double step = 1e-5) {
   std::vector<Tensor> leaves;

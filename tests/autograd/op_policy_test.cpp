@@ -221,7 +221,7 @@ TEST_CASE("a policy is the thread's own, and an error leaves what was in force b
 
 namespace {
 
-// x * x by a function of a user's own: says in which dtypes its forward and backward ran.
+// x * x as a user-defined function: records the dtypes of its forward and backward.
 struct CustomSquare {
   std::optional<DType> cast_inputs;
   DType forward = DType::f64, backward = DType::f64, inside = DType::f64;

@@ -1,4 +1,4 @@
-// Gradients that are written over gradients nobody else can see.
+// Gradients that overwrite gradients without other references.
 #include "core/autograd/overwrite.h"
 
 #include "core/autograd/functions.h"

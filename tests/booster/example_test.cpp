@@ -1,4 +1,5 @@
-// The example program, run as a user runs it: mistakes leave nothing behind, a rerun loses nothing.
+// The example program, run as a user runs it: mistakes leave no files behind, and a rerun loses
+// nothing.
 #include "core/data/images/image.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
@@ -33,7 +34,7 @@ class Example {
 
   std::string record() const { return folder_.read("out/run.json"); }
 
-  // `before` stands before the program: the run tool with its options.
+  // `before` precedes the program: the launcher with its options.
   CommandResult run(const std::string& sets = "", const std::string& before = "") const {
     const std::string build = build_folder().string();
     std::string command =

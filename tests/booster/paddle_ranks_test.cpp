@@ -65,7 +65,7 @@ void accumulate(Run& run, int64_t first, int64_t stride, int passes) {
   }
 }
 
-// Those of all ranks, in the order of the parameters.
+// The gradients averaged over all ranks, in the order of the parameters.
 std::vector<double> gradients_of(const Run& run) {
   run.boosted.model.session().sync_grads();
   std::vector<double> all;
@@ -87,7 +87,7 @@ double largest_difference(const std::vector<double>& a, std::vector<double> b) {
   return largest(b);
 }
 
-// The same on every rank: no rank has more or less than another.
+// Checks that the values are the same on every rank.
 void check_same_on_ranks(const std::vector<double>& values, const Group& group) {
   Tensor most = from_vector(values, {static_cast<int64_t>(values.size())});
   Tensor least = -most;
@@ -107,7 +107,7 @@ TEST_CASE("rank: master_grad" * doctest::skip()) {
   for (const auto& [name, parameter] : spread.parameters) {
     CAPTURE(name);
     CHECK(parameter.dtype() == DType::f16);
-    // Gradients are windows of the buckets that go between ranks: one f32 bucket holds them all.
+    // Gradients are views of the communication buckets: one f32 bucket holds them all.
     CHECK(parameter.grad().dtype() == DType::f32);
     CHECK(parameter.grad().shares_storage(spread.parameters[0].tensor.grad()));
   }

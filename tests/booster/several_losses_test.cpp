@@ -19,7 +19,7 @@ struct Weight : Module {
   const Tensor w;
 };
 
-// f16 holds no gradient beyond 0.99 at the first scale, 65536.
+// f16 cannot hold a gradient above 0.99 at the initial scale, 65536.
 Tensor loss_of(const std::vector<std::shared_ptr<Weight>>& modules,
                const std::vector<double>& gradients) {
   Tensor loss = scalar(0);
@@ -30,7 +30,7 @@ Tensor loss_of(const std::vector<std::shared_ptr<Weight>>& modules,
 
 SGDOptions sgd() { return {.lr = 0.5, .momentum = 0.9}; }
 
-// Two models with an optimizer each, boosted together.
+// Two models, each with an optimizer, boosted together.
 struct Pair {
   std::vector<std::shared_ptr<Weight>> modules = {std::make_shared<Weight>(),
                                                   std::make_shared<Weight>()};
@@ -278,7 +278,7 @@ struct TwoLosses {
                          booster.prepare_dataloader(data, {.batch_size = 2}),
                          ConstantLR(optimizer));
   }
-  // Loss 1 overflows in the steps that are told.
+  // Loss 1 overflows in the given steps.
   void train(int first, int last, int overflow) {
     for (int step = first; step < last; ++step) {
       boosted.optimizer.zero_grad();

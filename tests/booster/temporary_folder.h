@@ -1,4 +1,4 @@
-// A folder that lives as long as the object.
+// A folder that is removed with the object.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +28,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  // With the folders above it.
+  // Creates parent folders as needed.
   void write(const std::string& name, std::string_view content) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << content;

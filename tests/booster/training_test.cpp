@@ -1,4 +1,4 @@
-// The product as a product: every strategy on every plugin, saved, killed and resumed.
+// Every combination: every strategy on every plugin, saved, killed and resumed.
 #include "booster/booster.h"
 #include "booster/config/registry.h"
 #include "core/nn/criterion.h"
@@ -73,7 +73,7 @@ Run make_run(const char* plugin, const char* strategy, int64_t batch_size, doubl
   return {std::move(booster), boosted};
 }
 
-// Trains for some steps, epoch after epoch; gives the losses.
+// Trains for some steps, epoch after epoch; returns the losses.
 std::vector<double> train(Run& run, int64_t steps) {
   auto& [net, opt, loss_fn, data, lr] = run.boosted;
   std::vector<double> losses;
@@ -187,7 +187,7 @@ TEST_CASE("with masters a training in f16 stays close to one in f32") {
   }
 }
 
-// Rank 1 alone sees an infinite loss in step 2: nobody takes that step, and all scales stay equal.
+// Only rank 1 has an infinite loss in step 2: no rank takes that step, and all scales stay equal.
 TEST_CASE("rank: overflow on one rank" * doctest::skip()) {
   const World world = launch_from_env();
   for (const std::string strategy : strategies) {

@@ -1,5 +1,5 @@
-// Files for the data tests: golden ones, drawn ones, and (included) folders that vanish with the
-// test.
+// Files for the data tests: golden ones, drawn ones, and (included) folders that are removed with
+// the test.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -34,7 +34,7 @@ inline std::span<const uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Takes numbers off the front of a golden binary file.
+// Reads numbers from a golden binary file, front to back.
 class Reader {
  public:
   explicit Reader(const std::string& name) : data_(read_file(golden_path(name))) {}

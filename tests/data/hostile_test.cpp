@@ -1,4 +1,4 @@
-// Bad files: each is an error of kind data that names the file and the reason, and costs little.
+// Bad files: each is an error of kind data that names the file and the reason, at little cost.
 #include "core/data/images/decoders.h"
 #include "tests/data/files.h"
 
@@ -77,15 +77,15 @@ std::string scan_bomb(int log2_side, int scans) {
   return file + "\xff\xd9";
 }
 
-// Of this process's own work, however busy the machine is.
+// CPU time of this process, which does not depend on other load.
 double seconds_of(const std::function<void()>& call) {
   const std::clock_t start = std::clock();
   call();
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
-// The byte with which MALLOC_PERTURB_ (Meson sets it) fills fresh memory would count as memory that
-// an image costs.
+// Filling fresh memory with a byte, as MALLOC_PERTURB_ (set by Meson) does, would count as memory
+// used by an image.
 const int no_filling = mallopt(M_PERTURB, 0);
 
 long peak_megabytes() {

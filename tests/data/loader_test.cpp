@@ -115,7 +115,7 @@ TEST_CASE("preparing an epoch changes neither its batches nor where the loader s
       CHECK(epoch(prepared) == epoch(plain));
     }
     prepared.prepare();
-    prepared.load_state({1, 2});  // something else than was prepared
+    prepared.load_state({1, 2});  // other than what was prepared
     plain.load_state({1, 2});
     CHECK(epoch(prepared) == epoch(plain));
   }
@@ -210,7 +210,7 @@ TEST_CASE("skip leaves bad images out, counts each once and says why") {
   CHECK(contains(loader.bad_images()[0].reason, "an empty file"));
   CHECK(contains(loader.bad_images()[0].reason, dataset.path(3)));
 
-  // The good ones keep their places.
+  // The good ones keep their order.
   DataLoader clean(dataset.subset({0, 1, 2, 4}), {.batch_size = 4, .workers = 0});
   DataLoader skipping(dataset.subset({0, 1, 2, 3, 4}),
                       {.batch_size = 5, .on_bad_image = BadImagePolicy::skip});
@@ -253,7 +253,7 @@ TEST_CASE("ranks together see what one process sees") {
   for (int i = 0; i < 16; ++i) CHECK(shares[i % 2][i / 2] == all[i]);
 }
 
-// Epochs until three in a row asked for nothing, at most `limit`.
+// Number of epochs until three in a row allocate nothing, at most `limit`.
 int epochs_until_steady(DataLoader& loader, int limit) {
   int epochs = 0;
   for (int quiet = 0; quiet < 3 && epochs < limit; ++epochs) {
@@ -267,8 +267,9 @@ int epochs_until_steady(DataLoader& loader, int limit) {
 TEST_CASE("steady epochs ask the system for no memory") {
   const Pictures pictures(16);
   DataLoader alone(pictures.dataset(), {.batch_size = 8, .workers = 0});
-  CHECK(epochs_until_steady(alone, 50) <= 4);  // the first may ask
-  // How much workers hold at once depends on how they meet: it grows to what all hold together.
+  CHECK(epochs_until_steady(alone, 50) <= 4);  // the first may allocate
+  // How much memory workers hold at once depends on timing: it grows to the total that all can
+  // hold.
   DataLoader threaded(pictures.dataset(), {.batch_size = 8, .workers = 2});
   CHECK(epochs_until_steady(threaded, 50) < 50);
 }
@@ -285,7 +286,7 @@ TEST_CASE("waiting is measured") {
   CHECK(alone.wait_seconds() == 0);
   CHECK(labels(alone).size() == 4);
   CHECK(alone.wait_seconds() >= 0.02);
-  // With a worker some of it may be over before this thread begins to wait.
+  // With a worker, part of the time may have passed before this thread begins to wait.
   DataLoader threaded(Slow(), {.batch_size = 2, .workers = 1});
   const auto start = std::chrono::steady_clock::now();
   CHECK(labels(threaded).size() == 4);

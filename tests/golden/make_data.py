@@ -1,5 +1,5 @@
-"""Makes tests/golden/data: small image files as others write them, with the pixels that Pillow reads
-and resizes from them, and what torchvision's transforms give.
+"""Makes tests/golden/data: small image files written by other programs, with the pixels that Pillow
+reads and resizes from them, and the results of torchvision's transforms.
 
 Files NAME.jpg, NAME.png are inputs. NAME.raw is what they decode to: a text line
 "width height channels", then the bytes. resize.bin holds cases of 8 int32 (width height channels

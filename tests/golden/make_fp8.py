@@ -2,7 +2,7 @@
 """Writes tests/golden/fp8/casts.txt: PyTorch's 8-bit floats (float8_e4m3fn, float8_e5m2).
 
 A line "decode CODE E4M3 E5M2" per code holds the f32 bits of its value; a line
-"cast BITS E4M3 E5M2" per f32 number holds the codes that `.to` gives. The numbers are all values of
+"cast BITS E4M3 E5M2" per f32 number holds the codes that `.to` returns. The numbers are all values of
 both formats, the ties between neighbours, their f32 neighbours on both sides, and the ends of the
 range, with alternating signs. Run with PyTorch 2.15.
 """

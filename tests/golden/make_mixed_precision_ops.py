@@ -31,12 +31,12 @@ NAMES = {
     torch.complex128: "c128",
 }
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
-# Dtypes of the floating arguments: given to as many as an op has, the last repeated.
+# Dtypes of the floating arguments: as many as an op has, with the last repeated.
 MIXES = [(F16,), (BF16,), (F32,), (F64,), (F16, F32), (F32, F16), (BF16, F32), (F16, BF16),
          (F64, F32)]
 FEW_MIXES = [(F16,), (F32,), (F64,), (F16, F32)]
 # Left out: the dtype depends on more than dtypes (a mode, an order, one argument or two), results
-# that are random or of no dtype of ours, and samples whose tensors stand in other roles.
+# that are random or of a dtype that we lack, and samples whose tensors have other roles.
 LEFT_OUT = {
     "nn.functional.pad", "norm", "linalg.norm", "nn.functional.instance_norm", "linalg.pinv",
     "hash_tensor",
@@ -105,7 +105,7 @@ def to_fake(x):
 
 
 def in_region(device, region, call):
-    """torch.autocast("cuda") turns itself off where there is no GPU, so the switches are set here."""
+    """torch.autocast("cuda") disables itself without a GPU, so the switches are set here."""
     if not region:
         return call()
     torch.set_autocast_enabled(device, True)
@@ -157,7 +157,7 @@ def result_lines():
         done.add(op.name)
         is_listed = short_name(op.name) in listed
         yield from lines_of(op, "cpu", MIXES if is_listed else FEW_MIXES)
-        # Fake tensors know which dtypes autocast asks for, but not for which there are kernels: ops
+        # Fake tensors know which dtypes autocast requests, but not which have kernels: ops
         # on CUDA's own lists, in regions, without doubles among other dtypes.
         if short_name(op.name) in on_cuda:
             yield from lines_of(op, "cuda", MIXES[:-1])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/golden/mixed_precision/paddle_scaler.json: what PaddlePaddle itself does.
 
-Needs PaddlePaddle 3.3.1 (the CPU build does) and NumPy < 2.4, with which Paddle's line about a
-decreased scale fails. paddle.amp.GradScaler switches itself off on CPUs; its device test is told
-that it runs on a GPU, all else is as it is.
+Needs PaddlePaddle 3.3.1 (the CPU build does) and NumPy < 2.4, since Paddle's message about a
+decreased scale fails with later versions. paddle.amp.GradScaler disables itself on CPUs; its device
+test is patched to report a GPU, and nothing else is changed.
 
 usage: make_mixed_precision_paddle_scaler.py
 """

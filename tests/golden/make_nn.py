@@ -214,7 +214,7 @@ def of_model(name, model, image_shape, classes):
     y_low, loss_low = run(model, image.float(), target, torch.bfloat16)
     result["bf16"] = {
         "logits": numbers(y_low), "loss": float(loss_low), "logits_dtype": str(y_low.dtype),
-        # how far the gradients are from exact ones: what 16 bits cost
+        # error of the gradients relative to exact ones: the cost of 16 bits
         "grad_error": {n: float((p.grad.double() - exact[n]).norm() / exact[n].norm())
                        for n, p in model.named_parameters() if exact[n].norm() > 0}}
     return result

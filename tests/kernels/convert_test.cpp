@@ -1,5 +1,5 @@
 // Conversions between dtypes: every 16-bit pattern, and floats of all magnitudes, give the bits
-// that IEEE 754 says (to nearest, ties to even) on every CPU variant.
+// that IEEE 754 requires (to nearest, ties to even) on every CPU variant.
 #include "tests/kernels/everywhere.h"
 
 #include <bit>

@@ -33,7 +33,7 @@ const Case cases[] = {
     {2, 8, 12, 7, 7, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 4}},  // groups
     {2, 6, 6, 7, 7, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 6}},   // depthwise
     {1, 1, 1, 1, 1, {{1, 1}}},                              //
-    {3, 2, 4, 4, 6, {{4, 6}}},                              // one output place
+    {3, 2, 4, 4, 6, {{4, 6}}},                              // one output position
     {2, 4, 3, 5, 5, {{2, 2}, {3, 3}}},                      // a last row and column unused
     {0, 3, 4, 5, 5, {{3, 3}}},                              // no images
 };
@@ -71,7 +71,7 @@ Tensors tensors_for(const Case& c, DType dtype) {
       random(dtype, {c.images, c.outputs, oh, ow}, 3), random(dtype, {c.outputs}, 4)};
 }
 
-// A sum of terms in f64 beside the sum of their absolute values.
+// A sum of terms in f64 and the sum of their absolute values.
 struct Sums {
   Plain value, magnitude;
   explicit Sums(const Plain& like)

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Device gpu = {DeviceType::cuda, 0};
 
-// Marks a comparison: skipped where there is nothing to compare with.
+// Marks a comparison: skipped if there is no GPU.
 auto on_gpu() { return doctest::skip(cuda_device_count() == 0); }
 
 // A copy of n bytes of the host in the GPU's memory.
@@ -42,7 +42,7 @@ class GpuCopy {
   void* data_;
 };
 
-// Room for the other order of additions, for fused multiply-adds and for the GPU's own sinf, powf.
+// Allows for another order of additions, for fused multiply-adds and for the GPU's own sinf, powf.
 double allowed(DType dtype, double want) {
   const double size = std::abs(want) + 0.1;
   switch (dtype) {

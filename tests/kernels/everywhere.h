@@ -1,5 +1,5 @@
-// Runs a kernel on every CPU variant that this processor has, with one thread and with two, and
-// compares its outputs with numbers from a plain loop in double precision.
+// Runs a kernel on every CPU variant that this processor supports, with one thread and with two,
+// and compares its outputs with numbers from a plain loop in double precision.
 #pragma once
 
 #include "kernels/catalogue.h"
@@ -16,7 +16,7 @@ using Numbers = std::vector<double>;
 
 inline const DType floating_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
 
-// The dtype of statistics, losses and parameter gradients beside tensors of `dtype`.
+// The dtype of statistics, losses and parameter gradients for tensors of `dtype`.
 inline DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 inline Plain zeros(DType dtype, const std::vector<int64_t>& shape) {

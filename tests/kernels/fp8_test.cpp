@@ -1,5 +1,5 @@
-// 8-bit floats: casts as PyTorch 2.15 makes them (golden file) and as the OFP8 formats say, scales
-// as NVIDIA's Transformer Engine makes them, on every CPU variant.
+// 8-bit floats: casts as in PyTorch 2.15 (golden file) and the OFP8 specification, scales as in
+// NVIDIA's Transformer Engine, on every CPU variant.
 #include "kernels/fp8.h"
 
 #include "tests/golden_folder.h"
@@ -107,7 +107,7 @@ constexpr CastCase e5m2_cases[] = {{0x1p-17f, 0, 0x00},
                                    {-0.3f, -0.3125f, 0xB5},
                                    {-inf, -57344, 0xFB}};
 
-// What scales a tensor of the given amaxes gets: the one in force at each step, then the next.
+// The scales of a tensor with the given amaxes: the one used at each step, then the next.
 std::vector<float> delayed_scales(const Table& table, const std::vector<float>& amaxes,
                                   kernels::Fp8DelayedRule rule, int64_t length) {
   float amax = 0, scale = 1, flag = 0;
@@ -189,7 +189,7 @@ TEST_CASE("all 256 codes decode to PyTorch's values, in f32, f16 and bf16 alike,
 TEST_CASE("quantizing multiplies by the scale, notes its inverse and the largest magnitude") {
   on_every_variant([](const Table& table) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      const int64_t n = 70'001;  // more than one block, and a rest
+      const int64_t n = 70'001;  // more than one block, and a remainder
       const Plain x = random(dtype, {n}, 3), codes = zeros(DType::u8, {n});
       const float scale = 160;
       float inverse = 0, amax = 0;

@@ -28,7 +28,7 @@ struct Case {
 const Case cases[] = {{{5}, 0, 3},       {{7, 17}, 0, 200}, {{7, 17}, 1, 4},
                       {{3, 5, 4}, 1, 9}, {{2, 3, 1}, 2, 3}, {{4, 3}, 0, 0}};
 
-// `add` puts numbers of shape `picked` on top of ones of `shape`, each at target(its index).
+// `add` adds numbers of shape `picked` to those of `shape`, each at target(its index).
 template <class Target, class Add>
 void check_adding_back(DType dtype, const std::vector<int64_t>& shape,
                        const std::vector<int64_t>& picked, const Target& target, const Add& add) {

@@ -1,5 +1,5 @@
-// What the tests of kernels over many tensors share: lists of tensors, every CPU variant with one
-// and two threads, and what rounding allows.
+// Shared by the tests of kernels over many tensors: lists of tensors, every CPU variant with one
+// and two threads, and tolerances.
 #pragma once
 
 #include "kernels/system/threads.h"

@@ -1,5 +1,5 @@
 // The vectorised functions of kernels/math.h against the C library in double, over floats of all
-// magnitudes and signs (every 2003rd bit pattern: subnormals, infinities and nans among them).
+// magnitudes and signs (every 2003rd bit pattern: including subnormals, infinities and nans).
 #include "kernels/catalogue.h"
 
 #include <doctest/doctest.h>

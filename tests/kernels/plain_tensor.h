@@ -144,8 +144,8 @@ inline Plain random(DType dtype, const std::vector<int64_t>& shape, uint32_t see
   return random(dtype, shape, contiguous_strides(shape), seed);
 }
 
-// What one rounding of `value` to the dtype, after sums in f32 (f64 for f64) of terms whose
-// absolute values add up to `magnitude`, may cost.
+// The allowed error of one rounding of `value` to the dtype, after sums in f32 (f64 for f64) of
+// terms whose absolute values add up to `magnitude`.
 inline double tolerance(DType dtype, double value, double magnitude) {
   const double sums = magnitude * 0x1p-20;
   switch (dtype) {

@@ -1,4 +1,4 @@
-// Pooling against plain loops that visit every place of every window and skip those outside.
+// Pooling against plain loops that visit every position of every window and skip those outside.
 #include "tests/kernels/everywhere.h"
 
 using namespace booster;
@@ -29,7 +29,7 @@ std::vector<int64_t> pooled(const std::vector<int64_t>& shape, const Window2d& w
   return out;
 }
 
-// Calls body(place in x) for the places of the window at i that lie inside.
+// Calls body(position in x) for the positions of the window at i that are inside.
 template <class Body>
 void for_each_place(const Index& i, const std::vector<int64_t>& shape, const Window2d& w,
                     Body&& body) {

@@ -1,4 +1,4 @@
-// What a kernel call tells a listener about itself.
+// What a kernel call reports to a listener.
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/trace.h"

@@ -1,4 +1,4 @@
-// Apex's levels, properties and scale_loss, after amp-semantics of apex.amp (NVIDIA Apex e13873de).
+// Apex's levels, properties and scale_loss, by the semantics of apex.amp (NVIDIA Apex e13873de).
 #include "mixed_precision/fp16_apex.h"
 
 #include "core/autograd/functions.h"
@@ -18,8 +18,8 @@ using booster::testing::Weight;
 
 namespace {
 
-// What a loop of one's own with Apex holds; a loss of any gradient, infinite ones too. At the first
-// scale, 65536, gradients beyond 0.99 overflow f16.
+// The state of a custom loop with Apex; a loss with any gradient, including infinite ones. At the
+// initial scale, 65536, gradients above 0.99 overflow f16.
 struct Loop {
   ApexAmp amp;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({1}));

@@ -43,7 +43,7 @@ TEST_CASE("a CUDA region of fp16 follows the CUDA lists") {
   CHECK(policy[Op::cat] == OpClass::untouched);
   CHECK(policy[Op::linear] == OpClass::lower_precision);
   CHECK(policy[Op::batch_norm] == OpClass::untouched);
-  // Tensors of another device pass untouched.
+  // Tensors of another device are not cast.
   const PolicyScope scope(&policy);
   CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f32);
 }

@@ -1,4 +1,4 @@
-// bf16's two styles: what is cast, what a step updates, and which options go together.
+// bf16's two styles: what is cast, what a step updates, and which options are compatible.
 #include "mixed_precision/bf16.h"
 
 #include "core/autograd/functions.h"
@@ -24,7 +24,7 @@ struct Training {
   explicit Training(BF16Options options) : precision(options) {
     precision.prepare(module, optimizer);
   }
-  // A step against a gradient, as a Booster makes it.
+  // A step with a gradient, as in a Booster.
   void step(double gradient) {
     optimizer.zero_grad();
     backward(sum(cast(Model(module)(precision.cast_input(full({4}, gradient))), DType::f32)));

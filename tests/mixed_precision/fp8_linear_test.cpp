@@ -49,7 +49,7 @@ double as_fp8(double x, Fp8Format format) {
   return format == Fp8Format::e4m3 ? rounded(x, 4, -9, 448) : rounded(x, 3, -16, 57344);
 }
 
-// The numbers that x stands for after quantizing with an f32 scale.
+// The values of x after quantizing with an f32 scale.
 Matrix quantized(const Matrix& x, float scale, Fp8Format format) {
   Matrix y = x;
   const double inverse = 1.0f / scale;
@@ -179,7 +179,7 @@ TEST_CASE("a weight is quantized once per update, with the scale of that time") 
   Trial t = trial(Model(layer), {});
   const Tensor x = batch(0, 16);
   const Numbers first = forward(t, x).to_vector<double>();
-  // The input's scale moves, the weight's codes do not.
+  // The input's scale changes, the weight's codes do not.
   const Matrix qw = quantized(matrix(layer->weight), 1, Fp8Format::e4m3);
   const float sx = 448 / static_cast<float>(matrix(bf16(x)).largest());
   Matrix want = product(quantized(matrix(bf16(x)), sx, Fp8Format::e4m3), transposed(qw));

@@ -80,7 +80,7 @@ TEST_CASE("projections of attention run in 8 bits, also one third at a time") {
     largest_difference = std::max(largest_difference, std::abs(packed[i] - thirds[i]));
     largest_value = std::max(largest_value, std::abs(packed[i]));
   }
-  CHECK(largest_difference < 0.1 * largest_value);  // a third has a scale of its own
+  CHECK(largest_difference < 0.1 * largest_value);  // each third has its own scale
   CHECK(largest_difference > 0);
   const Numbers exact = [&] {
     const PolicyScope none(nullptr);

@@ -165,7 +165,7 @@ TEST_CASE("calls out of order are errors") {
   scaler.update();
   training.backward(scaler, 1);
   scaler.unscale_(training.optimizer);
-  scaler.update();  // an optimizer that was looked at but not stepped is fine
+  scaler.update();  // an optimizer that was inspected but not stepped is fine
 }
 
 TEST_CASE("an optimizer without any gradient is an error") {
@@ -240,7 +240,7 @@ TEST_CASE("below one the product is checked too") {
   GradScaler scaler({.init_scale = 0x1p-10});
   Training training;
   training.optimizer.zero_grad();
-  // A gradient that is finite, and is not once it is divided by the scale.
+  // A gradient that is finite, but not once it is divided by the scale.
   booster::backward(scaler.scale(sum(training.w * 1.0)));
   training.w.set_grad(from_vector<float>({3e38f}, {1}));
   scaler.step(training.optimizer);

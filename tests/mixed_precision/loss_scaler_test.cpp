@@ -1,4 +1,4 @@
-// LossScaler: the law on the device, without reading anything back.
+// LossScaler: the update rule on the device, without reading anything back.
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include "core/autograd/functions.h"

@@ -15,7 +15,7 @@ using booster::testing::Weight;
 
 namespace {
 
-// A step as a Booster makes it, without ranks.
+// A step as in a Booster, without ranks.
 struct Training {
   FP16NaiveMixedPrecision precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(zeros({1}));

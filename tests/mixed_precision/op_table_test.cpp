@@ -1,4 +1,4 @@
-// The op lists against those that the originals have: dumps of PyTorch's dispatcher and of
+// The op lists against the originals: dumps of PyTorch's dispatcher and of
 // PaddlePaddle's lists, and Apex's as published.
 #include "mixed_precision/ops/op_table.h"
 

@@ -1,5 +1,5 @@
-// Level O1 of PaddlePaddle's static graph, as Fleet's amp_configs asks for it: gray ops go by what
-// made their arguments. The programs and their dtypes are from PaddlePaddle itself.
+// Level O1 of PaddlePaddle's static graph, as selected by Fleet's amp_configs: gray ops depend on
+// what produced their arguments. The programs and their dtypes are from PaddlePaddle itself.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
@@ -48,7 +48,7 @@ Tensor result(const std::string& op, const std::vector<Tensor>& x) {
   return functions.at(op)(x);
 }
 
-// "relu:0:f16": runs the op on what is known, and says in which dtype its result is.
+// "relu:0:f16": runs the op on known tensors, and returns its result's dtype.
 std::string placed(const std::string& word, std::map<std::string, Tensor>& known) {
   const auto fields = parts(word, ':');
   std::vector<Tensor> arguments;
@@ -88,7 +88,7 @@ TEST_CASE("the last argument that an op made decides for a gray op; views are wh
   CHECK((data() + parameter()).dtype() == DType::f16);
   CHECK((transpose(wide, 0, 1) + data()).dtype() == DType::f32);
   CHECK((reshape(data(), {16}) + ones({16})).dtype() == DType::f16);
-  CHECK(relu(cast(product, DType::f32)).dtype() == DType::f16);  // a cast is passed over
+  CHECK(relu(cast(product, DType::f32)).dtype() == DType::f16);  // casts are ignored
   CHECK(gelu(product).dtype() == DType::f32);                    // on no list
 }
 

@@ -26,7 +26,7 @@ using Paddle = FP16PaddleMixedPrecision;
 
 Tensor of(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 
-// A step as a Booster makes it, without ranks.
+// A step as in a Booster, without ranks.
 struct Training {
   Paddle precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({2}));
@@ -242,7 +242,7 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
     return training.module->w.grad();
   };
   CHECK(gradient(false).dtype() == DType::f16);
-  CHECK(gradient(false).to_vector<double>()[0] == 2048);  // 2049 is no f16
+  CHECK(gradient(false).to_vector<double>()[0] == 2048);  // 2049 is not an f16 number
   CHECK(gradient(true).dtype() == DType::f32);
   CHECK(gradient(true).to_vector<double>()[0] == 2049);
 }

@@ -1,4 +1,4 @@
-// Wrong arguments end in an error that names the function, what it got and what it wants.
+// Wrong arguments raise an error that names the function, what it got and what it wants.
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
 #include "tests/nn/golden.h"

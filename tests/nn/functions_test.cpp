@@ -64,7 +64,7 @@ TEST_CASE("functions give PyTorch's values and gradients") {
 
 TEST_CASE("gradients equal finite differences") {
   for (const FunctionCase& one : function_cases()) {
-    // One shows running statistics, the other leaves out the padding row: see below.
+    // One updates running statistics, the other skips the padding row: see below.
     if (one.name == "batch_norm_training" || one.name == "embedding") continue;
     CAPTURE(one.name);
     const std::vector<Tensor> inputs = one.inputs(DType::f64);
@@ -95,7 +95,7 @@ TEST_CASE("16-bit results are as exact as their dtype") {
       CAPTURE(name_of(dtype));
       const std::vector<Tensor> narrow = one.inputs(dtype);
       const Outcome want = run(one, rounded(narrow)), got = run(one, narrow);
-      // A few roundings: of the result, and of what lies between two kernels.
+      // A few roundings: of the result, and of intermediates between two kernels.
       const double tolerance = dtype == DType::bf16 ? 0.02 : 0.0025;
       CHECK(largest_error(got.y, want.y) < tolerance);
       for (size_t i = 0; i < got.grads.size(); ++i) {
@@ -120,7 +120,8 @@ TEST_CASE("16-bit gradients have the dtype of their input and losses are f32") {
 
 namespace {
 
-// The same numbers where nothing is dense: dimensions in reverse order, every second place.
+// The same numbers in a layout without dense runs: dimensions in reverse order, every second
+// element.
 Tensor strided_copy(const Tensor& x) {
   Shape reversed;
   std::vector<int> order;

@@ -33,7 +33,7 @@ inline Tensor hashed(const Shape& shape, uint32_t seed, double low = -1, double 
 
 inline Shape shape_of(const Json& sizes) { return Shape(sizes.get<std::vector<int64_t>>()); }
 
-// Largest difference, relative to the largest expected number (or 1 where that is smaller).
+// Largest difference, relative to the largest expected number (or 1 if that is smaller).
 inline double largest_error(const std::vector<double>& got, const std::vector<double>& want) {
   if (got.size() != want.size()) return 1e30;
   double error = 0, scale = 1;

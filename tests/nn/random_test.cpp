@@ -62,7 +62,7 @@ TEST_CASE("a truncated normal keeps to its bounds and has the exact spread") {
   CHECK(moments(x).low >= -2);
   CHECK(moments(x).high <= 2);
   CHECK(moments(x).high > 1.99);
-  // The deviation of a normal cut at two deviations is sqrt(1 - 4 phi(2) / (2 Phi(2) - 1)).
+  // The deviation of a normal truncated at two deviations is sqrt(1 - 4 phi(2) / (2 Phi(2) - 1)).
   CHECK(moments(x).deviation == doctest::Approx(0.8796).epsilon(0.01));
   init::truncated_normal(x, 0, 1, 3, 5);  // far in the tail, where rejection would take ages
   CHECK(moments(x).low >= 3);

@@ -39,7 +39,7 @@ inline Parameters parameters_of(const Json& values, const Json& shapes, DType dt
   return parameters;
 }
 
-// Gives every parameter its gradient of `grads`, or none where it has none there.
+// Gives every parameter its gradient of `grads`, or none if it has none there.
 inline void set_grads(const Parameters& parameters, const Json& grads, const Json& shapes) {
   for (const auto& [name, tensor] : parameters)
     tensor.set_grad(grads.contains(name) ? tensor_of(grads[name], shapes[name], tensor.dtype())

@@ -1,4 +1,4 @@
-// Saved optimizer state: by parameter name, whole or not at all, and going on bit for bit.
+// Saved optimizer state: by parameter name, all or nothing, and continuing bit for bit.
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
 #include "core/optim/registry.h"

@@ -305,12 +305,12 @@ TEST_CASE("clipping before a step gives what clipped gradients give, and returns
   set_grad(b, {0.6f, 0.8f});
   auto clipped = SGD({a}, {.lr = 1}), plain = SGD({b}, {.lr = 1});
   CHECK(clipped.clip_grad_by_norm(1) == doctest::Approx(5));
-  // Clipping again sees what the first left.
+  // A second clipping sees the result of the first.
   CHECK(clipped.clip_grad_by_norm(10) == doctest::Approx(1));
   clipped.step();
   plain.step();
   check_close(a.to_vector<double>(), b.to_vector<double>(), 1e-5, 0);
-  // The factor was for one step only.
+  // The factor applied to one step only.
   set_grad(a, {3, 4});
   clipped.step();
   CHECK(values_of(a)[0] == doctest::Approx(-3.6));

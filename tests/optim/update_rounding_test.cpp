@@ -1,4 +1,4 @@
-// bf16 parameters without masters: how steps round what they write.
+// bf16 parameters without masters: how steps round the values they write.
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
 #include "core/optim/sgd.h"

@@ -1,4 +1,4 @@
-// What the others see when a rank dies, stops, leaves or does something else.
+// What the other ranks see if a rank dies, stops, leaves or does something else.
 #include <doctest/doctest.h>
 
 #include "parallel/groups/backend.h"
@@ -42,8 +42,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The group of all ranks, who have met and from now on wait this long for each other: however slow
-// their start was.
+// The group of all ranks, which are connected and from now on wait only this long for each other,
+// however slow their start was.
 Group impatient_group(const World& world, const char* seconds) {
   const Group met = world.group();
   met.barrier();

@@ -50,7 +50,7 @@ struct Numbers {
   }
 };
 
-// Small whole numbers, so that every dtype holds them and their sums exactly.
+// Small integers, so that every dtype represents them and their sums exactly.
 double value(DType dtype, int rank, int64_t i) {
   if (dtype == DType::boolean) return (rank + i) % 3 == 0;
   return static_cast<double>((rank * 3 + i * 7) % 5 + (dtype == DType::u8 ? 0 : -2));

@@ -1,4 +1,4 @@
-// What each launcher's variables say, and the errors for those that say nonsense.
+// The meaning of each launcher's variables, and the errors for invalid ones.
 #include <doctest/doctest.h>
 
 #include "parallel/launch.h"

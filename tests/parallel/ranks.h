@@ -16,12 +16,12 @@ struct RankResult {
 class Ranks {
  public:
   // `test_case` is the name of a test case with doctest::skip(); it runs in `size` processes with
-  // torchrun's variables and these more.
+  // torchrun's variables plus the given ones.
   Ranks(const std::string& test_case, int size,
         const std::map<std::string, std::string>& environment = {});
   ~Ranks();
   pid_t pid(int rank) const { return pids_[rank]; }
-  // The folder in which the ranks meet; a test may put files of its own into it.
+  // The folder of the ranks' rendezvous; a test may put its own files into it.
   const std::string& folder() const { return folder_; }
   // Waits for all; kills those that take longer than `seconds`.
   std::vector<RankResult> wait(double seconds = 60);
@@ -33,5 +33,5 @@ class Ranks {
   std::vector<pid_t> pids_;
 };
 
-// The outputs of the ranks that failed; "" when all passed.
+// The outputs of the ranks that failed; "" if all passed.
 std::string failures(const std::vector<RankResult>& results);

@@ -1,4 +1,4 @@
-// The run tool: what the program gets, what the user sees, what is left behind.
+// The launcher: what the program gets, what the user sees, what is left behind.
 #include <doctest/doctest.h>
 
 #include "booster/run/hosts.h"
@@ -33,7 +33,7 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The run tool in a process of its own.
+// The launcher in a separate process.
 class Running {
  public:
   explicit Running(const Words& args) {
@@ -90,7 +90,7 @@ bool is_alive(pid_t pid) {
   return !status.empty() && !contains(status, ") Z");
 }
 
-// True when none of the processes lives, at the latest after 30 seconds.
+// True once none of the processes is alive; gives up after 30 seconds.
 bool all_gone(const std::vector<pid_t>& pids) {
   for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     if (std::none_of(pids.begin(), pids.end(), is_alive)) return true;

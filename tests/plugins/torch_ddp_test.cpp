@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t batch = 12, features = 7, classes = 5;
 
-// The same joined batch on every rank; each takes every size-th row, as the sampler gives them.
+// The same joined batch on every rank; each takes every size-th row, as the sampler does.
 Tensor inputs(int step) {
   Generator generator(100 + static_cast<uint64_t>(step));
   return uniform({batch, features}, -1, 1, {}, generator);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Documents are true: links lead somewhere, files that they name exist, and the README's program is
+# Documents are correct: links work, files that they name exist, and the README's program is
 # the example that is built and tested.
 # usage: documents.sh ROOT
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each header compiles alone: it includes what it needs. One that its own source file includes
-# first has shown that in the build; the others are compiled here.
+# Each header compiles on its own: it includes what it needs. For a header that its own source file
+# includes first, the build has already shown that; the others are compiled here.
 # usage: headers_alone.sh ROOT COMPILER [FLAGS...]
 set -euo pipefail
 cd "$1"

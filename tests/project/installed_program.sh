@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The installed library serves a program outside this tree: headers, pkg-config file and library
+# The installed library works for a program outside this tree: headers, pkg-config file and library
 # are enough to build and run the README's loop, and to build a library with a strategy that the
 # installed program loads.
 # usage: installed_program.sh BUILD_FOLDER PROGRAM.cpp STRATEGY.cpp COMPILER [FLAGS...]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a formatter would do silently: no tabs, no spaces at the end of a line, a newline at the end
-# of a file, lines of code within 100 columns. Tables (*.def) may have long rows.
+# Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
+# the end of a file, lines of code within 100 columns. Tables (*.def) may have long rows.
 # usage: style.sh ROOT
 set -euo pipefail
 cd "$1"

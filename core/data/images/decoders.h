@@ -1,20 +1,20 @@
-// What decode_image chooses from, and what the two formats share. Thread-safe.
+// The decoders that decode_image chooses from, and the code that they share. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
 
 namespace booster {
 
-// Both: `file` is a whole file of the format; errors as of decode_image.
+// Both: `file` is a whole file of the format; errors are those of decode_image.
 Image decode_jpeg(std::span<const uint8_t> file, const std::string& name,
                   const DecodeOptions& options);
 Image decode_png(std::span<const uint8_t> file, const std::string& name,
                  const DecodeOptions& options);
 
-// The orientation (1..8) that EXIF data, beginning with its TIFF header, gives; 1 if it gives none.
+// The orientation (1..8) in EXIF data, which begins with its TIFF header; 1 if it has none.
 int exif_orientation(std::span<const uint8_t> tiff);
 
-// The upright image of one that was stored with an EXIF orientation.
+// Turns an image that was stored with an EXIF orientation upright.
 Image upright(const Image& image, int orientation);
 
 }  // namespace booster

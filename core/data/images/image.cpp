@@ -51,7 +51,7 @@ bool starts_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
 
-// What a file that is neither JPEG nor PNG looks like.
+// Guesses the type of a file that is neither JPEG nor PNG.
 std::string guess_kind(Bytes file) {
   struct Kind {
     std::string_view magic;
@@ -93,7 +93,7 @@ class File {
     return size;
   }
 
-  // Reads up to bytes.size() and drops what the file does not have.
+  // Reads up to bytes.size() bytes and shrinks `bytes` to what the file has.
   void read_all(const std::string& path, std::vector<uint8_t>& bytes) const {
     size_t done = 0;
     while (done < bytes.size()) {

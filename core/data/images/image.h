@@ -1,8 +1,8 @@
-// Image: 8-bit pixels in memory, and the way from a file to them.
+// Image: 8-bit pixels in memory, and decoding them from files.
 //
-// Decoding trusts nothing: the kind of file is told by its content, sizes are checked on the header
-// before pixels are allocated, and every sign of damage that the decoders report is an error that
-// names the file. Distinct images may be used from distinct threads.
+// Decoding trusts nothing: the format is detected from the content, sizes are checked in the header
+// before pixels are allocated, and any damage that the decoders report is an error that names the
+// file. Distinct images may be used from distinct threads.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ class Image {
   uint8_t* row(int y) { return data() + y * row_bytes(); }
   const uint8_t* row(int y) const { return data() + y * row_bytes(); }
 
-  // Another size; contents become undefined, memory is kept where it suffices.
+  // Changes the size; contents become undefined, memory is reused if it suffices.
   void reshape(int width, int height, int channels);
 
-  // Bytes behind the last pixel that may be read and written, so that a pixel of three bytes can be
-  // moved as four.
+  // Bytes after the last pixel that may be read and written, so that a pixel of three bytes can be
+  // copied as four.
   static constexpr size_t slack = 32;
 
  private:
@@ -45,37 +45,38 @@ class Image {
   std::unique_ptr<uint8_t[]> pixels_;
 };
 
-// What an image file may ask for. A file beyond any of these is a bad image.
+// Limits of an image file. A file that exceeds any of them is a bad image.
 namespace image_limits {
 inline constexpr int side = 16384;
 inline constexpr int64_t pixels = int64_t{64} << 20;
 inline constexpr int scans = 500;                         // of a progressive JPEG
 inline constexpr int64_t scanned_pixels = 1'000'000'000;  // pixels x scans: under a second
-inline constexpr size_t memory = size_t{256} << 20;       // all that decoding one file may take
+inline constexpr size_t memory = size_t{256} << 20;       // total for decoding one file
 inline constexpr size_t file_bytes = size_t{64} << 20;
 }  // namespace image_limits
 
 struct DecodeOptions {
-  // Turns the image as its EXIF orientation says. torchvision's loader does not, so neither do we.
+  // Rotates the image according to its EXIF orientation. Off, because torchvision's loader does
+  // not.
   bool apply_orientation = false;
 };
 
-// Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, told by content, as
-// Pillow does: grey stays one channel; CMYK becomes RGB; palettes are expanded; alpha is dropped;
-// 16 bits a sample are scaled to 8. `name` is for messages. Error of kind data, which begins with
-// "bad image 'NAME'", for anything else.
+// Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, detected from the
+// content, as Pillow does: grey stays one channel; CMYK becomes RGB; palettes are expanded; alpha
+// is dropped; 16-bit samples are scaled to 8. `name` is for messages. Error of kind data, which
+// begins with "bad image 'NAME'", for anything else.
 Image decode_image(std::span<const uint8_t> file, const std::string& name,
                    const DecodeOptions& options = {});
 
-// The same from a file, which must be a regular one.
+// The same from a file, which must be a regular file.
 Image load_image(const std::string& path, const DecodeOptions& options = {});
 
-// The file as a JPEG of libjpeg's quality 1..100 (4:2:0 colour).
+// Encodes a JPEG with libjpeg's quality 1..100 (4:2:0 colour); returns the file's bytes.
 std::string encode_jpeg(const Image& image, int quality = 90);
 
 [[noreturn]] void bad_image(const std::string& name, const std::string& reason);
 
-// Throws bad_image if a side or the number of pixels is beyond image_limits.
+// Throws bad_image if a side or the number of pixels exceeds image_limits.
 void check_image_size(const std::string& name, int64_t width, int64_t height);
 
 }  // namespace booster

@@ -1,5 +1,5 @@
-// Decoded images in memory, up to a budget: first come, first kept, for access is at random and
-// every epoch asks for all. Thread-safe.
+// Decoded images in memory, up to a budget. The first images are kept for good: access is random
+// and every epoch needs all images, so eviction would gain nothing. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -14,7 +14,7 @@ class ImageCache {
  public:
   ImageCache(size_t budget_bytes, size_t files) : left_(budget_bytes), images_(files) {}
 
-  // Null if it is not kept.
+  // Null if it is not cached.
   std::shared_ptr<const Image> find(size_t file) const {
     std::lock_guard lock(mutex_);
     return images_[file];

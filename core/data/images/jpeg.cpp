@@ -13,8 +13,8 @@
 namespace booster {
 namespace {
 
-// libjpeg leaves a failed call by longjmp, which must not pass over a C++ object with a destructor.
-// So all its state is in this plain struct, and the functions that call setjmp own nothing.
+// libjpeg leaves a failed call by longjmp, which must not skip the destructor of a C++ object. So
+// all its state is in this plain struct, and the functions that call setjmp own nothing.
 struct Frame {
   jpeg_error_mgr errors;
   jmp_buf escape;
@@ -27,7 +27,7 @@ void leave(j_common_ptr info) {
   longjmp(frame->escape, 1);
 }
 
-// These concern how a file was labelled; its pixels are whole. Every other warning means damage.
+// These concern metadata; the pixels are intact. Every other warning means damage.
 bool is_harmless(int code) {
   return code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_NOT_SEQUENTIAL;
 }
@@ -79,7 +79,7 @@ bool read_header(Decoder& decoder, std::span<const uint8_t> file, bool want_exif
   return true;
 }
 
-// As Pillow: inks are stored inverted (Adobe's habit), black scales the others.
+// As in Pillow: inks are stored inverted (Adobe's convention), black scales the others.
 void cmyk_to_rgb(const uint8_t* in, uint8_t* out, int width) {
   for (int x = 0; x < width; ++x, in += 4, out += 3)
     for (int c = 0; c < 3; ++c) {

@@ -60,7 +60,7 @@ void LazyImage::normalize(const std::vector<double>& mean, const std::vector<dou
   }
 }
 
-// Working memory of a thread, kept so that steady work allocates nothing.
+// Working memory of a thread, kept so that steady state allocates nothing.
 struct LazyImage::Workshop {
   struct Step {
     Taps x, y;
@@ -137,7 +137,7 @@ Image LazyImage::pixels() const {
   return out;
 }
 
-// Makes all planned changes of geometry.
+// Applies all pending changes of geometry.
 void LazyImage::settle() {
   source_ = std::make_shared<Image>(pixels());
   stages_.clear();

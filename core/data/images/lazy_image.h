@@ -1,9 +1,9 @@
-// An image with changes that are planned but not yet made.
+// An image with pending changes.
 //
-// Transforms only note what they want. When the pixels are asked for, the needed region is followed
-// back through all steps and only that is computed, so a crop after a resize costs what it shows.
-// The result is the same pixels as making each step whole. One object is for one thread; distinct
-// objects may share a source.
+// Transforms only record what to do. When the pixels are needed, the required region is traced back
+// through all steps and only that is computed, so a crop after a resize costs only what it keeps.
+// The pixels are the same as if each step were computed in full. One object is for one thread;
+// distinct objects may share a source.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -27,9 +27,9 @@ class LazyImage {
   const std::string& name() const { return name_; }
   bool is_tensor() const { return is_tensor_; }
 
-  // Error of kind data, naming the image, if the result is beyond image_limits::pixels.
+  // Error of kind data, naming the image, if the result exceeds image_limits::pixels.
   void resize(int width, int height, Interpolation interpolation);
-  // `box` lies within the image.
+  // `box` must be within the image.
   void crop(const Box& box);
   // Adds black pixels at each side.
   void pad(int left, int top, int right, int bottom);
@@ -43,12 +43,12 @@ class LazyImage {
 
   // The pixels, whether or not to_tensor was called.
   Image pixels() const;
-  // channels() x height() x width() floats in that order; wants to_tensor.
+  // channels() x height() x width() floats in that order; requires to_tensor.
   void write(float* out) const;
 
  private:
   struct Stage {
-    Box crop;  // of what came before
+    Box crop;  // of the previous stage's result
     int width, height;
     Interpolation interpolation;
   };
@@ -62,7 +62,7 @@ class LazyImage {
   std::shared_ptr<const Image> source_;
   std::string name_;
   std::vector<Stage> stages_;
-  Box window_;  // what is shown of the last stage
+  Box window_;  // visible part of the last stage
   bool flipped_ = false, rgb_ = false, is_tensor_ = false;
   std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; once a tensor
 };

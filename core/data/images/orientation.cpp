@@ -5,7 +5,7 @@
 namespace booster {
 namespace {
 
-// Numbers of a TIFF structure in its own byte order; 0 beyond the end.
+// Reads numbers of a TIFF structure in its own byte order; 0 beyond the end.
 class TiffReader {
  public:
   explicit TiffReader(std::span<const uint8_t> bytes)
@@ -52,7 +52,7 @@ Image upright(const Image& image, int orientation) {
   Image out(transposed ? height : width, transposed ? width : height, channels);
   for (int y = 0; y < out.height(); ++y)
     for (int x = 0; x < out.width(); ++x) {
-      // Where the pixel (x, y) of the upright image was stored.
+      // The stored position of pixel (x, y) of the upright image.
       int from_x = transposed ? y : x;
       int from_y = transposed ? x : y;
       if (mirror_x) from_x = width - 1 - from_x;

@@ -26,7 +26,7 @@ void leave(png_structp png, png_const_charp message) {
   longjmp(decoder->escape, 1);
 }
 
-// What libpng only warns about concerns metadata; damage to pixels and bad checksums are errors.
+// libpng's warnings concern metadata only; damaged pixels and bad checksums are errors.
 void ignore_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, size_t n) {
@@ -37,7 +37,7 @@ void read_bytes(png_structp png, png_bytep to, size_t n) {
   decoder->left -= n;
 }
 
-// Metadata that may be large when unpacked and that pixels do not need.
+// Metadata that may be large when unpacked and is not needed for the pixels.
 constexpr char ignored_chunks[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT\0hIST";
 
 void set_limits(png_structp png) {
@@ -66,7 +66,7 @@ bool set_conversions(Decoder& decoder) {
   const int colour = png_get_color_type(png, decoder.info);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (colour == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
-  // Of colour, Pillow keeps the high byte; grey it would clip, so grey is scaled exactly.
+  // For colour, Pillow keeps the high byte; it would clip grey, so grey is scaled exactly.
   if (colour & PNG_COLOR_MASK_COLOR)
     png_set_strip_16(png);
   else

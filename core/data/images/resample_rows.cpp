@@ -6,7 +6,8 @@
 #include <immintrin.h>
 #endif
 
-// The loader chooses a clone before the thread sanitizer is ready for the code that tells which.
+// The dynamic loader selects a clone before the thread sanitizer is ready to run the selecting
+// code.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
@@ -49,7 +50,7 @@ AVX2 inline __m256i load_pixels(const uint8_t* upper, const uint8_t* lower) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
 }
 
-// One of the four pixels, a byte in each 32-bit lane.
+// One of the four pixels, with one byte in each 32-bit lane.
 template <int pixel>
 AVX2 inline __m256i widened(__m256i pixels) {
   constexpr int p = 3 * pixel, zeros = 0x80808000;
@@ -75,7 +76,7 @@ AVX2 inline void store_pixels(__m256i sum, uint8_t* upper, uint8_t* lower) {
   std::memcpy(lower, &b, bytes);
 }
 
-// `fixed` is the number of weights if known when compiling, else 0.
+// `fixed` is the number of weights if known at compile time, else 0.
 template <int fixed>
 AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower, const int32_t* weights,
                                  int any_count) {
@@ -99,7 +100,7 @@ AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower, con
 }
 
 // Two rows at a time, which share their weights; an odd last row is computed twice. Pixels are
-// stored as four bytes, of which the next one covers the fourth.
+// stored as four bytes; the next pixel overwrites the fourth.
 template <int fixed>
 AVX2 void resample_rgb_avx2(const HorizontalPass& pass) {
   const int count = fixed ? fixed : pass.count;

@@ -1,5 +1,5 @@
-// The inner loops of resizing, compiled for several instruction sets of which the best is taken
-// when the library is loaded. Integer arithmetic: all give the same bits. Thread-safe.
+// The inner loops of resizing, compiled for several instruction sets; the best one is selected when
+// the library is loaded. Integer arithmetic: all give the same bits. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct HorizontalPass {
 };
 
 void resample_rows_grey(const HorizontalPass& pass);
-// Reads up to 16 bytes from each pixel on: what comes next, or Image::slack.
+// Reads up to 16 bytes from the start of each pixel: into the following pixels or Image::slack.
 void resample_rows_rgb(const HorizontalPass& pass);
 
 // out[i] = weighted sum of the bytes i of `count` rows that begin at `in`, `stride` bytes apart.

@@ -67,8 +67,8 @@ void Taps::compute(int in_size, int out_size, Interpolation interpolation, int b
   compute_weights(scale, in_size, interpolation, begin);
 }
 
-// All outputs get the same number of weights, so that the passes run without branches: where fewer
-// inputs count, the rest are zeros, on inputs that are needed anyway.
+// All outputs get the same number of weights, so that the passes run without branches: if fewer
+// inputs count, the rest are zeros, for inputs that are needed anyway.
 void Taps::compute_weights(double scale, int in_size, Interpolation interpolation, int begin) {
   const double filter_scale = std::max(scale, 1.0);
   const double support = radius(interpolation) * filter_scale;
@@ -124,7 +124,7 @@ bool vertical_first(const Taps& x, const Taps& y) {
   return y.shrinks_by() > std::max(0, 2 * x.shrinks_by());
 }
 
-// `in` without what x and y do not need before its first needed pixel.
+// `in` without the pixels before the first one that x and y need.
 PixelView needed(const PixelView& in, const Taps& x, const Taps& y) {
   const int left = x.input_begin(), top = y.input_begin();
   return {in.at(left, top), in.row_bytes, in.channels, left, top};

@@ -2,8 +2,8 @@
 //
 // Two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits. The
 // horizontal one comes first, unless the height shrinks by more than twice the pixels that the
-// width shrinks by (so since Pillow 13). A pass that does not change a size is skipped. Any part of
-// a result can be computed alone, at the cost of that part. Thread-safe.
+// width shrinks by (as in Pillow since version 13). A pass that does not change a size is skipped.
+// Any part of a result can be computed separately, at the cost of that part only. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -20,17 +20,17 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// The part `box` of an image, resized; pixels outside the box do not count. Error of kind usage for
-// a box that is empty or beyond the image or a size below 1.
+// The part `box` of an image, resized; pixels outside the box do not count. Error of kind usage if
+// the box is empty or outside the image, or a size is below 1.
 Image resize(const Image& image, int width, int height,
              Interpolation interpolation = Interpolation::bilinear);
 Image resize(const Image& image, int width, int height, Interpolation interpolation,
              const Box& box);
 
-// --- the parts, for resizing in steps
+// --- building blocks, for resizing in steps
 
-// What each of the outputs [begin, end) along one axis takes from the inputs: `count` weights that
-// begin at input first[i]. Formula: weights w((j + 0.5 - c) / s) of the inputs j in
+// The weights of the inputs for each of the outputs [begin, end) along one axis: `count` weights
+// that begin at input first[i]. Formula: weights w((j + 0.5 - c) / s) of the inputs j in
 // [int(c - r s + 0.5), int(c + r s + 0.5)), divided by their sum, with c = (i + 0.5) in / out,
 // s = max(in / out, 1), r the filter's radius (1 bilinear, 2 bicubic with a = -0.5).
 class Taps {
@@ -41,7 +41,7 @@ class Taps {
   int shrinks_by() const { return shrinks_by_; }
   int outputs() const { return outputs_; }
   int count() const { return count_; }
-  // Inputs that are needed at all.
+  // The range of inputs that any output needs.
   int input_begin() const { return input_begin_; }
   int input_end() const { return input_end_; }
   const int* first() const { return first_.data(); }
@@ -56,7 +56,7 @@ class Taps {
   std::vector<double> raw_;
 };
 
-// Pixels that lie in some image: `data` is the pixel (left, top).
+// A window of an image: `data` points to the pixel (left, top).
 struct PixelView {
   const uint8_t* data = nullptr;
   size_t row_bytes = 0;
@@ -68,7 +68,7 @@ struct PixelView {
 };
 
 // Computes x.outputs() by y.outputs() pixels from `in`, which must hold all inputs of x and y and
-// lie in an Image (for its slack). `between` is working memory.
+// be in an Image (for its slack). `between` is working memory.
 void resample(const PixelView& in, const Taps& x, const Taps& y, Image& between, Image& out);
 
 }  // namespace booster

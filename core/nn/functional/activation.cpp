@@ -64,8 +64,8 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offset, GeluForm form) {
-  // A list that names gelu sends it to another dtype than the product's, and another way to
-  // multiply is one of linear: then gelu is a step of its own.
+  // A policy that classifies gelu may run it in another dtype than the product, and a LinearMethod
+  // replaces the product itself: in both cases gelu must be a separate step.
   const OpPolicy* policy = current_policy();
   const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
   if (policy && ((*policy)[activation] != OpClass::untouched || policy->linear_method))
@@ -84,8 +84,8 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const Tensor z = empty({count, weight.size(0)}, options), y = empty_like(z);
   table.linear(z.view(), rows.view(), weight.view(), bias.view());
   table.bias_gelu(y.view(), z.view(), {}, tanh_form);
-  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, taken in the pass that
-  // makes it
+  // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, computed in the pass that
+  // writes dz
   return record(untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
                 [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form,
                  shape = x.shape(), dw_dtype = gradient_dtype(matrix, weight),

@@ -1,6 +1,6 @@
 #include "core/nn/functional/arguments.h"
 
-// Texts are put together only for an error: formatting shapes would cost more than small kernels.
+// Texts are formatted only for an error: formatting shapes would cost more than small kernels.
 namespace booster::arguments {
 
 void floating(const char* op, const char* name, const Tensor& x) {

@@ -1,4 +1,4 @@
-// Checks that functions of this room make on entry, and the errors that they raise.
+// The checks that functions in this folder make on entry, and the errors that they raise.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -10,9 +10,9 @@ namespace booster::arguments {
 void floating(const char* op, const char* name, const Tensor& x);
 // The argument is undefined or has exactly this shape.
 void optional_shape(const char* op, const char* name, const Tensor& x, const Shape& shape);
-// The argument is undefined or has x's dtype: matrix products and convolutions mix none.
+// The argument is undefined or has x's dtype: matrix products and convolutions do not mix dtypes.
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
-// The same, but f32 is also allowed beside a 16-bit x: scales and shifts of a normalisation.
+// The same, but f32 is also allowed with a 16-bit x: scales and shifts of a normalisation.
 void parameter_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
 // Class numbers or positions as dense i64.
 Tensor indices(const char* op, const char* name, const Tensor& x);

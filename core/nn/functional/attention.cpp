@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-// What both passes share besides q, k and v.
+// What the forward and backward passes share besides q, k and v.
 struct Settings {
   Tensor mask;
   double scale, dropout;
@@ -58,7 +58,7 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
   arguments::same_dtype("attention", "v", v, q);
 }
 
-// Kernels want the numbers of a head side by side.
+// Kernels need the numbers of a head contiguous.
 Tensor dense_heads(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : untracked::contiguous(x);
 }

@@ -21,7 +21,7 @@ void check_channels(const char* op, const Tensor& x, const Tensor& weight, const
 
 Tensor dense(const Tensor& x) { return x.defined() ? untracked::contiguous(x) : x; }
 
-// Room for the gradient of an optional parameter, where it is wanted.
+// Memory for the gradient of an optional parameter, if it is wanted.
 Tensor room_for(const Gradients& d, int i, const Saved& parameter) {
   return d.wanted(i) ? empty_like(parameter.get()) : Tensor();
 }
@@ -36,13 +36,13 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& var, bool 
         training ? ", or neither" : " outside training");
 }
 
-// Running statistics as kernels want them: dense, in f32 or f64.
+// Running statistics as kernels need them: dense, in f32 or f64.
 Tensor kernel_statistics(const Tensor& running) {
   if (!running.defined() || !is_16_bit(running.dtype())) return dense(running);
   return untracked::cast(running, DType::f32);
 }
 
-// Brings updated numbers back where kernel_statistics had to copy.
+// Copies updated numbers back if kernel_statistics had to copy.
 void update(Tensor running, const Tensor& updated) {
   if (!running.defined()) return;
   const NoGradGuard no_grad;

@@ -31,7 +31,7 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 
-// Paddle's convolution with a bias is two ops, each with a dtype of its own.
+// Paddle's convolution with a bias is two ops, each with its own dtype.
 bool adds_bias_apart(const Tensor& bias) {
   const OpPolicy* policy = current_policy();
   return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
@@ -59,7 +59,7 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
                   const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
                   const auto& table = kernels::on(g.device());
                   const bool empty_sum = upper.numel() == 0;
-                  // dx: each output place spreads its gradient over its window
+                  // dx: each output element spreads its gradient over its window
                   if (d.wanted(0)) {
                     d[0] = empty_sum ? zeros_like(image) : empty_like(image);
                     if (!empty_sum)

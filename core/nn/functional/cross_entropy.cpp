@@ -1,4 +1,4 @@
-// Losses of classification: cross entropy by the fused kernel, from probabilities, and from
+// Classification losses: cross entropy by the fused kernel, from probabilities, and from
 // log-probabilities.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
@@ -58,7 +58,7 @@ Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore
   return mul(weights, untracked::cast(counts, dtype));
 }
 
-// Losses in 16 bits would round away the digits that a scaler and a log file look at.
+// 16-bit losses would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
 
 struct RowLosses {
@@ -79,7 +79,7 @@ RowLosses losses_of_rows(const Tensor& logits, const Tensor& target, const Tenso
   return out;
 }
 
-// Mean, sum or each of the rows' losses; `divisor` (no dimensions) is the mean's.
+// The mean, the sum or each of the rows' losses; `divisor` (no dimensions) is the mean's divisor.
 Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reduction,
                     const Shape& shape) {
   if (reduction == Reduction::none) return untracked::reshape(loss, shape);
@@ -179,7 +179,7 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions 
   const Tensor weights =
       target_weights(numbers, options.weight, options.ignore_index, rows.dtype());
   const Tensor picked = squeeze(gather(rows, 1, unsqueeze(safe, 1)), 1);
-  // An ignored row may hold -inf, which 0 would turn into nan.
+  // An ignored row may hold -inf, and 0 * -inf would be nan.
   const Tensor loss = neg(mul(where(counts, picked, zeros_like(picked)), weights));
   if (options.reduction == Reduction::none) return reshape(loss, loss_shape(x));
   return options.reduction == Reduction::sum ? sum(loss) : div(sum(loss), sum(weights));

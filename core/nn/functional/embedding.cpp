@@ -22,7 +22,7 @@ Tensor embedding(const Tensor& index, const Tensor& entries, std::optional<int64
   if (const auto at = static_cast<int64_t>(bad.item()); at >= 0)
     fail("embedding: index is outside the table; got {} at position {}, want 0 to {}",
          rows.to_vector<int64_t>()[at], at, table.size(0) - 1);
-  // Each row of the table gets the sum of the gradients at the places that read it.
+  // Each row of the table gets the sum of the gradients of the outputs that read it.
   return record(y, "embedding", {table},
                 [rows = Saved(rows), shape = table.shape(), padding = padding_index.value_or(-1)](
                     const Tensor& g, Gradients& d) {

@@ -1,4 +1,5 @@
-// Layer normalisation (Ba, Kiros and Hinton, 2016), alone and with the residual addition in front.
+// Layer normalisation (Ba, Kiros and Hinton, 2016), alone and fused with the preceding residual
+// addition.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
@@ -29,7 +30,7 @@ Tensor as_rows(const Tensor& x, const Shape& rows) {
   return untracked::reshape(untracked::contiguous(x), rows);
 }
 
-// What the backward pass needs of a normalisation of `x`.
+// What the backward pass of a normalisation of `x` needs.
 struct SavedNorm {
   Saved x, mean, rstd, weight;
   Shape rows, normalized;
@@ -60,7 +61,7 @@ Tensor flat(const Tensor& x) {
 
 DType dtype_or(const Tensor& x, DType otherwise) { return x.defined() ? x.dtype() : otherwise; }
 
-// The checked parameters of a normalisation and the room for its statistics.
+// The checked parameters of a normalisation and the memory for its statistics.
 struct Normalization {
   Shape rows, normalized;
   Tensor weight, bias;  // flat and dense, or undefined
@@ -89,8 +90,8 @@ Normalization normalization_of(const char* what, const Tensor& x, const Shape& n
           .rstd = empty({rows[0]}, statistics)};
 }
 
-// True where x + branch and the normalisation of the sum run in x's dtype one by one, so that
-// doing both at once gives the same numbers.
+// True if x + branch and the normalisation of the sum would both run in x's dtype, so that fusing
+// them gives the same numbers.
 bool can_fuse(const Tensor& x, const Tensor& branch) {
   if (x.shape() != branch.shape() || promoted(x, branch) != x.dtype()) return false;
   if (!current_policy()) return true;
@@ -145,8 +146,8 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
   record_many({&out.sum, &out.normalized}, "residual_layer_norm", {x, branch, gamma, beta},
               [saved = norm.saved(sum), shape = x.shape(), branch_dtype = branch.dtype()](
                   std::span<const Tensor> g, Gradients& d) {
-                // Both terms of the sum get its gradient: the one that arrives beside the
-                // normalisation plus the normalisation's own.
+                // Both terms of the sum get its gradient: the one that arrives directly plus the
+                // one through the normalisation.
                 const Tensor dsum =
                     g[1].defined() ? untracked::reshape(saved.backward(g[1], g[0], d, 2), shape)
                                    : g[0];

@@ -50,7 +50,7 @@ Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   if (y.numel() > 0)
     kernels::on(x.device())
         .max_pool2d(y.view(), index.view(), untracked::contiguous(x).view(), window);
-  // The gradient goes to the place of each maximum.
+  // The gradient goes to the position of each maximum.
   return record(y, "max_pool2d", {x},
                 [index = Saved(index), shape = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
@@ -71,7 +71,7 @@ Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   if (y.numel() > 0)
     kernels::on(x.device())
         .avg_pool2d(y.view(), untracked::contiguous(x).view(), window, count_padding);
-  // Every place of a window gets g / divisor.
+  // Every position of a window gets g / divisor.
   return record(y, "avg_pool2d", {x},
                 [window, count_padding, shape = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
@@ -92,7 +92,7 @@ Tensor adaptive_avg_pool2d(const Tensor& input, Size2d size) {
   Tensor y = room_for(x, size);
   if (y.numel() > 0)
     kernels::on(x.device()).adaptive_avg_pool2d(y.view(), untracked::contiguous(x).view());
-  // Every place of a window gets g / size of the window.
+  // Every position of a window gets g / size of the window.
   return record(y, "adaptive_avg_pool2d", {x}, [shape = x.shape()](const Tensor& g, Gradients& d) {
     d[0] = image_gradient(shape, g, [&](const Tensor& dx) {
       kernels::on(g.device())

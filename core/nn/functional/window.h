@@ -15,7 +15,7 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
 }
 
 // floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 along each side of x
-// (n, c, h, w); error if the window has no place.
+// (n, c, h, w); error if the window does not fit.
 inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window) {
   int64_t size[2];
   for (int i = 0; i < 2; ++i) {

@@ -16,7 +16,7 @@ class ResidualBlock : public Module {
 
  private:
   Tensor forward(const Tensor& x) override;
-  // Every stride-th place, and channels of zeros for those that x lacks.
+  // Every stride-th position of x, with zero channels appended for those that x lacks.
   Tensor shortcut(const Tensor& x) const;
   int64_t stride_, added_channels_;
 };

@@ -7,8 +7,8 @@ namespace {
 
 constexpr double norm_eps = 1e-6;  // timm's; PyTorch's default is 1e-5
 
-// Sum and normalisation of a residual stream, for a linear layer to read. One pass, unless somebody
-// watches the normalisation's own input and output.
+// Sum and normalisation of a residual stream, as input of a linear layer. One pass, unless hooks
+// need the normalisation's own input and output.
 ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
   if (norm.has_hooks()) {
     const Tensor sum = stream.sum();
@@ -139,7 +139,7 @@ Tensor VisionTransformer::forward(const Tensor& image) {
   for (VitBlock* block : each_block_)
     stream =
         block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
-  // The normalisation is of each token alone, so the class token is taken first.
+  // Each token is normalised separately, so the class token is selected first.
   const Tensor token = norm(ResidualStream{
       select(stream.x, 1, 0), stream.branch.defined() ? select(stream.branch, 1, 0) : Tensor()}
                                 .sum());

@@ -11,14 +11,14 @@
 namespace booster::models {
 
 struct VitOptions {
-  int64_t num_classes = 1000;  // 0: no head, the model gives the class token's features
+  int64_t num_classes = 1000;  // 0: no head, the model returns the class token's features
   double drop_rate = 0;        // before the head
   double attn_drop_rate = 0;   // attention probabilities
   double proj_drop_rate = 0;   // after the projections of attention and MLP
   double pos_drop_rate = 0;    // after the position embedding
-  double drop_path_rate = 0;   // of the last block's branches, rising linearly from the first's 0
+  double drop_path_rate = 0;   // of the last block's branches, rising linearly from 0 in the first
   int64_t in_chans = 3;
-  // What a name fixes, unless given here.
+  // Set by the model's name unless given here.
   std::optional<Size2d> img_size = {};
   std::optional<int64_t> patch_size = {};
   std::optional<int64_t> embed_dim = {};
@@ -30,8 +30,8 @@ struct VitOptions {
 
 // vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, vit_base_patch16_224,
 // vit_base_patch32_224, vit_large_patch16_224, vit_large_patch32_224. Takes images
-// (n, in_chans, height, width) of img_size; gives logits (n, num_classes). Error with the nearest
-// name for another one.
+// (n, in_chans, height, width) of img_size; returns logits (n, num_classes). Error with the nearest
+// name for any other name.
 Model vit(const std::string& name, VitOptions options = {});
 std::vector<std::string> vit_names();
 

@@ -14,7 +14,7 @@ using namespace booster;
 
 namespace {
 
-// `scales`: the scale after each step, "AxN" for A in N steps; after "..." only the last ones.
+// `scales`: the scale after each step, "AxN" for A in N steps; after "...", only the last ones.
 struct Sequence {
   const char* id;
   const char* preset;
@@ -179,7 +179,7 @@ LossScalePolicy policy_of(const std::string& preset, const std::string& options)
   return policy;
 }
 
-// "1024x2 512" as 1024, 1024, 512; a leading "..." is left out.
+// "1024x2 512" as 1024, 1024, 512; a leading "..." is dropped.
 std::vector<double> expanded(const std::string& scales, bool f32) {
   std::vector<double> values;
   std::istringstream words(scales);
@@ -249,7 +249,7 @@ TEST_CASE("factors are rounded to f32 where the original does so") {
   const auto scale = [](const char* preset, const char* options) {
     return simulated(preset, options, "I3").back().scale;
   };
-  // 65536 backed off three times by 0.8, which no f32 holds.
+  // 65536 backed off three times by 0.8, which f32 cannot represent.
   const auto exactly = [](double factor) {
     float value = 65536;
     for (int i = 0; i < 3; ++i) value = static_cast<float>(value * factor);

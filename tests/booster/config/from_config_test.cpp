@@ -9,7 +9,7 @@ using namespace booster;
 
 namespace {
 
-// Every option of a choice, set to its default, makes an object.
+// A config in which every option of a choice is set to its default.
 Config config(const std::string& section, const std::string& name) {
   return Config::from_text("{}", "c", {section + ".name=" + name});
 }

@@ -14,7 +14,7 @@ std::string library(const std::string& name) {
   return (build_folder() / folder / ("lib" + name + ".so")).string();
 }
 
-// What `booster config check` says of a config with this section "booster".
+// The output of `booster config check` for a config with this section "booster".
 CommandResult check_section(const std::string& section) {
   const TemporaryFolder folder;
   folder.write("config.json", "{\"booster\":\n" + section + "}");

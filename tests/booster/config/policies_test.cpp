@@ -34,8 +34,8 @@ Caltech101 small_set(const TemporaryFolder& folder) {
                      .cache_bytes = size_t{64} << 20});
 }
 
-// The mean loss of the last epoch's steps, over all ranks. A step that a loss scaler skips, looking
-// for its scale, is made again, so that all policies take as many.
+// The mean loss of the last epoch's steps, over all ranks. A step that is skipped while the loss
+// scale settles is repeated, so that all policies take equally many steps.
 double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
                   int64_t batch_size) {
   manual_seed(3);
@@ -47,7 +47,8 @@ double final_loss(const std::filesystem::path& policy, const char* plugin, const
                                                      .embed_dim = 64,
                                                      .depth = 2,
                                                      .num_heads = 2});
-  // At twice this rate rounding decides how fast the loss falls, and no tolerance means anything.
+  // At twice this rate rounding determines how fast the loss falls, so any tolerance would be
+  // meaningless.
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 1e-3});
   auto loader = booster.prepare_dataloader(
       data, {.batch_size = batch_size, .shuffle = true, .drop_last = true, .workers = 0});

@@ -1,5 +1,5 @@
-// Every option of every strategy and plugin: its default, its range, its place in the documents,
-// and what becomes of a wrong name, type or number.
+// Every option of every strategy and plugin: its default, its range, its documentation, and the
+// error for a wrong name, type or number.
 #include "booster/booster.h"
 #include "tests/golden_folder.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a config says that gives a strategy (plugin) this value; "" if it is taken.
+// The error of a config that gives a strategy (plugin) this value; "" if it is accepted.
 std::string refusal(const char* key, const std::string& name, const std::string& option,
                     const Json& value) {
   const Json config = {{"booster", {{key, {{"name", name}, {option, value}}}}}};
@@ -40,7 +40,7 @@ Json of_wrong_type(OptionType type) {
   }
 }
 
-// Numbers just outside of the range.
+// Numbers just outside the range.
 std::vector<Json> outside(const Option& option) {
   std::vector<Json> values;
   const bool whole = option.type == OptionType::integer;

@@ -1,4 +1,4 @@
-// A library as another version of the headers would have made it.
+// A library as if built with another version of the headers.
 #include "booster/config/library.h"
 
 static void add_nothing() {}

@@ -1,4 +1,4 @@
-// A library that adds a name of its own, then one that is taken.
+// A library that adds a new name, then one that is taken.
 #include "booster/config/library.h"
 #include "mixed_precision/precision.h"
 

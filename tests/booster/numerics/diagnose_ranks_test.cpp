@@ -20,7 +20,7 @@ Finding finding(const char* object, int64_t step, const char* text = "") {
   return finding;
 }
 
-// What all ranks found together, when the loss of rank 1 is multiplied in step 2.
+// The findings of all ranks if the loss of rank 1 is multiplied in step 2.
 std::vector<Finding> findings_with(double factor_on_rank_1) {
   const World world = launch_from_env();
   manual_seed(3);
@@ -67,7 +67,7 @@ TEST_CASE("findings of all ranks are one list: who saw what, and causes instead 
   CHECK(merged[1].ranks == std::vector<int>{0});
   CHECK(merged[2].to_string() == "info, step 2, rank 1: cause: inf in here");
   CHECK(merged[2].to_json().at("ranks") == std::vector<int>{1});
-  CHECK(Findings::merged({first, first}).list().size() == 3);  // nobody knows the cause
+  CHECK(Findings::merged({first, first}).list().size() == 3);  // no rank knows the cause
 }
 
 TEST_CASE("a finding survives its way to another rank") {

@@ -1,5 +1,5 @@
-// Diagnose: what it counts, where it finds the first bad number, and that it says nothing of a
-// healthy training.
+// Diagnose: what it counts, where it finds the first bad number, and that it reports nothing for a
+// healthy run.
 #include "tests/booster/numerics/diagnosed.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-// A small network trained under a Diagnose, and what it said.
+// A small network trained under a Diagnose, and its report.
 #pragma once
 
 #include "booster/booster.h"

@@ -1,4 +1,4 @@
-// The doctor's parts by themselves: statistics, the tensor checker's lines, comparison of dumps,
+// The doctor's parts on their own: statistics, the tensor checker's lines, comparison of dumps,
 // advice on matrix units.
 #include "booster/config/registry.h"
 #include "booster/numerics/dump_compare.h"

@@ -170,7 +170,7 @@ TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
 
 namespace {
 
-// What the doctor says of fp8 tensors when a layer trains on these inputs, one a step.
+// The doctor's findings about fp8 tensors if a layer trains on these inputs, one per step.
 std::vector<Finding> fp8_findings(const char* scaling, const std::vector<Tensor>& inputs) {
   manual_seed(3);
   Booster booster({.mixed_precision = FP8MixedPrecision({.scaling = scaling})});

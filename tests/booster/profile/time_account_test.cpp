@@ -1,4 +1,4 @@
-// Where the example's time goes, told by a clock that the tests turn.
+// Where the example's time goes, by a clock that the tests control.
 #include "examples/vit_caltech101/time_account.h"
 
 #include <doctest/doctest.h>
