@@ -1,6 +1,9 @@
 // What collectives do with the tensors that they are given: versions, devices, memory kept alive.
 #include <doctest/doctest.h>
 
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/tensor/grad_mode.h"
 #include "parallel/groups/backend.h"
 #include "parallel/groups/group.h"
 #include "tests/parallel/memory_rendezvous.h"
@@ -120,6 +123,35 @@ TEST_CASE("a collective raises the version of what it writes, when it is issued"
   };
   for (int size : {1, 2, 3})
     CHECK(run_as_threads(size, Meeting::with_folder, body) == "");
+}
+
+TEST_CASE("a weight that a collective wrote is cast to 16 bits anew") {
+  const auto body = [](const Group& group) {
+    OpPolicy policy{.lower = DType::bf16, .name = "test"};
+    policy.set(Op::matmul, OpClass::lower_precision);
+    const Tensor w = full({1, 1}, group.rank() + 1.0).requires_grad_();
+    const auto value = [&] {
+      const PolicyScope scope(&policy);
+      return matmul(w, ones({1, 1})).item();
+    };
+    if (value() != group.rank() + 1) throw Error("before");
+    {
+      const NoGradGuard no_grad;
+      group.broadcast(w, 1);
+    }
+    if (value() != 2) throw Error("an old copy was used");
+  };
+  CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
+}
+
+TEST_CASE("a collective on what the tape saved is an error of backward") {
+  const Tensor x = ones({3}).requires_grad_();
+  const Tensor saved = exp(x);
+  const Tensor loss = sum(saved);
+  Group().all_reduce(saved);
+  const std::string error = error_of([&] { loss.backward(); });
+  CAPTURE(error);
+  CHECK(error.find("was changed in place after it was saved") != std::string::npos);
 }
 
 TEST_CASE("a window's collective raises the version of the whole storage") {
