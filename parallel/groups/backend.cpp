@@ -54,6 +54,10 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
+std::string Membership::name_of(int group_rank) const {
+  return rendezvous ? rendezvous->name(ranks[group_rank]) : "rank 0";
+}
+
 std::string Membership::describe(int group_rank) const {
   return rendezvous ? rendezvous->describe(ranks[group_rank]) : "rank 0";
 }
@@ -108,14 +112,14 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 
 // Every rank tells every other what it is about to do, before any data moves.
 void Backend::check_agreement(const Signature& own) {
-  if (!check_ || size() == 1) return;
+  if (!check_) return;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },
                     [&](int rank) { return bytes_of(all[rank]); });
   if (std::all_of(all.begin(), all.end(), [&](const Signature& s) { return s == own; })) return;
   std::string text = "the ranks do not call the same collective: ";
   for (int rank = 0; rank < size(); ++rank)
-    text += fmt::format("{}rank {}: {}", rank ? "; " : "", members_.ranks[rank], all[rank].text());
+    text += fmt::format("{}{}: {}", rank ? "; " : "", members_.name_of(rank), all[rank].text());
   fail_run("{}", text);
 }
 
@@ -171,7 +175,6 @@ void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
                    .operation = Operation::all_reduce,
                    .reduction = reduction,
                    .dtype = data.dtype});
-  if (size() == 1) return;
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
@@ -185,8 +188,7 @@ void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp r
                    .operation = Operation::reduce_scatter,
                    .reduction = reduction,
                    .dtype = in.dtype});
-  if (size() > 1) return reduce_own_part(in, out, reduction);
-  std::ranges::copy(in.all(), out.all().begin());
+  reduce_own_part(in, out, reduction);
 }
 
 void Backend::broadcast(const Buffer& data, int root) {
@@ -239,8 +241,8 @@ void Backend::point_to_point(const Buffer& out, int to, const Buffer& in, int fr
   Signature theirs = wanted;
   if (check_) move(bytes_of(sent), bytes_of(theirs));
   if (theirs != wanted)
-    fail_run("the ranks do not call the same operation: rank {}: {}; rank {}: {}",
-             members_.ranks[from], theirs.text(), members_.ranks[members_.rank], wanted.text());
+    fail_run("the ranks do not call the same operation: {}: {}; {}: {}", members_.name_of(from),
+             theirs.text(), members_.name_of(members_.rank), wanted.text());
   move(out.all(), in.all());
 }
 

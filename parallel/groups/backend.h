@@ -1,8 +1,9 @@
 // Base of the backends: how the ranks of one group exchange memory.
 //
 // A backend must only move bytes between two ranks (`exchange`); every collective is built on that
-// here, once. A backend that has better ways overrides collectives too. Calls come from one thread
-// at a time and in the same order on all ranks; `stop` may come from any thread.
+// here, once, for two ranks or more in host memory. A backend that has better ways or reaches other
+// memory overrides collectives too. Calls come from one thread at a time and in the same order on
+// all ranks; `stop` may come from any thread.
 #pragma once
 
 #include "parallel/groups/buffer.h"
@@ -24,6 +25,9 @@ struct Membership {
   std::shared_ptr<Rendezvous> rendezvous;  // null when alone
 
   int size() const { return static_cast<int>(ranks.size()); }
+  // A member's rank in the world and its place on the mesh, without and with its process; see
+  // Rendezvous.
+  std::string name_of(int group_rank) const;
   std::string describe(int group_rank) const;
 };
 
@@ -42,6 +46,8 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual const char* name() const = 0;
+  // False where memory on the device must be copied to the CPU before a collective.
+  virtual bool reaches(Device device) const { return device.type == DeviceType::cpu; }
   // Makes a call that waits for other ranks throw soon; called when the group ends.
   virtual void stop() = 0;
 

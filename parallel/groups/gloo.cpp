@@ -1,4 +1,4 @@
-// The backend over TCP by Gloo. Ranks find each other's addresses in the private folder.
+// The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
 #include "parallel/groups/backend.h"
 
 #include <gloo/rendezvous/context.h>
@@ -18,10 +18,10 @@ namespace {
 using gloo::transport::UnboundBuffer;
 constexpr auto watch_interval = std::chrono::milliseconds(50);
 
-// Gloo's key-value interface on the rendezvous folder.
-class FolderStore final : public gloo::rendezvous::Store {
+// Gloo's key-value interface on the rendezvous.
+class RendezvousStore final : public gloo::rendezvous::Store {
  public:
-  explicit FolderStore(const Membership& members) : members_(members) {}
+  explicit RendezvousStore(const Membership& members) : members_(members) {}
   void set(const std::string& key, const std::vector<char>& data) override {
     members_.rendezvous->put(name(key), {data.data(), data.size()});
   }
@@ -104,7 +104,7 @@ GlooBackend::GlooBackend(Membership joined)
   context_ = std::make_shared<gloo::rendezvous::Context>(members().rank, members().size());
   // Longer than our own limit, which knows the rank to name.
   context_->setTimeout(timeout_ * 2 + std::chrono::seconds(5));
-  FolderStore store(members());
+  RendezvousStore store(members());
   try {
     context_->connectFullMesh(store, device);
   } catch (const gloo::Exception& error) {
@@ -152,7 +152,8 @@ void GlooBackend::await(Pending& message) {
     explain(message.peer, error.what());
   }
   check_members();
-  fail_run("the group was closed while an operation waited for rank {}", message.peer);
+  fail_run("the group was closed while an operation waited for {}",
+           members().name_of(message.peer));
 }
 
 void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {

@@ -22,14 +22,20 @@ struct Group::State {
 
 namespace {
 
-Membership whole_world(const std::string& folder, int rank, int size) {
+Membership all_of(std::shared_ptr<Rendezvous> rendezvous) {
+  check(rendezvous != nullptr, "Group: the rendezvous is null");
+  Membership members{.name = "world",
+                     .ranks = std::vector<int>(rendezvous->size()),
+                     .rank = rendezvous->rank(),
+                     .rendezvous = rendezvous};
+  std::iota(members.ranks.begin(), members.ranks.end(), 0);
+  return members;
+}
+
+Membership all_at(const std::string& place, int rank, int size) {
   check(size >= 1 && rank >= 0 && rank < size, "Group: want 0 <= rank < size; got rank {}, size {}",
         rank, size);
-  Membership members{
-      .name = "world", .ranks = std::vector<int>(size), .rank = rank, .rendezvous = nullptr};
-  std::iota(members.ranks.begin(), members.ranks.end(), 0);
-  if (size > 1) members.rendezvous = std::make_shared<Rendezvous>(folder, rank, size);
-  return members;
+  return size == 1 ? Membership{} : all_of(meet(place, rank, size));
 }
 
 std::string list_of(const std::vector<int>& ranks, const char* separator) {
@@ -38,16 +44,29 @@ std::string list_of(const std::vector<int>& ranks, const char* separator) {
   return list;
 }
 
-void check_same_dtype(const char* name, const Buffer& out, const Buffer& in) {
+std::string name_of(Device device) {
+  return device.type == DeviceType::cpu ? "the CPU" : fmt::format("cuda:{}", device.index);
+}
+
+void check_alike(const char* name, const Buffer& out, const Buffer& in) {
   check(out.dtype == in.dtype, "{}: output and input differ in dtype; got {} and {}", name,
         name_of(out.dtype), name_of(in.dtype));
+  check(out.device == in.device, "{}: output and input differ in device; got {} and {}", name,
+        name_of(out.device), name_of(in.device));
+}
+
+void check_reached(const char* name, const Backend& backend, const Buffer& buffer) {
+  check(backend.reaches(buffer.device),
+        "{}: the {} backend cannot reach the memory; got a tensor on {}, want a copy of it on the "
+        "CPU (this version has no NCCL)",
+        name, backend.name(), name_of(buffer.device));
 }
 
 }  // namespace
 
 Group::Group() : Group(Membership{}) {}
-Group::Group(const std::string& folder, int rank, int size)
-    : Group(whole_world(folder, rank, size)) {}
+Group::Group(const std::string& place, int rank, int size) : Group(all_at(place, rank, size)) {}
+Group::Group(std::shared_ptr<Rendezvous> rendezvous) : Group(all_of(std::move(rendezvous))) {}
 Group::Group(Membership members) : state_(std::make_shared<State>(std::move(members))) {}
 
 int Group::rank() const { return state_->backend->members().rank; }
@@ -72,9 +91,21 @@ Group Group::subgroup(const std::vector<int>& ranks) const {
   return Group(std::move(members));
 }
 
+void Group::name_places(const std::vector<std::string>& places) const {
+  check(static_cast<int>(places.size()) == size(),
+        "name_places: want a place for each of {} ranks; got {}", size(), places.size());
+  const Membership& members = state_->backend->members();
+  if (!members.rendezvous) return;
+  for (int rank = 0; rank < size(); ++rank)
+    members.rendezvous->set_place(members.ranks[rank], places[rank]);
+}
+
 // Runs the operation on the group's thread, adds its name to an error, and tells the others.
 template <class Operation>
-Work Group::issue(const char* name, Operation&& operation) const {
+Work Group::issue(const char* name, Memory memory, Operation&& operation) const {
+  for (const Buffer* buffer : {memory.read, memory.written})
+    if (buffer) check_reached(name, *state_->backend, *buffer);
+  if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
   auto guarded = [state, name, operation = std::forward<Operation>(operation)] {
     if (!state->failure.empty()) throw Error(state->failure, ErrorKind::failed);
@@ -100,61 +131,67 @@ void Group::check_peer(const char* name, int rank) const {
 
 Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction) const {
   check_reduction(reduction, data.dtype);
-  return issue("all_reduce", [=](Backend& backend) { backend.all_reduce(data, reduction); });
+  return issue("all_reduce", {.written = &data},
+               [=](Backend& backend) { backend.all_reduce(data, reduction); });
 }
 
 Work Group::broadcast_async(const Buffer& data, int root) const {
   check_peer("broadcast", root);
-  return issue("broadcast", [=](Backend& backend) { backend.broadcast(data, root); });
+  const Memory memory = root == rank() ? Memory{.read = &data} : Memory{.written = &data};
+  return issue("broadcast", memory, [=](Backend& backend) { backend.broadcast(data, root); });
 }
 
 Work Group::all_gather_async(const Buffer& out, const Buffer& in) const {
-  check_same_dtype("all_gather", out, in);
+  check_alike("all_gather", out, in);
   check(out.count == in.count * size(), "all_gather: the output has {} elements; want {} x {}",
         out.count, size(), in.count);
-  return issue("all_gather", [=](Backend& backend) { backend.all_gather(out, in); });
+  return issue("all_gather", {.read = &in, .written = &out},
+               [=](Backend& backend) { backend.all_gather(out, in); });
 }
 
 Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in,
                                  CollectiveOp reduction) const {
   check_reduction(reduction, in.dtype);
-  check_same_dtype("reduce_scatter", out, in);
+  check_alike("reduce_scatter", out, in);
   check(in.count == out.count * size(), "reduce_scatter: the input has {} elements; want {} x {}",
         in.count, size(), out.count);
-  return issue("reduce_scatter",
+  return issue("reduce_scatter", {.read = &in, .written = &out},
                [=](Backend& backend) { backend.reduce_scatter(out, in, reduction); });
 }
 
 Work Group::all_to_all_async(const Buffer& out, const Buffer& in) const {
-  check_same_dtype("all_to_all", out, in);
+  check_alike("all_to_all", out, in);
   check(in.count == out.count && in.count % size() == 0,
         "all_to_all: want the same count in and out, a multiple of {} ranks; got {} in, {} out",
         size(), in.count, out.count);
   check(out.data != in.data || in.count == 0, "all_to_all: input and output share memory");
-  return issue("all_to_all", [=](Backend& backend) { backend.all_to_all(out, in); });
+  return issue("all_to_all", {.read = &in, .written = &out},
+               [=](Backend& backend) { backend.all_to_all(out, in); });
 }
 
 Work Group::send_async(const Buffer& data, int to) const {
   check_peer("send", to);
   check(to != rank(), "send: rank {} sends to itself", to);
-  return issue("send", [=](Backend& backend) { backend.send(data, to); });
+  return issue("send", {.read = &data}, [=](Backend& backend) { backend.send(data, to); });
 }
 
 Work Group::receive_async(const Buffer& data, int from) const {
   check_peer("receive", from);
   check(from != rank(), "receive: rank {} receives from itself", from);
-  return issue("receive", [=](Backend& backend) { backend.receive(data, from); });
+  return issue("receive", {.written = &data},
+               [=](Backend& backend) { backend.receive(data, from); });
 }
 
 Work Group::send_receive_async(const Buffer& out, int to, const Buffer& in, int from) const {
   check_peer("send_receive", to);
   check_peer("send_receive", from);
   check(to != rank() && from != rank(), "send_receive: rank {} exchanges with itself", rank());
-  return issue("send_receive", [=](Backend& backend) { backend.send_receive(out, to, in, from); });
+  return issue("send_receive", {.read = &out, .written = &in},
+               [=](Backend& backend) { backend.send_receive(out, to, in, from); });
 }
 
 Work Group::barrier_async() const {
-  return issue("barrier", [](Backend& backend) { backend.barrier(); });
+  return issue("barrier", {}, [](Backend& backend) { backend.barrier(); });
 }
 
 }  // namespace booster

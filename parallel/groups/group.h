@@ -8,6 +8,14 @@
 // not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left. What
 // is not complete when the last handle goes is given up.
 //
+// A collective that writes a tensor raises its version, on the caller's thread and before it
+// returns, so that copies in 16 bits and what the tape saved are known to be old. A broadcast
+// writes nothing at its root. Between the issue and Work::wait() the new version has no numbers
+// yet: a copy taken then would be wrong and count as up to date.
+//
+// A backend that reaches the tensor's device begins after what the caller has queued there. The
+// host's backends (shm, gloo) refuse tensors on other devices; a group of one takes any.
+//
 // Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
 #pragma once
 
@@ -28,8 +36,11 @@ class Group {
  public:
   // This rank alone.
   Group();
-  // The ranks that meet in a private folder, as launch_from_env() finds it. All must call it.
-  Group(const std::string& folder, int rank, int size);
+  // The ranks that meet() at a place: a private folder, as launch_from_env() finds it. All must
+  // call it.
+  Group(const std::string& place, int rank, int size);
+  // All ranks of a rendezvous; all must call it.
+  explicit Group(std::shared_ptr<Rendezvous> rendezvous);
 
   int rank() const;
   int size() const;
@@ -41,6 +52,10 @@ class Group {
   // The group of these members of this group (their ranks here, own rank among them, in the order
   // in which they shall count). Only they call it; groups with the same members in the same order.
   Group subgroup(const std::vector<int>& ranks) const;
+
+  // Where each member stands, such as "data 1, tensor 0" (parallel/mesh.h), by rank. From now on
+  // errors of all groups of the run say it of these ranks; only this rank notes it.
+  void name_places(const std::vector<std::string>& places) const;
 
   // data = reduction of all ranks' data.
   Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const;
@@ -81,8 +96,13 @@ class Group {
  private:
   struct State;
   explicit Group(Membership members);
+  // What an operation touches.
+  struct Memory {
+    const Buffer* read = nullptr;
+    const Buffer* written = nullptr;
+  };
   template <class Operation>
-  Work issue(const char* name, Operation&& operation) const;
+  Work issue(const char* name, Memory memory, Operation&& operation) const;
   void check_peer(const char* name, int rank) const;
 
   std::shared_ptr<State> state_;

@@ -2,7 +2,8 @@
 //
 // A rank that waits spins for a moment, then sleeps on its bell (a futex), which every rank rings
 // that has written to it or made room for it. It wakes from time to time to see whether the others
-// still live. The segment is a file in the private folder that is unlinked once all have mapped it.
+// still live. The segment is a file in the folder of the rendezvous that is unlinked once all have
+// mapped it.
 #include "parallel/groups/backend.h"
 
 #include <fcntl.h>
@@ -197,7 +198,8 @@ bool SharedMemoryBackend::advance(std::vector<Message>& messages, Move&& move) {
 }
 
 void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point since) {
-  if (stopped_) fail_run("the group was closed while an operation waited for rank {}", waits_for);
+  if (stopped_)
+    fail_run("the group was closed while an operation waited for {}", members().name_of(waits_for));
   check_members();
   if (Clock::now() - since > timeout_) fail_timeout(waits_for);
 }
@@ -246,6 +248,7 @@ int create_segment(const std::string& path, int ranks) {
 
 std::unique_ptr<Backend> make_shared_memory(Membership members) {
   const auto rendezvous = members.rendezvous;
+  if (rendezvous->folder().empty()) return nullptr;  // not all ranks are on one machine
   const std::string key = members.name + ".shm",
                     path = rendezvous->folder() + "/" + key + "-segment";
   const bool creates = members.rank == 0;

@@ -30,7 +30,7 @@ void Work::wait() const {
   if (state_->error) std::rethrow_exception(state_->error);
 }
 
-bool Work::done() const {
+bool Work::is_done() const {
   if (!state_) return true;
   std::lock_guard lock(state_->mutex);
   return state_->done;

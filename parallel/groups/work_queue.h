@@ -11,14 +11,18 @@
 
 namespace booster {
 
-// Copies share one operation. Thread-safe.
+// Copies share one operation. Thread-safe. Until wait() returns, what the operation writes must be
+// neither read nor written, and what it reads must not change.
 class Work {
  public:
   // A finished operation.
   Work() = default;
-  // Blocks until the operation is complete; throws its error, every time.
+  // Whatever the caller does next on the buffers' device sees the result. In host memory that means
+  // it blocks until the operation is complete; on a device with streams it need not. Throws the
+  // operation's error, every time.
   void wait() const;
-  bool done() const;
+  // True once the operation is complete or has failed; then wait() does not block.
+  bool is_done() const;
 
  private:
   friend class WorkQueue;

@@ -1,25 +1,11 @@
 #include "parallel/rendezvous/rendezvous.h"
 
 #include "kernels/system/error.h"
+#include "parallel/rendezvous/folder.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <thread>
 
 namespace booster {
-
-namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 std::chrono::milliseconds group_timeout() {
   const char* text = std::getenv("BOOSTER_TIMEOUT");
@@ -28,253 +14,40 @@ std::chrono::milliseconds group_timeout() {
   const double seconds = std::strtod(text, &end);
   check(*end == 0 && seconds > 0 && seconds < 1e7,
         "BOOSTER_TIMEOUT: want seconds, a number above 0; got '{}'", text);
-  return milliseconds(static_cast<int64_t>(seconds * 1000));
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 namespace {
 
-constexpr milliseconds poll_interval(5);
-// How long a place may still be held by a process of an earlier run that is about to end.
-constexpr std::chrono::seconds handover(10);
-
-// A POSIX lock on the whole file: it belongs to this process, not to its children, and ends with
-// it.
-bool try_lock(int file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return fcntl(file, F_SETLK, &lock) == 0;
-}
-
-// Process that holds the lock, or 0.
-pid_t lock_holder(int file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (fcntl(file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return 0;
-  return lock.l_pid;
-}
-
-int open_private(const std::string& path, int flags) {
-  return open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Readers see the whole value or none.
-void write_whole(const std::string& path, std::string_view value) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(value.data(), static_cast<std::streamsize>(value.size()));
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0)
-    fail_run("rendezvous: cannot write {}: {}", path, std::strerror(errno));
-}
-
-void make_private_folder(const std::string& path) {
-  std::error_code ignored;
-  if (const auto parent = fs::path(path).parent_path(); !parent.empty())
-    fs::create_directories(parent, ignored);
-  mkdir(path.c_str(), 0700);
-  struct stat found = {};
-  if (lstat(path.c_str(), &found) != 0)
-    fail_run("rendezvous: cannot make the folder {}: {}", path, std::strerror(errno));
-  check(S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0,
-        "rendezvous: {} is not a private folder of this user; want a folder with mode 0700", path);
-}
-
-std::string process_label() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return fmt::format("pid {} on {}", getpid(), host);
-}
-
-// Calls `attempt` until it gives a value; nothing after `limit`.
-template <class Attempt>
-auto keep_trying(milliseconds limit, Attempt&& attempt) -> decltype(attempt()) {
-  for (const auto end = Clock::now() + limit;;) {
-    if (auto result = attempt()) return result;
-    if (Clock::now() > end) return {};
-    std::this_thread::sleep_for(poll_interval);
-  }
+std::string named(int rank, const std::string& details) {
+  const std::string name = fmt::format("rank {}", rank);
+  return details.empty() ? name : fmt::format("{} ({})", name, details);
 }
 
 }  // namespace
 
-Rendezvous::Rendezvous(std::string folder, int rank, int size)
-    : rank_(rank), size_(size), meeting_place_(std::move(folder)) {
-  make_private_folder(meeting_place_);
-  rank == 0 ? lead() : follow();
-  take_place();
-  if (rank == 0) put("../current", fmt::format("{} {}", getpid(), folder_));
-}
-
-Rendezvous::~Rendezvous() {
-  if (own_lock_ >= 0) close(own_lock_);  // first: of two that leave together one is the last
-  std::error_code ignored;
-  const bool failed = fs::exists(folder_ + "/failure", ignored);
-  if (failed ? is_last() : rank_ == 0) fs::remove_all(folder_, ignored);
-  if (rank_ == 0) {
-    fs::remove(meeting_place_ + "/current", ignored);
-    fs::remove(meeting_place_ + "/leader", ignored);
-  }
-  fs::remove(meeting_place_, ignored);  // only if nothing is in it
-  for (auto& [rank, member] : members_) close(member.lock);
-  if (leader_lock_ >= 0) close(leader_lock_);
-}
-
-// An earlier rank 0 may remove the file while we wait for its lock; then it is another file.
-bool Rendezvous::lock_leader() {
-  make_private_folder(meeting_place_);
-  const std::string path = meeting_place_ + "/leader";
-  if (leader_lock_ >= 0) close(leader_lock_);
-  leader_lock_ = open_private(path, O_RDWR | O_CREAT);
-  if (leader_lock_ < 0 || !try_lock(leader_lock_)) return false;
-  struct stat locked = {}, named = {};
-  return fstat(leader_lock_, &locked) == 0 && stat(path.c_str(), &named) == 0 &&
-         locked.st_ino == named.st_ino;
-}
-
-void Rendezvous::lead() {
-  if (!keep_trying(handover, [&] { return lock_leader(); }))
-    fail_run("rendezvous: rank 0 of this run is already taken by pid {}, which meets in {}",
-             leader_lock_ < 0 ? 0 : lock_holder(leader_lock_), meeting_place_);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(meeting_place_, ignored))
-    if (entry.path().filename().string().starts_with("run-")) fs::remove_all(entry, ignored);
-  folder_ = meeting_place_ + "/run-XXXXXX";
-  if (!mkdtemp(folder_.data()))
-    fail_run("rendezvous: cannot make a folder in {}: {}", meeting_place_, std::strerror(errno));
-}
-
-// `current` counts only while the process that wrote it holds the leader's lock.
-std::string Rendezvous::current_run() const {
-  std::istringstream words(read_all(meeting_place_ + "/current"));
-  pid_t leader = 0;
-  std::string run;
-  if (!(words >> leader) || !std::getline(words >> std::ws, run)) return "";
-  const int file = open_private(meeting_place_ + "/leader", O_RDONLY);
-  if (file < 0) return "";
-  const pid_t holder = lock_holder(file);
-  close(file);
-  const bool taken = access(fmt::format("{}/rank-{}", run, rank_).c_str(), F_OK) == 0;
-  return holder == leader && !taken ? run : "";
-}
-
-void Rendezvous::follow() {
-  if (!keep_trying(group_timeout(), [&] { return !(folder_ = current_run()).empty(); }))
-    fail_run("rendezvous: rank 0 did not come to {} within {} s, or another process has rank {}",
-             meeting_place_, group_timeout().count() / 1000.0, rank_);
-}
-
-// The file appears under its name only when it is locked and filled.
-void Rendezvous::take_place() {
-  const std::string name = fmt::format("{}/rank-{}", folder_, rank_);
-  const std::string temporary = fmt::format("{}.{}.tmp", name, getpid());
-  own_lock_ = open_private(temporary, O_RDWR | O_CREAT | O_EXCL);
-  const std::string label = process_label();
-  const bool written = own_lock_ >= 0 && try_lock(own_lock_) &&
-                       write(own_lock_, label.data(), label.size()) == ssize_t(label.size()) &&
-                       link(temporary.c_str(), name.c_str()) == 0;
-  const int error = errno;
-  unlink(temporary.c_str());
-  if (!written)
-    fail_run("rendezvous: cannot take the place of rank {} in {}: {}", rank_, folder_,
-             error == EEXIST ? "another process has it" : std::strerror(error));
-}
-
-void Rendezvous::put(const std::string& key, std::string_view value) {
-  write_whole(folder_ + "/" + key, value);
-}
-
-void Rendezvous::wait_for(const std::vector<int>& ranks) {
-  std::string problem;
-  const auto all_here = keep_trying(group_timeout(), [&] {
-    return missing(ranks).empty() || !(problem = trouble(ranks)).empty();
-  });
-  if (!problem.empty()) fail_run("rendezvous: {}", problem);
-  if (!all_here)
-    fail_run("rendezvous: not all ranks came within {} s; missing: rank {}",
-             group_timeout().count() / 1000.0, missing(ranks));
-}
-
-std::string Rendezvous::get(const std::string& key, const std::vector<int>& ranks) {
-  const std::string path = folder_ + "/" + key;
-  std::string problem;
-  const auto found = keep_trying(group_timeout(), [&] {
-    return access(path.c_str(), F_OK) == 0 || !(problem = trouble(ranks)).empty();
-  });
-  if (!problem.empty()) fail_run("rendezvous: {}", problem);
-  if (!found)
-    fail_run("rendezvous: a rank did not announce '{}' within {} s", key,
-             group_timeout().count() / 1000.0);
-  return read_all(path);
-}
-
-// Ranks that have not joined yet, as "1, 3".
-std::string Rendezvous::missing(const std::vector<int>& ranks) {
+std::string Rendezvous::place(int rank) const {
   std::lock_guard lock(mutex_);
-  std::string list;
-  for (int rank : ranks)
-    if (rank != rank_ && !member(rank)) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-  return list;
+  const auto found = places_.find(rank);
+  return found == places_.end() ? "" : found->second;
 }
 
-Rendezvous::Member* Rendezvous::member(int rank) {
-  if (const auto known = members_.find(rank); known != members_.end()) return &known->second;
-  const std::string path = fmt::format("{}/rank-{}", folder_, rank);
-  const int file = open_private(path, O_RDWR);
-  if (file < 0) return nullptr;
-  return &(members_[rank] = {file, read_all(path)});
-}
-
-bool Rendezvous::lives(const Member& other) { return lock_holder(other.lock) != 0; }
-
-bool Rendezvous::has_died(int rank) {
-  if (rank == rank_) return false;
-  if (const Member* found = member(rank)) return !lives(*found);
-  return rank == 0 && access(folder_.c_str(), F_OK) != 0;  // rank 0 removes it when it leaves
-}
-
-bool Rendezvous::is_last() {
+void Rendezvous::set_place(int rank, std::string place) {
   std::lock_guard lock(mutex_);
-  for (int rank = 0; rank < size_; ++rank)
-    if (const Member* other = rank == rank_ ? nullptr : member(rank); other && lives(*other))
-      return false;
-  return true;
+  places_[rank] = std::move(place);
 }
 
-std::string Rendezvous::trouble(const std::vector<int>& ranks) {
-  const std::string reported = read_all(folder_ + "/failure");
-  if (!reported.empty()) return reported;
-  std::unique_lock lock(mutex_);
-  for (int rank : ranks) {
-    if (!has_died(rank)) continue;
-    lock.unlock();
-    const std::string text = describe(rank) + " has ended while other ranks still need it";
-    report_failure(text);
-    const std::string first = read_all(folder_ + "/failure");  // perhaps why that rank has ended
-    return first.empty() ? text : first;
-  }
-  return "";
+std::string Rendezvous::name(int rank) const { return named(rank, place(rank)); }
+
+std::string Rendezvous::describe(int rank) const {
+  const std::string where = place(rank), what = process(rank);
+  return named(rank, where + (where.empty() || what.empty() ? "" : "; ") + what);
 }
 
-// The first report wins: link() does not replace.
-void Rendezvous::report_failure(std::string_view text) {
-  const std::string path = folder_ + "/failure";
-  const std::string own = fmt::format("{}-{}", path, rank_);
-  std::ofstream(own, std::ios::binary) << text;
-  if (link(own.c_str(), path.c_str()) != 0) return;  // somebody was first, or the run is over
-}
-
-std::string Rendezvous::describe(int rank) {
-  std::lock_guard lock(mutex_);
-  if (rank == rank_) return fmt::format("rank {} ({})", rank, process_label());
-  const Member* found = member(rank);
-  return found ? fmt::format("rank {} ({})", rank, found->label) : fmt::format("rank {}", rank);
+std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size) {
+  check(place.find("://") == std::string::npos,
+        "rendezvous: no such kind of meeting place; got '{}', want a folder", place);
+  return std::make_shared<FolderRendezvous>(place, rank, size);
 }
 
 }  // namespace booster

@@ -1,15 +1,12 @@
-// Where the ranks of one machine meet: a private folder (mode 0700, owned by this user).
+// Where the ranks of a run meet: they tell each other small values there, and learn who has died.
 //
-// Rank 0 holds a lock on `leader` and names the run's own subfolder in `current`, so that what a
-// crashed run left behind is never taken for this one. Every rank holds a lock on its file there as
-// long as it lives; the kernel drops the lock however the process ends, so the others can tell that
-// it died, and which one. Rank 0 clears the subfolder away when it leaves; after a failure the last
-// rank does, so that all can read whose it was. Thread-safe.
+// An interface; groups know nothing else of it. Kinds: a folder (parallel/rendezvous/folder.h).
+// Thread-safe.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -22,58 +19,54 @@ std::chrono::milliseconds group_timeout();
 
 class Rendezvous {
  public:
-  // Joins the run that meets in `folder`, which is made if it is absent. Error if the folder is not
-  // private, if another living process has this rank, or if rank 0 does not come in time.
-  Rendezvous(std::string folder, int rank, int size);
-  ~Rendezvous();
+  virtual ~Rendezvous() = default;  // this rank takes part no more
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // The run's own subfolder.
-  const std::string& folder() const { return folder_; }
 
   // Waits until all of `ranks` have joined; error that names who is missing or has died.
-  void wait_for(const std::vector<int>& ranks);
+  virtual void wait_for(const std::vector<int>& ranks) = 0;
 
   // A value for the others to see. Keys are file names.
-  void put(const std::string& key, std::string_view value);
+  virtual void put(const std::string& key, std::string_view value) = 0;
   // Waits until somebody has put it; error as soon as one of `ranks` has died.
-  std::string get(const std::string& key, const std::vector<int>& ranks);
+  virtual std::string get(const std::string& key, const std::vector<int>& ranks) = 0;
 
   // What is wrong with these ranks: "" while all live and none has reported a failure. The first
   // trouble of the run is remembered, so that all name the same culprit.
-  std::string trouble(const std::vector<int>& ranks);
+  virtual std::string trouble(const std::vector<int>& ranks) = 0;
   // Tells the others why this rank gives up.
-  void report_failure(std::string_view text);
-  // "rank 2 (pid 4242 on host)".
-  std::string describe(int rank);
+  virtual void report_failure(std::string_view text) = 0;
+
+  // A private folder that all ranks of the run can open, for files that they map; it goes with the
+  // run. "" where there is none: then ranks share no memory.
+  virtual std::string folder() const { return ""; }
+
+  // "rank 2", or "rank 2 (data 1, tensor 0)" where ranks have a place.
+  std::string name(int rank) const;
+  // The same with the process: "rank 2 (data 1, tensor 0; pid 4242 on host)".
+  std::string describe(int rank) const;
+  // What name() and describe() say of a rank besides its number; "" for nothing. The last call
+  // counts, and only on this rank.
+  void set_place(int rank, std::string place);
+
+ protected:
+  Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
+  // Which process the rank is: "pid 4242 on host", or "" while that is unknown.
+  virtual std::string process(int rank) const = 0;
 
  private:
-  struct Member {
-    int lock = -1;      // descriptor of its file
-    std::string label;  // "pid 4242 on host"
-  };
-  void lead();
-  void follow();
-  bool lock_leader();
-  // The run that meets here now, if its rank 0 lives and this rank's place in it is free.
-  std::string current_run() const;
-  void take_place();
-  Member* member(int rank);
-  static bool lives(const Member& other);
-  bool has_died(int rank);
-  bool is_last();
-  std::string missing(const std::vector<int>& ranks);
+  std::string place(int rank) const;
 
   int rank_, size_;
-  std::string folder_;
-  std::string meeting_place_;
-  int leader_lock_ = -1;  // of rank 0
-  int own_lock_ = -1;
-  std::mutex mutex_;
-  std::map<int, Member> members_;
+  mutable std::mutex mutex_;
+  std::map<int, std::string> places_;  // by rank
 };
+
+// Joins the run that meets at `place`, a folder. All ranks call it, and each takes part as long as
+// it keeps what it got. Error for a kind of place that does not exist; else as the kind says.
+std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size);
 
 }  // namespace booster

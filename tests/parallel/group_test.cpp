@@ -228,7 +228,7 @@ TEST_CASE("rank: asynchronous" * doctest::skip()) {
     work.push_back(group.all_reduce_async(buckets[i], CollectiveOp::mean));  // runs after the sum
   }
   work.back().wait();
-  for (const Work& item : work) CHECK(item.done());
+  for (const Work& item : work) CHECK(item.is_done());
   for (int i = 0; i < 40; ++i)
     for (float x : buckets[i]) REQUIRE(x == static_cast<float>(i * group.size()));
 }

@@ -1,0 +1,55 @@
+#include "parallel/mesh.h"
+
+#include "kernels/system/error.h"
+
+#include <map>
+
+namespace booster {
+
+struct Mesh::State {
+  Group world;
+  Axes axes;
+  std::map<std::vector<int>, Group> groups;  // made so far, by their ranks in the world
+
+  // All members must ask. Axes of size 1 make no difference, so that groups are told apart by their
+  // ranks and not by the names that led to them.
+  const Group& group_along(const std::vector<std::string>& names) {
+    const auto ranks = axes.ranks_along(world.rank(), names);
+    if (static_cast<int>(ranks.size()) == world.size()) return world;
+    const auto found = groups.find(ranks);
+    return found != groups.end() ? found->second
+                                 : groups.emplace(ranks, world.subgroup(ranks)).first->second;
+  }
+};
+
+Mesh::Mesh() : state_(std::make_shared<State>()) {}
+
+Mesh::Mesh(const Group& world, std::vector<Axis> axes)
+    : state_(new State{world, Axes(world.size(), std::move(axes)), {}}) {
+  std::vector<std::string> places;
+  for (int rank = 0; rank < world.size(); ++rank)
+    places.push_back(state_->axes.describe(rank));
+  world.name_places(places);
+  // On every rank in the same order, or they would wait for each other in a circle.
+  for (const Axis& axis : state_->axes.list()) state_->group_along({axis.name});
+}
+
+const Group& Mesh::world() const { return state_->world; }
+const Axes& Mesh::axes() const { return state_->axes; }
+int Mesh::size(const std::string& axis) const { return state_->axes.size(axis); }
+int Mesh::place(const std::string& axis) const {
+  return state_->axes.place(state_->world.rank(), axis);
+}
+const Group& Mesh::group(const std::string& axis) const { return state_->group_along({axis}); }
+Group Mesh::joint_group(const std::vector<std::string>& axes) const {
+  return state_->group_along(axes);
+}
+Layout Mesh::layout() const { return state_->axes.layout(); }
+
+std::string Mesh::describe(int rank) const {
+  const std::string place = state_->axes.describe(rank);
+  const std::string name = fmt::format("rank {}", world().world_ranks()[rank]);
+  return place.empty() ? name : fmt::format("{} ({})", name, place);
+}
+
+}  // namespace booster

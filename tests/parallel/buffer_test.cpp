@@ -1,0 +1,241 @@
+// What collectives do with the tensors that they are given: versions, devices, memory kept alive.
+#include <doctest/doctest.h>
+
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/tensor/grad_mode.h"
+#include "parallel/groups/backend.h"
+#include "parallel/groups/group.h"
+#include "tests/parallel/memory_rendezvous.h"
+
+#include <functional>
+#include <semaphore>
+#include <thread>
+
+using namespace booster;
+
+namespace {
+
+// Every collective on these tensors of 1 and `size` elements; `peer` is another rank.
+struct Case {
+  std::string name;
+  std::function<Work(const Group&, const Buffer& out, const Buffer& in)> issue;
+  bool writes = true;  // the output
+  bool out_is_wide = false, in_is_wide = false;
+};
+
+int next(const Group& group) { return (group.rank() + 1) % group.size(); }
+int previous(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
+
+// For groups of any size; root 0 of the broadcast is told apart below.
+std::vector<Case> cases() {
+  return {
+      {"all_reduce",
+       [](const Group& group, const Buffer& out, const Buffer&) {
+         return group.all_reduce_async(out);
+       }},
+      {"all_gather",
+       [](const Group& group, const Buffer& out, const Buffer& in) {
+         return group.all_gather_async(out, in);
+       },
+       true, true, false},
+      {"reduce_scatter",
+       [](const Group& group, const Buffer& out, const Buffer& in) {
+         return group.reduce_scatter_async(out, in);
+       },
+       true, false, true},
+      {"all_to_all",
+       [](const Group& group, const Buffer& out, const Buffer& in) {
+         return group.all_to_all_async(out, in);
+       },
+       true, true, true},
+      {"barrier",
+       [](const Group& group, const Buffer&, const Buffer&) { return group.barrier_async(); },
+       false},
+  };
+}
+
+std::vector<Case> cases_of_pairs() {
+  return {
+      {"send_receive",
+       [](const Group& group, const Buffer& out, const Buffer& in) {
+         return group.send_receive_async(in, next(group), out, previous(group));
+       }},
+      {"send",
+       [](const Group& group, const Buffer&, const Buffer& in) {
+         return group.send_async(in, next(group));
+       },
+       false},
+      {"receive",
+       [](const Group& group, const Buffer& out, const Buffer&) {
+         return group.receive_async(out, previous(group));
+       }},
+  };
+}
+
+Tensor tensor(const Group& group, bool wide) { return zeros({wide ? group.size() : 1}); }
+
+// Which versions were wrong.
+std::string wrong_versions(const Group& group, const std::vector<Case>& all) {
+  std::string wrong;
+  for (const Case& one : all) {
+    const Tensor out = tensor(group, one.out_is_wide), in = tensor(group, one.in_is_wide);
+    const uint32_t before = out.version(), before_in = in.version();
+    const Work work = one.issue(group, out, in);
+    if (out.version() != before + (one.writes ? 1 : 0) || in.version() != before_in)
+      wrong += one.name + " ";
+    work.wait();
+    if (out.version() != before + (one.writes ? 1 : 0)) wrong += one.name + " at wait ";
+  }
+  for (int root = 0; root < group.size(); ++root) {
+    const Tensor data = zeros({3});
+    const uint32_t before = data.version();
+    const Work work = group.broadcast_async(data, root);
+    if (data.version() != before + (root == group.rank() ? 0 : 1)) wrong += "broadcast ";
+    work.wait();
+  }
+  return wrong;
+}
+
+// Memory that says it is on a GPU; nothing must touch it.
+Buffer on_gpu(int64_t count, bool is_output = false) {
+  static float nothing[2];
+  return {&nothing[is_output], count, DType::f32, {DeviceType::cuda, 1}};
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a collective raises the version of what it writes, when it is issued") {
+  const auto body = [](const Group& group) {
+    auto all = cases();
+    if (group.size() > 1)
+      for (const Case& one : cases_of_pairs()) all.push_back(one);
+    if (const auto wrong = wrong_versions(group, all); !wrong.empty()) throw Error(wrong);
+  };
+  for (int size : {1, 2, 3})
+    CHECK(run_as_threads(size, Meeting::with_folder, body) == "");
+}
+
+TEST_CASE("a weight that a collective wrote is cast to 16 bits anew") {
+  const auto body = [](const Group& group) {
+    OpPolicy policy{.lower = DType::bf16, .name = "test"};
+    policy.set(Op::matmul, OpClass::lower_precision);
+    const Tensor w = full({1, 1}, group.rank() + 1.0).requires_grad_();
+    const auto value = [&] {
+      const PolicyScope scope(&policy);
+      return matmul(w, ones({1, 1})).item();
+    };
+    if (value() != group.rank() + 1) throw Error("before");
+    {
+      const NoGradGuard no_grad;
+      group.broadcast(w, 1);
+    }
+    if (value() != 2) throw Error("an old copy was used");
+  };
+  CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
+}
+
+TEST_CASE("a collective on what the tape saved is an error of backward") {
+  const Tensor x = ones({3}).requires_grad_();
+  const Tensor saved = exp(x);
+  const Tensor loss = sum(saved);
+  Group().all_reduce(saved);
+  const std::string error = error_of([&] { loss.backward(); });
+  CAPTURE(error);
+  CHECK(error.find("was changed in place after it was saved") != std::string::npos);
+}
+
+TEST_CASE("a window's collective raises the version of the whole storage") {
+  const Tensor flat = zeros({10});
+  const Tensor window = untracked::narrow(flat, 0, 2, 3), other = untracked::narrow(flat, 0, 7, 2);
+  const uint32_t before = flat.version();
+  Group().all_reduce(window);
+  CHECK(flat.version() == before + 1);
+  CHECK(other.version() == before + 1);
+}
+
+TEST_CASE("a collective that is refused raises no version") {
+  const Group alone;
+  const Tensor out = zeros({3}), in = zeros({2});
+  const uint32_t before = out.version();
+  CHECK_THROWS_AS(alone.all_gather(out, in), Error);
+  CHECK_THROWS_AS(alone.broadcast(out, 1), Error);
+  CHECK(out.version() == before);
+}
+
+TEST_CASE("host backends refuse memory on other devices and go on working") {
+  const auto body = [](const Group& group) {
+    auto all = cases();
+    for (const Case& one : cases_of_pairs()) all.push_back(one);
+    for (const Case& one : all) {
+      if (one.name == "barrier") continue;
+      const Buffer out = on_gpu(one.out_is_wide ? group.size() : 1, true);
+      const Buffer in = on_gpu(one.in_is_wide ? group.size() : 1);
+      const std::string error = error_of([&] { one.issue(group, out, in).wait(); });
+      if (error != fmt::format("{}: the {} backend cannot reach the memory; got a tensor on "
+                               "cuda:1, want a copy of it on the CPU (this version has no NCCL)",
+                               one.name, group.backend()))
+        throw Error(error);
+    }
+    for (int root = 0; root < 2; ++root)
+      if (error_of([&] { group.broadcast(on_gpu(1), root); }).empty()) throw Error("broadcast");
+    group.barrier();
+  };
+  CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
+  if (backend_names().back() == "gloo")
+    CHECK(run_as_threads(2, Meeting::without_folder, body) == "");
+}
+
+TEST_CASE("a group of one moves nothing where nothing changes, on any device") {
+  const Group alone;
+  CHECK(error_of([&] {
+          alone.all_reduce(on_gpu(1));
+          alone.broadcast(on_gpu(1));
+          alone.barrier();
+        }) == "");
+  std::vector<float> host(1);
+  CHECK(error_of([&] { alone.all_gather(host, on_gpu(1)); }) ==
+        "all_gather: output and input differ in device; got the CPU and cuda:1");
+}
+
+TEST_CASE("a buffer knows the device and the storage of its tensor") {
+  const Tensor values = zeros({4});
+  const Buffer buffer = values;
+  CHECK(buffer.device == Device{});
+  CHECK(buffer.storage.get() == values.body()->storage.get());
+  kernels::View view = values.view();
+  view.device = {DeviceType::cuda, 1};
+  CHECK(Buffer(view).device == Device{DeviceType::cuda, 1});
+  CHECK_THROWS_AS(Buffer(Tensor{}), Error);
+  CHECK_THROWS_AS(Buffer(untracked::transpose(zeros({2, 3}), 0, 1)), Error);
+}
+
+TEST_CASE("work is done when the other ranks have come, and not before") {
+  std::binary_semaphore gate(0);
+  const auto body = [&](const Group& group) {
+    std::vector<float> data = {1};
+    if (group.rank() == 1) {
+      gate.acquire();
+      group.all_reduce(data);
+    } else {
+      const Work work = group.all_reduce_async(data);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const bool early = work.is_done();
+      gate.release();
+      work.wait();
+      if (early || !work.is_done() || data[0] != 2) throw Error("done at the wrong time");
+    }
+    group.barrier();
+  };
+  CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
+  CHECK(Work().is_done());
+}
