@@ -87,7 +87,6 @@ void GradientBuckets::send(Bucket& bucket, const Group& group) {
     }
   }
   works_.push_back(group.all_reduce_async(bucket.flat, CollectiveOp::mean));
-  bucket.flat.bump_version();
   bucket.sent = true;
   bucket.local = false;
 }

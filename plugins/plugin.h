@@ -8,8 +8,8 @@
 #include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "parallel/groups/group.h"
 #include "parallel/layout.h"
+#include "parallel/mesh.h"
 
 #include <functional>
 #include <memory>
@@ -30,9 +30,10 @@ class Plugin {
  public:
   virtual ~Plugin() = default;
   virtual const char* name() const { return "single"; }
-  virtual Layout layout() const { return {}; }
-  // All ranks that take part; one alone here.
-  virtual Group group() const { return {}; }
+  // The ranks that take part, along named axes; one alone here.
+  virtual Mesh mesh() const { return {}; }
+  virtual Layout layout() const { return mesh().layout(); }
+  Group group() const { return mesh().world(); }
 
   // --- once, when models and optimizers are boosted; all ranks call it
   // Before the strategy casts parameters and makes masters: splits layers, cuts stages, sends

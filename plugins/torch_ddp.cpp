@@ -33,7 +33,6 @@ void share_masters(const Optimizers& optimizers, const Group& group) {
       const Tensor master = optimizer.master(name);
       if (!master.defined()) continue;
       group.broadcast(master);
-      master.bump_version();
       optimizer.set_master(name, master);
     }
 }
@@ -44,7 +43,7 @@ TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options)
     : TorchDDPPlugin(options, launch_from_env().group()) {}
 
 TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Group group)
-    : options_(options), group_(std::move(group)) {
+    : options_(options), mesh_(group, {{"data", group.size()}}), group_(std::move(group)) {
   check(options.bucket_cap_mb > 0, "torch_ddp: bucket_cap_mb must be > 0; got {}",
         options.bucket_cap_mb);
 }
@@ -59,14 +58,9 @@ TorchDDPPlugin::~TorchDDPPlugin() {
   for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter.tensor, hook);
 }
 
-Layout TorchDDPPlugin::layout() const { return {.data = group_.size()}; }
-
 void TorchDDPPlugin::shard(const Model& model, const Optimizers& optimizers) {
   const NoGradGuard no_grad;
-  for (const Tensor& tensor : shared_numbers(model, optimizers)) {
-    group_.broadcast(tensor);
-    tensor.bump_version();
-  }
+  for (const Tensor& tensor : shared_numbers(model, optimizers)) group_.broadcast(tensor);
   share_masters(optimizers, group_);
 }
 
@@ -112,10 +106,7 @@ DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dat
 
 void TorchDDPPlugin::share_buffers() const {
   const NoGradGuard no_grad;
-  for (const auto& buffer : model_.buffers()) {
-    group_.broadcast(buffer.tensor);
-    buffer.tensor.bump_version();
-  }
+  for (const auto& buffer : model_.buffers()) group_.broadcast(buffer.tensor);
 }
 
 void TorchDDPPlugin::begin(Pass pass, bool sync) {

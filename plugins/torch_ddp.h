@@ -34,8 +34,7 @@ class TorchDDPPlugin : public Plugin {
   ~TorchDDPPlugin() override;
 
   const char* name() const override { return "torch_ddp"; }
-  Layout layout() const override;
-  Group group() const override { return group_; }
+  Mesh mesh() const override { return mesh_; }
   void shard(const Model& model, const Optimizers& optimizers) override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
@@ -59,7 +58,8 @@ class TorchDDPPlugin : public Plugin {
   void check_none_missing(const Optimizer& optimizer) const;
 
   TorchDDPOptions options_;
-  Group group_;
+  Mesh mesh_;    // one axis, "data"
+  Group group_;  // along it
   Model model_;
   Optimizers optimizers_;
   std::vector<Watched> watched_;
