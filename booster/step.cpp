@@ -2,27 +2,13 @@
 // a precision strategy and a plugin do to gradients and parameters happens here.
 #include "booster/session.h"
 #include "core/autograd/tape.h"
+#include "core/tensor/device_number.h"
 #include "kernels/system/trace.h"
 
 #include <cstdio>
 #include <utility>
 
 namespace booster {
-
-namespace {
-
-const float* on_device(const Tensor& x) {
-  return x.defined() ? static_cast<const float*>(x.data()) : nullptr;
-}
-
-std::vector<Tensor> gradients_of(const Optimizer& optimizer) {
-  std::vector<Tensor> gradients;
-  for (const auto& parameter : optimizer.parameters_with_grad())
-    gradients.push_back(parameter.tensor.grad());
-  return gradients;
-}
-
-}  // namespace
 
 Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
                  std::shared_ptr<Iteration> iteration, const Model& model,
@@ -114,9 +100,9 @@ StepReport Session::step() {
   Verdict verdict = precision->inspect(optimizer);               // are mine all finite?
   if (verdict.found_inf.defined()) plugin->agree(verdict.found_inf);  // are everybody's?
   if (watcher) watcher->step_begins(verdict);
-  const StepReport report(verdict, optimizer.clipped_norm(), gradients_of(optimizer), precision);
-  optimizer.step({.found_inf = on_device(verdict.found_inf),     // unscale, clip and update masters
-                  .inverse_scale = on_device(verdict.inverse_scale)});  // and copies in one pass
+  const StepReport report(verdict, optimizer.clipped_norm(), optimizer.gradients(), precision);
+  optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
+                  .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
   plugin->sync_params();
   iteration->add(verdict);
   leave_iteration();                                             // the last one: grow or back off
