@@ -147,11 +147,12 @@ class Optimizer {
   void set_lr(double lr);  // of all groups
 
   // --- ranges
-  // From now on steps read only these elements of the parameter's gradient and update only them.
-  // What is kept for the parameter (state, master, compensation) is a tensor of one dimension over
-  // the range; what was kept for more is narrowed and its memory given back. Parameters are owned
-  // whole until this is called. Errors: no such parameter; a range outside of it, or outside of
-  // what the optimizer keeps numbers for.
+  // From now on steps read and update only these elements of the parameter; the rest of its
+  // gradient may be anything. What is kept for it (state, master, compensation) is a tensor of one
+  // dimension over the range; what was kept for more is narrowed and its memory given back. Rules
+  // that go by norms of whole parameters want share_norms too. A step counts where the parameter
+  // has a gradient here, though nothing of it be owned. Until this is called it is owned whole.
+  // Errors: no such parameter; a range outside of it, or of what the optimizer keeps numbers for.
   void own(const std::string& parameter, ElementRange range);
 
   // --- masters

@@ -1,5 +1,5 @@
-// Optimizers that own ranges of the parameters do together what one does that owns all, bit for bit:
-// in every rule, kept in every way, whatever the shapes, the ranges and the steps that are skipped.
+// Optimizers that own ranges of the parameters do together what one does that owns all, bit for
+// bit: in every rule, kept in every way, whatever the shapes, the ranges and the skipped steps.
 #include "core/optim/clip.h"
 #include "core/optim/registry.h"
 
