@@ -11,12 +11,12 @@ void BoostedOptimizer::zero_grad() {
   session_->zero_grad();
 }
 
-double BoostedOptimizer::clip_grad_by_norm(double max_norm) {
+DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   session_->sync_grads();
   Optimizer& optimizer = session_->optimizer;
   const Tensor factor = session_->precision->norm_factor(optimizer);
-  const double norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
+  const DeviceNumber norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
   if (session_->watcher) session_->watcher->gradients_are_known();
   return norm;
 }

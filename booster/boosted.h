@@ -42,8 +42,9 @@ class BoostedOptimizer {
   // Runs the step function (step.cpp).
   StepReport step() { return session_->step(); }
   void zero_grad();
-  // Clips the true gradients of all ranks; returns their norm before. Right in every strategy.
-  double clip_grad_by_norm(double max_norm);
+  // Clips the true gradients of all ranks; returns their norm before, which is read when it is
+  // looked at. Right in every strategy.
+  DeviceNumber clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
   double lr(int group = 0) const { return session_->optimizer.lr(group); }
   // The optimizer inside.

@@ -1,20 +1,13 @@
 // The one function that holds the whole order of a step: everything that a precision strategy and a
 // plugin do to gradients and parameters between two iterations happens here.
 #include "booster/session.h"
+#include "core/tensor/device_number.h"
 #include "kernels/system/trace.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace booster {
-
-namespace {
-
-const float* on_device(const Tensor& x) {
-  return x.defined() ? static_cast<const float*>(x.data()) : nullptr;
-}
-
-}  // namespace
 
 bool Iteration::awaits(const Optimizer& optimizer) const {
   return std::ranges::find(awaited, optimizer) != awaited.end();
@@ -45,8 +38,8 @@ StepReport Session::step() {
     plugin->agree(verdict.found_inf, Among::everybody);          // are everybody's?
   if (watcher) watcher->step_begins(verdict);
   const StepReport report(verdict, optimizer.clipped_norm(), gradients, precision);
-  optimizer.step({.found_inf = on_device(verdict.found_inf),     // unscale, clip and update masters
-                  .inverse_scale = on_device(verdict.inverse_scale)});  // and copies in one pass
+  optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
+                  .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
   plugin->sync_params(optimizer);
   if (counts) iteration->add(verdict);
   leave_iteration();                                             // the last one: grow or back off

@@ -14,12 +14,12 @@ class AdamRule : public UpdateRule {
   std::vector<std::string> state_names(const Options&) const override {
     return {"exp_avg", "exp_avg_sq"};
   }
-  void step(Device device, kernels::OptimizerSlots slots, const Options& o,
-            const kernels::StepControl& control, const double*) const override {
-    const kernels::AdamStep step = {o.at("lr"),           o.at("beta1"),        o.at("beta2"),
-                                    o.at("eps"),          o.at("weight_decay"), decoupled_,
-                                    o.at("maximize") != 0};
-    kernels::on(device).adam_step(slots, step, control);
+  kernels::StepNumbers numbers(const Options& o) const override {
+    return {.adam = {o.at("lr"), o.at("beta1"), o.at("beta2"), o.at("eps"), o.at("weight_decay"),
+                     decoupled_, o.at("maximize") != 0}};
+  }
+  void step(const GroupStep& group) const override {
+    kernels::on(group.device).adam_step(group.slots, &group.numbers->adam, group.control);
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "core/optim/clip.h"
 
+#include "core/tensor/device_number.h"
+#include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/error.h"
 
@@ -11,17 +13,6 @@ namespace {
 using kernels::BinaryOp;
 
 constexpr double norm_floor = 1e-6;  // PyTorch's; keeps a norm of 0 from dividing
-
-std::vector<kernels::TensorSpan> spans_of(const std::vector<Tensor>& tensors) {
-  std::vector<kernels::TensorSpan> spans;
-  for (const Tensor& tensor : tensors)
-    spans.push_back({tensor.data(), tensor.numel(), tensor.dtype()});
-  return spans;
-}
-
-kernels::MultiTensor multi(const std::vector<kernels::TensorSpan>& spans) {
-  return {spans.data(), static_cast<int64_t>(spans.size())};
-}
 
 std::vector<Tensor> gradients_of(const Parameters& parameters) {
   std::vector<Tensor> gradients;
@@ -48,8 +39,7 @@ Tensor gradient_norm(const std::vector<Tensor>& gradients, double power) {
   check(power > 0, "gradient_norm: p is out of range; got {}, want a number above 0", power);
   const Device device = gradients.empty() ? Device{} : gradients[0].device();
   Tensor norm = zeros({}, {DType::f64, device});
-  const auto spans = spans_of(gradients);
-  kernels::on(device).multi_norm(multi(spans), power, static_cast<double*>(norm.data()));
+  kernels::on(device).multi_norm(TensorSpans(gradients), power, static_cast<double*>(norm.data()));
   return norm;
 }
 
@@ -65,8 +55,7 @@ Tensor clip_factor(const Tensor& norm, double max_norm) {
 }
 
 void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor) {
-  const auto spans = spans_of(gradients);
-  kernels::on(factor.device()).multi_scale(multi(spans), static_cast<const float*>(factor.data()));
+  kernels::on(factor.device()).multi_scale(TensorSpans(gradients), device_float(factor));
   mark_changed(gradients);
 }
 
@@ -83,11 +72,13 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, double pow
 }
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
+  clamp_gradients(gradients_of(parameters), limit);
+}
+
+void clamp_gradients(const std::vector<Tensor>& gradients, double limit) {
   check(limit >= 0, "clip_grad_value_: limit is out of range; got {}, want at least 0", limit);
-  const auto gradients = gradients_of(parameters);
   if (gradients.empty()) return;
-  const auto spans = spans_of(gradients);
-  kernels::on(gradients[0].device()).multi_clamp(multi(spans), limit);
+  kernels::on(gradients[0].device()).multi_clamp(TensorSpans(gradients), limit);
   mark_changed(gradients);
 }
 

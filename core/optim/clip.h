@@ -24,6 +24,8 @@ Tensor gradient_norm(const std::vector<Tensor>& gradients, double power = 2);
 Tensor clip_factor(const Tensor& norm, double max_norm);
 // Multiplies every gradient by an f32 factor on the device.
 void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor);
+// Clamps every gradient to [-limit, limit]; nan stays nan.
+void clamp_gradients(const std::vector<Tensor>& gradients, double limit);
 // The parameter's gradient, made contiguous first if it is not; undefined where there is none.
 Tensor dense_grad(const Tensor& parameter);
 

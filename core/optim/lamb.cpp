@@ -24,22 +24,29 @@ class LambRule : public UpdateRule {
   }
   bool counts_by_group() const override { return true; }
   double max_grad_norm(const Options& o) const override { return o.at("max_grad_norm"); }
-  void step(Device device, kernels::OptimizerSlots slots, const Options& o,
-            const kernels::StepControl& control, const double* grad_norm) const override {
-    kernels::LambStep step = {};
-    step.lr = o.at("lr");
-    step.beta1 = o.at("beta1");
-    step.beta2 = o.at("beta2");
-    step.eps = o.at("eps");
-    step.weight_decay = o.at("weight_decay");
-    step.grad_averaging = o.at("grad_averaging") != 0;
-    step.always_adapt = o.at("always_adapt") != 0;
-    step.trust_clip = o.at("trust_clip") != 0;
-    step.bias_correction = o.at("bias_correction") != 0;
-    step.decoupled = o.at("decoupled_decay") != 0;
-    step.max_grad_norm = o.at("max_grad_norm");
-    step.grad_norm = step.max_grad_norm > 0 ? grad_norm : nullptr;
-    kernels::on(device).lamb_step(slots, step, control);
+  kernels::StepNumbers numbers(const Options& o) const override {
+    return {.lamb = {.lr = o.at("lr"),
+                     .beta1 = o.at("beta1"),
+                     .beta2 = o.at("beta2"),
+                     .eps = o.at("eps"),
+                     .weight_decay = o.at("weight_decay"),
+                     .grad_averaging = o.at("grad_averaging") != 0,
+                     .always_adapt = o.at("always_adapt") != 0,
+                     .trust_clip = o.at("trust_clip") != 0,
+                     .bias_correction = o.at("bias_correction") != 0,
+                     .decoupled = o.at("decoupled_decay") != 0,
+                     .max_grad_norm = o.at("max_grad_norm")}};
+  }
+  bool sums_squares() const override { return true; }
+  void prepare_step(const GroupStep& group) const override {
+    kernels::on(group.device)
+        .lamb_moments(group.slots, &group.numbers->lamb, group.grad_norm, group.squares,
+                      group.control);
+  }
+  void step(const GroupStep& group) const override {
+    kernels::on(group.device)
+        .lamb_apply(group.slots, &group.numbers->lamb, group.grad_norm, group.squares,
+                    group.control);
   }
 };
 

@@ -10,12 +10,19 @@
 //
 // Copying an Optimizer copies the handle. One optimizer is for one thread at a time. Its own state
 // (momentum, moments) is made at a parameter's first step; a step that is skipped changes neither
-// state nor counts, though step() never learns of it: the verdict stays on the device.
+// state nor counts, though step() never learns of it: the verdict stays on the device. So do the
+// counts of steps and the numbers of the options, in place: a step captured on a GPU is replayed
+// with those in force.
+//
+// Ranks that share the work of one optimizer each have one over all parameters and `own` a range of
+// each; together they do what one that owns all does, bit for bit.
 #pragma once
 
 #include "core/optim/update_rule.h"
+#include "core/tensor/device_number.h"
 #include "core/tensor/named_tensor.h"
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -46,8 +53,39 @@ class ParameterGroups {
   std::vector<ParameterGroup> groups_;
 };
 
+// Elements [begin, end) of a tensor in row-major order; may be none.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+
+  int64_t size() const { return end - begin; }
+  bool contains(const ElementRange& other) const {
+    return begin <= other.begin && other.end <= end;
+  }
+  friend bool operator==(const ElementRange&, const ElementRange&) = default;
+};
+
+// Norms of what ranks hold parts of. Both functions are called by the optimizer that has them, so
+// they must not hold its handle. All ranks must call step and clip_grad_by_norm alike.
+struct NormSharing {
+  // The norm of all gradients of all ranks, each number counted once: f64, no dimensions, fresh
+  // memory on the optimizer's device. Absent: that of gradients().
+  std::function<Tensor(double power)> gradient_norm;
+  // Given sums over the elements owned here, makes them the sums over all ranks, in place: squares
+  // (f64) holds for each of `parameters` that of its value's squares and that of its update's.
+  // Called in every step of a rule that needs them (LAMB), though there be no parameter with a
+  // gradient here. Absent: the sums stay as they are.
+  std::function<void(const Tensor& squares, const Parameters& parameters)> add_squares;
+};
+
+// A parameter that an optimizer owns in part.
+struct OwnedPart {
+  Shape shape;  // of the whole parameter
+  ElementRange range;
+};
+
 // Everything that a run needs to go on bit for bit. Tensors are called PARAMETER.STATE
-// ("head.weight.exp_avg", "head.weight.master") and share memory with the optimizer.
+// ("head.weight.exp_avg", "head.weight.master") and share memory with the optimizer. They have the
+// parameter's shape, or one dimension where it is owned in part: see `parts`.
 struct OptimizerState {
   struct Group {
     Options options;
@@ -57,6 +95,7 @@ struct OptimizerState {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, int64_t> steps;  // each parameter's own count
   std::vector<Group> groups;
+  std::map<std::string, OwnedPart> parts = {};  // by parameter; absent: owned whole
 };
 
 class Optimizer {
@@ -71,26 +110,30 @@ class Optimizer {
   // Forgets all gradients.
   void zero_grad();
 
+  // Dense windows on the gradients that the next step uses: of what is owned here, if anything is,
+  // of every parameter that has one.
+  std::vector<Tensor> gradients() const;
   // Clips the gradients that the next step uses, so that their common p-norm is at most `max_norm`;
-  // returns the norm before. The step applies the factor: the gradients in memory stay as they are
-  // (clip_grad_norm_ in clip.h changes them). Forgotten by step and by zero_grad. `factor` (f32,
-  // one number on the device) is what the step will multiply gradients by as `inverse_scale`: the
-  // norm is that of the products.
-  double clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
+  // returns the norm before, which is read when it is looked at. Steps apply the factor: the
+  // gradients in memory stay as they are until settle_clip (clip_grad_norm_ in clip.h changes them).
+  // Forgotten by zero_grad. `factor` (f32, one number on the device) is what the step will multiply
+  // gradients by as `inverse_scale`: the norm is that of the products.
+  DeviceNumber clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
   // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
   // else undefined. Where it is finite every gradient is: no need to look at them again.
   Tensor clipped_norm() const;
-  // Multiplies the pending factor into the gradients in memory: before more is added to them.
+  // Multiplies the factor of the last clip by norm into the gradients in memory now: before a
+  // backward pass adds others to them.
   void settle_clip();
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
+  // From now on norms are those of all ranks.
+  void share_norms(NormSharing sharing);
 
   // --- parameters
   const char* name() const;
   Device device() const;
   Parameters parameters() const;
-  // The gradients that the next step uses.
-  std::vector<Tensor> gradients() const;
   // Those that have a gradient now.
   Parameters parameters_with_grad() const;
   void add_group(const ParameterGroup& group);
@@ -103,18 +146,30 @@ class Optimizer {
   double lr(int group = 0) const { return options(group).at("lr"); }
   void set_lr(double lr);  // of all groups
 
+  // --- ranges
+  // From now on steps read and update only these elements of the parameter; the rest of its
+  // gradient may be anything. What is kept for it (state, master, compensation) is a tensor of one
+  // dimension over the range; what was kept for more is narrowed and its memory given back. Rules
+  // that go by norms of whole parameters want share_norms too. A step counts where the parameter
+  // has a gradient here, though nothing of it be owned. Until this is called it is owned whole.
+  // Errors: no such parameter; a range outside of it, or of what the optimizer keeps numbers for.
+  void own(const std::string& parameter, ElementRange range);
+
   // --- masters
-  // From now on steps update `master` (f32, same shape) and rewrite the 16-bit parameter from it in
-  // the same pass. A master is saved with the optimizer's state; a parameter that is changed
-  // otherwise (weights loaded into the model) becomes its master's value at the next step. Errors:
-  // no such parameter, shapes or dtypes that do not fit.
+  // From now on steps update `master` and rewrite the 16-bit parameter from it in the same pass.
+  // It is f32, of the parameter's shape (where the parameter is owned in part a copy is kept, of
+  // that part) or, with one dimension, of the range that is owned. A master is saved with the
+  // optimizer's state; a parameter that is changed otherwise (weights loaded into the model)
+  // becomes its master's value at the next step, unless its master is set again. Errors: no such
+  // parameter, shapes or dtypes that do not fit.
   void set_master(const std::string& parameter, Tensor master);
   // Gives every 16-bit parameter that has none a master with its present numbers, now and when a
   // group is added; those with a rounding of their own (below) excepted.
   void make_masters();
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
-  // What steps update: parameters(), each replaced by its master where it has one.
+  // What steps update: parameters(), each replaced by its master where it has one, and by a flat
+  // window on what is owned of it.
   Parameters master_parameters() const;
 
   // --- 16-bit parameters without masters
@@ -127,8 +182,9 @@ class Optimizer {
 
   // --- state
   OptimizerState state_dict() const;
-  // Copies state in. All or nothing: an error names the parameter or option that does not fit and
-  // leaves the optimizer as it was.
+  // Copies state in. A tensor may be of the whole parameter or of any range that holds the one
+  // owned here (by `parts`; without an entry there: of just that). All or nothing: an error names
+  // the parameter or option that does not fit and leaves the optimizer as it was.
   void load_state_dict(const OptimizerState& state);
 
   // True if both handles stand for one optimizer.

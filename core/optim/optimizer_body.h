@@ -7,22 +7,25 @@
 
 namespace booster {
 
-// A count of steps. Whether a step was skipped is known on the device alone, so it is counted
-// there.
+// A count of steps that were taken. Whether a step is skipped is known on the device alone, so they
+// are counted there.
 struct StepCount {
-  int64_t tried = 0;
-  Tensor skipped = {};  // one i64; undefined: 0
+  Tensor on_device = {};  // one i64; undefined: 0
 
   // Waits for the device.
-  int64_t taken() const {
-    return tried - (skipped.defined() ? static_cast<int64_t>(skipped.item()) : 0);
+  int64_t taken() const { return on_device.defined() ? static_cast<int64_t>(on_device.item()) : 0; }
+  // In place, once there is one.
+  void set(int64_t taken, Device device) {
+    if (on_device.defined()) on_device.fill_(static_cast<double>(taken));
+    else if (taken > 0) on_device = scalar(static_cast<double>(taken), {DType::i64, device});
   }
 };
 
-// A parameter with what the optimizer keeps for it.
+// A parameter with what the optimizer keeps for it. What it keeps covers the range that it owns.
 struct OptimizedParameter {
   std::string name;
   Tensor tensor;
+  ElementRange owned = {};
   Tensor master = {};                // f32, where the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   Tensor compensation = {};          // bf16, where the rounding is Kahan's
@@ -31,12 +34,27 @@ struct OptimizedParameter {
   UpdateRounding rounding = UpdateRounding::nearest;
   uint64_t noise_seed = 0;
 
-  const Tensor& value() const { return master.defined() ? master : tensor; }
+  ElementRange all() const { return {0, tensor.numel()}; }
+  bool is_owned_whole() const { return owned == all(); }
+  // Of what is kept.
+  Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : Shape{owned.size()}; }
+  // The elements `wanted` of a dense tensor that holds those of `held`: the tensor itself where
+  // they are all, else a flat window on it.
+  static Tensor window(const Tensor& x, ElementRange held, ElementRange wanted);
+  // The owned elements of a dense tensor of the parameter's shape.
+  Tensor owned_of(const Tensor& x) const { return window(x, all(), owned); }
+
+  // What steps update.
+  Tensor value() const { return master.defined() ? master : owned_of(tensor); }
   void keep_master(Tensor f32) {
     master = std::move(f32);
     master_version = tensor.version();
   }
-  DType state_dtype() const { return value().dtype() == DType::f64 ? DType::f64 : DType::f32; }
+  // Working numbers that somebody changed since the last step (loaded weights) are the truth.
+  void refresh_master();
+  DType state_dtype() const {
+    return tensor.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  }
 };
 
 struct Optimizer::Body {
@@ -44,6 +62,7 @@ struct Optimizer::Body {
     std::vector<OptimizedParameter> parameters;
     Options options;
     StepCount steps = {};
+    Tensor numbers = {};  // bytes of StepNumbers on the device, those of `options`; see numbers_of
   };
   std::unique_ptr<UpdateRule> rule;
   Options defaults;
@@ -51,15 +70,22 @@ struct Optimizer::Body {
   Tensor clip_factor;   // of the next step; undefined: none
   Tensor clipped_norm;  // that it was worked out from, until the step
   std::vector<std::pair<Tensor, uint32_t>> clipped;  // the gradients of that norm, with versions
+  NormSharing sharing;
   bool makes_masters = false;  // for parameters that are added
 
   void add(const ParameterGroup& group);
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
+  Device device() const { return groups[0].parameters[0].tensor.device(); }
   std::vector<Tensor> gradients() const;
+  // The norm of all gradients, of all ranks' where they share it.
+  Tensor gradient_norm(double power) const;
   void forget_clip();
-  // Multiplies the pending clip factor into the gradients.
-  void apply_clip();
+  void settle_clip();
+  // The group's options as kernels read them, on the device; made by the first step.
+  const kernels::StepNumbers* numbers_of(Group& group) const;
+  // Rewrites them in place, where there are any, after a change of the options.
+  void renew_numbers(const Group& group) const;
   void step(kernels::StepControl control);
 
   template <class F>

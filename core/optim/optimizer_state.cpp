@@ -1,4 +1,4 @@
-// Saving and loading an optimizer by the names of its parameters.
+// Saving and loading an optimizer by the names of its parameters, whole or in parts.
 #include "core/optim/optimizer_body.h"
 #include "kernels/system/error.h"
 
@@ -17,18 +17,32 @@ void check_tensor(const std::string& name, const Tensor& got, const Shape& shape
         got.defined() ? got.shape().to_string() : "", name_of(dtype), shape);
 }
 
+void check_part(const OptimizedParameter& parameter, const OwnedPart& saved) {
+  check(saved.shape == parameter.tensor.shape(),
+        "load_state_dict: parameter {} was saved with another shape; got {}, want {}",
+        parameter.name, saved.shape, parameter.tensor.shape());
+  check(saved.range.contains(parameter.owned) || parameter.owned.size() == 0,
+        "load_state_dict: another part of parameter {} was saved; got [{}, {}), want [{}, {}) or "
+        "more",
+        parameter.name, saved.range.begin, saved.range.end, parameter.owned.begin,
+        parameter.owned.end);
+}
+
 // Takes values out of a saved state, checks them, and at the end knows what was not asked for.
 class Reader {
  public:
   explicit Reader(const OptimizerState& state) : state_(state) {}
 
-  // Undefined if absent.
+  // What the parameter's optimizer owns of it; undefined if absent.
   Tensor tensor(const OptimizedParameter& parameter, const std::string& kind, DType dtype) {
     const auto found = state_.tensors.find(parameter.name + "." + kind);
     if (found == state_.tensors.end()) return {};
     used_.insert(found->first);
-    check_tensor(found->first, found->second, parameter.tensor.shape(), dtype);
-    return found->second;
+    const auto& [name, saved] = *found;
+    const ElementRange held = range_of(parameter, saved);
+    const bool whole = held == parameter.all();
+    check_tensor(name, saved, whole ? parameter.tensor.shape() : Shape{held.size()}, dtype);
+    return OptimizedParameter::window(untracked::contiguous(saved), held, parameter.owned);
   }
   // The tensor that the precision in force keeps beside a parameter (`now`), or does not.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
@@ -58,6 +72,16 @@ class Reader {
   }
 
  private:
+  // Of which elements a saved tensor is.
+  ElementRange range_of(const OptimizedParameter& parameter, const Tensor& saved) const {
+    const bool whole = saved.defined() && saved.shape() == parameter.tensor.shape();
+    if (whole) return parameter.all();
+    const auto part = state_.parts.find(parameter.name);
+    if (part == state_.parts.end()) return parameter.owned;
+    check_part(parameter, part->second);
+    return part->second.range;
+  }
+
   const OptimizerState& state_;
   std::set<std::string> used_;
 };
@@ -66,13 +90,13 @@ class Reader {
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
   OptimizedParameter next = now;
+  const int64_t steps = reader.step(now);
   next.state = {};
-  next.steps = {.tried = reader.step(now)};
   for (size_t i = 0; i < kinds.size(); ++i) {
     const Tensor saved = reader.tensor(now, kinds[i], now.state_dtype());
-    check(saved.defined() == (next.steps.tried > 0),
+    check(saved.defined() == (steps > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
-          next.steps.tried, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
+          steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
     if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
@@ -87,7 +111,7 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
 void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   if (!master.defined()) return;
   master.detach().copy_(loaded.master);
-  loaded.tensor.detach().copy_(loaded.master);
+  loaded.owned_of(loaded.tensor.detach()).copy_(loaded.master);
   loaded.keep_master(master);
 }
 
@@ -107,6 +131,7 @@ OptimizerState Optimizer::state_dict() const {
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
+      if (!p.is_owned_whole()) state.parts[p.name] = {p.tensor.shape(), p.owned};
     }
   }
   return state;
@@ -122,20 +147,27 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   std::vector<Body::Group> next;
   size_t parameters = 0;
   for (size_t i = 0; i < state.groups.size(); ++i) {
-    const auto& [options, step] = state.groups[i];
+    const Options& options = state.groups[i].options;
     check_options(*body_->rule, options);
-    next.push_back({{}, options, {.tried = step}});
-    for (const auto& now : body_->groups[i].parameters)
+    const Body::Group& group = body_->groups[i];
+    next.push_back({{}, options, group.steps, group.numbers});
+    for (const auto& now : group.parameters)
       next.back().parameters.push_back(loaded(now, reader, body_->rule->state_names(options)));
     parameters += next.back().parameters.size();
   }
   reader.check_all_used(parameters);
   // Nothing can fail from here on.
-  for (size_t i = 0; i < next.size(); ++i)
-    for (size_t j = 0; j < next[i].parameters.size(); ++j)
-      keep_master(body_->groups[i].parameters[j].master, next[i].parameters[j]);
+  for (size_t i = 0; i < next.size(); ++i) {
+    next[i].steps.set(state.groups[i].step, device());
+    body_->renew_numbers(next[i]);
+    for (size_t j = 0; j < next[i].parameters.size(); ++j) {
+      OptimizedParameter& parameter = next[i].parameters[j];
+      keep_master(body_->groups[i].parameters[j].master, parameter);
+      parameter.steps.set(reader.step(parameter), device());
+    }
+  }
   body_->groups = std::move(next);
-  body_->clip_factor = Tensor();
+  body_->forget_clip();
 }
 
 }  // namespace booster

@@ -6,6 +6,10 @@ namespace {
 // What the optimizer updates for a parameter.
 Tensor value_of(const Optimizer& optimizer, const std::string& name, const Tensor& parameter) {
   const Tensor master = optimizer.master(name);
+  check(!master.defined() || master.shape() == parameter.shape(),
+        "ParameterAverage: parameter {} has its master on several ranks; got {} of {} elements "
+        "here, want all",
+        name, master.defined() ? master.numel() : 0, parameter.numel());
   return master.defined() ? master : parameter.detach();
 }
 

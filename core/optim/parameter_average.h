@@ -7,7 +7,8 @@
 //
 // average = decay * average + (1 - decay) * value, in f32 (f64 for f64 parameters) and from the f32
 // master where a parameter has one: 16 bits would lose every small difference. Boost the model
-// first, so that the masters exist. For the optimizer's thread.
+// first, so that the masters exist; where several ranks own a master's parts that is an error, for
+// none has the whole. For the optimizer's thread.
 #pragma once
 
 #include "core/optim/optimizer.h"

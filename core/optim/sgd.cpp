@@ -22,12 +22,13 @@ class SgdRule : public UpdateRule {
     if (o.at("momentum") == 0) return {};
     return {"momentum_buffer"};
   }
-  void step(Device device, kernels::OptimizerSlots slots, const Options& o,
-            const kernels::StepControl& control, const double*) const override {
-    const kernels::SgdStep step = {
-        o.at("lr"),           o.at("momentum"),      o.at("dampening"),
-        o.at("weight_decay"), o.at("nesterov") != 0, o.at("maximize") != 0};
-    kernels::on(device).sgd_step(slots, step, control);
+  kernels::StepNumbers numbers(const Options& o) const override {
+    return {.sgd = {o.at("lr"), o.at("momentum"), o.at("dampening"), o.at("weight_decay"),
+                    o.at("nesterov") != 0, o.at("maximize") != 0}};
+  }
+  void step(const GroupStep& group) const override {
+    const bool momentum = group.options.at("momentum") != 0;
+    kernels::on(group.device).sgd_step(group.slots, &group.numbers->sgd, momentum, group.control);
   }
 };
 

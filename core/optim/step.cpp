@@ -2,16 +2,18 @@
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/tensor/tensor_spans.h"
 
 namespace booster {
 namespace {
 
-// A parameter that takes part in this step, and the tensors that must outlive the kernel.
+// A parameter that takes part in this step, and the tensors that must outlive the kernel: the
+// windows on what is owned of it.
 struct Participant {
   OptimizedParameter* parameter;
-  Tensor grad;
+  Tensor value, grad;
   std::array<Tensor, 2> state;
-  Tensor copy;  // the 16-bit numbers rewritten from the new value
+  Tensor copy = {};  // the 16-bit numbers rewritten from the new value
 };
 
 // Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
@@ -23,21 +25,19 @@ Tensor working_copy(const OptimizedParameter& parameter) {
   return copy.defined() ? copy : cast_copy(parameter.tensor, DType::f16);
 }
 
-// Working numbers that somebody changed since the last step (loaded weights) are the truth.
-void refresh_master(OptimizedParameter& parameter) {
-  if (!parameter.master.defined() || parameter.master_version == parameter.tensor.version()) return;
-  parameter.master.copy_(parameter.tensor);
-}
-
 Participant participant(OptimizedParameter& parameter, size_t states) {
-  refresh_master(parameter);
+  parameter.refresh_master();
   const MemoryScope memory(MemoryTag::optimizer_state);
-  Participant p = {&parameter, dense_grad(parameter.tensor), parameter.state,
-                   working_copy(parameter)};
+  Participant p = {.parameter = &parameter,
+                   .value = parameter.value(),
+                   .grad = parameter.owned_of(dense_grad(parameter.tensor)),
+                   .state = parameter.state};
+  if (const Tensor copy = working_copy(parameter); copy.defined())
+    p.copy = parameter.owned_of(copy);
   for (size_t i = 0; i < states; ++i)
     if (!p.state[i].defined())
       p.state[i] =
-          zeros(parameter.tensor.shape(), {parameter.state_dtype(), parameter.tensor.device()});
+          zeros(parameter.kept_shape(), {parameter.state_dtype(), parameter.tensor.device()});
   return p;
 }
 
@@ -50,49 +50,25 @@ std::vector<Participant> participants(Optimizer::Body::Group& group, const Updat
 }
 
 kernels::OptimizerSlot slot_of(const Participant& p, const StepCount& steps) {
-  const Tensor& value = p.parameter->value();
+  const OptimizedParameter& parameter = *p.parameter;
   kernels::OptimizerSlot slot = {};
-  slot.value = value.data();
-  slot.value_dtype = value.dtype();
+  slot.value = p.value.data();
+  slot.value_dtype = p.value.dtype();
   slot.grad = p.grad.data();
   slot.grad_dtype = p.grad.dtype();
   slot.state1 = p.state[0].defined() ? p.state[0].data() : nullptr;
   slot.state2 = p.state[1].defined() ? p.state[1].data() : nullptr;
   slot.copy = p.copy.defined() ? p.copy.data() : nullptr;
   slot.copy_dtype = p.copy.defined() ? p.copy.dtype() : DType::f32;
-  slot.size = value.numel();
-  slot.step = steps.tried;
-  if (steps.skipped.defined()) slot.skipped = static_cast<const int64_t*>(steps.skipped.data());
-  slot.first = !p.parameter->state[0].defined();
-  slot.rounding = p.parameter->rounding;
-  if (p.parameter->compensation.defined()) slot.compensation = p.parameter->compensation.data();
-  slot.noise_seed = p.parameter->noise_seed;
+  slot.size = p.value.numel();
+  slot.steps = static_cast<const int64_t*>(steps.on_device.data());
+  slot.first = !parameter.state[0].defined();
+  slot.rounding = parameter.rounding;
+  if (parameter.compensation.defined()) slot.compensation = parameter.compensation.data();
+  slot.noise_seed = parameter.noise_seed;
+  slot.begin = parameter.owned.begin;
   return slot;
 }
-
-// The counters of a step that may be skipped: whether it is, the device knows.
-class StepCounters {
- public:
-  StepCounters(Device device, const float* found_inf) : device_(device), found_inf_(found_inf) {}
-
-  // One more step is tried.
-  void begin(StepCount& steps) {
-    ++steps.tried;
-    if (!found_inf_) return;
-    if (!steps.skipped.defined()) steps.skipped = zeros({}, {DType::i64, device_});
-    counters_.push_back({steps.skipped.data(), 1, DType::i64});
-  }
-  void end() const {
-    if (!found_inf_) return;
-    kernels::on(device_).count_skipped({counters_.data(), static_cast<int64_t>(counters_.size())},
-                                       found_inf_);
-  }
-
- private:
-  Device device_;
-  const float* found_inf_;
-  std::vector<kernels::TensorSpan> counters_;
-};
 
 // Takes over the state and tells autograd which numbers are new (in a skipped step: none are).
 void commit(Participant& p) {
@@ -107,36 +83,104 @@ void commit(Participant& p) {
   }
 }
 
+// A step of all groups; lives as long as the call.
+class Step {
+ public:
+  Step(Optimizer::Body& optimizer, const kernels::StepControl& control);
+  void run();
+
+ private:
+  struct Work {
+    std::vector<Participant> participants;
+    std::vector<kernels::OptimizerSlot> slots;
+    GroupStep call;
+  };
+
+  void count(StepCount& steps);
+  void add_group(Optimizer::Body::Group& group, const kernels::StepControl& control);
+  void share_squares();
+
+  Optimizer::Body& optimizer_;
+  const UpdateRule& rule_;
+  const Device device_;
+  const float* found_inf_;
+  std::vector<Work> work_;
+  std::vector<Tensor> counters_;
+  Tensor grad_norm_, squares_;
+};
+
+Step::Step(Optimizer::Body& optimizer, const kernels::StepControl& control)
+    : optimizer_(optimizer),
+      rule_(*optimizer.rule),
+      device_(optimizer.device()),
+      found_inf_(control.found_inf) {
+  bool clips = false;
+  int64_t slots = 0;
+  for (auto& group : optimizer.groups) {
+    clips |= rule_.max_grad_norm(group.options) > 0;
+    add_group(group, control);
+    slots += static_cast<int64_t>(work_.back().slots.size());
+  }
+  if (clips) grad_norm_ = optimizer.gradient_norm(2);
+  if (rule_.sums_squares()) squares_ = empty({2 * slots}, {DType::f64, device_});
+  auto* squares = squares_.defined() ? static_cast<double*>(squares_.data()) : nullptr;
+  for (Work& work : work_) {
+    work.call.slots = {work.slots.data(), static_cast<int64_t>(work.slots.size())};
+    if (grad_norm_.defined()) work.call.grad_norm = static_cast<const double*>(grad_norm_.data());
+    work.call.squares = squares;
+    if (squares) squares += 2 * work.slots.size();
+  }
+}
+
+void Step::add_group(Optimizer::Body::Group& group, const kernels::StepControl& control) {
+  Work work = {participants(group, rule_),
+               {},
+               {.device = device_,
+                .options = group.options,
+                .numbers = optimizer_.numbers_of(group),
+                .control = control}};
+  count(group.steps);
+  for (const Participant& p : work.participants) {
+    StepCount& own = p.parameter->steps;
+    count(own);
+    work.slots.push_back(slot_of(p, rule_.counts_by_group() ? group.steps : own));
+  }
+  work_.push_back(std::move(work));
+}
+
+// The step will count there, if it is taken.
+void Step::count(StepCount& steps) {
+  if (!steps.on_device.defined()) steps.on_device = zeros({}, {DType::i64, device_});
+  counters_.push_back(steps.on_device);
+}
+
+void Step::share_squares() {
+  if (!squares_.defined() || !optimizer_.sharing.add_squares) return;
+  Parameters parameters;
+  for (const Work& work : work_)
+    for (const Participant& p : work.participants)
+      parameters.push_back({p.parameter->name, p.parameter->tensor});
+  optimizer_.sharing.add_squares(squares_, parameters);
+}
+
+void Step::run() {
+  for (const Work& work : work_) rule_.prepare_step(work.call);
+  share_squares();
+  for (Work& work : work_) {
+    rule_.step(work.call);
+    for (Participant& p : work.participants) commit(p);
+  }
+  kernels::on(device_).count_steps(TensorSpans(counters_), found_inf_);
+}
+
 }  // namespace
 
 void Optimizer::Body::step(kernels::StepControl control) {
-  const Device device = groups[0].parameters[0].tensor.device();
-  if (control.clip_factor) apply_clip();
+  if (control.clip_factor) settle_clip();
+  // Kept: gradients that no zero_grad forgets are still the clipped ones in the next step.
   const Tensor clip = clip_factor;
-  forget_clip();
-  if (clip.defined()) control.clip_factor = static_cast<const float*>(clip.data());
-
-  std::vector<std::vector<Participant>> gathered;
-  for (auto& group : groups) gathered.push_back(participants(group, *rule));
-  Tensor norm;
-  if (rule->max_grad_norm(defaults) > 0) norm = gradient_norm(gradients(), 2);
-
-  StepCounters counters(device, control.found_inf);
-  std::vector<kernels::OptimizerSlot> slots;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    StepCount& of_group = groups[i].steps;
-    counters.begin(of_group);
-    slots.clear();
-    for (const auto& p : gathered[i]) {
-      StepCount& own = p.parameter->steps;
-      counters.begin(own);
-      slots.push_back(slot_of(p, rule->counts_by_group() ? of_group : own));
-    }
-    rule->step(device, {slots.data(), static_cast<int64_t>(slots.size())}, groups[i].options,
-               control, norm.defined() ? static_cast<const double*>(norm.data()) : nullptr);
-    for (auto& p : gathered[i]) commit(p);
-  }
-  counters.end();
+  if (clip.defined()) control.clip_factor = device_float(clip);
+  Step(*this, control).run();
 }
 
 }  // namespace booster

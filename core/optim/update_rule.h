@@ -23,6 +23,17 @@ struct OptionRange {
   bool below_high = false;
 };
 
+// What a rule's kernels are given for the parameters of a group. Pointers are to the device.
+struct GroupStep {
+  Device device;
+  const Options& options;
+  kernels::OptimizerSlots slots = {};
+  const kernels::StepNumbers* numbers = nullptr;  // those of `options`
+  kernels::StepControl control = {};
+  const double* grad_norm = nullptr;  // of all gradients, where max_grad_norm is not 0
+  double* squares = nullptr;          // two numbers for each slot, where the rule sums_squares
+};
+
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -37,10 +48,14 @@ class UpdateRule {
   virtual bool counts_by_group() const { return false; }
   // The global gradient norm that the rule clips to by itself; 0: it does not.
   virtual double max_grad_norm(const Options&) const { return 0; }
-  // Runs the kernel. `grad_norm` is the global norm of the gradients (one f64 on the device), given
-  // where max_grad_norm is not 0.
-  virtual void step(Device device, kernels::OptimizerSlots slots, const Options& options,
-                    const kernels::StepControl& control, const double* grad_norm) const = 0;
+  // Options as the rule's kernels read them.
+  virtual kernels::StepNumbers numbers(const Options& options) const = 0;
+  // True if the rule's step needs sums of squares over whole parameters (squares, below), which
+  // prepare_step writes.
+  virtual bool sums_squares() const { return false; }
+  // The kernels' work: both in turn for a group.
+  virtual void prepare_step(const GroupStep&) const {}
+  virtual void step(const GroupStep& group) const = 0;
 };
 
 // Checks every option's name and range and what must hold between them.

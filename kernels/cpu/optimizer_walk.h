@@ -39,8 +39,9 @@ inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, cons
     return;
   }
   const uint64_t key = noise_key(slot.noise_seed, step_of(slot));
+  const int64_t first = slot.begin + at;
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) value[i] = round_stochastic(p[i], noise_bits(key, at + i));
+  for (int64_t i = 0; i < n; ++i) value[i] = round_stochastic(p[i], noise_bits(key, first + i));
 }
 
 template <class C>
@@ -93,8 +94,8 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
 
 // LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
 template <class C>
-void lamb_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
-                  const LambRule<C> rule, double* squares) {
+void update_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
+                    const LambRule<C> rule, double* squares) {
   alignas(64) C value_buffer[run_size], grad_buffer[run_size], update[run_size];
   squares[0] = squares[1] = 0;
   for_each_run(part, [&](int64_t at, int64_t n) {

@@ -18,7 +18,7 @@ __device__ void store_value(const OptimizerSlot& slot, int64_t i, C value) {
     case UpdateRounding::nearest: return store_any<C>(slot.value, slot.value_dtype, i, value);
     case UpdateRounding::stochastic: {
       const uint64_t key = noise_key(slot.noise_seed, step_of(slot));
-      *stored = round_stochastic(float(value), noise_bits(key, i));
+      *stored = round_stochastic(float(value), noise_bits(key, slot.begin + i));
       return;
     }
     case UpdateRounding::kahan: {
@@ -43,8 +43,9 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
 
 // LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
 template <class C>
-__device__ void lamb_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
-                             const LambRule<C> rule, double* squares) {
+__device__ void update_moments(const OptimizerSlot& slot, const Part& part,
+                               GradientFactor<C> factor, const LambRule<C> rule,
+                               double* squares) {
   C* m = static_cast<C*>(slot.state1);
   C* v = static_cast<C*>(slot.state2);
   const auto square = [](C x) { return double(x) * double(x); };

@@ -185,10 +185,10 @@ void multi_clamp(MultiTensor grads, double limit) {
   });
 }
 
-void count_skipped(MultiTensor counters, const float* found_inf) {
+void count_steps(MultiTensor counters, const float* found_inf) {
   const Gradients cut(counters.spans, counters.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
-    if (*found_inf == 0.0f) return;
+    if (found_inf && *found_inf != 0.0f) return;
     const Part part = chunks.find(chunk);
     int64_t* counter = static_cast<int64_t*>(chunks.items[part.tensor].data) + part.begin;
     for_each_lane(part.size(), [=](int64_t i) { ++counter[i]; });

@@ -27,7 +27,8 @@ enum class UpdateRounding : uint8_t {
 // One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
 // one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
 // State that has not been used yet is all zero; in the `first` step, or the first that is not
-// skipped, the momentum buffer is set rather than blended (SGD). All contiguous.
+// skipped, the momentum buffer is set rather than blended (SGD). All contiguous. A slot may be a
+// range of a parameter, as ranks that share an optimizer's work have them.
 struct OptimizerSlot {
   void* value;
   DType value_dtype;
@@ -38,12 +39,12 @@ struct OptimizerSlot {
   void* copy;
   DType copy_dtype;
   int64_t size;
-  int64_t step;  // this parameter's own count of steps, from 1
-  bool first;    // the momentum buffer is new
+  const int64_t* steps;  // on the device: how many were taken before this one
+  bool first;            // the momentum buffer is new
   UpdateRounding rounding = UpdateRounding::nearest;  // others: value is bf16
   void* compensation = nullptr;                       // bf16, for kahan
-  uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, `step` and the element
-  const int64_t* skipped = nullptr;  // on the device: how many of `step` changed nothing; null: 0
+  uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, the step and the element
+  int64_t begin = 0;        // of the range: which element of the parameter the slot's first is
 };
 struct OptimizerSlots {
   const OptimizerSlot* slots;
@@ -75,10 +76,15 @@ struct AdamStep {
 struct LambStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool grad_averaging, always_adapt, trust_clip, bias_correction, decoupled;
-  // The global norm of the gradients as they lie in memory (before StepControl's factors, which the
-  // kernel applies to it), on the device; null: no clipping.
-  const double* grad_norm;
-  double max_grad_norm;
+  double max_grad_norm;  // 0: no clipping
+};
+
+// The numbers of any of these. They change from step to step (learning rates) and live on the
+// device, where a kernel reads them: a step that was captured once is replayed with new ones.
+union StepNumbers {
+  SgdStep sgd;
+  AdamStep adam;
+  LambStep lamb;
 };
 
 }  // namespace booster::kernels

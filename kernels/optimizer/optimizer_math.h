@@ -9,9 +9,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // Which step this is if it is not skipped, from 1.
-KERNEL_FN int64_t step_of(const OptimizerSlot& slot) {
-  return slot.step - (slot.skipped ? *slot.skipped : 0);
-}
+KERNEL_FN int64_t step_of(const OptimizerSlot& slot) { return *slot.steps + 1; }
 
 // A gradient as the formula uses it: unscaled, then clipped, then negated to maximize.
 template <class C>
@@ -122,9 +120,10 @@ struct LambRule {
 };
 
 // Divisor that brings a global norm down to `max_norm`: max(1, norm / max_norm).
-KERNEL_FN double lamb_divisor(const LambStep& step, const StepControl& control) {
-  if (!step.grad_norm) return 1;
-  double norm = *step.grad_norm;
+KERNEL_FN double lamb_divisor(const LambStep& step, const double* grad_norm,
+                              const StepControl& control) {
+  if (!grad_norm || step.max_grad_norm == 0) return 1;
+  double norm = *grad_norm;
   if (control.inverse_scale) norm *= double(*control.inverse_scale);
   if (control.clip_factor) norm *= double(*control.clip_factor);
   const double divisor = norm / step.max_grad_norm;

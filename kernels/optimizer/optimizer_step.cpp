@@ -30,14 +30,14 @@ ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Bo
 // tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in the low 12 bits,
 // and a load just after a store to such an address waits for it (7 % of an AdamW step on Zen 4).
 template <int states, template <class> class Rule, class Step>
-void step_all(const OptimizerSlots& slots, const Step& step, const StepControl& control) {
+void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& control) {
   const Parameters cut(slots.slots, slots.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const GradientFactor<C> factor(control, step.maximize);
-      const Rule<C> rule(step, slot);
+      const GradientFactor<C> factor(control, step->maximize);
+      const Rule<C> rule(*step, slot);
       [[maybe_unused]] C* m = static_cast<C*>(slot.state1);
       [[maybe_unused]] C* v = static_cast<C*>(slot.state2);
       update_values<true, C>(slot, part, [=](C& p, C g, int64_t i) {
@@ -54,52 +54,65 @@ void step_all(const OptimizerSlots& slots, const Step& step, const StepControl& 
   });
 }
 
-// squares[2 * chunk] and [2 * chunk + 1] of a tensor's first chunk become the sums over its chunks.
-void add_up_squares(const Parameters& cut, int64_t tensors, double* squares) {
+// The sums over each tensor's chunks; 0 in a step that is skipped, whose terms nobody wrote.
+void add_up_squares(const Parameters& cut, int64_t tensors, const double* terms, double* squares,
+                    const StepControl& control) {
   for_each_block(tensors, [=, chunks = cut.chunks()] ON_DEVICE(int64_t tensor) {
-    const int64_t first = chunks.first_of(tensor), count = chunks.end_of(tensor) - first;
-    if (count == 0) return;
-    double* of_tensor = squares + 2 * first;
+    const int64_t first = chunks.first_of(tensor);
+    const int64_t count = must_skip(control) ? 0 : chunks.end_of(tensor) - first;
+    const double* of_tensor = terms + 2 * first;
     const double value = sum_of<double>(count, [=](int64_t i) { return of_tensor[2 * i]; });
     const double update = sum_of<double>(count, [=](int64_t i) { return of_tensor[2 * i + 1]; });
     if (!first_lane()) return;
-    of_tensor[0] = value;
-    of_tensor[1] = update;
+    squares[2 * tensor] = value;
+    squares[2 * tensor + 1] = update;
   });
 }
 
 }  // namespace
 
-void sgd_step(OptimizerSlots slots, SgdStep step, StepControl control) {
-  if (step.momentum == 0)
-    step_all<0, SgdRule>(slots, step, control);
-  else
-    step_all<1, MomentumRule>(slots, step, control);
+void write_step_numbers(StepNumbers* to, StepNumbers from) {
+  for_each_block(1, [=] ON_DEVICE(int64_t) {
+    if (first_lane()) *to = from;
+  });
 }
 
-void adam_step(OptimizerSlots slots, AdamStep step, StepControl control) {
+void sgd_step(OptimizerSlots slots, const SgdStep* step, bool momentum, StepControl control) {
+  if (momentum)
+    step_all<1, MomentumRule>(slots, step, control);
+  else
+    step_all<0, SgdRule>(slots, step, control);
+}
+
+void adam_step(OptimizerSlots slots, const AdamStep* step, StepControl control) {
   step_all<2, AdamRule>(slots, step, control);
 }
 
-void lamb_step(OptimizerSlots slots, LambStep step, StepControl control) {
+void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad_norm,
+                  double* squares, StepControl control) {
   const Parameters cut(slots.slots, slots.count);
   const Workspace<double> sums(2 * cut.count() + 1);
-  double* squares = sums.data();
+  double* terms = sums.data();
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambRule<C> rule(step, slot, lamb_divisor(step, control));
-      lamb_moments(slot, part, GradientFactor<C>(control, false), rule, squares + 2 * chunk);
+      const LambRule<C> rule(*step, slot, lamb_divisor(*step, grad_norm, control));
+      update_moments(slot, part, GradientFactor<C>(control, false), rule, terms + 2 * chunk);
     });
   });
-  add_up_squares(cut, slots.count, squares);
+  add_up_squares(cut, slots.count, terms, squares, control);
+}
+
+void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_norm,
+                const double* squares, StepControl control) {
+  const Parameters cut(slots.slots, slots.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambRule<C> rule(step, slot, lamb_divisor(step, control));
-      const double* both = squares + 2 * chunks.first_of(part.tensor);
+      const LambRule<C> rule(*step, slot, lamb_divisor(*step, grad_norm, control));
+      const double* both = squares + 2 * part.tensor;
       const C rate = rule.lr * rule.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
       const C* m = static_cast<const C*>(slot.state1);
       const C* v = static_cast<const C*>(slot.state2);

@@ -2,6 +2,8 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/tensor/device_number.h"
+#include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
 
@@ -34,19 +36,6 @@ void check_usable(double scale) {
         "loss scale: collapsed or out of range: f32 must hold it and its inverse, both finite and "
         "> 0; got {}",
         scale);
-}
-
-std::vector<kernels::TensorSpan> gradient_spans(const Parameters& parameters) {
-  std::vector<kernels::TensorSpan> spans;
-  for (const auto& parameter : parameters) {
-    const Tensor grad = parameter.tensor.grad();
-    spans.push_back({grad.data(), grad.numel(), grad.dtype()});
-  }
-  return spans;
-}
-
-const float* on_device(const Tensor& x) {
-  return x.defined() ? static_cast<const float*>(x.data()) : nullptr;
 }
 
 }  // namespace
@@ -125,7 +114,7 @@ void LossScaler::update(const Tensor& found_inf) {
   kernels::on(state_.device())
       .update_loss_scale(static_cast<LossScaleState*>(state_.data()),
                          static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),
-                         on_device(found_inf), policy_);
+                         device_float(found_inf), policy_);
   scale_.bump_version();
   inverse_.bump_version();
   ++generation_;
@@ -168,38 +157,35 @@ void LossScaler::load_state_dict(const std::map<std::string, double>& state) {
 
 namespace {
 
-bool has_f64(const std::vector<kernels::TensorSpan>& spans) {
-  return std::any_of(spans.begin(), spans.end(),
-                     [](const auto& span) { return span.dtype == DType::f64; });
+bool has_f64(const std::vector<Tensor>& gradients) {
+  return std::any_of(gradients.begin(), gradients.end(),
+                     [](const Tensor& gradient) { return gradient.dtype() == DType::f64; });
 }
 
 }  // namespace
 
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse) {
-  auto spans = gradient_spans(optimizer.parameters_with_grad());
+  std::vector<Tensor> gradients = optimizer.gradients();
   // Clipping just read all of them: its norm in f32 tells as much, except of f64 gradients.
-  Tensor norm = optimizer.clipped_norm();
-  const float* factor = on_device(inverse);
-  if (norm.defined() && !has_f64(spans)) {
-    norm = untracked::cast(norm, DType::f32);
-    spans = {{norm.data(), 1, DType::f32}};
+  const Tensor norm = optimizer.clipped_norm();
+  const float* factor = device_float(inverse);
+  if (norm.defined() && !has_f64(gradients)) {
+    gradients = {untracked::cast(norm, DType::f32)};
     factor = nullptr;  // the norm has it
   }
   const Tensor found = zeros({}, {DType::f32, optimizer.device()});
   kernels::on(optimizer.device())
-      .multi_check({spans.data(), static_cast<int64_t>(spans.size())}, factor,
-                   static_cast<float*>(found.data()));
+      .multi_check(TensorSpans(gradients), factor, static_cast<float*>(found.data()));
   return found;
 }
 
 Tensor unscale_gradients(const Optimizer& optimizer, const Tensor& inverse) {
-  const Parameters parameters = optimizer.parameters_with_grad();
-  const auto spans = gradient_spans(parameters);
+  const std::vector<Tensor> gradients = optimizer.gradients();
   const Tensor found = zeros({}, {DType::f32, optimizer.device()});
   kernels::on(optimizer.device())
-      .multi_unscale({spans.data(), static_cast<int64_t>(spans.size())}, on_device(inverse),
+      .multi_unscale(TensorSpans(gradients), device_float(inverse),
                      static_cast<float*>(found.data()));
-  for (const auto& parameter : parameters) parameter.tensor.grad().bump_version();
+  for (const Tensor& gradient : gradients) gradient.bump_version();
   return found;
 }
 

@@ -114,12 +114,12 @@ struct Parameters {
   }
   // Slots that point to `address(tensor, part)`.
   template <class Address>
-  std::vector<OptimizerSlot> slots(int64_t step, Address&& address) const {
+  std::vector<OptimizerSlot> slots(const int64_t* taken, bool first, Address&& address) const {
     std::vector<OptimizerSlot> slots;
     for (size_t i = 0; i < tensors.size(); ++i) {
       const auto& t = tensors[i];
       slots.push_back({address(i, 0), t[0].dtype, address(i, 1), t[1].dtype, address(i, 2),
-                       address(i, 3), address(i, 4), t[4].dtype, t[0].shape[0], step, step == 1});
+                       address(i, 3), address(i, 4), t[4].dtype, t[0].shape[0], taken, first});
     }
     return slots;
   }
@@ -150,13 +150,16 @@ void compare_steps(Kernel&& kernel) {
     const float factors[] = {0, 0.5f, 0.3f};
     const GpuCopy there(factors, sizeof factors);
     const auto* device_factors = static_cast<const float*>(there.data());
-    for (int64_t step = 1; step <= 3; ++step) {
+    for (int64_t taken = 0; taken < 3; ++taken) {
+      const GpuCopy taken_there(&taken, sizeof taken);
       const auto on_device =
-          work.slots(step, [&](size_t i, int k) { return copies[i][k]->data(); });
+          work.slots(static_cast<const int64_t*>(taken_there.data()), taken == 0,
+                     [&](size_t i, int k) { return copies[i][k]->data(); });
       kernel(on(gpu), multi(on_device),
              StepControl{device_factors, device_factors + 1, device_factors + 2});
       const auto on_host =
-          work.slots(step, [&](size_t i, int k) { return work.tensors[i][k].bytes->data(); });
+          work.slots(&taken, taken == 0,
+                     [&](size_t i, int k) { return work.tensors[i][k].bytes->data(); });
       kernel(on({}), multi(on_host), StepControl{factors, factors + 1, factors + 2});
     }
     for (size_t i = 0; i < copies.size(); ++i)
@@ -278,17 +281,38 @@ TEST_CASE("GPU: the same seed draws the same numbers as on the CPU" * on_gpu()) 
 }
 
 TEST_CASE("GPU: SGD, AdamW and LAMB step as on the CPU" * on_gpu()) {
+  // Gives body(its numbers where the table's kernels read them).
+  const auto with_numbers = [](const Table& table, StepNumbers numbers, auto&& body) {
+    if (&table == &on({})) return body(&numbers);
+    const StepNumbers none = {};
+    const GpuCopy there(&none, sizeof none);
+    auto* at = static_cast<StepNumbers*>(there.data());
+    table.write_step_numbers(at, numbers);
+    body(at);
+  };
   for (const double momentum : {0.0, 0.9})
     compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-      table.sgd_step(slots, {0.1, momentum, 0.1, 0.01, momentum > 0, false}, control);
+      const SgdStep sgd = {0.1, momentum, 0.1, 0.01, momentum > 0, false};
+      with_numbers(table, {.sgd = sgd}, [&](const StepNumbers* numbers) {
+        table.sgd_step(slots, &numbers->sgd, momentum > 0, control);
+      });
     });
   for (const bool decoupled : {false, true})
     compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-      table.adam_step(slots, {0.01, 0.9, 0.99, 1e-8, 0.05, decoupled, true}, control);
+      const AdamStep adam = {0.01, 0.9, 0.99, 1e-8, 0.05, decoupled, true};
+      with_numbers(table, {.adam = adam}, [&](const StepNumbers* numbers) {
+        table.adam_step(slots, &numbers->adam, control);
+      });
     });
-  compare_steps([](const Table& table, OptimizerSlots slots, StepControl control) {
-    table.lamb_step(
-        slots, {0.01, 0.9, 0.99, 1e-6, 0.05, true, false, false, true, false, nullptr, 1}, control);
+  compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
+    const LambStep lamb = {0.01, 0.9, 0.99, 1e-6, 0.05, true, false, false, true, false, 0};
+    std::vector<double> squares(2 * static_cast<size_t>(slots.count));
+    const GpuCopy squares_there(squares.data(), squares.size() * sizeof(double));
+    double* sums = &table == &on({}) ? squares.data() : static_cast<double*>(squares_there.data());
+    with_numbers(table, {.lamb = lamb}, [&](const StepNumbers* numbers) {
+      table.lamb_moments(slots, &numbers->lamb, nullptr, sums, control);
+      table.lamb_apply(slots, &numbers->lamb, nullptr, sums, control);
+    });
   });
 }
 

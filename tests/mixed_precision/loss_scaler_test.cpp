@@ -145,6 +145,20 @@ TEST_CASE("a look at gradients finds what is not finite, or overflows when it is
   CHECK(find_non_finite(optimizer).item() == 0);
 }
 
+TEST_CASE("only gradients that the optimizer owns are looked at and unscaled") {
+  Tensor w = zeros({3}).requires_grad_();
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1});
+  optimizer.own("w", {1, 3});
+  w.set_grad(from_vector<float>({INFINITY, 4, 6}, {3}));
+  CHECK(find_non_finite(optimizer).item() == 0);
+  const auto version = w.grad().version();
+  CHECK(unscale_gradients(optimizer, scalar(0.5)).item() == 0);
+  CHECK(w.grad().to_vector<float>() == std::vector<float>{INFINITY, 2, 3});
+  CHECK(w.grad().version() > version);
+  optimizer.own("w", {0, 1});
+  CHECK(find_non_finite(optimizer).item() == 1);
+}
+
 TEST_CASE("the norm of clipping does not outlive its step, nor zero_grad") {
   for (const bool steps : {false, true}) {
     Tensor w = zeros({3}).requires_grad_();

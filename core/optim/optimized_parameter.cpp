@@ -1,0 +1,124 @@
+// What an optimizer keeps for one parameter: the range that it owns, the f32 master, the rounding.
+#include "core/optim/optimizer_body.h"
+#include "kernels/system/error.h"
+
+namespace booster {
+namespace {
+
+// A fresh copy of a part of what was kept for `held`, so that the memory of the rest goes.
+Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, MemoryTag tag) {
+  if (!kept.defined()) return {};
+  const MemoryScope memory(tag);
+  return OptimizedParameter::window(kept, held, wanted).clone();
+}
+
+bool keeps_numbers(const OptimizedParameter& p) {
+  return p.master.defined() || p.compensation.defined() || p.state[0].defined() ||
+         p.state[1].defined();
+}
+
+void check_range(const OptimizedParameter& p, ElementRange range) {
+  const bool is_range = range.begin <= range.end && p.all().contains(range);
+  check(is_range, "own: range is outside of parameter {}; got [{}, {}), want within [0, {})",
+        p.name, range.begin, range.end, p.all().end);
+  check(!keeps_numbers(p) || p.owned.contains(range) || range.size() == 0,
+        "own: nothing is kept for that range of parameter {}; got [{}, {}), want within [{}, {})",
+        p.name, range.begin, range.end, p.owned.begin, p.owned.end);
+}
+
+std::string wanted_shapes(const OptimizedParameter& p) {
+  const std::string whole = p.tensor.shape().to_string();
+  return p.is_owned_whole() ? whole : whole + " or " + p.kept_shape().to_string();
+}
+
+void check_master(const OptimizedParameter& p, const Tensor& master) {
+  const Tensor& tensor = p.tensor;
+  check(is_16_bit(tensor.dtype()), "set_master: parameter {} needs none; got {}, want f16 or bf16",
+        p.name, name_of(tensor.dtype()));
+  const bool fits = master.defined() && master.dtype() == DType::f32 &&
+                    (master.shape() == tensor.shape() || master.shape() == p.kept_shape()) &&
+                    master.device() == tensor.device() && master.is_contiguous();
+  check(fits,
+        "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
+        p.name, master.defined() ? name_of(master.dtype()) : "undefined",
+        master.defined() ? master.shape().to_string() : "", wanted_shapes(p));
+  check(p.rounding == UpdateRounding::nearest,
+        "set_master: parameter {} has a rounding that loses no update; want one or the other",
+        p.name);
+}
+
+}  // namespace
+
+Tensor OptimizedParameter::window(const Tensor& x, ElementRange held, ElementRange wanted) {
+  if (held == wanted) return x;
+  return untracked::strided(x, {wanted.size()}, {1},
+                            x.body()->offset + wanted.begin - held.begin);
+}
+
+void OptimizedParameter::refresh_master() {
+  if (!master.defined() || master_version == tensor.version()) return;
+  master.copy_(owned_of(tensor));
+}
+
+void Optimizer::own(const std::string& name, ElementRange range) {
+  OptimizedParameter& p = body_->find("own", name);
+  check_range(p, range);
+  if (p.owned == range) return;
+  const ElementRange held = std::exchange(p.owned, range);
+  p.master = narrowed(p.master, held, range, MemoryTag::masters);
+  p.compensation = narrowed(p.compensation, held, range, MemoryTag::optimizer_state);
+  for (Tensor& state : p.state) state = narrowed(state, held, range, MemoryTag::optimizer_state);
+}
+
+void Optimizer::set_master(const std::string& name, Tensor master) {
+  OptimizedParameter& p = body_->find("set_master", name);
+  check_master(p, master);
+  if (master.shape() != p.kept_shape()) master = p.owned_of(master).clone();
+  set_memory_tag(master, MemoryTag::masters);
+  p.keep_master(std::move(master));
+}
+
+void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, uint32_t seed) {
+  OptimizedParameter& p = body_->find("set_rounding", name);
+  check(rounding == UpdateRounding::nearest || p.tensor.dtype() == DType::bf16,
+        "set_rounding: parameter {} does not fit; got {}, want bf16", name,
+        name_of(p.tensor.dtype()));
+  check(rounding == UpdateRounding::nearest || !p.master.defined(),
+        "set_rounding: parameter {} has a master, which loses no update; want one or the other",
+        name);
+  uint64_t index = 0;
+  for (const auto& before : parameters()) {
+    if (before.name == name) break;
+    ++index;
+  }
+  p.rounding = rounding;
+  p.noise_seed = uint64_t{seed} << 32 | index;
+  const MemoryScope memory(MemoryTag::optimizer_state);
+  p.compensation = rounding == UpdateRounding::kahan
+                       ? zeros(p.kept_shape(), {DType::bf16, p.tensor.device()})
+                       : Tensor();
+}
+
+void Optimizer::Body::make_masters() {
+  makes_masters = true;
+  for_each([](auto& p) {
+    const bool rounds = p.rounding != UpdateRounding::nearest;
+    if (!is_16_bit(p.tensor.dtype()) || p.master.defined() || rounds) return;
+    p.keep_master(untracked::cast(p.owned_of(p.tensor.detach()), DType::f32));
+    set_memory_tag(p.master, MemoryTag::masters);
+  });
+}
+
+void Optimizer::make_masters() { body_->make_masters(); }
+
+Parameters Optimizer::master_parameters() const {
+  Parameters all;
+  body_->for_each([&](const auto& p) { all.push_back({p.name, p.value()}); });
+  return all;
+}
+
+Tensor Optimizer::master(const std::string& name) const {
+  return body_->find("master", name).master;
+}
+
+}  // namespace booster

@@ -1,0 +1,68 @@
+// Clipping by an optimizer: by norm in the next step, by value at once.
+#include "core/optim/clip.h"
+#include "core/optim/optimizer_body.h"
+
+#include <algorithm>
+
+namespace booster {
+namespace {
+
+// The norm of gradients that an f32 factor on the device will multiply.
+Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
+  const Tensor result = norm.clone(), wide = untracked::cast(factor, norm.dtype());
+  kernels::on(norm.device())
+      .binary(kernels::BinaryOp::mul, result.view(), result.view(), wide.view());
+  return result;
+}
+
+bool same_window(const Tensor& a, const Tensor& b) {
+  return a.shares_storage(b) && a.data() == b.data() && a.numel() == b.numel();
+}
+
+}  // namespace
+
+Tensor Optimizer::Body::gradient_norm(double power) const {
+  if (sharing.gradient_norm) return sharing.gradient_norm(power);
+  return booster::gradient_norm(gradients(), power).to(device());
+}
+
+void Optimizer::Body::forget_clip() {
+  clip_factor = clipped_norm = Tensor();
+  clipped.clear();
+}
+
+void Optimizer::Body::settle_clip() {
+  if (clip_factor.defined()) scale_gradients(gradients(), clip_factor);
+  clip_factor = Tensor();
+}
+
+DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
+  body_->settle_clip();
+  Tensor norm = body_->gradient_norm(power);
+  if (factor.defined()) norm = norm_of_products(norm, factor);
+  body_->clip_factor = clip_factor(norm, max_norm);
+  body_->clipped_norm = norm;
+  body_->clipped.clear();
+  for (const Tensor& gradient : gradients())
+    body_->clipped.emplace_back(gradient, gradient.version());
+  return DeviceNumber(norm);
+}
+
+Tensor Optimizer::clipped_norm() const {
+  const auto is_clipped = [](const Tensor& gradient, const auto& clipped) {
+    return same_window(gradient, clipped.first) && gradient.version() == clipped.second;
+  };
+  const bool same = std::ranges::equal(gradients(), body_->clipped, is_clipped);
+  return same ? body_->clipped_norm : Tensor();
+}
+
+void Optimizer::settle_clip() { body_->settle_clip(); }
+
+void Optimizer::clip_grad_by_value(double limit) {
+  body_->settle_clip();
+  clamp_gradients(gradients(), limit);
+}
+
+void Optimizer::share_norms(NormSharing sharing) { body_->sharing = std::move(sharing); }
+
+}  // namespace booster
