@@ -23,8 +23,14 @@ struct IdleOptions {
 };
 using IdleTable = std::vector<IdleOptions>;
 
-// A sentence for each row that applies, about those of its options whose values are not the
-// defaults: "master_grad, excluded_layers have no effect at level O1". Each option is named once.
+// The commonest condition: an option has this very value.
+template <class T>
+std::function<bool(const OptionValues&)> option_is(std::string name, T value) {
+  return [=](const OptionValues& values) { return values.get<T>(name) == value; };
+}
+
+// A sentence for each row that holds, about those of its options whose values are not the defaults:
+// "master_grad, excluded_layers have no effect at level O1". Each option is named once.
 std::vector<std::string> told_of_idle(const IdleTable& table, const OptionTable& options,
                                       const OptionValues& values);
 

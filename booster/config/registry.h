@@ -1,7 +1,7 @@
 // The plugins and precision strategies that a config may name, each with its description, its
 // options and the function that makes it.
 //
-// Built-ins are in one visible table (builtins.cpp). A program adds its own by the same call,
+// Built-ins are in one visible table (builtins.def). A program adds its own by the same call,
 // before it reads a config:
 //   precision_registry().add({"my_strategy", "what it does", {options...}, make_mine});
 // Registering is for one thread, reading for any.
@@ -21,23 +21,15 @@ class Precision;
 
 template <class Product>
 struct RegistryEntry {
-  // Takes checked values: every option of the table is present.
-  using Make = std::function<std::unique_ptr<Product>(const OptionValues&)>;
-
-  // `idle`: options without effect next to certain others, which are reported to the user.
-  RegistryEntry(std::string name, std::string description, OptionTable options, Make make,
-                IdleTable idle = {})
-      : name(std::move(name)),
-        description(std::move(description)),
-        options(std::move(options)),
-        make(std::move(make)),
-        idle(std::move(idle)) {}
-
   std::string name;
   std::string description;
-  OptionTable options;
-  Make make;
-  IdleTable idle;
+  OptionTable options = {};
+  // Takes checked values: every option of the table is present.
+  std::function<std::unique_ptr<Product>(const OptionValues&)> make = {};
+  IdleTable idle = {};  // without effect next to certain others: users are told
+  // In what a strategy multiplies matrices ("fp16"), so that `booster doctor` can say whether a GPU
+  // has units for it. Empty: not known beforehand.
+  std::string product_dtype = {};
 };
 
 template <class Product>

@@ -216,7 +216,8 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   void sum_up() {
     const int64_t step = options_.steps.first;
     for (const auto& [op, calls] : counts_.unlisted_in_16_bits())
-      findings_.add(6, step, op, fmt::format("{} calls on no list", calls), {{"calls", calls}});
+      findings_.add(Pitfall::unlisted_ops, step, op, fmt::format("{} calls on no list", calls),
+                    {{"calls", calls}});
     if (counts_.has_low_precision()) units_.add_to(findings_, step);
     for (const auto& [name, h] : health_.parameters()) report_losses(name, h);
     for (const std::string& name : checker_.names_never_seen()) {
@@ -232,20 +233,20 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   void report_losses(const std::string& parameter, const ParameterHealth& health) {
     const double under = health.share_underflow(), lost = health.share_lost();
     if (counts_.has(Column::f16) && under > notable_share)
-      findings_.add(30, options_.steps.first, parameter,
+      findings_.add(Pitfall::vanishing_gradients, options_.steps.first, parameter,
                     fmt::format("{:.1f} % of its gradients are 0 in f16 at the loss scale of their "
                                 "step; suggested scale: {:g}",
                                 100 * under, health_.suggested_scale()),
                     {{"share", under}});
     if (lost > notable_share)
-      findings_.add(32, options_.steps.first, parameter,
+      findings_.add(Pitfall::updates_lost, options_.steps.first, parameter,
                     fmt::format("{:.1f} % of its updates were lost: it is {} without a master",
                                 100 * lost, health.dtype),
                     {{"share", lost}});
   }
 
   void report_collapse() {
-    findings_.add(9, step_, "loss scale",
+    findings_.add(Pitfall::scale_collapse, step_, "loss scale",
                   fmt::format("{} steps in a row were skipped; the scale is {:g}", skips_in_a_row_,
                               facts_.scale),
                   {{"skips", skips_in_a_row_}, {"loss_scale", facts_.scale}});
@@ -253,20 +254,22 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
   void check_scale(double scale) {
     if (!std::isfinite(scale))
-      findings_.add(12, step_, "loss scale", fmt::format("the loss scale is {}", scale));
+      findings_.add(Pitfall::scale_growth_to_inf, step_, "loss scale",
+                    fmt::format("the loss scale is {}", scale));
     else if (!std::isfinite(static_cast<float>(1 / scale)))
-      findings_.add(13, step_, "loss scale",
+      findings_.add(Pitfall::infinite_inverse_scale, step_, "loss scale",
                     fmt::format("the loss scale is {:g}, its inverse is not finite", scale));
     else if (scale < smallest_scale)
-      findings_.add(9, step_, "loss scale", fmt::format("the loss scale fell to {:g}", scale),
-                    {{"loss_scale", scale}});
+      findings_.add(Pitfall::scale_collapse, step_, "loss scale",
+                    fmt::format("the loss scale fell to {:g}", scale), {{"loss_scale", scale}});
   }
 
   void note_other_thread(Op op, const OpPolicy* policy) {
     const bool wanted = session_.precision->policy(session_.optimizer.device()) != nullptr;
     if (policy || !wanted) return;
     const std::lock_guard lock(mutex_);
-    findings_.add(33, step_, name_of(op), "ran on another thread without the strategy's policy");
+    findings_.add(Pitfall::other_thread, step_, name_of(op),
+                  "ran on another thread without the strategy's policy");
   }
 
   BoostedModel model_;  // keeps the session

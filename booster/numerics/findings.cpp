@@ -13,14 +13,13 @@ const char* name_of(Severity severity) {
   return names[static_cast<int>(severity)];
 }
 
-const Pitfall& pitfall(int rule) {
-  check(rule >= 1 && rule <= static_cast<int>(pitfalls().size()),
-        "pitfall: no such rule; got {}, want 1 to {}", rule, pitfalls().size());
-  return pitfalls()[static_cast<size_t>(rule - 1)];
+const PitfallEntry& entry_of(Pitfall pitfall) {
+  check(pitfall != Pitfall::none, "pitfall: none has no entry in the catalogue");
+  return pitfalls()[static_cast<size_t>(number_of(pitfall) - 1)];
 }
 
 nlohmann::ordered_json Finding::to_json() const {
-  nlohmann::ordered_json json = {{"rule", rule},     {"severity", name_of(severity)},
+  nlohmann::ordered_json json = {{"rule", number_of(pitfall)}, {"severity", name_of(severity)},
                                  {"step", step},     {"object", object},
                                  {"dtype", dtype},   {"text", text},
                                  {"remedy", remedy}, {"numbers", numbers},
@@ -31,7 +30,7 @@ nlohmann::ordered_json Finding::to_json() const {
 }
 
 Finding Finding::from_json(const nlohmann::ordered_json& json) {
-  Finding finding = {.rule = json.at("rule"),
+  Finding finding = {.pitfall = static_cast<Pitfall>(json.at("rule").get<int>()),
                      .severity = Severity::info,
                      .step = json.at("step"),
                      .object = json.at("object"),
@@ -50,17 +49,17 @@ std::string Finding::to_string() const {
   std::string line = fmt::format("{}, step {}", name_of(severity), step);
   if (!ranks.empty())
     line += fmt::format(", rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-  if (rule > 0) line += fmt::format(", pitfall {}", rule);
+  if (pitfall != Pitfall::none) line += fmt::format(", pitfall {}", number_of(pitfall));
   line += object.empty() ? ": " : fmt::format(": {}: ", object);
   line += text;
   if (count > 1) line += fmt::format(" ({} times)", count);
   return remedy.empty() ? line : line + "; " + remedy;
 }
 
-void Findings::add(int rule, int64_t step, std::string object, std::string text,
+void Findings::add(Pitfall pitfall, int64_t step, std::string object, std::string text,
                    nlohmann::ordered_json numbers) {
-  const Pitfall& known = pitfall(rule);
-  add({.rule = rule,
+  const PitfallEntry& known = entry_of(pitfall);
+  add({.pitfall = pitfall,
        .severity = known.severity,
        .step = step,
        .object = std::move(object),
@@ -73,7 +72,7 @@ void Findings::add(int rule, int64_t step, std::string object, std::string text,
 
 Finding* Findings::find_like(const Finding& finding) {
   const auto same = std::find_if(list_.begin(), list_.end(), [&](const Finding& other) {
-    return other.rule == finding.rule && other.object == finding.object;
+    return other.pitfall == finding.pitfall && other.object == finding.object;
   });
   return same == list_.end() ? nullptr : &*same;
 }
@@ -105,8 +104,9 @@ Findings Findings::merged(const std::vector<Findings>& by_rank) {
   return all;
 }
 
-bool Findings::has(int rule) const {
-  return std::any_of(list_.begin(), list_.end(), [&](const auto& f) { return f.rule == rule; });
+bool Findings::has(Pitfall pitfall) const {
+  return std::any_of(list_.begin(), list_.end(),
+                     [&](const auto& f) { return f.pitfall == pitfall; });
 }
 
 bool Findings::has(Severity severity) const {

@@ -1,8 +1,8 @@
 // The findings of a diagnosis: records in one format, whatever made them.
 //
-// A rule has a number, 1 to 40, from the catalogue of pitfalls of mixed precision in
-// docs/numerics.md; 0 stands for anything else. The same rule at the same object is one finding
-// with a count. For one thread.
+// A pitfall has a number, 1 to 40, in the catalogue of pitfalls of mixed precision in
+// docs/numerics.md, by which people and files are told of it. The same pitfall at the same object
+// is one finding with a count. For one thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,18 +17,34 @@ namespace booster::numerics {
 enum class Severity : uint8_t { info, warning, error };
 const char* name_of(Severity severity);
 
-struct Pitfall {
-  int rule;
+// In the order of the catalogue: the value is the number.
+enum class Pitfall : uint8_t {
+  none,  // on no list
+  no_matrix_units = 1, constant_out_of_range, fully_masked_softmax, awkward_sizes, sum_overflow,
+  unlisted_ops, in_place_f32_op, binary_cross_entropy_in_f16, scale_collapse, occasional_overflow,
+  stale_inf_gradients, scale_growth_to_inf, infinite_inverse_scale, clipped_while_scaled,
+  clipped_unused_gradients, unscaled_twice, f16_gradients, missing_gradients, fused_unscale,
+  lr_moved_on_skip, ranks_disagree, checkpoint_without_scaler, cached_cast_without_history,
+  stale_cached_cast, mixed_16_bit_dtypes, batch_norm_dtype, exclusive_options, average_in_16_bits,
+  gradients_changed, vanishing_gradients, zero_eps, updates_lost, other_thread, awkward_fp8_sizes,
+  fp8_amax, non_finite_forward, several_defaults, unowned_parameters, late_parameters,
+  scaled_loss_overflow,
+};
+inline int number_of(Pitfall pitfall) { return static_cast<int>(pitfall); }
+
+struct PitfallEntry {
+  Pitfall pitfall;
   Severity severity;
   const char* name;    // "scale collapses"
   const char* remedy;  // the rule of thumb for fixing it
 };
 // All 40, by number.
-const std::array<Pitfall, 40>& pitfalls();
-const Pitfall& pitfall(int rule);
+const std::array<PitfallEntry, 40>& pitfalls();
+// Error for none.
+const PitfallEntry& entry_of(Pitfall pitfall);
 
 struct Finding {
-  int rule = 0;
+  Pitfall pitfall = Pitfall::none;
   Severity severity = Severity::info;
   int64_t step = 0;    // the first step
   std::string object;  // op, layer or parameter
@@ -47,13 +63,13 @@ struct Finding {
 
 class Findings {
  public:
-  // Uses the pitfall's severity, and its remedy unless the finding has its own.
-  void add(int rule, int64_t step, std::string object, std::string text,
+  // With the severity and remedy of the pitfall where the finding has no remedy of its own.
+  void add(Pitfall pitfall, int64_t step, std::string object, std::string text,
            nlohmann::ordered_json numbers = nlohmann::ordered_json::object());
   void add(Finding finding);
 
   const std::vector<Finding>& list() const { return list_; }
-  bool has(int rule) const;
+  bool has(Pitfall pitfall) const;
   bool has(Severity severity) const;
   // Merges the findings of several ranks: a finding of only some ranks names them. A finding that
   // only says that the cause is on another rank is replaced by the cause.
@@ -62,7 +78,7 @@ class Findings {
   std::vector<Finding> sorted() const;
 
  private:
-  // The finding with the same rule and object, or null.
+  // One of the same pitfall and object; null: none.
   Finding* find_like(const Finding& finding);
 
   std::vector<Finding> list_;

@@ -27,11 +27,14 @@ GradientWatch::GradientWatch(const Model& model, const Optimizer& optimizer)
 void GradientWatch::leaf(const Tensor& leaf, const std::string& name, int64_t step,
                          Findings& findings) const {
   if (owned_.contains(leaf.body())) return;
-  if (!name.empty()) return findings.add(38, step, name, "gets gradients, but is not updated");
+  if (!name.empty())
+    return findings.add(Pitfall::unowned_parameters, step, name,
+                        "gets gradients, but is not updated");
   for (const auto& parameter : model_.parameters())
     if (parameter.tensor.same_body(leaf))
-      return findings.add(39, step, parameter.name, "was added to the model after boost");
-  findings.add(39, step, fmt::format("a leaf of shape {}", leaf.shape()),
+      return findings.add(Pitfall::late_parameters, step, parameter.name,
+                          "was added to the model after boost");
+  findings.add(Pitfall::late_parameters, step, fmt::format("a leaf of shape {}", leaf.shape()),
                "gets gradients, but is no parameter of the model: made inside forward?");
 }
 
@@ -53,13 +56,13 @@ void GradientWatch::look_for_changes(const Verdict& verdict, int64_t step,
   const double scale = verdict.scale.item();
   if (verdict.inverse_scale.defined() && scale != 1)
     findings.add(
-        14, step, "gradients",
+        Pitfall::clipped_while_scaled, step, "gradients",
         fmt::format("{} changed while multiplied by the loss scale {:g}: a limit x acts as "
                     "x / {:g}",
                     shortened(changed), scale, scale),
         {{"loss_scale", scale}});
   else
-    findings.add(29, step, "gradients",
+    findings.add(Pitfall::gradients_changed, step, "gradients",
                  fmt::format("{} changed after the look for inf and nan", shortened(changed)));
 }
 
@@ -69,13 +72,13 @@ void GradientWatch::look_for_absent(int64_t step, Findings& findings) const {
     if (parameter.requires_grad() && !parameter.grad().defined()) absent.push_back(name);
   if (absent.empty()) return;
   Finding finding;
-  finding.rule = 18;
+  finding.pitfall = Pitfall::missing_gradients;
   const bool all = optimizer_.parameters_with_grad().empty();
   finding.severity = all ? Severity::error : Severity::warning;
   finding.step = step;
   finding.object = "optimizer";
   finding.text = "no gradient at " + shortened(absent);
-  finding.remedy = pitfall(18).remedy;
+  finding.remedy = entry_of(Pitfall::missing_gradients).remedy;
   finding.numbers["parameters"] = absent.size();
   findings.add(finding);
 }
@@ -84,7 +87,7 @@ void GradientWatch::before_step(const Verdict& verdict, int64_t step, Findings& 
   look_for_changes(verdict, step, findings);
   look_for_absent(step, findings);
   if (lr_of_skipped_ >= 0 && optimizer_.lr() != lr_of_skipped_)
-    findings.add(20, step, "lr scheduler",
+    findings.add(Pitfall::lr_moved_on_skip, step, "lr scheduler",
                  fmt::format("the learning rate went from {:g} to {:g} after a skipped step",
                              lr_of_skipped_, optimizer_.lr()));
 }

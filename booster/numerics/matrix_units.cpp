@@ -80,7 +80,7 @@ void MatrixUnits::add_to(Findings& findings, int64_t step) const {
     if (wrong.empty()) continue;
     const double share = total > 0 ? row.flop / total : 0;
     findings.add(
-        row.fp8 ? 34 : 4, step, name,
+        row.fp8 ? Pitfall::awkward_fp8_sizes : Pitfall::awkward_sizes, step, name,
         fmt::format("{}: not a multiple of {}; padding adds {:.1f} % of work to this layer, "
                     "which does {:.1f} % of all multiplications",
                     fmt::join(wrong, ", "), multiple, 100 * (work - 1), 100 * share),
@@ -92,7 +92,7 @@ void MatrixUnits::add_to(Findings& findings, int64_t step) const {
          {"flop_share", share}});
   }
   if (convolutions_)
-    findings.add(4, step, "layout",
+    findings.add(Pitfall::awkward_sizes, step, "layout",
                  "images lie in memory as NCHW; matrix units of GPUs read NHWC, and the change of "
                  "layout costs a pass over each image");
 }

@@ -10,30 +10,30 @@ namespace {
 
 // The remedy, by the kind of op that made the first bad number.
 struct Thumb {
-  const char* ops;  // names surrounded by blanks
-  int rule;
+  const char* ops;  // names with blanks around
+  Pitfall pitfall;
   const char* remedy;
 };
 constexpr Thumb thumbs[] = {
-    {" cast ", 2,
+    {" cast ", Pitfall::constant_out_of_range,
      "the number does not fit the 16-bit dtype: mask with -inf or its lowest finite number, "
      "normalise inputs, or keep this op in f32"},
-    {" sum mean var norm logsumexp avg_pool2d adaptive_avg_pool2d ", 5,
+    {" sum mean var norm logsumexp avg_pool2d adaptive_avg_pool2d ", Pitfall::sum_overflow,
      "run the reduction in f32 (torch's autocast on CUDA does), or take the mean of parts"},
-    {" softmax log_softmax attention ", 3,
+    {" softmax log_softmax attention ", Pitfall::fully_masked_softmax,
      "a row holds nothing but -inf, or scores beyond the range: leave one entry unmasked, scale "
-     "the "
-     "queries before the product, run the softmax in f32"},
-    {" exp exp2 expm1 sinh cosh pow square reciprocal rsqrt ", 36,
+     "the queries before the product, run the softmax in f32"},
+    {" exp exp2 expm1 sinh cosh pow square reciprocal rsqrt ", Pitfall::non_finite_forward,
      "subtract the maximum first, clamp the argument, or run it in f32 (it is on torch's f32 "
      "list)"},
-    {" div log log2 log10 sqrt asin acos ", 36,
+    {" div log log2 log10 sqrt asin acos ", Pitfall::non_finite_forward,
      "the argument reached 0 or left the domain: an eps of 1e-8 is 0 in f16; use at least 1e-4, or "
      "run it in f32"},
-    {" matmul linear linear_gelu conv2d fp8_linear ", 36,
+    {" matmul linear linear_gelu conv2d fp8_linear ", Pitfall::non_finite_forward,
      "the product exceeds what the dtype holds: normalise what goes in (a norm before the layer), "
      "scale before the product, lower the learning rate, or train in bf16"},
-    {" binary_cross_entropy ", 8, "use binary_cross_entropy_with_logits"},
+    {" binary_cross_entropy ", Pitfall::binary_cross_entropy_in_f16,
+     "use binary_cross_entropy_with_logits"},
 };
 
 const Thumb* thumb_of(const std::string& op) {
@@ -108,15 +108,15 @@ Finding error(int64_t step, std::string object, std::string text, std::string re
 
 Finding from_forward(const Origin& origin, const StepFacts& facts) {
   const Thumb* thumb = thumb_of(origin.op);
-  const int rule = thumb ? thumb->rule : 36;
+  const Pitfall pitfall = thumb ? thumb->pitfall : Pitfall::non_finite_forward;
   Finding finding;
-  finding.rule = rule;
-  finding.severity = pitfall(rule).severity;
+  finding.pitfall = pitfall;
+  finding.severity = entry_of(pitfall).severity;
   finding.step = facts.step;
   finding.object = origin.place.empty() ? origin.op : origin.place;
   finding.dtype = origin.dtype;
   finding.text = "forward overflow: first not finite is " + told(origin);
-  finding.remedy = thumb ? thumb->remedy : pitfall(rule).remedy;
+  finding.remedy = thumb ? thumb->remedy : entry_of(pitfall).remedy;
   finding.numbers = numbers_of(origin, facts.scale);
   return finding;
 }
@@ -172,8 +172,8 @@ Finding OverflowTrace::explain(const StepFacts& facts) const {
     Finding finding = error(facts.step, facts.stale_gradient,
                             "its gradient was not finite before backward began: it was left from "
                             "the step before",
-                            pitfall(11).remedy);
-    finding.rule = 11;
+                            entry_of(Pitfall::stale_inf_gradients).remedy);
+    finding.pitfall = Pitfall::stale_inf_gradients;
     return finding;
   }
   if (!facts.loss_finite && forward_) return from_forward(*forward_, facts);
@@ -194,13 +194,13 @@ Finding OverflowTrace::explain(const StepFacts& facts) const {
   finding.numbers["first_parameter"] = parameter_;
   const bool derivative = backward_ && backward_->finite_inputs && backward_->only_nan;
   if (facts.scale > 1 && !derivative) {
-    finding.rule = 10;
+    finding.pitfall = Pitfall::occasional_overflow;
     finding.severity = Severity::info;
     finding.object = "loss scale";
     finding.text = fmt::format(
         "scale too high: forward and loss were finite, gradients overflowed at loss scale {:g}{}",
         facts.scale, first);
-    finding.remedy = pitfall(10).remedy;
+    finding.remedy = entry_of(Pitfall::occasional_overflow).remedy;
     return finding;
   }
   finding.severity = Severity::error;

@@ -47,11 +47,6 @@ class OverflowTrace {
   void backward(const std::string& op, std::span<const Tensor> g, std::span<const Tensor> d);
   void leaf(const std::string& parameter, const Tensor& gradient);
 
-  // Op in forward order, op in backward order, parameter in backward order.
-  const std::optional<Origin>& forward_origin() const { return forward_; }
-  const std::optional<Origin>& backward_origin() const { return backward_; }
-  const std::string& first_parameter() const { return parameter_; }
-
   // The finding of a step that went wrong.
   Finding explain(const StepFacts& facts) const;
 

@@ -64,7 +64,7 @@ void QuantizationHealth::see(const QuantizeEvent& event, int64_t step, Findings&
   if (!std::isfinite(now.amax)) return;
   const bool comparable = now.amax > 0 && now.scale_amax > 0;
   if (const std::string text = comparable ? complaint(now) : ""; !text.empty())
-    findings.add(35, step, event.tensor, text,
+    findings.add(Pitfall::fp8_amax, step, event.tensor, text,
                  {{"amax", now.amax},
                   {"scale", now.scale},
                   {"scale_amax", now.scale_amax},

@@ -1,5 +1,6 @@
 #include "booster/profile/gpu_capability.h"
 
+#include "booster/config/registry.h"
 #include "kernels/system/error.h"
 
 #include <charconv>
@@ -14,14 +15,6 @@ struct NeededRow {
 };
 constexpr NeededRow needed[] = {
     {"fp16", {7, 0}}, {"bf16", {8, 0}}, {"fp8", {8, 9}}, {"mxfp8", {10, 0}}};
-
-struct StrategyRow {
-  const char* strategy;
-  const char* dtype;  // of its products
-};
-constexpr StrategyRow strategies[] = {
-    {"fp32", "fp32"},        {"fp16", "fp16"}, {"fp16_apex", "fp16"}, {"fp16_naive", "fp16"},
-    {"fp16_paddle", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}};
 
 bool has(Capability gpu, Capability wanted) {
   return gpu.major != wanted.major ? gpu.major > wanted.major : gpu.minor >= wanted.minor;
@@ -89,10 +82,12 @@ std::string capability_summary(Capability gpu) {
 
 std::vector<StrategyOnGpu> strategies_on(Capability gpu) {
   std::vector<StrategyOnGpu> all;
-  for (const auto& [strategy, dtype] : strategies) {
-    const bool narrows = std::string(dtype) != "fp32";
+  for (const auto& entry : precision_registry().entries()) {
+    const std::string& dtype = entry.product_dtype;
+    if (dtype.empty()) continue;
+    const bool narrows = dtype != "fp32";
     const bool fast = narrows && has_matrix_units(dtype, gpu);
-    all.push_back({strategy, dtype, fast, narrows && !fast ? best_on(gpu) : ""});
+    all.push_back({entry.name, dtype, fast, narrows && !fast ? best_on(gpu) : ""});
   }
   return all;
 }

@@ -36,7 +36,7 @@ struct StrategyOnGpu {
   bool fast = false;    // on matrix units
   std::string instead;  // a fast strategy; "" if this one is, or none is
 };
-// For every strategy of ours.
+// For every registered strategy that says in what it multiplies.
 std::vector<StrategyOnGpu> strategies_on(Capability gpu);
 
 }  // namespace booster::numerics

@@ -53,23 +53,26 @@ TEST_CASE("a healthy training has no error and no warning") {
   for (const char* strategy : {"fp32", "bf16"}) {
     const Outcome seen = diagnosed({.strategy = strategy, .steps = 3});
     CHECK(seen.exit_code == 0);
-    for (const Finding& finding : seen.findings) CHECK((finding.rule == 6 || finding.rule == 4));
+    for (const Finding& finding : seen.findings)
+      CHECK(
+          (finding.pitfall == Pitfall::unlisted_ops || finding.pitfall == Pitfall::awkward_sizes));
   }
 }
 
 TEST_CASE("an overflow of scaled gradients is told as an expected back-off") {
   const Outcome seen = diagnosed({.input = 3000});  // dW = 3000 * 65536 / 12
-  REQUIRE(seen.of(10));
-  CHECK(seen.of(10)->severity == Severity::info);
-  CHECK(seen.of(10)->text.find("scale too high") != std::string::npos);
-  CHECK(seen.of(10)->text.find("first parameter: head.weight") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::occasional_overflow));
+  CHECK(seen.of(Pitfall::occasional_overflow)->severity == Severity::info);
+  CHECK(seen.of(Pitfall::occasional_overflow)->text.find("scale too high") != std::string::npos);
+  CHECK(seen.of(Pitfall::occasional_overflow)->text.find("first parameter: head.weight") !=
+        std::string::npos);
   CHECK(seen.exit_code == 0);
 }
 
 TEST_CASE("a forward overflow names the op, its layer and its inputs' maxima") {
   const Outcome seen = diagnosed({.between = [](const Tensor& h) { return exp(h * 0.0 + 12.0); }});
-  REQUIRE(seen.of(36));
-  const Finding& finding = *seen.of(36);
+  REQUIRE(seen.of(Pitfall::non_finite_forward));
+  const Finding& finding = *seen.of(Pitfall::non_finite_forward);
   CHECK(finding.text.find("first not finite is exp in model") != std::string::npos);
   CHECK(finding.text.find("magnitudes: 12") != std::string::npos);
   CHECK(finding.remedy.find("f32") != std::string::npos);
@@ -80,10 +83,12 @@ TEST_CASE("a weight that overflows its product is told by the layer's name") {
       {.between = [](const Tensor& h) { return h * 0.0 + 60000.0; },
        .prepare =
            [](const Model& model) { Tensor(model.parameters()[2].tensor.detach()).fill_(1); }});
-  REQUIRE(seen.of(36));
-  CHECK(seen.of(36)->object == "head");
-  CHECK(seen.of(36)->text.find("linear in head: f16 (4, 3): 12 inf") != std::string::npos);
-  CHECK(seen.of(36)->text.find("magnitudes: 6e+04, 1") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::non_finite_forward));
+  CHECK(seen.of(Pitfall::non_finite_forward)->object == "head");
+  CHECK(seen.of(Pitfall::non_finite_forward)->text.find("linear in head: f16 (4, 3): 12 inf") !=
+        std::string::npos);
+  CHECK(seen.of(Pitfall::non_finite_forward)->text.find("magnitudes: 6e+04, 1") !=
+        std::string::npos);
 }
 
 TEST_CASE("data that is not finite is told as such") {
@@ -110,7 +115,8 @@ TEST_CASE("a mask of -inf that the loss survives is not told") {
     return softmax(h + cast(row, DType::f16), -1);
   }});
   CHECK(seen.exit_code == 0);
-  for (const Finding& finding : seen.findings) CHECK((finding.rule == 6 || finding.rule == 4));
+  for (const Finding& finding : seen.findings)
+    CHECK((finding.pitfall == Pitfall::unlisted_ops || finding.pitfall == Pitfall::awkward_sizes));
 }
 
 TEST_CASE("the tensor checker ends a training at the first bad number, or lists all") {
@@ -133,10 +139,10 @@ TEST_CASE("layers that matrix units do not like are told, where 16 bits are used
   const Outcome seen = diagnosed({});
   bool told = false;
   for (const Finding& finding : seen.findings)
-    told |= finding.rule == 4 && finding.object == "head (linear)" &&
+    told |= finding.pitfall == Pitfall::awkward_sizes && finding.object == "head (linear)" &&
             finding.text.find("N = 3 (want 8)") != std::string::npos;
   CHECK(told);
-  CHECK_FALSE(diagnosed({.strategy = "fp32"}).of(4));
+  CHECK_FALSE(diagnosed({.strategy = "fp32"}).of(Pitfall::awkward_sizes));
 }
 
 TEST_CASE("--diagnose takes a range of steps or none") {

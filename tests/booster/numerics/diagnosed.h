@@ -48,9 +48,9 @@ struct Outcome {
   std::string table;
   int exit_code;
 
-  const Finding* of(int rule) const {
+  const Finding* of(numerics::Pitfall pitfall) const {
     for (const auto& finding : findings)
-      if (finding.rule == rule) return &finding;
+      if (finding.pitfall == pitfall) return &finding;
     return nullptr;
   }
 };

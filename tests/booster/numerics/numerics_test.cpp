@@ -215,7 +215,7 @@ TEST_CASE("sizes that matrix units do not like are told with the padding and its
   CHECK(good.empty());
   const auto bad = advice(Op::linear, {ones({16, 64}), ones({101, 64})});
   REQUIRE(bad.size() == 1);
-  CHECK(bad[0].rule == 4);
+  CHECK(bad[0].pitfall == Pitfall::awkward_sizes);
   CHECK(bad[0].object == "layer (linear)");
   CHECK(bad[0].text.find("N = 101 (want 104)") != std::string::npos);
   CHECK(bad[0].text.find("padding adds 3.0 %") != std::string::npos);
@@ -238,7 +238,7 @@ TEST_CASE("fp8 wants multiples of 16") {
   Findings findings;
   units.add_to(findings, 1);
   REQUIRE(findings.list().size() == 1);
-  CHECK(findings.list()[0].rule == 34);
+  CHECK(findings.list()[0].pitfall == Pitfall::awkward_fp8_sizes);
   CHECK(findings.list()[0].text.find("K = 24 (want 32)") != std::string::npos);
 }
 
@@ -282,9 +282,10 @@ TEST_CASE("each strategy's products run where they are fast, or the way out is t
 }
 
 TEST_CASE("the catalogue has 40 pitfalls in order, each with a remedy") {
-  for (int rule = 1; rule <= 40; ++rule) {
-    CHECK(pitfall(rule).rule == rule);
-    CHECK(std::string(pitfall(rule).remedy).size() > 10);
+  for (int number = 1; number <= 40; ++number) {
+    const PitfallEntry& entry = entry_of(static_cast<Pitfall>(number));
+    CHECK(number_of(entry.pitfall) == number);
+    CHECK(std::string(entry.remedy).size() > 10);
   }
-  CHECK_THROWS_WITH_AS(pitfall(41), Contains("no such rule"), Error);
+  CHECK_THROWS_WITH_AS(entry_of(Pitfall::none), Contains("has no entry"), Error);
 }

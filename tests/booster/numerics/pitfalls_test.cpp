@@ -21,27 +21,28 @@ TEST_CASE("pitfall 11: gradients left from a skipped step are told by name") {
   }
   REQUIRE(doctor.findings().size() >= 2);
   const auto found = doctor.findings();
-  CHECK(found[1].rule == 11);
+  CHECK(found[1].pitfall == Pitfall::stale_inf_gradients);
   CHECK(found[1].step == 2);
   CHECK(found[1].remedy.find("zero_grad") != std::string::npos);
 }
 
 TEST_CASE("pitfall 9: many skipped steps in a row are a collapse") {
   const Outcome seen = diagnosed({.steps = 12, .input = infinity});
-  REQUIRE(seen.of(9));
-  CHECK(seen.of(9)->text.find("10 steps in a row were skipped") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::scale_collapse));
+  CHECK(seen.of(Pitfall::scale_collapse)->text.find("10 steps in a row were skipped") !=
+        std::string::npos);
   CHECK(seen.exit_code == 3);
 }
 
 TEST_CASE("pitfall 14: clipping scaled gradients is told with the scale") {
   const Outcome wrong = diagnosed(
       {.before_step = [](BoostedPair& pair) { pair.optimizer.unwrap().clip_grad_by_value(1); }});
-  REQUIRE(wrong.of(14));
-  CHECK(wrong.of(14)->text.find("65536") != std::string::npos);
+  REQUIRE(wrong.of(Pitfall::clipped_while_scaled));
+  CHECK(wrong.of(Pitfall::clipped_while_scaled)->text.find("65536") != std::string::npos);
   const Outcome right =
       diagnosed({.before_step = [](BoostedPair& pair) { pair.optimizer.clip_grad_by_value(1); }});
-  CHECK_FALSE(right.of(14));
-  CHECK_FALSE(right.of(29));
+  CHECK_FALSE(right.of(Pitfall::clipped_while_scaled));
+  CHECK_FALSE(right.of(Pitfall::gradients_changed));
 }
 
 TEST_CASE("pitfall 29: gradients changed after the look for inf are told") {
@@ -50,17 +51,17 @@ TEST_CASE("pitfall 29: gradients changed after the look for inf are told") {
     for (const auto& [name, parameter] : pair.optimizer.unwrap().parameters_with_grad())
       Tensor(parameter.grad()).mul_(2);
   }});
-  REQUIRE(seen.of(29));
-  CHECK(seen.of(29)->text.find("hidden.weight") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::gradients_changed));
+  CHECK(seen.of(Pitfall::gradients_changed)->text.find("hidden.weight") != std::string::npos);
 }
 
 TEST_CASE("pitfall 18: parameters without gradients are told by name") {
   const Outcome seen = diagnosed({.strategy = "bf16", .before_step = [](BoostedPair& pair) {
                                     clear_grad(pair.optimizer.unwrap().parameters()[0].tensor);
                                   }});
-  REQUIRE(seen.of(18));
-  CHECK(seen.of(18)->text == "no gradient at hidden.weight");
-  CHECK(seen.of(18)->severity == Severity::warning);
+  REQUIRE(seen.of(Pitfall::missing_gradients));
+  CHECK(seen.of(Pitfall::missing_gradients)->text == "no gradient at hidden.weight");
+  CHECK(seen.of(Pitfall::missing_gradients)->severity == Severity::warning);
 }
 
 TEST_CASE("pitfall 20: a learning rate that moves after a skipped step is told") {
@@ -75,7 +76,8 @@ TEST_CASE("pitfall 20: a learning rate that moves after a skipped step is told")
     opt.unwrap().set_lr(0.05);
   }
   bool told = false;
-  for (const Finding& finding : doctor.findings()) told |= finding.rule == 20;
+  for (const Finding& finding : doctor.findings())
+    told |= finding.pitfall == Pitfall::lr_moved_on_skip;
   CHECK(told);
 }
 
@@ -91,8 +93,9 @@ TEST_CASE("pitfalls 38 and 39: gradients of parameters that nobody updates are t
   opt.step();
   bool unowned = false, unknown = false;
   for (const Finding& finding : doctor.findings()) {
-    unowned |= finding.rule == 38 && finding.object == "head.weight";
-    unknown |= finding.rule == 39 && finding.object == "a leaf of shape (3,)";
+    unowned |= finding.pitfall == Pitfall::unowned_parameters && finding.object == "head.weight";
+    unknown |=
+        finding.pitfall == Pitfall::late_parameters && finding.object == "a leaf of shape (3,)";
   }
   CHECK(unowned);
   CHECK(unknown);
@@ -101,8 +104,8 @@ TEST_CASE("pitfalls 38 and 39: gradients of parameters that nobody updates are t
 TEST_CASE("pitfall 33: an op on another thread without the policy is told") {
   const Outcome seen =
       diagnosed({.before_step = [](BoostedPair&) { std::thread([] { relu(ones({2})); }).join(); }});
-  REQUIRE(seen.of(33));
-  CHECK(seen.of(33)->object == "relu");
+  REQUIRE(seen.of(Pitfall::other_thread));
+  CHECK(seen.of(Pitfall::other_thread)->object == "relu");
 }
 
 TEST_CASE("pitfall 32: updates that a 16-bit weight loses are told with their share") {
@@ -116,7 +119,7 @@ TEST_CASE("pitfall 32: updates that a 16-bit weight loses are told with their sh
   doctor.stop();
   bool told = false;
   for (const Finding& finding : doctor.findings())
-    told |= finding.rule == 32 && finding.object == "head.weight";
+    told |= finding.pitfall == Pitfall::updates_lost && finding.object == "head.weight";
   CHECK(told);
 }
 
@@ -133,7 +136,7 @@ TEST_CASE("pitfall 30: gradients that f16 flushes to 0 are told, with a scale to
     doctor.stop();
     CHECK(doctor.to_json()["suggested_loss_scale"] == 0x1p24);
     for (const Finding& finding : doctor.findings())
-      if (finding.rule == 30) return true;
+      if (finding.pitfall == Pitfall::vanishing_gradients) return true;
     return false;
   };
   CHECK(small(1));
@@ -145,26 +148,27 @@ TEST_CASE("pitfall 2: a mask constant that f16 cannot hold is told at the cast")
     const Tensor mask = cast(full({4, 8}, -1e9), DType::f16);
     return h * mask;
   }});
-  REQUIRE(seen.of(2));
-  CHECK(seen.of(2)->severity == Severity::error);
-  CHECK(seen.of(2)->text.find("cast") != std::string::npos);
-  CHECK(seen.of(2)->text.find("1e+09") != std::string::npos);
-  CHECK(seen.of(2)->remedy.find("-inf") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::constant_out_of_range));
+  CHECK(seen.of(Pitfall::constant_out_of_range)->severity == Severity::error);
+  CHECK(seen.of(Pitfall::constant_out_of_range)->text.find("cast") != std::string::npos);
+  CHECK(seen.of(Pitfall::constant_out_of_range)->text.find("1e+09") != std::string::npos);
+  CHECK(seen.of(Pitfall::constant_out_of_range)->remedy.find("-inf") != std::string::npos);
 }
 
 TEST_CASE("pitfall 3: rows of nothing but -inf are told at the softmax") {
   const Outcome seen = diagnosed({.between = [](const Tensor& h) {
     return softmax(h * 0.0 + full({4, 8}, -infinity), -1);
   }});
-  REQUIRE(seen.of(3));
-  CHECK(seen.of(3)->text.find("first not finite is softmax") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::fully_masked_softmax));
+  CHECK(seen.of(Pitfall::fully_masked_softmax)->text.find("first not finite is softmax") !=
+        std::string::npos);
 }
 
 TEST_CASE("pitfall 5: a sum that overflows in f16 is told at the sum") {
   const Outcome seen = diagnosed(
       {.between = [](const Tensor& h) { return h + sum(h * 0.0 + 30000.0, {-1}, true); }});
-  REQUIRE(seen.of(5));
-  CHECK(seen.of(5)->text.find("first not finite is sum") != std::string::npos);
+  REQUIRE(seen.of(Pitfall::sum_overflow));
+  CHECK(seen.of(Pitfall::sum_overflow)->text.find("first not finite is sum") != std::string::npos);
   CHECK(seen.exit_code == 3);
 }
 
@@ -187,7 +191,7 @@ std::vector<Finding> fp8_findings(const char* scaling, const std::vector<Tensor>
   CHECK(doctor.table().find("0 (gradient)") != std::string::npos);
   std::vector<Finding> of_35;
   for (const Finding& finding : doctor.findings())
-    if (finding.rule == 35) of_35.push_back(finding);
+    if (finding.pitfall == Pitfall::fp8_amax) of_35.push_back(finding);
   return of_35;
 }
 

@@ -1,0 +1,17 @@
+// The entries of the built-in plugins and strategies, each defined in a file of its own; the rows
+// of builtins.def. A new one needs no line here.
+#pragma once
+
+#include "booster/config/registry.h"
+#include "mixed_precision/precision.h"
+#include "plugins/plugin.h"
+
+namespace booster {
+
+#define PLUGIN(name) RegistryEntry<Plugin> name##_plugin();
+#define STRATEGY(name) RegistryEntry<Precision> name##_strategy();
+#include "booster/config/builtins.def"
+#undef PLUGIN
+#undef STRATEGY
+
+}  // namespace booster

@@ -1,0 +1,36 @@
+#include "plugins/torch_ddp.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = TorchDDPOptions;
+
+FieldTable<Fields> fields() {
+  return {
+      field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
+            "gradient bytes of one all-reduce, in MiB"),
+      field("find_unused_parameters", &Fields::find_unused_parameters,
+            "let parameters take no part in a step"),
+      field("broadcast_buffers", &Fields::broadcast_buffers,
+            "rank 0's buffers go to all before each forward"),
+      field("gradient_as_bucket_view", &Fields::gradient_as_bucket_view,
+            "gradients live in the buckets: no copy")};
+}
+
+}  // namespace
+
+RegistryEntry<Plugin> torch_ddp_plugin() {
+  return {.name = "torch_ddp",
+          .description = "data parallel: every rank holds the model, gradients are averaged in "
+                         "buckets during backward",
+          .options = fields().options(),
+          .make = [](const OptionValues& values) {
+            return std::make_unique<TorchDDPPlugin>(fields().read(values));
+          }};
+}
+
+}  // namespace booster

@@ -1,0 +1,15 @@
+// Not a strategy of its own: the name stands for another, chosen by the processor.
+#include "booster/config/builtins.h"
+#include "booster/profile/machine.h"
+
+namespace booster {
+
+RegistryEntry<Precision> auto_strategy() {
+  return {.name = "auto",
+          .description = "bf16 where the processor multiplies it natively, else fp32",
+          .make = [](const OptionValues&) {
+            return precision_registry().make(auto_precision().name);
+          }};
+}
+
+}  // namespace booster

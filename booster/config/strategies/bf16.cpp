@@ -1,0 +1,42 @@
+#include "mixed_precision/bf16.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = BF16Options;
+
+FieldTable<Fields> fields() {
+  return {
+      field("style", &Fields::style, {"autocast", "cast"},
+            "autocast: f32 parameters, listed ops in bf16; cast: a bf16 model"),
+      field("master_weights", &Fields::master_weights, "cast: steps update f32 masters"),
+      field("update", &Fields::update, {"nearest", "stochastic", "kahan"},
+            "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
+      field("seed", &Fields::seed, between(0, 4294967295), "of stochastic rounding"),
+      field("skip_non_finite", &Fields::skip_non_finite,
+            "leave out steps whose gradients are not finite")};
+}
+
+bool rounds_the_same_each_time(const OptionValues& values) {
+  return values.get<std::string>("update") != "stochastic";
+}
+
+}  // namespace
+
+RegistryEntry<Precision> bf16_strategy() {
+  return {.name = "bf16",
+          .description = "bf16 without a loss scale: torch's autocast, or a bf16 model",
+          .options = fields().options(),
+          .make =
+              [](const OptionValues& values) {
+                return std::make_unique<BF16MixedPrecision>(fields().read(values));
+              },
+          .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"}},
+          .product_dtype = "bf16"};
+}
+
+}  // namespace booster

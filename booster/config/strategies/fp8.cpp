@@ -1,0 +1,61 @@
+#include "mixed_precision/fp8.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = FP8Options;
+
+FieldTable<Fields> fields() {
+  return {
+      field("scaling", &Fields::scaling, {"delayed", "current"},
+            "scales from earlier steps' magnitudes, or from each tensor itself"),
+      field("format", &Fields::format, {"hybrid", "e4m3"},
+            "hybrid: e4m3 forward, e5m2 gradients; e4m3: both"),
+      field("amax_history_len", &Fields::amax_history_len, between(1, 1'000'000),
+            "delayed: magnitudes of so many steps are kept"),
+      field("amax_compute_algo", &Fields::amax_compute_algo, {"max", "most_recent"},
+            "delayed: which magnitude of the history makes the scale"),
+      field("margin", &Fields::margin, between(0, 64), "delayed: scales are divided by 2^margin"),
+      field("reduce_amax", &Fields::reduce_amax,
+            "delayed: magnitudes are the largest over all ranks"),
+      field("power_of_two_scales", &Fields::power_of_two_scales,
+            "current: scales are rounded down to powers of 2"),
+      field("amax_epsilon", &Fields::amax_epsilon, between(0, 1e38),
+            "current: smaller magnitudes count as this"),
+      field("exclude", &Fields::exclude,
+            "layers, or modules that hold some, that run in bf16, by name"),
+      field("first_and_last_in_bf16", &Fields::first_and_last_in_bf16,
+            "the first and the last layer run in bf16"),
+      field("skip_non_finite", &Fields::skip_non_finite,
+            "leave out steps whose gradients or quantized tensors are not finite")};
+}
+
+IdleTable idle_options() {
+  return {{{"amax_history_len", "amax_compute_algo", "margin", "reduce_amax"},
+           option_is("scaling", std::string("current")),
+           "with scaling = current"},
+          {{"power_of_two_scales", "amax_epsilon"},
+           option_is("scaling", std::string("delayed")),
+           "with scaling = delayed"}};
+}
+
+}  // namespace
+
+RegistryEntry<Precision> fp8_strategy() {
+  return {.name = "fp8",
+          .description =
+              "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no unit does",
+          .options = fields().options(),
+          .make =
+              [](const OptionValues& values) {
+                return std::make_unique<FP8MixedPrecision>(fields().read(values));
+              },
+          .idle = idle_options(),
+          .product_dtype = "fp8"};
+}
+
+}  // namespace booster
