@@ -119,6 +119,9 @@ class Optimizer {
   // Forgotten by zero_grad. `factor` (f32, one number on the device) is what the step will multiply
   // gradients by as `inverse_scale`: the norm is that of the products.
   DeviceNumber clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
+  // The p-norm of all gradients times `factor`: f64, no dimensions. With share_norms it is that of
+  // all ranks, which must all ask.
+  Tensor gradient_norm(double power = 2, const Tensor& factor = {}) const;
   // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
   // else undefined. Where it is finite every gradient is: no need to look at them again.
   Tensor clipped_norm() const;
@@ -129,6 +132,7 @@ class Optimizer {
   void clip_grad_by_value(double limit);
   // From now on norms are those of all ranks.
   void share_norms(NormSharing sharing);
+  bool shares_norms() const;
 
   // --- parameters
   const char* name() const;
