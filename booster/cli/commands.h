@@ -21,9 +21,10 @@ int list_ops(const ListOps& what);
 int explain_op(const std::vector<std::string>& words);
 // Which strategy works with which plugin, as the strategies answer it.
 int matrix(const std::vector<std::string>& libraries, bool json);
-// Also makes the plugin and the strategy, with the errors that a program would meet.
-int check_config(const std::string& path);
-int print_config_schema(const std::vector<std::string>& libraries);
+// Also makes the plugin and the strategy, with the errors that a program would meet. `program`, a
+// path, is asked about its own sections too; where it is empty those are named and left alone.
+int check_config(const std::string& path, const std::string& program);
+int print_config_schema(const std::string& program, const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
 int inspect(const std::string& path, bool json);

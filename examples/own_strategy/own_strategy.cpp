@@ -3,8 +3,6 @@
 //   "booster": {"libraries": ["build/examples/libown_strategy.so"],
 //               "mixed_precision": {"name": "fp16_static", "scale": 1024, "keep_fp32": ["add"]}}
 #include <booster/booster.h>
-#include <mixed_precision/scaling/loss_scaler.h>
-#include <mixed_precision/ops/op_policies.h>
 
 using namespace booster;
 

@@ -5,7 +5,6 @@
 //   build/examples/simple_net --strategy '"bf16"' --strategy '{"name": "fp8"}'
 // Strategies are what a config may hold under booster.mixed_precision; the loop knows none of them.
 #include <booster/booster.h>
-#include <core/nn/init.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
