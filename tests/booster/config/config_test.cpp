@@ -282,6 +282,6 @@ TEST_CASE("a program's own defaults take the place of the library's") {
 
 TEST_CASE("$schema may stand at the top, and says nothing") {
   CHECK(config(R"({"$schema": "booster.json"})").to_json() == config("{}").to_json());
-  refuses(R"({"$schema": 1})", "$schema: wrong type");
-  refuses(R"({"train": {"$schema": "x"}})", "train.$schema: unknown key");
+  refuses(R"({"$schema": 1})", "\"$schema\": wrong type");
+  refuses(R"({"train": {"$schema": "x"}})", "train.\"$schema\": unknown key");
 }
