@@ -290,7 +290,7 @@ class Comparison {
 
 TEST_CASE("optimizers that own ranges do together what one does that owns all") {
   const int threads = kernels::thread_count();
-  kernels::set_thread_count(1);  // bits do not depend on it, and thousands of small steps are faster
+  kernels::set_thread_count(1);  // the bits do not depend on it, the time of small steps does
   for (const Setup& setup : setups)
     for (uint32_t seed = 0; seed < 12; ++seed) {
       CAPTURE(setup.rule);
