@@ -113,7 +113,8 @@ void Optimizer::make_masters() { body_->make_masters(); }
 
 Parameters Optimizer::master_parameters() const {
   Parameters all;
-  body_->for_each([&](const auto& p) { all.push_back({p.name, p.value()}); });
+  body_->for_each(
+      [&](const auto& p) { all.push_back({p.name, p.master.defined() ? p.master : p.tensor}); });
   return all;
 }
 

@@ -172,8 +172,8 @@ class Optimizer {
   void make_masters();
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
-  // What steps update: parameters(), each replaced by its master where it has one, and by a flat
-  // window on what is owned of it.
+  // What steps update: parameters(), each replaced by its master where it has one (of one dimension
+  // where the parameter is owned in part).
   Parameters master_parameters() const;
 
   // --- 16-bit parameters without masters
