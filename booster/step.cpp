@@ -48,7 +48,8 @@ StepReport Session::step() {
   const StepReport report(verdict, known_norm(verdict), gradients, precision);
   optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
                   .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
-  plugin->sync_params(optimizer);
+  plugin->sync_params(optimizer);                                // where ranks update parts
+  optimizer.settle_masters();                                    // and working copies follow
   if (counts) iteration->add(verdict);
   leave_iteration();                                             // the last one: grow or back off
   pass_on_notes();

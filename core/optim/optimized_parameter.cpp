@@ -60,6 +60,17 @@ void OptimizedParameter::refresh_master() {
   master.copy_(owned_of(tensor));
 }
 
+void Optimizer::settle_masters() {
+  body_->for_each([](OptimizedParameter& p) {
+    if (!p.master.defined()) return;
+    if (p.written_version != p.master.version()) {
+      p.owned_of(p.tensor.detach()).copy_(p.master);
+      p.tensor.bump_version();
+    }
+    p.mark_in_step();
+  });
+}
+
 void Optimizer::own(const std::string& name, ElementRange range) {
   OptimizedParameter& p = body_->find("own", name);
   check_range(p, range);

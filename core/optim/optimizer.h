@@ -170,6 +170,10 @@ class Optimizer {
   // Gives every 16-bit parameter that has none a master with its present numbers, now and when a
   // group is added; those with a rounding of their own (below) excepted.
   void make_masters();
+  // After ranks exchanged parameters or masters behind a step: a master that was written since then
+  // is written to its parameter; a parameter that was written (gathered from other ranks) is taken
+  // to be what its master stands for, and the master stays.
+  void settle_masters();
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
   // What steps update: parameters(), each replaced by its master where it has one (of one dimension

@@ -77,7 +77,7 @@ void commit(Participant& p) {
   parameter.tensor.bump_version();
   if (parameter.master.defined()) {
     parameter.master.bump_version();
-    parameter.master_version = parameter.tensor.version();
+    parameter.mark_in_step();
   } else if (p.copy.defined()) {
     mark_cast_copy_current(parameter.tensor, p.copy.dtype());
   }
