@@ -24,7 +24,7 @@ TrainingWork work_of(const Settings& settings) {
   return {.text = fmt::format("{}, batch {}, training step in {} with {}", settings.model,
                               settings.batch, settings.precision,
                               optimizer_choice(settings.optimizer).text),
-          .model = models::resnet20(classes),
+          .model = models::resnet20({.num_classes = classes}),
           .criterion = CrossEntropyLoss(),
           .input = normal({settings.batch, 3, 32, 32}),
           .target = class_labels(settings.batch, classes),

@@ -75,6 +75,7 @@ struct Session {
   friend class BackwardPass;
   // Makes the numbers that a pass left the same on all ranks.
   void end_pass(Pass pass);
+  Tensor known_norm(const Verdict& verdict) const;
   // The iteration ends with the last optimizer that it waits for; then the scale moves.
   void leave_iteration();
 };

@@ -28,6 +28,14 @@ void Session::leave_iteration() {
   precision->update({std::exchange(iteration->found_inf, {}), {}, {}});
 }
 
+// The norm of the true gradients, where it is known already, or where all ranks must work it out
+// together: a report may be asked on one rank alone.
+Tensor Session::known_norm(const Verdict& verdict) const {
+  const Tensor clipped = optimizer.clipped_norm();
+  if (clipped.defined() || !optimizer.shares_norms()) return clipped;
+  return optimizer.gradient_norm(2, verdict.inverse_scale);
+}
+
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   sync_grads();                                                  // every gradient is the global one
@@ -37,10 +45,11 @@ StepReport Session::step() {
   if (verdict.found_inf.defined())
     plugin->agree(verdict.found_inf, Among::everybody);          // are everybody's?
   if (watcher) watcher->step_begins(verdict);
-  const StepReport report(verdict, optimizer.clipped_norm(), gradients, precision);
+  const StepReport report(verdict, known_norm(verdict), gradients, precision);
   optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
                   .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
-  plugin->sync_params(optimizer);
+  plugin->sync_params(optimizer);                                // where ranks update parts
+  optimizer.settle_masters();                                    // and working copies follow
   if (counts) iteration->add(verdict);
   leave_iteration();                                             // the last one: grow or back off
   pass_on_notes();

@@ -4,10 +4,10 @@
 
 namespace booster {
 
-StepReport::StepReport(Verdict verdict, Tensor clipped_norm, std::vector<Tensor> gradients,
+StepReport::StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
                        std::shared_ptr<const Precision> precision)
     : verdict_(std::move(verdict)),
-      clipped_norm_(std::move(clipped_norm)),
+      norm_(std::move(norm)),
       gradients_(std::move(gradients)),
       precision_(std::move(precision)) {}
 
@@ -20,7 +20,7 @@ double StepReport::loss_scale() const {
 }
 
 double StepReport::grad_norm() const {
-  if (clipped_norm_.defined()) return clipped_norm_.item();
+  if (norm_.defined()) return norm_.item();
   const double norm = gradient_norm(gradients_, 2).item();
   return verdict_.inverse_scale.defined() ? norm / loss_scale() : norm;
 }

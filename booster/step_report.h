@@ -12,8 +12,8 @@ namespace booster {
 
 class StepReport {
  public:
-  // `clipped_norm` as Optimizer::clipped_norm gives it.
-  StepReport(Verdict verdict, Tensor clipped_norm, std::vector<Tensor> gradients,
+  // `norm` of the true gradients before clipping; undefined: worked out when it is asked for.
+  StepReport(Verdict verdict, Tensor norm, std::vector<Tensor> gradients,
              std::shared_ptr<const Precision> precision);
 
   // True if a gradient was not finite, so that nothing was changed. Waits for the device.
@@ -29,7 +29,7 @@ class StepReport {
 
  private:
   Verdict verdict_;
-  Tensor clipped_norm_;  // undefined: not clipped
+  Tensor norm_;  // undefined: not known yet
   std::vector<Tensor> gradients_;
   std::shared_ptr<const Precision> precision_;
 };

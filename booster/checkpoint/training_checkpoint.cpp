@@ -5,6 +5,7 @@
 #include "core/tensor/random.h"
 
 #include <bit>
+#include <string_view>
 
 namespace booster {
 namespace {
@@ -17,13 +18,22 @@ TensorMap as_map(const StateDict& state) {
   return tensors;
 }
 
-// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants.
-TensorMap saved_model(const Session& session) {
-  TensorMap tensors = as_map(session.model.state_dict());
+// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants: what
+// this rank holds of them.
+StateDict saved_model(const Session& session) {
+  StateDict tensors = session.model.state_dict();
   if (const auto dtype = session.precision->saved_dtype())
     for (auto& [name, tensor] : tensors)
       if (is_floating(tensor.dtype())) tensor = untracked::cast(tensor, *dtype);
   return tensors;
+}
+
+// From whole tensors to what this rank holds.
+TensorMap split(const Session& session, const TensorMap& whole) {
+  StateDict tensors;
+  for (const auto& [name, tensor] : whole) tensors.push_back({name, tensor});
+  session.plugin->split(tensors);
+  return as_map(tensors);
 }
 
 // The strategy's own tensors, and those of the model that saved_model() rounds.
@@ -38,8 +48,9 @@ TensorMap precision_tensors(const Session& session) {
 
 // All or nothing; converts back from the saved dtype.
 void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
-  const TensorMap model = as_map(session.model.state_dict()), converted = saved_model(session);
-  assign_tensors(converted, saved, what);
+  const TensorMap model = as_map(session.model.state_dict()),
+                  converted = as_map(saved_model(session));
+  assign_tensors(converted, split(session, saved), what);
   if (session.precision->saved_dtype())
     for (auto [name, tensor] : model) tensor.copy_(converted.at(name));
 }
@@ -49,6 +60,38 @@ Json optimizer_numbers(const OptimizerState& state) {
   for (const auto& group : state.groups)
     groups.push_back({{"options", group.options}, {"step", group.step}});
   return {{"rule", state.rule}, {"steps", state.steps}, {"groups", groups}};
+}
+
+// A parameter's count of steps travels with its tensors: ranks may hold different parameters.
+constexpr std::string_view steps_suffix = ".steps";
+
+StateDict with_steps(const OptimizerState& state) {
+  StateDict tensors;
+  for (const auto& [name, tensor] : state.tensors) tensors.push_back({name, tensor});
+  for (const auto& [name, steps] : state.steps)
+    tensors.push_back({name + std::string(steps_suffix), from_vector(std::vector{steps}, {1})});
+  return tensors;
+}
+
+void set_tensors(OptimizerState& state, const StateDict& with_steps) {
+  state.tensors.clear();
+  state.steps.clear();
+  for (const auto& [name, tensor] : with_steps) {
+    if (name.ends_with(steps_suffix))
+      state.steps[name.substr(0, name.size() - steps_suffix.size())] =
+          tensor.to_vector<int64_t>()[0];
+    else
+      state.tensors.emplace(name, tensor.detach());
+  }
+}
+
+// The optimizer's state, whole on rank 0. All ranks call it.
+OptimizerState joined_optimizer(const Session& session) {
+  OptimizerState state = session.optimizer.state_dict();
+  StateDict tensors = with_steps(state);
+  session.plugin->join(tensors);
+  set_tensors(state, tensors);
+  return state;
 }
 
 OptimizerState optimizer_state(const Json& numbers, const TensorMap& tensors) {
@@ -71,7 +114,8 @@ Json random_states(const Group& group) {
   return states;
 }
 
-Json training_state(Session& session, const Boosted& boosted, const Progress& progress) {
+Json training_state(Session& session, const Boosted& boosted, const Progress& progress,
+                    const OptimizerState& optimizer) {
   const LoaderState loader = boosted.dataloader.state();
   const LRSchedulerState schedule = boosted.lr_scheduler.state_dict();
   return {
@@ -79,7 +123,7 @@ Json training_state(Session& session, const Boosted& boosted, const Progress& pr
       {"extra", progress.extra},
       {"plugin", session.plugin->name()},
       {"precision", {{"name", session.precision->name()}, {"state", session.precision->state()}}},
-      {"optimizer", optimizer_numbers(session.optimizer.state_dict())},
+      {"optimizer", optimizer_numbers(optimizer)},
       {"lr_scheduler",
        {{"name", schedule.name}, {"step", schedule.step}, {"base_lrs", schedule.base_lrs}}},
       {"loader", {{"epoch", loader.epoch}, {"batch", loader.batch}}},
@@ -102,7 +146,11 @@ void check_fits(const Session& session, const Json& state, const std::string& wh
 void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& contents) {
   const Json& state = contents.state;
   const Json& schedule = state.at("lr_scheduler");
-  session.optimizer.load_state_dict(optimizer_state(state.at("optimizer"), contents.optimizer));
+  OptimizerState optimizer = optimizer_state(state.at("optimizer"), contents.optimizer);
+  StateDict tensors = with_steps(optimizer);
+  session.plugin->split(tensors);
+  set_tensors(optimizer, tensors);
+  session.optimizer.load_state_dict(optimizer);
   boosted.lr_scheduler.load_state_dict(
       {schedule.at("name"), schedule.at("step"), schedule.at("base_lrs")});
   session.precision->load(state.at("precision").at("state").get<PrecisionState>());
@@ -163,14 +211,17 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   const Group group = session.plugin->group();
   CheckpointContents contents;
   contents.step = progress.step;
-  contents.state = training_state(session, boosted, progress);
+  StateDict model = saved_model(session);
+  session.plugin->join(model);
+  const OptimizerState optimizer = joined_optimizer(session);
+  contents.state = training_state(session, boosted, progress, optimizer);
   contents.about = {{"ranks", group.size()},
                     {"plugin", session.plugin->name()},
                     {"precision", session.precision->name()}};
   std::string error;
   if (group.rank() == 0) {
-    contents.model = saved_model(session);
-    contents.optimizer = session.optimizer.state_dict().tensors;
+    contents.model = as_map(model);
+    contents.optimizer = optimizer.tensors;
     contents.precision = precision_tensors(session);
     try {
       save_checkpoint(root, contents, keep);
@@ -197,6 +248,7 @@ std::optional<Progress> resume_training(const std::filesystem::path& root, Boost
     assign_tensors(precision_tensors(session), contents.precision, what + ": precision");
     load_numbers(session, boosted, contents);
     rollback.keep();
+    session.zero_grad();  // gradients from before belong to other weights
     return Progress{contents.step, contents.state.at("epoch"), contents.state.at("extra")};
   } catch (const Json::exception& mistake) {
     fail_data("{}: state.json lacks something or holds the wrong type: {}", what, mistake.what());

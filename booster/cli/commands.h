@@ -21,10 +21,11 @@ int list_ops(const ListOps& what);
 int explain_op(const std::vector<std::string>& words);
 // Which strategy works with which plugin, according to the strategies.
 int matrix(const std::vector<std::string>& libraries, bool json);
-// Also constructs the plugin and the strategy, so that their errors show as they would in a
-// program.
-int check_config(const std::string& path);
-int print_config_schema(const std::vector<std::string>& libraries);
+// Also makes the plugin and the strategy, with the errors that a program would meet. `program`, a
+// path, is asked about its own sections too: "" is the shipped example, where it was built, "none"
+// is no program, and then sections that the library does not know are named and left alone.
+int check_config(const std::string& path, const std::string& program);
+int print_config_schema(const std::string& program, const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.
 int inspect(const std::string& path, bool json);

@@ -1,8 +1,7 @@
 #include "booster/cli/commands.h"
-#include "booster/config/config.h"
-#include "booster/config/config_layout.h"
+#include "booster/config/json_document.h"
 #include "booster/config/library.h"
-#include "booster/pairing.h"
+#include "booster/config/registry.h"
 
 #include <fmt/format.h>
 
@@ -81,22 +80,6 @@ int list(const std::string& name, const std::vector<std::string>& libraries, boo
   };
   if (plugin) print("plugin", *plugin);
   if (strategy) print("precision strategy", *strategy);
-  return 0;
-}
-
-int check_config(const std::string& path) {
-  const Config config = Config::from_file(path);
-  const auto plugin = plugin_registry().make(config.options("booster.plugin"));
-  const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
-  check_pair(*precision, *plugin, typical_layout(*plugin));
-  fmt::print("{}: valid\n", path);
-  for (const std::string& note : precision->notes()) fmt::print("{}\n", note);
-  return 0;
-}
-
-int print_config_schema(const std::vector<std::string>& libraries) {
-  for (const auto& library : libraries) load_library(library);
-  fmt::print("{}\n", config_schema().dump(2));
   return 0;
 }
 

@@ -22,7 +22,7 @@ using namespace booster;
 
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
-  std::string name, path;
+  std::string name, path, program;
   std::vector<std::string> libraries;
   bool json = false;
   cli::ListOps ops;
@@ -89,8 +89,8 @@ struct CommandLine {
     command->add_flag("--json", doctor.json, "one JSON object");
   }
 
-  void add_libraries(CLI::App* command) {
-    command->add_option("--library", libraries, "a shared library with some of your own")
+  CLI::Option* add_libraries(CLI::App* command) {
+    return command->add_option("--library", libraries, "a shared library with some of your own")
         ->allow_extra_args(false);
   }
 
@@ -109,12 +109,19 @@ struct CommandLine {
     CLI::App* config =
         app.add_subcommand("config", "check a config, or print the JSON schema of configs");
     config->require_subcommand(1);
+    const char* asked =
+        "whose own sections are known too: it is started with --check or --schema; by default the "
+        "shipped example, where it was built; none: no program";
     auto* check = add(
-        "check", "check a config file", [this] { return cli::check_config(path); }, config);
+        "check", "check a config file", [this] { return cli::check_config(path, program); },
+        config);
     check->add_option("FILE", path, "JSON config")->required();
-    add_libraries(add(
-        "schema", "print the JSON schema", [this] { return cli::print_config_schema(libraries); },
-        config));
+    check->add_option("--program", program, asked);
+    auto* schema = add(
+        "schema", "print the JSON schema",
+        [this] { return cli::print_config_schema(program, libraries); }, config);
+    auto* own = schema->add_option("--program", program, asked);
+    add_libraries(schema)->excludes(own);
   }
 };
 

@@ -26,7 +26,7 @@ std::vector<Column> columns() {
   return columns;
 }
 
-struct Refusal {
+struct RefusedPair {
   std::string strategy, column;
   Interaction answer;
 };
@@ -89,7 +89,7 @@ int matrix(const std::vector<std::string>& libraries, bool json) {
   for (const auto& library : libraries) load_library(library);
   if (json) return print_json();
   std::vector<std::string> titles = {"strategy"};
-  std::vector<Refusal> refusals;
+  std::vector<RefusedPair> refusals;
   const std::vector<Column> all = columns();
   for (const Column& column : all) titles.push_back(column.title);
   print_row(titles);

@@ -1,9 +1,11 @@
 #include "booster/config/config.h"
 
 #include "booster/config/config_layout.h"
+#include "booster/config/json_document.h"
 #include "booster/config/library.h"
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
+#include "booster/pairing.h"
 #include "mixed_precision/precision.h"
 
 #include <algorithm>
@@ -40,12 +42,13 @@ void load_libraries(const JsonValue& root, const std::string& file) {
   }
 }
 
-Json checked(JsonValue root, const std::string& file, const std::vector<std::string>& overrides) {
+Json checked(JsonValue root, const std::string& file, const std::vector<std::string>& overrides,
+             const ProgramConfig& program) {
   if (root.kind == JsonKind::object) {
     for (const auto& text : overrides) apply_override(root, text);
   }
   load_libraries(root, file);
-  Json values = checked_section(config_layout(), &root, file);
+  Json values = checked_section(config_layout(program), &root, file);
   check_precision(values.at("booster").at("mixed_precision"), root, file);
   return values;
 }
@@ -55,13 +58,22 @@ Json checked(JsonValue root, const std::string& file, const std::vector<std::str
 Config::Config() : values_(checked_section(config_layout(), nullptr, "")) {}
 
 Config Config::from_file(const std::filesystem::path& path,
-                         const std::vector<std::string>& overrides) {
-  return Config(checked(read_json(path), path.string(), overrides));
+                         const std::vector<std::string>& overrides,
+                         const ProgramConfig& program) {
+  return Config(checked(read_json(path), path.string(), overrides, program));
 }
 
 Config Config::from_text(std::string_view text, const std::string& name,
-                         const std::vector<std::string>& overrides) {
-  return Config(checked(parse_json(text, name), name, overrides));
+                         const std::vector<std::string>& overrides,
+                         const ProgramConfig& program) {
+  return Config(checked(parse_json(text, name), name, overrides, program));
+}
+
+std::vector<std::string> check_objects(const Config& config) {
+  const auto plugin = plugin_registry().make(config.options("booster.plugin"));
+  const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
+  check_pair(*precision, *plugin, typical_layout(*plugin));
+  return precision->notes();
 }
 
 std::pair<std::string, std::string> Config::split(const std::string& path) {

@@ -3,12 +3,16 @@
 //   Config config = Config::from_args(argc, argv);   // --config FILE, --set key.path=value
 //   double lr = config.get<double>("optimizer.lr");
 //
+// The library knows the sections booster, model, optimizer and lr_scheduler, and device; a program
+// that wants more of its config declares its own sections (ProgramConfig in section.h).
+//
 // Every mistake is an Error of kind usage (exit code 2) that begins with file:line:column, or with
-// the override it came from, and the key's path; nothing is written. Only data.root may name an
-// environment variable, as a leading $NAME. A Config is a value; sharing one for reading is safe.
+// the override it came from, and the key's path; nothing is written. Only an option of type
+// data_path may name an environment variable, as a leading $NAME. A Config is a value; sharing one
+// for reading is safe.
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/section.h"
 
 #include <filesystem>
 #include <string>
@@ -21,14 +25,18 @@ class Config {
   // All defaults.
   Config();
   static Config from_file(const std::filesystem::path& path,
-                          const std::vector<std::string>& overrides = {});
-  // `name` names the text in errors.
+                          const std::vector<std::string>& overrides = {},
+                          const ProgramConfig& program = {});
+  // `name` stands for the text in errors.
   static Config from_text(std::string_view text, const std::string& name = "config",
-                          const std::vector<std::string>& overrides = {});
-  // Understands --config FILE, --set key.path=value (a JSON value, otherwise a string; the last one
-  // wins), --profile FIRST:LAST (sets train.profile) and --help, which prints usage and exits. Also
-  // arranges for an uncaught Error to end the program with its text and its exit code.
-  static Config from_args(int argc, const char* const* argv);
+                          const std::vector<std::string>& overrides = {},
+                          const ProgramConfig& program = {});
+  // Understands --config FILE, --set key.path=value (a JSON value, else taken as a string; the
+  // later wins) and the program's own arguments. Three end the program: --help prints how to use
+  // them, --schema the JSON schema of its configs, and --check checks the config, as `booster
+  // config check` does, which asks a program by it. Also arranges that an Error nobody catches ends
+  // the program with its text and its exit code.
+  static Config from_args(int argc, const char* const* argv, const ProgramConfig& program = {});
 
   // The value at a path such as "optimizer.lr"; error if there is none or its type is not T.
   template <class T>
@@ -49,8 +57,12 @@ class Config {
   nlohmann::json values_;
 };
 
-// Makes a program whose main lets an Error escape end with "error: TEXT" on stderr and the error's
-// exit code instead of abort(). Called by Config::from_args; calling it again has no effect.
+// Makes the plugin and the strategy that a config names, with the errors that a program would meet,
+// also for a pair that does not work together. Returns what the strategy has to say.
+std::vector<std::string> check_objects(const Config& config);
+
+// A program whose main lets an Error escape ends with "error: TEXT" on stderr and the error's exit
+// code, rather than by abort(). Called by Config::from_args; calling it again changes nothing.
 void report_uncaught_errors();
 
 }  // namespace booster

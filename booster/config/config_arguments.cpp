@@ -1,9 +1,11 @@
+// The command line of a program that is configured by a Config.
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/profile/step_range.h"
+#include "booster/config/json_document.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,64 +17,114 @@ namespace booster {
 namespace {
 
 constexpr const char* usage_text =
-    "usage: {} [--config FILE] [--set key.path=value ...] [--profile FIRST:LAST]\n"
-    "       [--diagnose [FIRST:LAST]]\n"
+    "usage: {} [--config FILE] [--set key.path=value ...]{}\n"
     "\n"
-    "  --config FILE          JSON config; what it leaves out has its default\n"
-    "  --set key.path=value   overrides one value of the config; may be repeated\n"
-    "  --profile FIRST:LAST   shows where the time of these steps goes; sets train.profile\n"
-    "  --diagnose [FIRST:LAST]\n"
-    "                         looks at the numerics of these steps, or all; sets train.diagnose\n"
-    "  --help                 this text\n"
-    "\n"
+    "{}\n"
     "What a config may hold:\n{}";
 
-const std::string all_steps = "1:1000000000000";
+// Those that every program has; their values go elsewhere than to an option.
+const std::vector<ConfigArgument> common_arguments = {
+    {"--config", "", "FILE", "JSON config; what it leaves out has its default"},
+    {"--set", "", "key.path=value", "overrides one value of the config; may be repeated"}};
+const std::vector<ConfigArgument> ending_arguments = {
+    {"--check", "", "", "checks the config and ends"},
+    {"--schema", "", "", "prints the JSON schema of configs and ends"},
+    {"--help", "", "", "this text"}};
 
-struct Arguments {
+std::string form_of(const ConfigArgument& argument) {
+  if (argument.form.empty()) return argument.name;
+  return argument.name +
+         (argument.alone.empty() ? " " + argument.form : " [" + argument.form + "]");
+}
+
+void print_help(const char* program_name, const ProgramConfig& program) {
+  std::string own, lines;
+  for (const auto& argument : program.arguments) own += " [" + form_of(argument) + "]";
+  for (const auto* arguments : {&common_arguments, &program.arguments, &ending_arguments})
+    for (const auto& argument : *arguments)
+      lines += fmt::format("  {:<24} {}\n", form_of(argument), argument.description);
+  fmt::print(usage_text, program_name, own, lines, describe(config_layout(program)));
+}
+
+class ArgumentReader {
+ public:
+  ArgumentReader(int argc, const char* const* argv, const ProgramConfig& program)
+      : words_(argv + 1, argv + std::max(argc, 1)), program_name_(argv[0]), program_(program) {}
+
+  void run() {
+    for (at_ = 0; at_ < words_.size(); ++at_) read(words_[at_]);
+  }
+
   std::string config;
   std::vector<std::string> overrides;
-};
+  bool only_check = false;
 
-Arguments parse_arguments(int argc, const char* const* argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string name = argv[i];
-    if (name == "--help" || name == "-h") {
-      fmt::print(usage_text, argv[0], describe(config_layout()));
-      std::exit(0);
+ private:
+  void read(std::string word) {
+    const size_t equals = word.find('=');
+    const bool joined = word.starts_with("--") && equals != word.npos;
+    std::optional<std::string> value;
+    if (joined) value = word.substr(equals + 1);
+    if (joined) word.resize(equals);
+    if (word == "--set") {
+      overrides.push_back(needed(word, value));
+    } else if (word == "--config") {
+      take_config(needed(word, value));
+    } else if (const ConfigArgument* own = own_argument(word)) {
+      if (!value && own->alone.empty()) value = needed(word, value);
+      if (!value) value = has_value_next() ? words_[++at_] : own->alone;
+      overrides.push_back(own->path + "=" + *value);
+    } else if (!joined && word == "--check") {
+      only_check = true;
+    } else {
+      end_or_fail(word, joined);
     }
-    const size_t equals = name.find('=');
-    const bool joined = name.substr(0, 2) == "--" && equals != name.npos;
-    std::string value = joined ? name.substr(equals + 1) : "";
-    if (joined) name.resize(equals);
-    check(name == "--config" || name == "--set" || name == "--profile" || name == "--diagnose",
-          "command line: unknown option; got {}{}", show_text(name),
-          legal_names(name, {"--config", "--set", "--profile", "--diagnose", "--help"}));
-    if (name == "--diagnose") {  // its value is optional
-      if (!joined && i + 1 < argc && parse_step_range(argv[i + 1])) value = argv[++i];
-      if (!joined && value.empty()) value = all_steps;
-      arguments.overrides.push_back("train.diagnose=" + value);
-      continue;
-    }
-    check(joined || i + 1 < argc, "command line: {} needs a value", name);
-    if (!joined) value = argv[++i];
-    if (name == "--set") {
-      arguments.overrides.push_back(value);
-      continue;
-    }
-    if (name == "--profile") {
-      arguments.overrides.push_back("train.profile=" + value);
-      continue;
-    }
-    check(arguments.config.empty(),
-          "command line: --config given twice; got {} and {}, want one file",
-          show_text(arguments.config), show_text(value));
-    check(!value.empty(), "command line: --config needs a file; got an empty name");
-    arguments.config = value;
   }
-  return arguments;
-}
+
+  void end_or_fail(const std::string& word, bool joined) const {
+    const bool help = !joined && (word == "--help" || word == "-h");
+    const bool schema = !joined && word == "--schema";
+    if (help) print_help(program_name_, program_);
+    if (schema) fmt::print("{}\n", config_schema(program_).dump(2));
+    if (help || schema) std::exit(0);
+    fail("command line: unknown option; got {}{}", show_text(word), legal_names(word, names()));
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto* arguments : {&common_arguments, &program_.arguments, &ending_arguments})
+      for (const auto& argument : *arguments) names.push_back(argument.name);
+    return names;
+  }
+
+  const ConfigArgument* own_argument(const std::string& word) const {
+    for (const auto& argument : program_.arguments)
+      if (argument.name == word) return &argument;
+    return nullptr;
+  }
+
+  bool has_value_next() const {
+    return at_ + 1 < words_.size() && !words_[at_ + 1].starts_with("-");
+  }
+
+  std::string needed(const std::string& name, const std::optional<std::string>& joined) {
+    if (joined) return *joined;
+    check(at_ + 1 < words_.size(), "command line: {} needs a value", name);
+    return words_[++at_];
+  }
+
+  void take_config(const std::string& file) {
+    check(config.empty(), "command line: --config given twice; got {} and {}, want one file",
+          show_text(config), show_text(file));
+    check(!file.empty(), "command line: --config needs a file; got an empty name");
+    config = file;
+  }
+
+  std::vector<std::string> words_;
+  const char* program_name_;
+  const ProgramConfig& program_;
+  size_t at_ = 0;
+};
 
 // Not with fmt::print, which throws if stderr is closed.
 void say_error(const char* text) {
@@ -98,11 +150,20 @@ void say_error(const char* text) {
 
 }  // namespace
 
-Config Config::from_args(int argc, const char* const* argv) {
+Config Config::from_args(int argc, const char* const* argv, const ProgramConfig& program) {
   report_uncaught_errors();
-  const Arguments arguments = parse_arguments(argc, argv);
-  if (!arguments.config.empty()) return from_file(arguments.config, arguments.overrides);
-  return from_text("{}", "config", arguments.overrides);
+  ArgumentReader arguments(argc, argv, program);
+  arguments.run();
+  const Config config = arguments.config.empty()
+                            ? from_text("{}", "config", arguments.overrides, program)
+                            : from_file(arguments.config, arguments.overrides, program);
+  if (arguments.only_check) {
+    const auto notes = check_objects(config);
+    fmt::print("{}: valid\n", arguments.config.empty() ? "defaults" : arguments.config);
+    for (const std::string& note : notes) fmt::print("{}\n", note);
+    std::exit(0);
+  }
+  return config;
 }
 
 void report_uncaught_errors() { std::set_terminate(end_with_error); }

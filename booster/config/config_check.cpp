@@ -1,5 +1,7 @@
 #include "booster/config/config_layout.h"
 
+#include "booster/config/json_document.h"
+
 #include <algorithm>
 
 namespace booster {
@@ -61,22 +63,40 @@ class SectionCheck {
   }
 
   void check_member(const JsonValue& member, Json& values) const {
+    if (path_.empty() && member.key == "$schema") {
+      checked_value(text_option("$schema", "", ""), member, file_, path_);
+      return;
+    }
     const bool is_name = !section_.choices.empty() && member.key == "name";
     if (is_name || find_row(section_.sections, member.key) != section_.sections.end()) return;
     const auto option = find_row(options_, member.key);
-    if (option == options_.end()) unknown_key(member, values);
+    if (option == options_.end()) {
+      if (is_anothers(member)) return;
+      unknown_key(member, values);
+    }
     values[member.key] = checked_value(*option, member, file_, path_);
   }
 
-  [[noreturn]] void unknown_key(const JsonValue& member, const Json& values) const {
+  std::vector<std::string> legal_keys() const {
     std::vector<std::string> legal;
     if (!section_.choices.empty()) legal.push_back("name");
     for (const auto& option : options_) legal.push_back(option.name);
     for (const auto& section : section_.sections) legal.push_back(section.name);
+    return legal;
+  }
+
+  // Left to whom it belongs to. A name that is nearly one of ours is a mistake rather.
+  bool is_anothers(const JsonValue& member) const {
+    return section_.open && member.kind == JsonKind::object &&
+           nearest_name(member.key, legal_keys()).empty();
+  }
+
+  [[noreturn]] void unknown_key(const JsonValue& member, const Json& values) const {
     const std::string of =
         values.contains("name") ? " of " + values["name"].get<std::string>() : "";
     fail("{}: {}: unknown key{}; got {}{}", place_of_key(file_, member),
-         join_key(path_, member.key), of, show_text(member.key), legal_names(member.key, legal));
+         join_key(path_, member.key), of, show_text(member.key),
+         legal_names(member.key, legal_keys()));
   }
 
   const Section& section_;

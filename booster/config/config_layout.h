@@ -2,46 +2,30 @@
 // help text and the JSON schema are derived.
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/section.h"
 
 #include <string>
 #include <vector>
 
 namespace booster {
 
-// One possible form of a section that is chosen by its "name".
-struct NamedTable {
-  std::string name;
-  std::string description;
-  OptionTable options;
-};
-
-// An object of the config: options, subsections and, if it is chosen by name, choices.
-struct Section {
-  std::string name;
-  std::string description;
-  OptionTable options = {};
-  std::vector<NamedTable> choices = {};
-  std::string default_choice = {};
-  bool short_form = false;  // the name alone may replace the object
-  std::vector<Section> sections = {};
-};
-
-// Everything that a config may contain, with the plugins and strategies registered so far.
-Section config_layout();
+// Everything that a config of this program may hold, with the plugins and strategies registered so
+// far. Error for a default of an option that does not exist.
+Section config_layout(const ProgramConfig& program = {});
 
 // booster.libraries, whose entries are loaded before the layout is built.
 Option libraries_option();
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
 
-// Checks `value` (null: omitted) against the layout and returns every effective value. `file` is
-// for errors, which give line, column and the key's path.
+// Checks `value` (null: left out) against the layout; gives every value in force. `file` is for
+// errors, which carry line, column and the key's path. At the top "$schema" may stand, a string
+// for editors.
 nlohmann::json checked_section(const Section& section, const JsonValue* value,
                                const std::string& file);
 
 // The JSON schema (draft 2020-12) of a config.
-nlohmann::json config_schema();
+nlohmann::json config_schema(const ProgramConfig& program = {});
 // All options, section by section, in columns.
 std::string describe(const Section& section, const std::string& path = "");
 

@@ -1,5 +1,7 @@
 #include "booster/config/config_layout.h"
 
+#include "booster/config/json_document.h"
+
 namespace booster {
 
 namespace {
@@ -33,13 +35,14 @@ Json object_schema(const Section& section, const OptionTable& options) {
   return {{"type", "object"},
           {"description", section.description},
           {"properties", properties},
-          {"additionalProperties", false}};
+          {"additionalProperties", section.open ? Json{{"type", "object"}} : Json(false)}};
 }
 
 }  // namespace
 
-Json config_schema() {
-  Json schema = section_schema(config_layout());
+Json config_schema(const ProgramConfig& program) {
+  Json schema = section_schema(config_layout(program));
+  schema["properties"]["$schema"] = {{"type", "string"}};
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "booster config";
   return schema;
@@ -51,8 +54,14 @@ std::string describe(const Section& section, const std::string& path) {
     if (!options.empty()) text += "\n" + name + "\n" + describe(options);
   };
   titled(path.empty() ? "(top)" : path, section.options);
-  for (const auto& choice : section.choices)
-    titled(path + " \"" + choice.name + "\"", choice.options);
+  // Choices in a row with the same options share a paragraph.
+  for (size_t i = 0; i < section.choices.size(); ++i) {
+    const std::string options = describe(section.choices[i].options);
+    std::string names = "\"" + section.choices[i].name + "\"";
+    while (i + 1 < section.choices.size() && describe(section.choices[i + 1].options) == options)
+      names += ", \"" + section.choices[++i].name + "\"";
+    titled(path + " " + names, section.choices[i].options);
+  }
   for (const auto& inner : section.sections) text += describe(inner, join_key(path, inner.name));
   return text;
 }

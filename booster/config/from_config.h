@@ -1,11 +1,8 @@
-// Builds what a config describes: model, optimizer, scheduler, loader options.
-//
-// The options of each are listed in config_layout.cpp; the errors are those of the objects' own
-// constructors. Thread-safe.
+// What a config describes, made: model, optimizer, scheduler. The errors are those of the objects'
+// own constructors. Thread-safe.
 #pragma once
 
 #include "booster/config/config.h"
-#include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"
@@ -18,7 +15,5 @@ Optimizer make_optimizer(const Config& config, const Model& model);
 // of 0.
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
                               int64_t training_steps);
-// Batch size, workers, prefetch, seed and the policy for bad images; without shuffle and drop_last.
-DataLoaderOptions make_loader_options(const Config& config);
 
 }  // namespace booster

@@ -13,6 +13,8 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,8 +52,9 @@ class FieldTable {
 template <class Struct, class T>
 FieldRow<Struct> field(Option option, T Struct::*member) {
   const std::string name = option.name;
-  return {std::move(option),
-          [=](Struct& fields, const OptionValues& values) { fields.*member = values.get<T>(name); }};
+  return {std::move(option), [=](Struct& fields, const OptionValues& values) {
+            fields.*member = values.get<T>(name);
+          }};
 }
 // Null unless given.
 template <class Struct, class T>
@@ -108,6 +111,21 @@ FieldRow<Struct> field(std::string name, std::pair<double, double> Struct::*memb
   const auto [first, second] = Struct().*member;
   return field(numbers_option(std::move(name), {first, second}, each, std::move(description)),
                member);
+}
+
+// Makes a `Made` of the struct that checked values fill.
+template <class Made, class Struct>
+auto maker(FieldTable<Struct> table) {
+  return [table = std::move(table)](const OptionValues& values) {
+    return std::make_unique<Made>(table.read(values));
+  };
+}
+
+// For a field that C++ leaves to the caller: its own default is no legal value.
+template <class Struct>
+FieldRow<Struct> with_default(FieldRow<Struct> row, nlohmann::json value) {
+  row.option.default_value = std::move(value);
+  return row;
 }
 
 }  // namespace booster

@@ -1,4 +1,5 @@
 // Checks one value of a config against its option.
+#include "booster/config/json_document.h"
 #include "booster/config/options.h"
 #include "booster/profile/step_range.h"
 
@@ -140,7 +141,7 @@ class ValueCheck {
       wrong("wrong type", value_, "; want " + option_.wanted());
     if (option_.type == OptionType::path && (text.empty() || text[0] == '$')) {
       wrong("bad path", value_,
-            "; want a path without environment variables (only data.root may begin with one)");
+            "; want a path, without environment variables");
     }
     if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
       wrong("bad range of steps", value_, "; want " + option_.wanted());

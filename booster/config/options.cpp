@@ -1,5 +1,7 @@
 #include "booster/config/options.h"
 
+#include "booster/config/json_document.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 // Tables are plain values; reading them from several threads is safe.
 #pragma once
 
-#include "booster/config/json_document.h"
 #include "kernels/system/error.h"
 
 #include <nlohmann/json.hpp>
@@ -20,6 +19,8 @@
 #include <vector>
 
 namespace booster {
+
+struct JsonValue;
 
 enum class OptionType : uint8_t {
   boolean,

@@ -60,6 +60,17 @@ void OptimizedParameter::refresh_master() {
   master.copy_(owned_of(tensor));
 }
 
+void Optimizer::settle_masters() {
+  body_->for_each([](OptimizedParameter& p) {
+    if (!p.master.defined()) return;
+    if (p.written_version != p.master.version()) {
+      p.owned_of(p.tensor.detach()).copy_(p.master);
+      p.tensor.bump_version();
+    }
+    p.mark_in_step();
+  });
+}
+
 void Optimizer::own(const std::string& name, ElementRange range) {
   OptimizedParameter& p = body_->find("own", name);
   check_range(p, range);
@@ -113,7 +124,8 @@ void Optimizer::make_masters() { body_->make_masters(); }
 
 Parameters Optimizer::master_parameters() const {
   Parameters all;
-  body_->for_each([&](const auto& p) { all.push_back({p.name, p.value()}); });
+  body_->for_each(
+      [&](const auto& p) { all.push_back({p.name, p.master.defined() ? p.master : p.tensor}); });
   return all;
 }
 

@@ -119,6 +119,9 @@ class Optimizer {
   // Forgotten by zero_grad. `factor` (f32, one number on the device) is what the step will multiply
   // gradients by as `inverse_scale`: the norm is that of the products.
   DeviceNumber clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
+  // The p-norm of all gradients times `factor`: f64, no dimensions. With share_norms it is that of
+  // all ranks, which must all ask.
+  Tensor gradient_norm(double power = 2, const Tensor& factor = {}) const;
   // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
   // else undefined. Where it is finite every gradient is: no need to look at them again.
   Tensor clipped_norm() const;
@@ -129,6 +132,7 @@ class Optimizer {
   void clip_grad_by_value(double limit);
   // From now on norms are those of all ranks.
   void share_norms(NormSharing sharing);
+  bool shares_norms() const;
 
   // --- parameters
   const char* name() const;
@@ -166,10 +170,14 @@ class Optimizer {
   // Gives every 16-bit parameter that has none a master with its present numbers, now and when a
   // group is added; those with a rounding of their own (below) excepted.
   void make_masters();
+  // After ranks exchanged parameters or masters behind a step: a master that was written since then
+  // is written to its parameter; a parameter that was written (gathered from other ranks) is taken
+  // to be what its master stands for, and the master stays.
+  void settle_masters();
   // Undefined where the parameter has none.
   Tensor master(const std::string& parameter) const;
-  // What steps update: parameters(), each replaced by its master where it has one, and by a flat
-  // window on what is owned of it.
+  // What steps update: parameters(), each replaced by its master where it has one (of one dimension
+  // where the parameter is owned in part).
   Parameters master_parameters() const;
 
   // --- 16-bit parameters without masters

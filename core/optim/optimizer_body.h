@@ -28,6 +28,7 @@ struct OptimizedParameter {
   ElementRange owned = {};
   Tensor master = {};                // f32, where the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
+  uint32_t written_version = 0;      // the master's then
   Tensor compensation = {};          // bf16, where the rounding is Kahan's
   std::array<Tensor, 2> state = {};  // undefined until the first step, then 0 until one is taken
   StepCount steps = {};
@@ -48,7 +49,12 @@ struct OptimizedParameter {
   Tensor value() const { return master.defined() ? master : owned_of(tensor); }
   void keep_master(Tensor f32) {
     master = std::move(f32);
+    mark_in_step();
+  }
+  // Parameter and master stand for the same number.
+  void mark_in_step() {
     master_version = tensor.version();
+    if (master.defined()) written_version = master.version();
   }
   // Working numbers that somebody changed since the last step (loaded weights) are the truth.
   void refresh_master();

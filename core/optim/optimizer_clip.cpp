@@ -36,10 +36,14 @@ void Optimizer::Body::settle_clip() {
   clip_factor = Tensor();
 }
 
+Tensor Optimizer::gradient_norm(double power, const Tensor& factor) const {
+  const Tensor norm = body_->gradient_norm(power);
+  return factor.defined() ? norm_of_products(norm, factor) : norm;
+}
+
 DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
   body_->settle_clip();
-  Tensor norm = body_->gradient_norm(power);
-  if (factor.defined()) norm = norm_of_products(norm, factor);
+  const Tensor norm = gradient_norm(power, factor);
   body_->clip_factor = clip_factor(norm, max_norm);
   body_->clipped_norm = norm;
   body_->clipped.clear();
@@ -64,5 +68,7 @@ void Optimizer::clip_grad_by_value(double limit) {
 }
 
 void Optimizer::share_norms(NormSharing sharing) { body_->sharing = std::move(sharing); }
+
+bool Optimizer::shares_norms() const { return static_cast<bool>(body_->sharing.gradient_norm); }
 
 }  // namespace booster

@@ -2,7 +2,6 @@
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
-#include "core/tensor/tensor_spans.h"
 
 namespace booster {
 namespace {
@@ -43,6 +42,7 @@ Participant participant(OptimizedParameter& parameter, size_t states) {
 
 std::vector<Participant> participants(Optimizer::Body::Group& group, const UpdateRule& rule) {
   std::vector<Participant> result;
+  result.reserve(group.parameters.size());
   const size_t states = rule.state_names(group.options).size();
   for (auto& parameter : group.parameters)
     if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states));
@@ -77,7 +77,7 @@ void commit(Participant& p) {
   parameter.tensor.bump_version();
   if (parameter.master.defined()) {
     parameter.master.bump_version();
-    parameter.master_version = parameter.tensor.version();
+    parameter.mark_in_step();
   } else if (p.copy.defined()) {
     mark_cast_copy_current(parameter.tensor, p.copy.dtype());
   }
@@ -105,7 +105,7 @@ class Step {
   const Device device_;
   const float* found_inf_;
   std::vector<Work> work_;
-  std::vector<Tensor> counters_;
+  std::vector<kernels::TensorSpan> counters_;
   Tensor grad_norm_, squares_;
 };
 
@@ -140,6 +140,7 @@ void Step::add_group(Optimizer::Body::Group& group, const kernels::StepControl& 
                 .numbers = optimizer_.numbers_of(group),
                 .control = control}};
   count(group.steps);
+  work.slots.reserve(work.participants.size());
   for (const Participant& p : work.participants) {
     StepCount& own = p.parameter->steps;
     count(own);
@@ -151,7 +152,7 @@ void Step::add_group(Optimizer::Body::Group& group, const kernels::StepControl& 
 // The step will count there, if it is taken.
 void Step::count(StepCount& steps) {
   if (!steps.on_device.defined()) steps.on_device = zeros({}, {DType::i64, device_});
-  counters_.push_back(steps.on_device);
+  counters_.push_back({steps.on_device.data(), 1, DType::i64});
 }
 
 void Step::share_squares() {
@@ -170,7 +171,8 @@ void Step::run() {
     rule_.step(work.call);
     for (Participant& p : work.participants) commit(p);
   }
-  kernels::on(device_).count_steps(TensorSpans(counters_), found_inf_);
+  kernels::on(device_).count_steps({counters_.data(), static_cast<int64_t>(counters_.size())},
+                                   found_inf_);
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ class UpdateRule {
   virtual double max_grad_norm(const Options&) const { return 0; }
   // Options as the rule's kernels read them.
   virtual kernels::StepNumbers numbers(const Options& options) const = 0;
-  // True if the rule's step needs sums of squares over whole parameters (squares, below), which
-  // prepare_step writes.
+  // True if the rule's step needs sums of squares over whole parameters , which
+  // prepare_step writes to GroupStep::squares.
   virtual bool sums_squares() const { return false; }
   // The kernels' work: both in turn for a group.
   virtual void prepare_step(const GroupStep&) const {}

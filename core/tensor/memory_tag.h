@@ -28,7 +28,6 @@ inline constexpr int memory_tags = 128;
 MemoryTag activation_tag(const std::string& kind);
 // "optimizer state", or the kind of module for activations. Valid until the program ends.
 const char* name_of(MemoryTag tag);
-inline bool is_activation(MemoryTag tag) { return tag >= MemoryTag::activations; }
 
 MemoryTag current_memory_tag();
 // Moves the tensor's whole storage to another tag.

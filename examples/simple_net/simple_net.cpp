@@ -5,7 +5,6 @@
 //   build/examples/simple_net --strategy '"bf16"' --strategy '{"name": "fp8"}'
 // Strategies are values of booster.mixed_precision in a config; the loop does not depend on them.
 #include <booster/booster.h>
-#include <core/nn/init.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -51,22 +51,41 @@ std::vector<int64_t> share_of(int64_t n, const World& world) {
   return indices;
 }
 
+int image_side(const Config& config) {
+  const char* option = config.has("model.img_size") ? "model.img_size" : "data.img_size";
+  return static_cast<int>(config.get<int64_t>(option));
+}
+
+int64_t outputs(const Config& config) {
+  if (config.has("model.num_classes")) return config.get<int64_t>("model.num_classes");
+  return config.get<std::vector<int64_t>>("model.sizes").back();
+}
+
 }  // namespace
+
+DataLoaderOptions loader_options(const Config& config) {
+  const OptionValues values = config.options("data");
+  return {.batch_size = values.get<int64_t>("batch_size"),
+          .workers = values.get<int>("workers"),
+          .prefetch = values.get<int>("prefetch"),
+          .seed = config.get<uint64_t>("train.seed"),
+          .on_bad_image = bad_image_policy(values.get<std::string>("on_bad_image"))};
+}
 
 Datasets open_datasets(const Config& config, const World& world) {
   std::string root = root_of(config);
   const bool made = root.empty();
   if (made) root = small_set(config, world);
-  const int side = static_cast<int>(config.get<int64_t>("model.img_size"));
+  const int side = image_side(config);
   const Caltech101 all(
       root, {.transform = training_transform(side),
              .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
              .background = config.get<bool>("data.include_background")});
   const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
   const auto classes = static_cast<int64_t>(all.classes().size());
-  check(classes <= config.get<int64_t>("model.num_classes"),
-        "data: more classes than the model has outputs; got {} in {}, want model.num_classes >= {}",
-        classes, root, classes);
+  check(classes <= outputs(config),
+        "data: more classes than the model has outputs; got {} in {} and {} outputs", classes, root,
+        outputs(config));
   Datasets datasets;
   datasets.train = std::make_shared<ImageDataset>(train);
   datasets.validation =

@@ -16,4 +16,7 @@ struct Datasets {
 // scaled to the model's image size.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
+// Batch size, workers, prefetch, seed and what a bad image does; neither shuffled nor cut.
+booster::DataLoaderOptions loader_options(const booster::Config& config);
+
 }  // namespace example

@@ -1,8 +1,6 @@
 #include "examples/vit_caltech101/make_small_set.h"
 
-#include "core/data/images/image.h"
-#include "core/data/random_stream.h"
-#include "kernels/system/error.h"
+#include <booster/booster.h>
 
 #include <unistd.h>
 

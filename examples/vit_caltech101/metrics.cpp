@@ -1,6 +1,6 @@
 #include "examples/vit_caltech101/metrics.h"
 
-#include "kernels/system/error.h"
+#include <booster/booster.h>
 
 #include <cerrno>
 #include <cstring>

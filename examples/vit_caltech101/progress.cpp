@@ -13,21 +13,21 @@ constexpr int bar_width = 28;
 constexpr auto redraw_every = std::chrono::milliseconds(100);
 }  // namespace
 
-Progress::Progress(int64_t first_step, int64_t total_steps, bool silent)
+ProgressDisplay::ProgressDisplay(int64_t first_step, int64_t total_steps, bool silent)
     : first_(first_step),
       total_(total_steps),
       silent_(silent),
       terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-Progress::~Progress() { clear(); }
+ProgressDisplay::~ProgressDisplay() { clear(); }
 
-void Progress::clear() {
+void ProgressDisplay::clear() {
   if (on_screen_) fmt::print("\r\033[K");
   on_screen_ = false;
   std::fflush(stdout);
 }
 
-std::string Progress::time_left(int64_t step) const {
+std::string ProgressDisplay::time_left(int64_t step) const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const int64_t done = step - first_;
   if (done <= 0) return "?";
@@ -37,7 +37,7 @@ std::string Progress::time_left(int64_t step) const {
                       : fmt::format("{}m{:02}s", left / 60, left % 60);
 }
 
-void Progress::step(int64_t step, int64_t epoch, double loss, double images_per_second) {
+void ProgressDisplay::step(int64_t step, int64_t epoch, double loss, double images_per_second) {
   if (silent_ || !terminal_ || Clock::now() - drawn_ < redraw_every) return;
   drawn_ = Clock::now();
   const int filled = static_cast<int>(bar_width * step / std::max<int64_t>(total_, 1));
@@ -48,14 +48,14 @@ void Progress::step(int64_t step, int64_t epoch, double loss, double images_per_
   std::fflush(stdout);
 }
 
-void Progress::log(int64_t step, int64_t epoch, double loss, double images_per_second) {
+void ProgressDisplay::log(int64_t step, int64_t epoch, double loss, double images_per_second) {
   if (silent_ || terminal_) return;
   fmt::print("step {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left\n", step, total_, epoch,
              loss, images_per_second, time_left(step));
   std::fflush(stdout);
 }
 
-void Progress::say(const std::string& text) {
+void ProgressDisplay::say(const std::string& text) {
   if (silent_) return;
   clear();
   fmt::print("{}\n", text);

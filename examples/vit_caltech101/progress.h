@@ -7,11 +7,11 @@
 
 namespace example {
 
-class Progress {
+class ProgressDisplay {
  public:
   // `silent` (ranks other than 0): prints nothing.
-  Progress(int64_t first_step, int64_t total_steps, bool silent);
-  ~Progress();
+  ProgressDisplay(int64_t first_step, int64_t total_steps, bool silent);
+  ~ProgressDisplay();
 
   // Every step: redraws the bar.
   void step(int64_t step, int64_t epoch, double loss, double images_per_second);

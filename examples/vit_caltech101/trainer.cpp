@@ -1,8 +1,5 @@
 #include "examples/vit_caltech101/trainer.h"
 
-#include "booster/checkpoint/file.h"
-#include "booster/config/from_config.h"
-#include "booster/profile/machine.h"
 #include "examples/vit_caltech101/curves.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
@@ -53,7 +50,7 @@ Trainer::Trainer(const Config& config, const World& world)
   Model model = make_model(config);
   Optimizer optimizer = make_optimizer(config, model);
   datasets_ = open_datasets(config, world);
-  DataLoaderOptions options = make_loader_options(config);
+  DataLoaderOptions options = loader_options(config);
   options.shuffle = options.drop_last = true;
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
   steps_per_epoch_ = loader.size() / accumulate_;

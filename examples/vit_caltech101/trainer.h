@@ -7,7 +7,6 @@
 #include "examples/vit_caltech101/time_account.h"
 
 #include <booster/booster.h>
-#include <booster/profile/step_range.h>
 
 #include <filesystem>
 #include <optional>
@@ -59,7 +58,7 @@ class Trainer {
   std::optional<booster::Boosted> boosted_;
   std::optional<booster::DataLoader> validation_;
   std::optional<Metrics> metrics_;
-  std::optional<Progress> progress_;
+  std::optional<ProgressDisplay> progress_;
   std::optional<booster::StepRange> profiled_;
   std::optional<booster::Profiler> profiler_;  // while it records
   std::optional<booster::Diagnose> doctor_;    // until all its steps are done

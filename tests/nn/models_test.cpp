@@ -17,7 +17,7 @@ using namespace booster::testing;
 namespace {
 
 Model made(const std::string& name) {
-  if (name == "resnet20") return models::resnet20(10);
+  if (name == "resnet20") return models::resnet20({.num_classes = 10});
   if (name == "vit_tiny_patch16_224") return models::vit(name, {.num_classes = 101});
   return models::vit("vit_tiny_patch16_224", {.num_classes = 10,
                                               .img_size = 32,

@@ -342,3 +342,22 @@ TEST_CASE("a gradient with strides of its own is used in the right order") {
   SGD({w}, {.lr = 1}).step();
   CHECK(values_of(w) == std::vector<float>{-1, -3, -5, -2, -4, -6});
 }
+
+TEST_CASE("after an exchange masters reach their parameters, and gathered parameters keep masters") {
+  const auto made = [] {
+    Tensor w = full({2}, 1, {DType::f16}).requires_grad_();
+    Optimizer optimizer = SGD({w}, {.lr = 1});
+    optimizer.set_master("0", full({2}, 1.0001));
+    return std::pair(w, optimizer);
+  };
+  auto [w, averaged] = made();
+  averaged.master("0").fill_(2.5);  // as an average over ranks
+  averaged.settle_masters();
+  CHECK(w.to_vector<float>() == std::vector<float>{2.5, 2.5});
+  auto [v, gathered] = made();
+  v.detach().copy_(full({2}, 1, {DType::f16}));  // the master's number, rounded, from another rank
+  gathered.settle_masters();
+  v.set_grad(zeros({2}, {DType::f16}));
+  gathered.step();
+  CHECK(gathered.master("0").to_vector<float>()[0] == 1.0001f);
+}

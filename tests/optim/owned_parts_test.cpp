@@ -2,6 +2,7 @@
 // bit: in every rule, kept in every way, whatever the shapes, the ranges and the skipped steps.
 #include "core/optim/clip.h"
 #include "core/optim/registry.h"
+#include "kernels/system/threads.h"
 
 #include <doctest/doctest.h>
 
@@ -288,6 +289,8 @@ class Comparison {
 }  // namespace
 
 TEST_CASE("optimizers that own ranges do together what one does that owns all") {
+  const int threads = kernels::thread_count();
+  kernels::set_thread_count(1);  // the bits do not depend on it, the time of small steps does
   for (const Setup& setup : setups)
     for (uint32_t seed = 0; seed < 12; ++seed) {
       CAPTURE(setup.rule);
@@ -302,4 +305,5 @@ TEST_CASE("optimizers that own ranges do together what one does that owns all") 
       for (int step = 0; step < 3; ++step) comparison.step();
       comparison.check_state();
     }
+  kernels::set_thread_count(threads);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every block of JSON in the documents is a config that the program accepts.
-# usage: document_configs.sh ROOT BOOSTER
+# Every block of JSON in the documents is a config that the example takes.
+# usage: document_configs.sh ROOT BOOSTER PROGRAM
 set -euo pipefail
-root=$1 booster=$2
+root=$1 booster=$2 program=$3
 blocks=$(mktemp -d)
 trap 'rm -rf "$blocks"' EXIT
 
@@ -15,12 +15,12 @@ done
 checked=$(find "$blocks" -name '*.json' | wc -l)
 ((checked >= 12)) || { echo "only $checked blocks of JSON were found"; exit 1; }
 for block in "$blocks"/*.json; do
-  "$booster" config check "$block"
+  "$booster" config check --program "$program" "$block"
 done
 
 echo '{ "booster": { "mixed_precision": { "name": "fp16", "init_scal": 1 } } }' \
   >"$blocks/wrong.json"
-if "$booster" config check "$blocks/wrong.json" 2>/dev/null; then
+if "$booster" config check --program "$program" "$blocks/wrong.json" 2>/dev/null; then
   echo "a block with the unknown option 'init_scal' was accepted"
   exit 1
 fi

@@ -1,20 +1,32 @@
 #!/usr/bin/env bash
-# Every JSON file of the examples is a valid config, and one with a mistake is not.
-# usage: example_configs.sh ROOT BOOSTER
+# Every JSON file of the examples is a config that the example takes, its own sections included,
+# and one with a mistake is not.
+# usage: example_configs.sh ROOT BOOSTER PROGRAM
 set -euo pipefail
-root=$1 booster=$2
+root=$1 booster=$2 program=$3
 
 shopt -s nullglob
 configs=("$root"/examples/*.json "$root"/examples/policies/*.json)
 ((${#configs[@]} >= 22)) || { echo "only ${#configs[@]} configs below $root/examples"; exit 1; }
 for config in "${configs[@]}"; do
-  "$booster" config check "$config"
+  "$booster" config check --program "$program" "$config"
+  "$booster" config check "$config" >/dev/null
 done
 
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
-sed 's/"optimizer"/"optimiser"/' "${configs[0]}" >"$wrong"
-if "$booster" config check "$wrong" 2>/dev/null; then
-  echo "a config with the unknown key 'optimiser' was accepted"
-  exit 1
-fi
+# refused KEY MISSPELT ARGUMENTS...: the first config with the key misspelt is an error that says so
+refused() {
+  local key=$1 misspelt=$2 text
+  shift 2
+  sed "s/\"$key\"/\"$misspelt\"/" "${configs[0]}" >"$wrong"
+  if text=$("$booster" config check "$@" "$wrong" 2>&1); then
+    echo "a config with the unknown key '$misspelt' was accepted"
+    exit 1
+  fi
+  [[ $text =~ $wrong:[0-9]+:[0-9]+:.*"did you mean $key?" ]] || { echo "$text"; exit 1; }
+}
+refused optimizer optimiser
+refused optimizer optimiser --program "$program"
+refused epochs epoch --program "$program"
+refused batch_size bach_size --program "$program"

@@ -1,15 +1,35 @@
 #!/usr/bin/env bash
 # The installed library works for a program outside this tree: headers, pkg-config file and library
 # are enough to build and run the README's loop, and to build a library with a strategy that the
-# installed program loads.
-# usage: installed_program.sh BUILD_FOLDER PROGRAM.cpp STRATEGY.cpp COMPILER [FLAGS...]
+# installed program loads. The headers are booster/booster.h and what it includes, no more, and the
+# examples need no other.
+# usage: installed_program.sh SOURCE_FOLDER BUILD_FOLDER COMPILER [FLAGS...]
 set -euo pipefail
-build=$1 source=$2 strategy=$3
-shift 3
+export LC_ALL=C  # one order of names
+tree=$1 build=$2
+shift 2
+source=$tree/examples/mlp/mlp.cpp strategy=$tree/examples/own_strategy/own_strategy.cpp
+
+others=$(grep -rnE '^ *# *include *["<](kernels|core|parallel|mixed_precision|plugins|booster)/' \
+  "$tree/examples" | grep -v '<booster/booster.h>' || true)
+[[ -z $others ]] || { echo "want booster/booster.h alone: $others"; exit 1; }
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 meson install -C "$build" --no-rebuild --quiet --destdir "$root"
+
+# The preprocessor's own account of what the header includes, conditional parts left out of it.
+cd "$tree"
+mapfile -t included < <("$@" -std=c++20 -fopenmp -MM -I. booster/booster.h |
+  tr -s ' \\\n' '\n' | sed 1d | grep . | sort)
+((${#included[@]} > 50)) || { echo "only ${#included[@]} headers are included"; exit 1; }
+installed=$(cd "$root" && find . -name booster.h -path '*/booster/booster.h')
+mapfile -t headers < <(cd "$root/${installed%/booster/booster.h}" && find . -type f |
+  cut -c3- | sort)
+missing=$(comm -23 <(printf '%s\n' "${included[@]}") <(printf '%s\n' "${headers[@]}"))
+[[ -z $missing ]] || { echo "included, not installed: $missing"; exit 1; }
+beyond=$(comm -13 <(scripts/public_headers.py .) <(printf '%s\n' "${headers[@]}"))
+[[ -z $beyond ]] || { echo "installed, included by nothing: $beyond"; exit 1; }
 
 pc=$(find "$root" -name booster.pc)
 [[ -n $pc ]] || { echo "no booster.pc was installed"; exit 1; }
@@ -32,4 +52,4 @@ program=$(find "$root" -path '*/bin/booster')
 "$program" list >/dev/null
 "$@" -std=c++20 -O0 -fPIC -shared strategy.cpp -o libstrategy.so "${flags[@]}"
 "$program" list --library ./libstrategy.so fp16_static | grep 'what losses are multiplied by'
-echo "installed below $prefix: library, headers, program; a library of one's own"
+echo "installed below $prefix: library, ${#headers[@]} headers, program; a library of one's own"

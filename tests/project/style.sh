@@ -20,7 +20,8 @@ report "carriage returns" "$(grep -nP '\r' "${files[@]}" || true)"
 report "no newline at the end" "$(for file in "${files[@]}"; do
   [[ ! -s $file || -z $(tail -c 1 "$file") ]] || echo "$file"
 done)"
-mapfile -t code < <(printf '%s\n' "${files[@]}" | grep -E '\.(h|cpp|cu|sh)$')
+mapfile -t code < <(printf '%s\n' "${files[@]}" |
+  grep -E '\.(h|cpp|cu|sh)$|/meson[^/]*$')
 report "lines over 100 columns" "$(grep -nP '^.{101,}$' "${code[@]}" || true)"
 report "headers without #pragma once" "$(printf '%s\n' "${code[@]}" | grep '\.h$' |
   xargs grep -L '^#pragma once' || true)"

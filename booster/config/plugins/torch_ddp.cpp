@@ -28,9 +28,7 @@ RegistryEntry<Plugin> torch_ddp_plugin() {
           .description = "data parallel: every rank holds the model, gradients are averaged in "
                          "buckets during backward",
           .options = fields().options(),
-          .make = [](const OptionValues& values) {
-            return std::make_unique<TorchDDPPlugin>(fields().read(values));
-          }};
+          .make = maker<TorchDDPPlugin>(fields())};
 }
 
 }  // namespace booster

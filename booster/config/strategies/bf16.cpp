@@ -31,10 +31,7 @@ RegistryEntry<Precision> bf16_strategy() {
   return {.name = "bf16",
           .description = "bf16 without a loss scale: torch's autocast, or a bf16 model",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<BF16MixedPrecision>(fields().read(values));
-              },
+          .make = maker<BF16MixedPrecision>(fields()),
           .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"}},
           .product_dtype = "bf16"};
 }

@@ -26,10 +26,7 @@ RegistryEntry<Precision> fp16_strategy() {
   return {.name = "fp16",
           .description = "torch's autocast to f16 with a dynamic loss scale",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<FP16TorchMixedPrecision>(fields().read(values));
-              },
+          .make = maker<FP16TorchMixedPrecision>(fields()),
           .idle = {{{"growth_factor"},
                     option_is("growth_interval", int64_t{0}),
                     "with growth_interval = 0"}},

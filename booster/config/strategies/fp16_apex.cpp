@@ -86,10 +86,7 @@ RegistryEntry<Precision> fp16_apex_strategy() {
   return {.name = "fp16_apex",
           .description = "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<FP16ApexMixedPrecision>(fields().read(values));
-              },
+          .make = maker<FP16ApexMixedPrecision>(fields()),
           .idle = {{all_but_enabled(), option_is("enabled", false), "with enabled = false"},
                    {{"half_functions", "float_functions", "promote_functions"},
                     casts_no_ops,

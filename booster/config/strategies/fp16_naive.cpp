@@ -34,10 +34,7 @@ RegistryEntry<Precision> fp16_naive_strategy() {
   return {.name = "fp16_naive",
           .description = "the whole model in f16 with f32 masters, after Colossal-AI",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<FP16NaiveMixedPrecision>(fields().read(values));
-              },
+          .make = maker<FP16NaiveMixedPrecision>(fields()),
           .idle = {{{"growth_factor"},
                     option_is("growth_interval", int64_t{0}),
                     "with growth_interval = 0"}},

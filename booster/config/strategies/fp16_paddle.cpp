@@ -228,10 +228,7 @@ RegistryEntry<Precision> fp16_paddle_strategy() {
   return {.name = "fp16_paddle",
           .description = "PaddlePaddle's amp: levels O0, OD, O1 and O2, and Fleet's amp_configs",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<FP16PaddleMixedPrecision>(fields().read(values));
-              },
+          .make = maker<FP16PaddleMixedPrecision>(fields()),
           .idle = idle_options(),
           .product_dtype = "fp16"};
 }

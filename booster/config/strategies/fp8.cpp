@@ -48,12 +48,10 @@ IdleTable idle_options() {
 RegistryEntry<Precision> fp8_strategy() {
   return {.name = "fp8",
           .description =
-              "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no unit does",
+              "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no "
+              "unit does",
           .options = fields().options(),
-          .make =
-              [](const OptionValues& values) {
-                return std::make_unique<FP8MixedPrecision>(fields().read(values));
-              },
+          .make = maker<FP8MixedPrecision>(fields()),
           .idle = idle_options(),
           .product_dtype = "fp8"};
 }

@@ -25,7 +25,6 @@ class LazyImage {
   int height() const { return window_.height; }
   int channels() const { return rgb_ ? 3 : source_->channels(); }
   const std::string& name() const { return name_; }
-  bool is_tensor() const { return is_tensor_; }
 
   // Error of kind data, naming the image, if the result exceeds image_limits::pixels.
   void resize(int width, int height, Interpolation interpolation);

@@ -2,13 +2,14 @@
 
 namespace booster::models {
 
-Model mlp(const std::vector<int64_t>& sizes, LinearOptions options) {
+Model mlp(const std::vector<int64_t>& sizes, const MlpOptions& options) {
   check(sizes.size() >= 2, "mlp: want at least an input and an output size; got {} sizes",
         sizes.size());
   auto layers = std::make_shared<Sequential>();
+  if (options.flatten) layers->append(Flatten());
   for (size_t i = 0; i + 1 < sizes.size(); ++i) {
     if (i > 0) layers->append(ReLU());
-    layers->append(Linear(sizes[i], sizes[i + 1], options));
+    layers->append(Linear(sizes[i], sizes[i + 1], {.bias = options.bias}));
   }
   return layers;
 }

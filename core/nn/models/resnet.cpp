@@ -31,14 +31,14 @@ Tensor ResidualBlock::forward(const Tensor& x) {
   return relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x));
 }
 
-ResNet20::ResNet20(int64_t num_classes, int64_t in_chans)
+ResNet20::ResNet20(const ResNetOptions& options)
     : Module("ResNet20"),
-      conv1(add<Conv2d>("conv1", in_chans, 16, 3, same_size(1))),
+      conv1(add<Conv2d>("conv1", options.in_chans, 16, 3, same_size(1))),
       bn1(add<BatchNorm2d>("bn1", 16)),
       layer1(add<Sequential>("layer1")),
       layer2(add<Sequential>("layer2")),
       layer3(add<Sequential>("layer3")),
-      fc(add<Linear>("fc", 64, num_classes)) {
+      fc(add<Linear>("fc", 64, options.num_classes)) {
   const auto fill = [](Sequential& layer, int64_t in, int64_t out, int64_t stride) {
     layer.append(ResidualBlock(in, out, stride));
     for (int i = 1; i < 3; ++i) layer.append(ResidualBlock(out, out, 1));
@@ -56,8 +56,8 @@ Tensor ResNet20::forward(const Tensor& x) {
   return fc(flatten(adaptive_avg_pool2d(features, 1), 1));
 }
 
-Model resnet20(int64_t num_classes, int64_t in_chans) {
-  return std::make_shared<ResNet20>(num_classes, in_chans);
+Model resnet20(const ResNetOptions& options) {
+  return std::make_shared<ResNet20>(options);
 }
 
 }  // namespace booster::models

@@ -21,9 +21,14 @@ class ResidualBlock : public Module {
   int64_t stride_, added_channels_;
 };
 
+struct ResNetOptions {
+  int64_t num_classes = 10;
+  int64_t in_chans = 3;
+};
+
 class ResNet20 : public Module {
  public:
-  explicit ResNet20(int64_t num_classes = 10, int64_t in_chans = 3);
+  explicit ResNet20(const ResNetOptions& options = {});
   Conv2d& conv1;
   BatchNorm2d& bn1;
   Sequential& layer1;
@@ -35,6 +40,7 @@ class ResNet20 : public Module {
   Tensor forward(const Tensor& x) override;
 };
 
-Model resnet20(int64_t num_classes = 10, int64_t in_chans = 3);
+// Takes images (n, in_chans, height, width) of any size; gives logits (n, num_classes).
+Model resnet20(const ResNetOptions& options = {});
 
 }  // namespace booster::models

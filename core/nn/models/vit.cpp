@@ -173,13 +173,18 @@ std::vector<std::string> vit_names() {
   return names;
 }
 
-Model vit(const std::string& name, VitOptions options) {
+VitOptions vit_options(const std::string& name, VitOptions options) {
   const Preset& preset = preset_named(name);
   options.img_size = options.img_size.value_or(224);
   options.patch_size = options.patch_size.value_or(preset.patch);
   options.embed_dim = options.embed_dim.value_or(preset.features);
   options.depth = options.depth.value_or(preset.depth);
   options.num_heads = options.num_heads.value_or(preset.heads);
+  return options;
+}
+
+Model vit(const std::string& name, VitOptions options) {
+  options = vit_options(name, std::move(options));
   check(*options.patch_size > 0 && *options.embed_dim > 0 && *options.depth >= 0,
         "vit: sizes must be positive; got patch_size {}, embed_dim {}, depth {}",
         *options.patch_size, *options.embed_dim, *options.depth);

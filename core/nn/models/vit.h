@@ -34,6 +34,8 @@ struct VitOptions {
 // name for any other name.
 Model vit(const std::string& name, VitOptions options = {});
 std::vector<std::string> vit_names();
+// `options` with what the name fixes filled in.
+VitOptions vit_options(const std::string& name, VitOptions options = {});
 
 // The residual stream between blocks: x + branch, not yet added, so that the addition can be done
 // together with the next normalisation. `branch` is undefined at the start.

@@ -54,19 +54,50 @@ TEST_CASE("usage mistakes end with code 2 and a hint") {
 
 TEST_CASE("config check tells the place of a mistake with code 2") {
   const TemporaryFolder folder;
-  folder.write("good.json", R"({"train": {"epochs": 1}})");
-  folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
-  CHECK(run("config check " + in_quotes(folder / "good.json")).code == 0);
+  folder.write("good.json", R"({"optimizer": {"lr": 1}})");
+  folder.write("bad.json", "{\"optimizer\":\n  {\"lr\": 1,\n   \"momentun\": 0}}");
+  const CommandResult good = run("config check " + in_quotes(folder / "good.json"));
+  CHECK(good.code == 0);
+  CHECK_FALSE(good.says("not checked"));
   const CommandResult bad = run("config check " + in_quotes(folder / "bad.json"));
   CHECK(bad.code == 2);
-  CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
-  CHECK(bad.says("(did you mean seed?)"));
+  CHECK(bad.says("bad.json:3:4: optimizer.momentun: unknown key of sgd; got \"momentun\"; want "));
+  CHECK(bad.says("(did you mean momentum?)"));
   CHECK(folder.entries() == 2);
 }
 
-TEST_CASE("config schema is JSON on standard output") {
-  const auto schema = nlohmann::json::parse(run("config schema").output);
+TEST_CASE("config check says which sections it leaves to a program, and has one check them") {
+  const TemporaryFolder folder;
+  folder.write("good.json", R"({"data": {"batch_size": 2}, "train": {"epochs": 1}})");
+  folder.write("bad.json", "{\"train\":\n  {\"epochs\": 1,\n   \"sed\": 2}}");
+  const CommandResult good = run("config check --program none " + in_quotes(folder / "good.json"));
+  CHECK(good.code == 0);
+  CHECK(good.says("not checked: data, train,"));
+  CHECK(run("config check --program none " + in_quotes(folder / "bad.json")).code == 0);
+  CHECK(run("config check " + in_quotes(folder / "bad.json")).code == 2);
+  const std::string program =
+      "--program " + in_quotes(build_folder() / "examples/vit_caltech101") + " ";
+  const CommandResult whole = run("config check " + program + in_quotes(folder / "good.json"));
+  CHECK(whole.code == 0);
+  CHECK_FALSE(whole.says("not checked"));
+  const CommandResult bad = run("config check " + program + in_quotes(folder / "bad.json"));
+  CHECK(bad.code == 2);
+  CHECK(bad.says("bad.json:3:4: train.sed: unknown key; got \"sed\"; want one of epochs"));
+  CHECK(bad.says("(did you mean seed?)"));
+  CHECK(run("config check --program /no/such " + in_quotes(folder / "good.json")).code == 2);
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("config schema is JSON on standard output, a program's sections with it if it is named") {
+  const auto schema = nlohmann::json::parse(run("config schema --program none").output);
   CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 4);
+  CHECK_FALSE(schema["properties"].contains("train"));
+  CHECK(schema["additionalProperties"]["type"] == "object");
+  const auto whole = nlohmann::json::parse(
+      run("config schema --program " + in_quotes(build_folder() / "examples/vit_caltech101"))
+          .output);
+  CHECK(whole["properties"]["train"]["properties"].contains("epochs"));
+  CHECK(whole["additionalProperties"] == false);
 }
 
 TEST_CASE("inspect shows a valid file and names the broken rule of another") {

@@ -1,6 +1,7 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/registry.h"
+#include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -16,8 +17,9 @@ using doctest::Contains;
 
 namespace {
 
+// With the sections of the example.
 Config config(std::string_view text, const std::vector<std::string>& overrides = {}) {
-  return Config::from_text(text, "c.json", overrides);
+  return Config::from_text(text, "c.json", overrides, example::program_config());
 }
 
 void refuses(std::string_view text, const char* part,
@@ -63,10 +65,10 @@ TEST_CASE("a list of texts takes texts alone") {
 
 TEST_CASE("an empty config holds every default") {
   const Config c = config("{}");
-  CHECK(c.to_json() == Config().to_json());
+  CHECK(Config::from_text("{}").to_json() == Config().to_json());
   CHECK(c.get<std::string>("booster.plugin.name") == "single");
   CHECK(c.get<std::string>("booster.mixed_precision.name") == "fp32");
-  CHECK(c.get<double>("optimizer.lr") == 0.01);
+  CHECK(c.get<double>("optimizer.lr") == SGDOptions().lr);
   CHECK_FALSE(c.has("optimizer.betas"));
   CHECK_THROWS_WITH_AS(c.get<double>("optimizer.lrr"), Contains("did you mean lr?"), Error);
 }
@@ -158,7 +160,8 @@ TEST_CASE("only data.root names an environment variable, and only in front") {
   refuses(R"({"data": {"root": "$"}})", "want $NAME");
   refuses(R"({"data": {"root": "${HOME}"}})", "want $NAME");
   refuses(R"({"data": {"root": "$1"}})", "want $NAME");
-  refuses(R"({"train": {"output_dir": "$HOME/out"}})", "only data.root");
+  refuses(R"({"train": {"output_dir": "$HOME/out"}})",
+          "want a path, without environment variables");
   refuses(R"({"train": {"output_dir": ""}})", "bad path");
 }
 
@@ -168,11 +171,12 @@ TEST_CASE("command line options are read strictly") {
   const std::string path = (folder / "c.json").string();
   const auto from = [](std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "program");
-    return Config::from_args(static_cast<int>(arguments.size()), arguments.data());
+    return Config::from_args(static_cast<int>(arguments.size()), arguments.data(),
+                             example::program_config());
   };
   CHECK(from({"--config", path.c_str(), "--set", "train.seed=1"}).get<int>("train.epochs") == 7);
   CHECK(from({("--config=" + path).c_str(), "--set=train.epochs=3"}).get<int>("train.epochs") == 3);
-  CHECK(from({}).to_json() == Config().to_json());
+  CHECK(from({}).to_json() == config("{}").to_json());
   CHECK_THROWS_WITH_AS(from({"--confg", "x"}), Contains("did you mean --config?"), Error);
   CHECK_THROWS_WITH_AS(from({"--config"}), Contains("needs a value"), Error);
   CHECK_THROWS_WITH_AS(from({"--config", "/nowhere.json"}),
@@ -185,7 +189,7 @@ TEST_CASE("a program that lets a config's error escape ends with code 2") {
     const auto program = []() noexcept {
       const char* arguments[] = {"program", "--set", "train.epochs=0"};
       ::close(STDERR_FILENO);
-      Config::from_args(3, arguments);
+      Config::from_args(3, arguments, example::program_config());
     };
     program();
     ::_exit(0);
@@ -229,8 +233,8 @@ TEST_CASE("a first loss scale that f32 has no inverse of is refused with the con
 }
 
 TEST_CASE("the schema lists every option of the defaults") {
-  const auto schema = config_schema();
-  const auto defaults = Config().to_json();
+  const auto schema = config_schema(example::program_config());
+  const auto defaults = config("{}").to_json();
   for (const auto& [section, values] : defaults.items())
     CHECK(schema["properties"].contains(section));
   for (const auto& [name, value] : defaults["train"].items()) {
@@ -248,4 +252,36 @@ TEST_CASE("a registered plugin can be named in a config, once") {
   CHECK_THROWS_WITH_AS(plugin_registry().add({"test_plugin", "", {}, {}}),
                        Contains("already registered"), Error);
   CHECK_THROWS_WITH_AS(plugin_registry().find("sngle"), Contains("did you mean single?"), Error);
+}
+
+TEST_CASE("the library knows no section of a program's, unless the program declares it") {
+  const char* text = R"({"train": {"epochs": 2}, "optimizer": {"lr": 1}})";
+  CHECK_THROWS_WITH_AS(Config::from_text(text), Contains("train: unknown key"), Error);
+  CHECK(config(text).get<int>("train.epochs") == 2);
+  const Config c = Config::from_text(text, "c", {}, {.open = true});
+  CHECK(c.get<double>("optimizer.lr") == 1);
+  CHECK_FALSE(c.has("train"));
+}
+
+TEST_CASE("where other sections may stand, what is nearly one of ours is still a mistake") {
+  const auto open = [](const char* text) { Config::from_text(text, "c.json", {}, {.open = true}); };
+  CHECK_NOTHROW(open(R"({"data": {}, "train": {}, "mine": {"a": 1}})"));
+  CHECK_THROWS_WITH_AS(open(R"({"optimiser": {}})"), Contains("did you mean optimizer?"), Error);
+  CHECK_THROWS_WITH_AS(open(R"({"mine": 1})"), Contains("c.json:1:2: mine: unknown key"), Error);
+  CHECK_THROWS_WITH_AS(open(R"({"optimizer": {"mine": {}}})"), Contains("unknown key"), Error);
+}
+
+TEST_CASE("a program's own defaults take the place of the library's") {
+  CHECK(Config().get<int64_t>("model.num_classes") == models::VitOptions().num_classes);
+  CHECK(config("{}").get<int>("model.num_classes") == 101);
+  CHECK(config(R"({"model": {"name": "resnet20"}})").get<int>("model.num_classes") == 101);
+  CHECK(config(R"({"model": {"num_classes": 5}})").get<int>("model.num_classes") == 5);
+  CHECK_THROWS_WITH_AS(Config::from_text("{}", "c", {}, {.defaults = {{"model.classes", 5}}}),
+                       Contains("got classes of model"), Error);
+}
+
+TEST_CASE("$schema may stand at the top, and says nothing") {
+  CHECK(config(R"({"$schema": "booster.json"})").to_json() == config("{}").to_json());
+  refuses(R"({"$schema": 1})", "\"$schema\": wrong type");
+  refuses(R"({"train": {"$schema": "x"}})", "train.\"$schema\": unknown key");
 }

@@ -1,6 +1,7 @@
 // The files of examples/policies, one per strategy and level, train on JPEG files as fp32 does.
 #include "booster/booster.h"
 #include "examples/vit_caltech101/make_small_set.h"
+#include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
@@ -39,8 +40,8 @@ Caltech101 small_set(const TemporaryFolder& folder) {
 double final_loss(const std::filesystem::path& policy, const char* plugin, const Caltech101& data,
                   int64_t batch_size) {
   manual_seed(3);
-  Booster booster =
-      Booster::from_config(Config::from_file(policy, {std::string("booster.plugin=") + plugin}));
+  Booster booster = Booster::from_config(Config::from_file(
+      policy, {std::string("booster.plugin=") + plugin}, example::program_config()));
   Model model = models::vit("vit_tiny_patch16_224", {.num_classes = 8,
                                                      .img_size = Size2d{side, side},
                                                      .patch_size = 8,

@@ -73,7 +73,7 @@ TEST_CASE("findings of all ranks are one list: who saw what, and causes instead 
 TEST_CASE("a finding survives its way to another rank") {
   Finding sent = finding("layer", 7, "text");
   sent.severity = numerics::Severity::error;
-  sent.pitfall = Pitfall::non_finite_forward;
+  sent.pitfall = numerics::Pitfall::non_finite_forward;
   sent.numbers = {{"op", "exp"}, {"inputs_maxima", {1.5, 3.0}}};
   sent.count = 4;
   CHECK(Finding::from_json(sent.to_json()).to_json() == sent.to_json());
@@ -82,7 +82,7 @@ TEST_CASE("a finding survives its way to another rank") {
 TEST_CASE("rank: overflow seen by the doctor" * doctest::skip()) {
   const auto scaled = findings_with(1e5);
   const Finding* gradient = of_step_2(scaled);
-  CHECK(gradient->pitfall == Pitfall::occasional_overflow);
+  CHECK(gradient->pitfall == numerics::Pitfall::occasional_overflow);
   CHECK(gradient->ranks == std::vector<int>{1});
   CHECK(gradient->text.find("first parameter: ") != std::string::npos);
   const auto infinite = findings_with(INFINITY);

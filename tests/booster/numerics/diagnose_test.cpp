@@ -1,5 +1,6 @@
-// Diagnose: what it counts, where it finds the first bad number, and that it reports nothing for a
-// healthy run.
+// Diagnose: what it counts, where it finds the first bad number, and that it says nothing of a
+// healthy training.
+#include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/numerics/diagnosed.h"
 #include "tests/booster/temporary_folder.h"
 
@@ -148,7 +149,8 @@ TEST_CASE("layers that matrix units do not like are told, where 16 bits are used
 TEST_CASE("--diagnose takes a range of steps or none") {
   const auto range = [](std::vector<const char*> arguments) {
     arguments.insert(arguments.begin(), "program");
-    const Config config = Config::from_args(static_cast<int>(arguments.size()), arguments.data());
+    const Config config = Config::from_args(static_cast<int>(arguments.size()),
+                                            arguments.data(), example::program_config());
     return config.get<std::string>("train.diagnose");
   };
   CHECK(range({}) == "");

@@ -1,0 +1,137 @@
+#include "booster/config/lr_schedulers.h"
+
+#include "booster/config/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+template <class Made, class Fields>
+LRSchedulerEntry entry(const char* name, const char* description,
+                       const FieldTable<Fields>& fields) {
+  return {name, description, fields.options(),
+          [=](const Optimizer& optimizer, const OptionValues& values, int64_t) -> LRScheduler {
+            return Made(optimizer, fields.read(values));
+          }};
+}
+
+// One that ends: total_steps goes to `total`.
+template <class Made, class Fields>
+LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields::*total,
+                       std::vector<FieldRow<Fields>> rows) {
+  rows.push_back(field("total_steps", total, at_least(0),
+                       "steps of the schedule; 0: the whole training"));
+  const FieldTable<Fields> fields = std::move(rows);
+  return {name, description, fields.options(),
+          [=](const Optimizer& optimizer, const OptionValues& values,
+              int64_t training_steps) -> LRScheduler {
+            Fields options = fields.read(values);
+            if (options.*total == 0) options.*total = training_steps;
+            if constexpr (std::is_same_v<Made, OneCycleLR>)
+              check(options.*total >= training_steps,
+                    "lr_scheduler.total_steps: one_cycle ends before the training; got {}, want 0 "
+                    "or at least {}",
+                    options.*total, training_steps);
+            return Made(optimizer, options);
+          }};
+}
+
+template <class Fields>
+FieldRow<Fields> warmup_steps() {
+  return field("warmup_steps", &Fields::warmup_steps, at_least(0), "steps until the full rate");
+}
+
+template <class Fields>
+FieldRow<Fields> eta_min() {
+  return field("eta_min", &Fields::eta_min, at_least(0), "lowest learning rate");
+}
+
+template <class Fields>
+FieldRow<Fields> gamma() {
+  return field("gamma", &Fields::gamma, above(0), "factor of each decrease");
+}
+
+LRSchedulerEntry constant() {
+  return {"constant", "the optimizer's learning rate throughout", {},
+          [](const Optimizer& optimizer, const OptionValues&, int64_t) -> LRScheduler {
+            return ConstantLR(optimizer);
+          }};
+}
+
+LRSchedulerEntry linear_warmup() {
+  using Fields = LinearWarmupOptions;
+  return entry<LinearWarmupLR>("linear_warmup",
+                               "rises over the warm-up, then falls straight to 0",
+                               &Fields::total_steps, {warmup_steps<Fields>()});
+}
+
+LRSchedulerEntry cosine() {
+  using Fields = CosineAnnealingOptions;
+  return entry<CosineAnnealingLR>("cosine", "half a cosine from the learning rate down to eta_min",
+                                  &Fields::T_max, {eta_min<Fields>()});
+}
+
+LRSchedulerEntry cosine_warmup() {
+  using Fields = CosineAnnealingWarmupOptions;
+  return entry<CosineAnnealingWarmupLR>("cosine_warmup",
+                                        "rises over the warm-up, then half a cosine",
+                                        &Fields::total_steps,
+                                        {warmup_steps<Fields>(), eta_min<Fields>()});
+}
+
+LRSchedulerEntry polynomial() {
+  using Fields = PolynomialOptions;
+  return entry<PolynomialLR>("polynomial", "falls as a power of the steps left",
+                             &Fields::total_steps,
+                             {field("power", &Fields::power, above(0), "exponent")});
+}
+
+LRSchedulerEntry step() {
+  using Fields = StepOptions;
+  return entry<StepLR, Fields>(
+      "step", "times gamma every step_size steps",
+      {with_default(field("step_size", &Fields::step_size, at_least(1), "steps between decreases"),
+                    1000),
+       gamma<Fields>()});
+}
+
+LRSchedulerEntry multi_step() {
+  using Fields = MultiStepOptions;
+  return entry<MultiStepLR, Fields>(
+      "multi_step", "times gamma at each milestone",
+      {field("milestones", &Fields::milestones, at_least(0), "steps at which it decreases"),
+       gamma<Fields>()});
+}
+
+LRSchedulerEntry one_cycle() {
+  using Fields = OneCycleOptions;
+  return entry<OneCycleLR>(
+      "one_cycle", "rises to max_lr, then falls far below the first rate", &Fields::total_steps,
+      {with_default(field("max_lr", &Fields::max_lr, above(0), "highest learning rate"), 0.1),
+       field("anneal_strategy", &Fields::anneal_strategy, {"cos", "linear"},
+             "shape of both phases"),
+       field("cycle_momentum", &Fields::cycle_momentum, "momentum goes the opposite way"),
+       field("pct_start", &Fields::pct_start, between(0, 1), "share of the steps that rise"),
+       field("div_factor", &Fields::div_factor, above(0), "highest over first learning rate"),
+       field("final_div_factor", &Fields::final_div_factor, above(0),
+             "first over last learning rate")});
+}
+
+}  // namespace
+
+const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
+  static const std::vector<LRSchedulerEntry> entries = {
+      constant(),
+      linear_warmup(),
+      cosine(),
+      cosine_warmup(),
+      polynomial(),
+      step(),
+      multi_step(),
+      entry<ExponentialLR, ExponentialOptions>("exponential", "times gamma every step",
+                                               {gamma<ExponentialOptions>()}),
+      one_cycle()};
+  return entries;
+}
+
+}  // namespace booster

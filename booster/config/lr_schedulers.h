@@ -1,0 +1,15 @@
+// The learning-rate schedulers that a config may name, with their options. Thread-safe.
+#pragma once
+
+#include "booster/config/named_entry.h"
+#include "core/optim/lr_scheduler.h"
+
+namespace booster {
+
+// `training_steps` is the number of optimizer steps of the whole training: what total_steps = 0
+// stands for.
+using LRSchedulerEntry = NamedEntry<LRScheduler(const Optimizer&, const OptionValues&,
+                                                int64_t training_steps)>;
+const std::vector<LRSchedulerEntry>& lr_scheduler_entries();
+
+}  // namespace booster

@@ -1,0 +1,84 @@
+#include "booster/config/models.h"
+
+#include "booster/config/option_fields.h"
+#include "core/nn/models/mlp.h"
+#include "core/nn/models/resnet.h"
+#include "core/nn/models/vit.h"
+
+namespace booster {
+
+namespace {
+
+template <class Fields>
+FieldRow<Fields> num_classes() {
+  return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
+}
+
+FieldRow<models::VitOptions> img_size(const std::string& name) {
+  const Size2d usual = *models::vit_options(name).img_size;
+  return {integer_option("img_size", usual.height, between(16, 4096),
+                         "pixels a side; those beyond a multiple of the patch are left out"),
+          [](models::VitOptions& fields, const OptionValues& values) {
+            fields.img_size = values.get<int64_t>("img_size");
+          }};
+}
+
+FieldTable<models::VitOptions> vit_fields(const std::string& name) {
+  using Fields = models::VitOptions;
+  const ValueRange share = from_below(0, 1);
+  return {num_classes<Fields>(),
+          img_size(name),
+          field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
+          field("pos_drop_rate", &Fields::pos_drop_rate, share,
+                "dropout after the position embedding"),
+          field("proj_drop_rate", &Fields::proj_drop_rate, share, "dropout after projections"),
+          field("attn_drop_rate", &Fields::attn_drop_rate, share, "dropout of attention weights"),
+          field("drop_path_rate", &Fields::drop_path_rate, share,
+                "stochastic depth of the last block")};
+}
+
+ModelEntry vit(const std::string& name) {
+  const auto fields = vit_fields(name);
+  return {name, "Vision Transformer, as timm's", fields.options(),
+          [=](const OptionValues& values) { return models::vit(name, fields.read(values)); }};
+}
+
+ModelEntry resnet20() {
+  using Fields = models::ResNetOptions;
+  const FieldTable<Fields> fields = {
+      num_classes<Fields>(),
+      field("in_chans", &Fields::in_chans, between(1, 1024), "channels of the images")};
+  return {"resnet20", "residual network of 20 layers for small images", fields.options(),
+          [=](const OptionValues& values) { return models::resnet20(fields.read(values)); }};
+}
+
+ModelEntry mlp() {
+  using Fields = models::MlpOptions;
+  const FieldTable<Fields> fields = {
+      field("bias", &Fields::bias, "layers have a bias"),
+      field("flatten", &Fields::flatten, "samples of several dimensions become rows first")};
+  OptionTable options = fields.options();
+  options.insert(options.begin(), integers_option("sizes", {}, at_least(1),
+                                                  "numbers of features, from the input's to the "
+                                                  "output's: two or more"));
+  return {"mlp", "linear layers with ReLU between them", options, [=](const OptionValues& values) {
+            return models::mlp(values.get<std::vector<int64_t>>("sizes"), fields.read(values));
+          }};
+}
+
+std::vector<ModelEntry> all_models() {
+  std::vector<ModelEntry> entries;
+  for (const auto& name : models::vit_names()) entries.push_back(vit(name));
+  entries.push_back(resnet20());
+  entries.push_back(mlp());
+  return entries;
+}
+
+}  // namespace
+
+const std::vector<ModelEntry>& model_entries() {
+  static const std::vector<ModelEntry> entries = all_models();
+  return entries;
+}
+
+}  // namespace booster

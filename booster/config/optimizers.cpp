@@ -1,0 +1,80 @@
+#include "booster/config/optimizers.h"
+
+#include "booster/config/option_fields.h"
+#include "core/optim/adam.h"
+#include "core/optim/lamb.h"
+#include "core/optim/sgd.h"
+
+namespace booster {
+
+namespace {
+
+template <class Made, class Fields>
+OptimizerEntry entry(const char* name, const char* description, const FieldTable<Fields>& fields) {
+  return {name, description, fields.options(),
+          [=](const Parameters& parameters, const OptionValues& values) -> Optimizer {
+            return Made(parameters, fields.read(values));
+          }};
+}
+
+template <class Fields>
+FieldRow<Fields> lr() {
+  return field("lr", &Fields::lr, at_least(0), "learning rate");
+}
+
+template <class Fields>
+FieldRow<Fields> weight_decay() {
+  return field("weight_decay", &Fields::weight_decay, at_least(0), "weight decay");
+}
+
+template <class Fields>
+FieldRow<Fields> betas() {
+  return field("betas", &Fields::betas, from_below(0, 1), "decay of the two moments");
+}
+
+template <class Fields>
+FieldRow<Fields> eps() {
+  return field("eps", &Fields::eps, above(0), "added to the denominator");
+}
+
+FieldTable<SGDOptions> sgd_fields() {
+  using Fields = SGDOptions;
+  return {lr<Fields>(),
+          field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
+          field("dampening", &Fields::dampening, between(0, 1),
+                "share of the gradient left out of the momentum"),
+          field("nesterov", &Fields::nesterov,
+                "Nesterov's momentum; wants momentum and no dampening"),
+          weight_decay<Fields>()};
+}
+
+template <class Fields>
+FieldTable<Fields> adam_fields() {
+  return {lr<Fields>(), betas<Fields>(), eps<Fields>(), weight_decay<Fields>()};
+}
+
+FieldTable<LAMBOptions> lamb_fields() {
+  using Fields = LAMBOptions;
+  return {lr<Fields>(),
+          betas<Fields>(),
+          eps<Fields>(),
+          weight_decay<Fields>(),
+          field("grad_averaging", &Fields::grad_averaging, "weigh the gradient by 1 - beta1"),
+          field("max_grad_norm", &Fields::max_grad_norm, at_least(0),
+                "clip of the global gradient norm; 0: none"),
+          field("trust_clip", &Fields::trust_clip, "cap the trust ratio at 1"),
+          field("always_adapt", &Fields::always_adapt, "trust ratio without weight decay too")};
+}
+
+}  // namespace
+
+const std::vector<OptimizerEntry>& optimizer_entries() {
+  static const std::vector<OptimizerEntry> entries = {
+      entry<SGD>("sgd", "stochastic gradient descent", sgd_fields()),
+      entry<Adam>("adam", "Adam", adam_fields<AdamOptions>()),
+      entry<AdamW>("adamw", "Adam with decoupled weight decay", adam_fields<AdamWOptions>()),
+      entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields())};
+  return entries;
+}
+
+}  // namespace booster

@@ -1,0 +1,12 @@
+// The optimizers that a config may name, with their options. Thread-safe.
+#pragma once
+
+#include "booster/config/named_entry.h"
+#include "core/optim/optimizer.h"
+
+namespace booster {
+
+using OptimizerEntry = NamedEntry<Optimizer(const Parameters&, const OptionValues&)>;
+const std::vector<OptimizerEntry>& optimizer_entries();
+
+}  // namespace booster

@@ -1,0 +1,78 @@
+#include "examples/vit_caltech101/program_config.h"
+
+namespace example {
+
+using namespace booster;
+
+namespace {
+
+Section data_section() {
+  return {.name = "data",
+          .description = "images and how they are loaded",
+          .options = {
+              data_path_option(
+                  "root", "",
+                  "folder with the images; may begin with $NAME; empty: a small made-up set"),
+              integer_option("batch_size", 32, between(1, 1'000'000), "images per step and rank"),
+              integer_option("workers", 2, between(0, 256),
+                             "threads that load; 0: the training thread does"),
+              integer_option("prefetch", 2, between(1, 1024), "batches made ahead"),
+              choice_option("on_bad_image", "fail", {"fail", "skip"},
+                            "an unreadable image ends the run, or is left out and listed"),
+              integer_option("cache_mb", 0, at_least(0), "memory for decoded images, in MiB"),
+              number_option("validation_fraction", 0.2, {0, 1, true, true},
+                            "share of each class kept for validation"),
+              boolean_option("include_background", false, "keep the class BACKGROUND_Google"),
+              integer_option("img_size", 224, between(16, 4096),
+                             "pixels a side, for a model without an img_size of its own"),
+          }};
+}
+
+Section train_section() {
+  return {
+      .name = "train",
+      .description = "length, order and output of the training",
+      .options = {
+          integer_option("epochs", 2, between(1, 1'000'000), "passes over the data"),
+          integer_option("max_steps", 0, at_least(0),
+                         "ends the training after so many steps; 0: no limit"),
+          integer_option("seed", 42, at_least(0),
+                         "of initial weights, dropout, order and augmentation"),
+          integer_option("accumulate", 1, between(1, 1'000'000),
+                         "batches whose gradients make one step"),
+          number_option("clip_grad_norm", 0, at_least(0), "largest gradient norm; 0: none"),
+          number_option("label_smoothing", 0, from_below(0, 1),
+                        "share of the target spread over all classes"),
+          integer_option("log_every", 10, between(1, 1'000'000'000),
+                         "steps between lines of metrics.jsonl"),
+          path_option("output_dir", "out", "folder for everything the run writes"),
+          integer_option("checkpoint_every", 500, at_least(0),
+                         "steps between checkpoints; 0: only at the end"),
+          choice_option("resume", "auto", {"auto", "never"},
+                        "auto: go on from the newest checkpoint in output_dir, if there is one"),
+          integer_option("keep_checkpoints", 2, between(1, 1'000'000),
+                         "newest checkpoints that are kept"),
+          step_range_option("profile", "steps whose time is shown by kernel, with a trace.json"),
+          step_range_option("diagnose", "steps whose numerics are looked at, with a numerics.json"),
+          choice_option("diagnose_check", "none", numerics::check_mode_names(),
+                        "with diagnose: results of ops that get a line in the file worker_cpu; "
+                        "abort: end at the first that is not finite"),
+          texts_option("diagnose_ops", {}, "with diagnose_check: only these ops"),
+          texts_option("diagnose_skip_ops", {}, "with diagnose_check: not these ops"),
+      }};
+}
+
+const char* const all_steps = "1:1000000000000";
+
+}  // namespace
+
+ProgramConfig program_config() {
+  return {.sections = {data_section(), train_section()},
+          .arguments = {{"--profile", "train.profile", "FIRST:LAST",
+                         "shows where the time of these steps goes"},
+                        {"--diagnose", "train.diagnose", "FIRST:LAST",
+                         "looks at the numerics of these steps, or all", all_steps}},
+          .defaults = {{"model.num_classes", 101}}};
+}
+
+}  // namespace example
