@@ -5,6 +5,13 @@
 
 namespace booster::toys {
 
+// What is left of a tensor whose numbers go: of shape (0, ...).
+inline Tensor emptied(const Tensor& tensor) {
+  Shape none = tensor.shape();
+  none[0] = 0;
+  return empty(none, {tensor.dtype(), tensor.device()});
+}
+
 class Chain : public Module {
  public:
   explicit Chain(const std::vector<Model>& modules)
@@ -18,7 +25,8 @@ class Chain : public Module {
   void keep(int first, int last) {
     first_ = first, last_ = last;
     for (int i = 0; i < size(); ++i)
-      if (i < first || i >= last) empty_out(part(i));
+      if (i < first || i >= last)
+        for (const auto& [name, tensor] : part(i).state_dict()) replace_(tensor, emptied(tensor));
   }
 
  private:
@@ -27,13 +35,6 @@ class Chain : public Module {
     Tensor y = x;
     for (int i = first_; i < last_; ++i) y = part(i)(y);
     return y;
-  }
-  static void empty_out(const Module& module) {
-    for (const auto& [name, tensor] : module.state_dict()) {
-      Shape none = tensor.shape();
-      none[0] = 0;
-      replace_(tensor, empty(none, {tensor.dtype(), tensor.device()}));
-    }
   }
 
   int first_ = 0, last_;

@@ -87,7 +87,8 @@ void ToyPipeline::join(StateDict& state) const {
 }
 
 void ToyPipeline::split(StateDict& state) const {
-  std::erase_if(state, [&](const auto& held) { return stage_of(held.name) != stage(); });
+  for (auto& [name, tensor] : state)
+    if (stage_of(name) != stage() && is_floating(tensor.dtype())) tensor = emptied(tensor);
 }
 
 }  // namespace booster::toys

@@ -7,10 +7,11 @@ namespace booster::toys {
 
 namespace {
 
-// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole.
-int cut_of(const std::string& name, const std::map<std::string, int>& cuts) {
+// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole, and so
+// is a count of steps.
+int cut_of(const NamedTensor& held, const std::map<std::string, int>& cuts) {
   for (const auto& [parameter, dim] : cuts)
-    if (lies_in(name, parameter)) return dim;
+    if (lies_in(held.name, parameter) && is_floating(held.tensor.dtype())) return dim;
   return -1;
 }
 
@@ -34,15 +35,15 @@ void ToyTensorParallel::shard(const Model& model, const Optimizers& optimizers) 
 // Numbers that all ranks of the tensor group have count once.
 NormSharing ToyTensorParallel::norms_of(const Optimizer& optimizer) const {
   std::vector<Tensor> apart, here;
-  for (const auto& [name, tensor] : optimizer.parameters())
-    (cut_of(name, cuts_) < 0 ? here : apart).push_back(tensor);
+  for (const NamedTensor& parameter : optimizer.parameters())
+    (cut_of(parameter, cuts_) < 0 ? here : apart).push_back(parameter.tensor);
   const auto norm = [=, group = mesh_.group("tensor")](double power) {
     return norm_over(group, gradients_of(apart), gradients_of(here), power);
   };
   const auto add = [cuts = cuts_, group = mesh_.group("tensor")](
                        const Tensor& squares, const Parameters& parameters) {
     for (size_t i = 0; i < parameters.size(); ++i)
-      if (cut_of(parameters[i].name, cuts) >= 0)
+      if (cut_of(parameters[i], cuts) >= 0)
         group.all_reduce(untracked::narrow(squares, 0, 2 * static_cast<int64_t>(i), 2));
   };
   return {.gradient_norm = norm, .add_squares = add};
@@ -71,15 +72,15 @@ void ToyTensorParallel::agree(Tensor& numbers, Among) {
 }
 
 void ToyTensorParallel::join(StateDict& state) const {
-  for (auto& [name, tensor] : state)
-    if (const int dim = cut_of(name, cuts_); dim >= 0)
-      tensor = whole_of(tensor, dim, mesh_.group("tensor"));
+  for (NamedTensor& held : state)
+    if (const int dim = cut_of(held, cuts_); dim >= 0)
+      held.tensor = whole_of(held.tensor, dim, mesh_.group("tensor"));
 }
 
 void ToyTensorParallel::split(StateDict& state) const {
-  for (auto& [name, tensor] : state)
-    if (const int dim = cut_of(name, cuts_); dim >= 0)
-      tensor = part_of(tensor, dim, mesh_.group("tensor"));
+  for (NamedTensor& held : state)
+    if (const int dim = cut_of(held, cuts_); dim >= 0)
+      held.tensor = part_of(held.tensor, dim, mesh_.group("tensor"));
 }
 
 }  // namespace booster::toys

@@ -72,36 +72,30 @@ void ToyZero1::exchange() {
 
 void ToyZero1::agree(Tensor& numbers, Among) { group().all_reduce(numbers, CollectiveOp::max); }
 
-// Working numbers that change by themselves would count as loaded ones and become the masters'.
 void ToyZero1::sync_params(const Optimizer& optimizer) {
-  Optimizer handle = optimizer;
-  for (const auto& [name, tensor] : optimizer.parameters()) {
-    gather_ranges(tensor, group());
-    if (const Tensor master = optimizer.master(name); master.defined())
-      handle.set_master(name, master);
-  }
+  for (const auto& [name, tensor] : optimizer.parameters()) gather_ranges(tensor, group());
 }
 
-Tensor ToyZero1::kept_for(const std::string& name) const {
-  for (const Sharded& one : all_)
-    if (name != one.parameter.name && lies_in(name, one.parameter.name))
-      return one.parameter.tensor;
+Tensor ToyZero1::kept_for(const NamedTensor& held) const {
+  for (const auto& [parameter, before, has_local] : all_)
+    if (held.name != parameter.name && lies_in(held.name, parameter.name))
+      return is_floating(held.tensor.dtype()) ? parameter.tensor : Tensor();  // a count is whole
   return {};
 }
 
 void ToyZero1::join(StateDict& state) const {
-  for (auto& [name, tensor] : state)
-    if (const Tensor parameter = kept_for(name); parameter.defined()) {
-      const Tensor whole = empty(parameter.shape(), {tensor.dtype(), tensor.device()});
-      own_window(whole, group()).copy_(tensor);
+  for (NamedTensor& held : state)
+    if (const Tensor parameter = kept_for(held); parameter.defined()) {
+      const Tensor whole = empty(parameter.shape(), {held.tensor.dtype(), held.tensor.device()});
+      own_window(whole, group()).copy_(held.tensor);
       gather_ranges(whole, group());
-      tensor = whole;
+      held.tensor = whole;
     }
 }
 
 void ToyZero1::split(StateDict& state) const {
-  for (auto& [name, tensor] : state)
-    if (kept_for(name).defined()) tensor = own_window(tensor, group()).clone();
+  for (NamedTensor& held : state)
+    if (kept_for(held).defined()) held.tensor = own_window(held.tensor, group()).clone();
 }
 
 }  // namespace booster::toys

@@ -35,8 +35,8 @@ class ToyZero1 : public Plugin {
   };
 
   void exchange();
-  // The parameter that an optimizer keeps the named tensor for; undefined: it is none of those.
-  Tensor kept_for(const std::string& name) const;
+  // The parameter that an optimizer keeps these numbers for; undefined: they are none of those.
+  Tensor kept_for(const NamedTensor& held) const;
 
   Mesh mesh_;
   std::vector<Sharded> all_;

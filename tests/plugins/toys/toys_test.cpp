@@ -17,7 +17,8 @@ using namespace booster::toys;
 namespace {
 
 constexpr int64_t batch = 12, features = 32, hidden = 64;
-constexpr int steps = 8, overflow_step = 2;
+constexpr int steps = 9, saved_at = 5;
+constexpr int infinite_loss_at = 0, infinite_gradient_at = 2;
 
 struct Strategy {
   const char* name;
@@ -102,6 +103,7 @@ struct Trained {
   std::vector<double> told;  // of each step: skipped, loss scale, norm (0: not asked), loss
   std::vector<bool> is_exact;
   StateDict start, state;    // weights, and what the optimizer keeps
+  StateDict scales;          // the strategy's own
 };
 
 class Training {
@@ -112,21 +114,50 @@ class Training {
         // Only rank 0's numbers count.
         model_(model_for(spread, 3 + booster_.plugin().group().rank())),
         skips_(strategy.skips),
-        boosted_(booster_.boost(model_, optimizer_for(rule, model_), criterion())) {}
-
-  Trained run() {
+        boosted_(boost(optimizer_for(rule, model_))) {
+    break_gradient();
     for (const auto& [name, tensor] : held()) result_.start.push_back({name, tensor.clone()});
-    for (int i = 0; i < steps; ++i) step(i);
+  }
+
+  // Steps [first, last).
+  const Trained& run(int first, int last) {
+    for (int i = first; i < last; ++i) step(i);
     result_.state = held();
+    for (const auto& [name, tensor] : boosted_.model.session().precision->state_tensors())
+      result_.scales.push_back({name, tensor.clone()});
     return result_;
   }
   const Plugin& plugin() const { return *boosted_.model.session().plugin; }
+  void save(const std::string& folder) { save_training(folder, boosted_, {.step = saved_at}); }
+  void resume(const std::string& folder) {
+    check(resume_training(folder, boosted_, [](const std::string&) {}).has_value(),
+          "toys: nothing to resume");
+  }
 
  private:
-  Criterion criterion() {
-    return Criterion("mean of squares", [this](const Tensor& y, const Tensor& t) {
-      return mse_loss(y, t) * (overflows_ ? INFINITY : 0.5);
+  Boosted boost(const Optimizer& optimizer) {
+    const Criterion loss("mean of squares", [this](const Tensor& y, const Tensor& t) {
+      return mse_loss(y, t) * (loss_breaks_ ? INFINITY : 0.5);
     });
+    const TensorDataset data(ones({batch, 1}), zeros({batch}, {.dtype = DType::i64}));
+    return booster_.boost(model_, optimizer, loss,
+                          booster_.prepare_dataloader(data, {.batch_size = 1}),
+                          ConstantLR(optimizer));
+  }
+
+  // One element of one gradient becomes infinite where a step asks for it: on the one rank that has
+  // it, or, where all do, on one that does not own it.
+  void break_gradient() {
+    const Group group = booster_.plugin().group();
+    const bool here = group.rank() == (spread_.name == "zero1" ? 0 : group.size() - 1);
+    for (const auto& [name, tensor] : model_.parameters())
+      if (here && (name == "1.up.weight" || name == "5.bias"))
+        register_grad_hook(tensor, [this](const Tensor& g) {
+          if (!gradient_breaks_) return Tensor();
+          const Tensor broken = g.clone();
+          untracked::narrow(untracked::reshape(broken, {-1}), 0, g.numel() - 1, 1).fill_(INFINITY);
+          return broken;
+        });
   }
 
   Tensor share(const Tensor& x) const {
@@ -140,7 +171,7 @@ class Training {
       Tensor input, target;
     } const only = {x, t};
     const Batch* at = &only;
-    auto& [model, optimizer, loss_fn] = boosted_;
+    auto& [model, optimizer, loss_fn, loader, scheduler] = boosted_;
     if (spread_.by_pipeline)
       return booster_.execute_pipeline(at, model, loss_fn, optimizer).item();
     const Tensor loss = loss_fn(model(x), t);
@@ -155,26 +186,29 @@ class Training {
     result_.is_exact.push_back(is_exact);
   }
 
-  // Two losses in each step: the first alone, under no_sync, clipped, or infinite on one rank.
+  // Two losses in each step. The first is clipped before the second comes, or not exchanged.
   void step(int i) {
     auto& optimizer = boosted_.optimizer;
     if (i != 7) optimizer.zero_grad();  // a step without it goes on from the gradients before
-    overflows_ = skips_ && i == overflow_step && spread_.share == spread_.shares - 1;
+    loss_breaks_ = skips_ && i == infinite_loss_at && spread_.share == spread_.shares - 1;
+    gradient_breaks_ = skips_ && i == infinite_gradient_at;
     double norm = 0;
     {
       std::unique_ptr<NoSyncGuard> local;
       if (i % 4 == 1) local.reset(new NoSyncGuard(booster_.no_sync(boosted_.model, optimizer)));
       const double loss = backward(10 * i);
-      tell(i == overflow_step ? 0 : loss, false);
+      tell(std::isfinite(loss) ? loss : 0, false);
     }
-    overflows_ = false;
+    loss_breaks_ = false;
     if (i == 4) optimizer.clip_grad_by_value(0.001);
     if (i == 5) norm = optimizer.clip_grad_by_norm(0.02);
     tell(norm, false);
     backward(10 * i + 5);
-    norm = i % 2 == 1 ? double{optimizer.clip_grad_by_norm(0.05)} : 0;
+    if (i % 2 == 1) norm = optimizer.clip_grad_by_norm(0.05);
     const StepReport report = optimizer.step();
     tell(norm, false);
+    const double found = report.grad_norm();
+    tell(std::isfinite(found) ? found : 0, false);
     tell(report.skipped(), true);
     tell(report.loss_scale(), true);
   }
@@ -189,8 +223,8 @@ class Training {
   Spread spread_;
   Booster booster_;
   Model model_;
-  bool skips_, overflows_ = false;
-  BoostedTriple boosted_;
+  bool skips_, loss_breaks_ = false, gradient_breaks_ = false;
+  Boosted boosted_;
   Trained result_;
 };
 
@@ -198,6 +232,12 @@ const Tensor* find(const StateDict& state, const std::string& name) {
   for (const NamedTensor& held : state)
     if (held.name == name) return &held.tensor;
   return nullptr;
+}
+
+// Without what other ranks have.
+StateDict held_here(StateDict state) {
+  std::erase_if(state, [](const NamedTensor& one) { return one.tensor.numel() == 0; });
+  return state;
 }
 
 double norm_of(const std::vector<double>& a, const std::vector<double>& b) {
@@ -246,46 +286,70 @@ std::string compare_told(const Trained& got, const Trained& want, double toleran
     const double far = a == b ? 0 : std::abs(a - b) / std::abs(b);
     worst = std::max(worst, far);
     if (want.is_exact[i] ? a != b : !(far <= tolerance))
-      return fmt::format("number {} of step {}: got {}, want {}", i % 5, i / 5, a, b);
+      return fmt::format("number {} of step {}: got {}, want {}", i % 6, i / 6, a, b);
   }
   return "";
+}
+
+// What all ranks must have the same bits of.
+std::string compare_ranks(const Group& world, const Trained& got, bool with_scales) {
+  std::vector<double> mine = got.told;
+  for (const NamedTensor& scale : with_scales ? got.scales : StateDict{})
+    for (const double number : scale.tensor.to_vector<double>()) mine.push_back(number);
+  std::vector<double> of_rank_0 = mine;
+  world.broadcast(of_rank_0);
+  return mine == of_rank_0 ? "" : "ranks tell different things; ";
 }
 
 // Trains spread and alone; "" or how they differ.
 std::string train(const Strategy& strategy, const Spread& spread, const std::string& rule) {
   Training alone(strategy, {spread.name}, rule), here(strategy, spread, rule);
-  const Trained want = alone.run(), got = here.run();
+  const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group& world = here.plugin().group();
-  double worst = 0, worst_told = 0;
-  std::string difference = compare_told(got, want, strategy.tolerance / 5, worst_told);
-  std::vector<double> of_rank_0 = got.told;
-  world.broadcast(of_rank_0);
-  if (of_rank_0 != got.told) difference += " ranks tell different things";
-  StateDict whole = got.state;
+  double far = 0, far_told = 0, far_part = 0;
+  std::string difference = compare_told(got, want, strategy.tolerance / 5, far_told);
+  difference += compare_ranks(world, got, !spread.by_pipeline);
+  StateDict whole = got.state, part = want.state;
   here.plugin().join(whole);
-  if (world.rank() == 0) difference += compare(whole, want, want.state, strategy.tolerance, worst);
-  StateDict mine = want.state;
-  here.plugin().split(mine);
-  StateDict held;  // without what other ranks have
-  for (const NamedTensor& one : got.state)
-    if (find(mine, one.name)) held.push_back(one);
-  for (const NamedTensor& one : got.state)
-    if (!find(mine, one.name) && one.tensor.numel() > 0) difference += " split lost " + one.name;
-  double parts = 0;
-  difference += compare(held, want, mine, 2 * strategy.tolerance, parts);
+  here.plugin().split(part);
+  if (world.rank() == 0) difference += compare(whole, want, want.state, strategy.tolerance, far);
+  // The norm of a small part may be small.
+  difference += compare(held_here(got.state), want, held_here(part), 2 * strategy.tolerance, far_part);
   if (std::getenv("SHOW") && world.rank() == 0)
-    fmt::print("{} {} {}: {:.1e} {:.1e} {}\n", spread.name, strategy.name, rule, worst, worst_told,
-               difference);
+    fmt::print("{} {} {}: {:.1e} {:.1e} {:.1e} {}\n", spread.name, strategy.name, rule, far,
+               far_told, far_part, difference);
   return difference;
 }
 
+// Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
+std::string resume(const Strategy& strategy, const Spread& spread, const std::string& folder) {
+  Training first(strategy, spread, "adamw"), second(strategy, spread, "adamw");
+  first.run(0, saved_at);
+  first.save(folder);
+  second.resume(folder);
+  const StateDict want = held_here(first.run(saved_at, steps).state),
+                  got = held_here(second.run(saved_at, steps).state);
+  if (got.size() != want.size()) return "other tensors";
+  for (const auto& [name, tensor] : want) {
+    const Tensor* found = find(got, name);
+    if (!found || found->to_vector<double>() != tensor.to_vector<double>()) return name;
+  }
+  return "";
+}
+
 void train_all(const std::string& spread) {
-  const Group world = launch_from_env().group();
-  for (const Strategy& strategy : strategies())
+  const World world = launch_from_env();
+  for (const Strategy& strategy : strategies()) {
     for (const char* rule : {"sgd", "adamw", "lamb"}) {
-      INFO(strategy.name, " ", rule);
-      CHECK(train(strategy, spread_named(spread, world), rule) == "");
+      const std::string both = fmt::format("{} {}", strategy.name, rule);
+      INFO(both);
+      CHECK(train(strategy, spread_named(spread, world.group()), rule) == "");
     }
+    const std::string resumed = fmt::format("{}, resumed", strategy.name);
+    INFO(resumed);
+    CHECK(resume(strategy, spread_named(spread, world.group()),
+                 world.folder + "/" + spread + strategy.name) == "");
+  }
 }
 
 void run_ranks(const std::string& name, int size) {
