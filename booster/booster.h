@@ -34,6 +34,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
+#include "core/nn/replace.h"
 #include "core/optim/adam.h"
 #include "core/optim/clip.h"
 #include "core/optim/lamb.h"

@@ -1,6 +1,7 @@
 #include "core/nn/module.h"
 
 #include "core/autograd/tape.h"
+#include "core/nn/replace.h"
 #include "kernels/system/trace.h"
 
 #include <algorithm>
@@ -49,6 +50,7 @@ void adopt(const Tensor& x, const Tensor& from) {
   set_memory_tag(from, body.storage->tag);
   body.storage = from.body()->storage;
   body.offset = from.body()->offset;
+  body.shape = from.shape();
   body.strides = from.strides();
   body.dtype = from.dtype();
 }
@@ -65,6 +67,14 @@ void convert_(const Tensor& x, Device device) {
   if (x.device() == device) return;
   clear_grad(x);
   adopt(x, x.to(device));
+}
+
+void replace_(const Tensor& x, const Tensor& numbers) {
+  check(numbers.dtype() == x.dtype() && numbers.device() == x.device(),
+        "replace_: numbers do not fit; got {}, want {} on the same device",
+        name_of(numbers.dtype()), name_of(x.dtype()));
+  clear_grad(x);
+  adopt(x, numbers.clone());
 }
 
 void Module::visit(const std::string& prefix, const Visitor& visitor) const {

@@ -1,0 +1,86 @@
+#include "tests/plugins/toys/toy_tensor_parallel.h"
+
+#include "tests/plugins/toys/pair.h"
+#include "tests/plugins/toys/rank_norms.h"
+
+namespace booster::toys {
+
+namespace {
+
+// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole, and so
+// is a count of steps.
+int cut_of(const NamedTensor& held, const std::map<std::string, int>& cuts) {
+  for (const auto& [parameter, dim] : cuts)
+    if (lies_in(held.name, parameter) && is_floating(held.tensor.dtype())) return dim;
+  return -1;
+}
+
+}  // namespace
+
+void ToyTensorParallel::shard(const Model& model, const Optimizers& optimizers) {
+  optimizers_ = optimizers;
+  for (const NamedTensor& held : model.state_dict()) mesh_.world().broadcast(held.tensor);
+  for (const auto& [name, module] : model->named_modules())
+    if (auto* pair = dynamic_cast<Pair*>(module)) {
+      pair->cut(mesh_.group("tensor"));
+      cuts_.insert({{name + ".up.weight", 0}, {name + ".up.bias", 0}, {name + ".down.weight", 1}});
+    }
+  for (Optimizer optimizer : optimizers) {
+    for (const auto& [name, tensor] : optimizer.parameters())
+      optimizer.own(name, {0, tensor.numel()});
+    optimizer.share_norms(norms_of(optimizer));
+  }
+}
+
+// Numbers that all ranks of the tensor group have count once.
+NormSharing ToyTensorParallel::norms_of(const Optimizer& optimizer) const {
+  std::vector<Tensor> apart, here;
+  for (const NamedTensor& parameter : optimizer.parameters())
+    (cut_of(parameter, cuts_) < 0 ? here : apart).push_back(parameter.tensor);
+  const auto norm = [=, group = mesh_.group("tensor")](double power) {
+    return norm_over(group, gradients_of(apart), gradients_of(here), power);
+  };
+  const auto add = [cuts = cuts_, group = mesh_.group("tensor")](
+                       const Tensor& squares, const Parameters& parameters) {
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (cut_of(parameters[i], cuts) >= 0)
+        group.all_reduce(untracked::narrow(squares, 0, 2 * static_cast<int64_t>(i), 2));
+  };
+  return {.gradient_norm = norm, .add_squares = add};
+}
+
+void ToyTensorParallel::begin(Pass, bool sync) { syncs_ = sync; }
+void ToyTensorParallel::end(Pass pass) {
+  if (pass == Pass::forward) return;
+  has_local_ = true;
+  if (syncs_) exchange();
+}
+
+// The ranks of a data group do the same to the same gradients, so averaging once more what earlier
+// passes left changes nothing.
+void ToyTensorParallel::exchange() {
+  const Group& copies = mesh_.group("data");
+  if (!std::exchange(has_local_, false) || copies.size() == 1) return;
+  for (const Optimizer& optimizer : optimizers_)
+    for (const auto& [name, tensor] : optimizer.parameters_with_grad())
+      copies.all_reduce(dense_grad(tensor), CollectiveOp::mean);
+}
+
+// The layers of all ranks are the same, or parts of the same.
+void ToyTensorParallel::agree(Tensor& numbers, Among) {
+  mesh_.world().all_reduce(numbers, CollectiveOp::max);
+}
+
+void ToyTensorParallel::join(StateDict& state) const {
+  for (NamedTensor& held : state)
+    if (const int dim = cut_of(held, cuts_); dim >= 0)
+      held.tensor = whole_of(held.tensor, dim, mesh_.group("tensor"));
+}
+
+void ToyTensorParallel::split(StateDict& state) const {
+  for (NamedTensor& held : state)
+    if (const int dim = cut_of(held, cuts_); dim >= 0)
+      held.tensor = part_of(held.tensor, dim, mesh_.group("tensor"));
+}
+
+}  // namespace booster::toys

@@ -1,0 +1,39 @@
+// Tensor parallelism in little: how a plugin outside of the library splits layers over ranks. The
+// layers are those of every Pair of the model; tensor groups are data parallel among each other.
+// For one thread.
+#pragma once
+
+#include "booster/booster.h"
+
+#include <map>
+
+namespace booster::toys {
+
+class ToyTensorParallel : public Plugin {
+ public:
+  // `tensor` ranks share each pair.
+  ToyTensorParallel(const Group& world, int tensor)
+      : mesh_(world, {{"data", -1}, {"tensor", tensor}}) {}
+
+  const char* name() const override { return "toy_tensor_parallel"; }
+  Mesh mesh() const override { return mesh_; }
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  void begin(Pass pass, bool sync) override;
+  void end(Pass pass) override;
+  void agree(Tensor& numbers, Among) override;
+  void sync_grads(const Optimizer&) override { exchange(); }
+  void join(StateDict& state) const override;
+  void split(StateDict& state) const override;
+
+ private:
+  NormSharing norms_of(const Optimizer& optimizer) const;
+  // Averages gradients along the data axis, if there are any that were not.
+  void exchange();
+
+  Mesh mesh_;
+  Optimizers optimizers_;
+  std::map<std::string, int> cuts_;  // the dimension that a parameter is cut along, by name
+  bool syncs_ = false, has_local_ = false;
+};
+
+}  // namespace booster::toys

@@ -1,0 +1,46 @@
+// ZeRO stage 1 in little: how a plugin outside of the library shards what optimizers keep.
+//
+// Every rank has the whole model and sees its own share of the data. Each parameter is cut into as
+// many ranges as there are ranks; a rank steps its own, keeps masters and moments for that alone,
+// and sends what came out to the others. For one thread.
+#pragma once
+
+#include "booster/booster.h"
+
+namespace booster::toys {
+
+class ToyZero1 : public Plugin {
+ public:
+  explicit ToyZero1(const Group& world) : mesh_(world, {{"data", -1}}) {}
+
+  const char* name() const override { return "toy_zero1"; }
+  Mesh mesh() const override { return mesh_; }
+  Layout layout() const override { return {.data = group().size(), .zero_stage = 1}; }
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                DataLoaderOptions options) const override;
+  void begin(Pass pass, bool sync) override;
+  void end(Pass pass) override;
+  void agree(Tensor& numbers, Among among) override;
+  void sync_grads(const Optimizer&) override { exchange(); }
+  void sync_params(const Optimizer& optimizer) override;
+  void join(StateDict& state) const override;
+  void split(StateDict& state) const override;
+
+ private:
+  struct Sharded {
+    NamedTensor parameter;
+    Tensor before = {};      // the gradient of all ranks, while passes add up this rank's own
+    bool has_local = false;  // the parameter's gradient is of this rank alone
+  };
+
+  void exchange();
+  // The parameter that an optimizer keeps these numbers for; undefined: they are none of those.
+  Tensor kept_for(const NamedTensor& held) const;
+
+  Mesh mesh_;
+  std::vector<Sharded> all_;
+  bool syncs_ = false;
+};
+
+}  // namespace booster::toys
