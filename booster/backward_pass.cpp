@@ -21,24 +21,20 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
   for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
   first_.precision->begin_loss(options, named);
   for (const Optimizer& optimizer : iteration.all)
-    if (std::ranges::find(named, optimizer) == named.end())
-      not_named_.push_back(gradients_of(optimizer));
+    if (std::ranges::find(named, optimizer) == named.end()) not_named_.emplace_back(optimizer);
   for (const Optimizer& optimizer : named) await(optimizer);
   first_.plugin->begin(Pass::backward, sync);
 }
 
-BackwardPass::Before BackwardPass::gradients_of(const Optimizer& optimizer) {
-  Before before = {optimizer, {}};
-  for (const auto& [name, parameter] : optimizer.parameters_with_grad())
-    before.gradients.emplace_back(parameter.grad(), parameter.grad().version());
-  return before;
+BackwardPass::Watch::Watch(const Optimizer& optimizer) : optimizer_(optimizer) {
+  for (const auto& [name, parameter] : optimizer.parameters())
+    if (parameter.requires_grad())
+      hooks_.emplace_back(parameter,
+                          on_grad_ready(parameter, [this](const Tensor&) { reached_ = true; }));
 }
 
-bool BackwardPass::has_changed(const Before& before) {
-  const Before now = gradients_of(before.optimizer);
-  return !std::ranges::equal(now.gradients, before.gradients, [](const auto& a, const auto& b) {
-    return a.first.same_body(b.first) && a.second == b.second;
-  });
+BackwardPass::Watch::~Watch() {
+  for (const auto& [parameter, hook] : hooks_) remove_grad_ready_hook(parameter, hook);
 }
 
 void BackwardPass::await(const Optimizer& optimizer) {
@@ -56,8 +52,8 @@ Tensor BackwardPass::root(const Tensor& loss) const {
 // An optimizer whose parameters got gradients counts, whether the program named it or not.
 void BackwardPass::end() {
   first_.plugin->end(Pass::backward);
-  for (const Before& before : not_named_)
-    if (has_changed(before)) await(before.optimizer);
+  for (const Watch& watch : not_named_)
+    if (watch.was_reached()) await(watch.optimizer());
   first_.end_pass(Pass::backward);
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->gradients_are_known();

@@ -4,6 +4,7 @@
 
 #include "booster/session.h"
 
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -19,18 +20,26 @@ class BackwardPass {
   void end();
 
  private:
-  // The gradients that an optimizer had when the pass began.
-  struct Before {
-    Optimizer optimizer;
-    std::vector<std::pair<Tensor, uint32_t>> gradients;  // with versions
+  // Sees whether a gradient reaches an optimizer's parameters.
+  class Watch {
+   public:
+    explicit Watch(const Optimizer& optimizer);
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+    const Optimizer& optimizer() const { return optimizer_; }
+    bool was_reached() const { return reached_; }
+
+   private:
+    Optimizer optimizer_;
+    std::vector<std::pair<Tensor, int>> hooks_;
+    bool reached_ = false;
   };
-  static Before gradients_of(const Optimizer& optimizer);
-  static bool has_changed(const Before& before);
   void await(const Optimizer& optimizer);
 
   std::vector<Session*> sessions_;
   Session& first_;
-  std::vector<Before> not_named_;
+  std::list<Watch> not_named_;
 };
 
 }  // namespace booster

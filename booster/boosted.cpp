@@ -15,6 +15,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   session_->sync_grads();
   Optimizer& optimizer = session_->optimizer;
+  optimizer.settle_clip();  // of those that the strategy may change in memory now
   const Tensor factor = session_->precision->norm_factor(optimizer);
   const DeviceNumber norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
   if (session_->watcher) session_->watcher->gradients_are_known();
@@ -23,6 +24,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
 
 void BoostedOptimizer::clip_grad_by_value(double limit) {
   session_->sync_grads();
+  session_->optimizer.settle_clip();
   session_->precision->unscale(session_->optimizer);
   session_->optimizer.clip_grad_by_value(limit);
   if (session_->watcher) session_->watcher->gradients_are_known();

