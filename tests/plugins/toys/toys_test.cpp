@@ -123,6 +123,7 @@ class Training {
   const Trained& run(int first, int last) {
     for (int i = first; i < last; ++i) step(i);
     result_.state = held();
+    result_.scales.clear();
     for (const auto& [name, tensor] : boosted_.model.session().precision->state_tensors())
       result_.scales.push_back({name, tensor.clone()});
     return result_;
