@@ -18,12 +18,11 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
         first_.precision->name());
   Optimizers named;
   for (const Session* session : sessions) named.push_back(session->optimizer);
+  for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
   first_.precision->begin_loss(options, named);
-  for (Optimizer& optimizer : iteration.all) {
-    optimizer.settle_clip();  // what is added now was not clipped
+  for (const Optimizer& optimizer : iteration.all)
     if (std::ranges::find(named, optimizer) == named.end())
       not_named_.push_back(gradients_of(optimizer));
-  }
   for (const Optimizer& optimizer : named) await(optimizer);
   first_.plugin->begin(Pass::backward, sync);
 }

@@ -73,7 +73,7 @@ void BF16MixedPrecision::unscale(Optimizer& optimizer) {
 
 Verdict BF16MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
-  Tensor found = overflows_.take(optimizer);
+  Tensor found = overflows_.of(optimizer);
   note_overflow(found, find_non_finite(optimizer));
   return {found, {}, {}};
 }

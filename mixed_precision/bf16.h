@@ -36,7 +36,7 @@ class BF16MixedPrecision : public Precision {
   void unscale(Optimizer& optimizer) override;
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override;
-  void abandon(const Optimizer& optimizer) override { overflows_.take(optimizer); }
+  void abandon(const Optimizer& optimizer) override { overflows_.forget(optimizer); }
 
  private:
   bool casts() const { return options_.style == "cast"; }

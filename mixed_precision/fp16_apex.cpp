@@ -55,7 +55,7 @@ Tensor FP16ApexMixedPrecision::norm_factor(Optimizer& optimizer) {
 
 Verdict FP16ApexMixedPrecision::inspect(Optimizer& optimizer) {
   if (scales()) return amp_.loss(0).inspect(optimizer);
-  return each_loss_ ? Verdict{amp_.take_skip(optimizer), {}, scale_} : Verdict{};
+  return each_loss_ ? Verdict{amp_.skip_of(optimizer), {}, scale_} : Verdict{};
 }
 
 void FP16ApexMixedPrecision::update(const Verdict& verdict) {

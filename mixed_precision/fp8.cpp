@@ -156,7 +156,7 @@ void FP8MixedPrecision::unscale(Optimizer& optimizer) {
 
 Verdict FP8MixedPrecision::inspect(Optimizer& optimizer) {
   if (!options_.skip_non_finite) return {};
-  Tensor found = overflows_.take(optimizer);
+  Tensor found = overflows_.of(optimizer);
   note_overflow(found, find_non_finite(optimizer));
   return {found, {}, {}};
 }

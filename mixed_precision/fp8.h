@@ -45,7 +45,7 @@ class FP8MixedPrecision : public Precision {
   void unscale(Optimizer& optimizer) override;
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override;
-  void abandon(const Optimizer& optimizer) override { overflows_.take(optimizer); }
+  void abandon(const Optimizer& optimizer) override { overflows_.forget(optimizer); }
   StateDict state_tensors() const override;
 
   // The layers that run in 8 bits, by name.

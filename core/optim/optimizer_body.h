@@ -76,6 +76,7 @@ struct Optimizer::Body {
   Tensor clip_factor;   // of the next step; undefined: none
   Tensor clipped_norm;  // that it was worked out from, until the step
   std::vector<std::pair<Tensor, uint32_t>> clipped;  // the gradients of that norm, with versions
+  bool clip_was_used = false;  // by a step: other gradients than those of the clip are not clipped
   NormSharing sharing;
   bool makes_masters = false;  // for parameters that are added
 
@@ -88,6 +89,10 @@ struct Optimizer::Body {
   Tensor gradient_norm(double power) const;
   void forget_clip();
   void settle_clip();
+  // True if the gradients are those that were clipped, unchanged.
+  bool gradients_are_clipped() const;
+  // The factor that a step now applies; undefined: none.
+  Tensor use_clip();
   // The group's options as kernels read them, on the device; made by the first step.
   const kernels::StepNumbers* numbers_of(Group& group) const;
   // Rewrites them in place, where there are any, after a change of the options.

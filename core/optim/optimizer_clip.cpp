@@ -29,11 +29,27 @@ Tensor Optimizer::Body::gradient_norm(double power) const {
 void Optimizer::Body::forget_clip() {
   clip_factor = clipped_norm = Tensor();
   clipped.clear();
+  clip_was_used = false;
+}
+
+bool Optimizer::Body::gradients_are_clipped() const {
+  const auto is_clipped = [](const Tensor& gradient, const auto& clipped) {
+    return same_window(gradient, clipped.first) && gradient.version() == clipped.second;
+  };
+  return std::ranges::equal(gradients(), clipped, is_clipped);
+}
+
+Tensor Optimizer::Body::use_clip() {
+  if (clip_was_used && !gradients_are_clipped()) forget_clip();
+  clip_was_used = clip_factor.defined();
+  return clip_factor;
 }
 
 void Optimizer::Body::settle_clip() {
-  if (clip_factor.defined()) scale_gradients(gradients(), clip_factor);
+  const Tensor factor = use_clip();
+  if (factor.defined()) scale_gradients(gradients(), factor);
   clip_factor = Tensor();
+  clip_was_used = false;
 }
 
 Tensor Optimizer::gradient_norm(double power, const Tensor& factor) const {
@@ -47,17 +63,14 @@ DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const T
   body_->clip_factor = clip_factor(norm, max_norm);
   body_->clipped_norm = norm;
   body_->clipped.clear();
+  body_->clip_was_used = false;
   for (const Tensor& gradient : gradients())
     body_->clipped.emplace_back(gradient, gradient.version());
   return DeviceNumber(norm);
 }
 
 Tensor Optimizer::clipped_norm() const {
-  const auto is_clipped = [](const Tensor& gradient, const auto& clipped) {
-    return same_window(gradient, clipped.first) && gradient.version() == clipped.second;
-  };
-  const bool same = std::ranges::equal(gradients(), body_->clipped, is_clipped);
-  return same ? body_->clipped_norm : Tensor();
+  return body_->gradients_are_clipped() ? body_->clipped_norm : Tensor();
 }
 
 void Optimizer::settle_clip() { body_->settle_clip(); }

@@ -179,8 +179,8 @@ void Step::run() {
 
 void Optimizer::Body::step(kernels::StepControl control) {
   if (control.clip_factor) settle_clip();
-  // Kept: gradients that no zero_grad forgets are still the clipped ones in the next step.
-  const Tensor clip = clip_factor;
+  // Kept: gradients that nobody forgets or changes are still the clipped ones in the next step.
+  const Tensor clip = use_clip();
   if (clip.defined()) control.clip_factor = device_float(clip);
   Step(*this, control).run();
 }

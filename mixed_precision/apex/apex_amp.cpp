@@ -276,17 +276,18 @@ void ApexAmp::abandon(const Optimizer& optimizer) {
   mine.skip = {};
 }
 
-Tensor ApexAmp::take_skip(const Optimizer& optimizer) {
+Tensor ApexAmp::skip_of(const Optimizer& optimizer) {
   Entry& mine = entry(optimizer);
   check(mine.scaled_by < 0,
         "fp16_apex: step: the gradients are still scaled; want a loss without delay_unscale before "
         "the step");
-  return std::exchange(mine.skip, {});
+  return mine.skip.defined() ? mine.skip.clone() : Tensor();
 }
 
 void ApexAmp::step(Optimizer& optimizer) {
   if (!properties_.enabled) return optimizer.step();
-  const Tensor skip = take_skip(optimizer);
+  const Tensor skip = skip_of(optimizer);
+  entry(optimizer).skip = {};
   optimizer.step(
       {.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
   forget_gradients_of_masters(optimizer);

@@ -76,9 +76,10 @@ class ApexAmp {
   Parameters master_params(const Optimizer& optimizer) const {
     return optimizer.master_parameters();
   }
-  // The flag (one f32 on the device) that tells whether the optimizer's next step must do nothing;
-  // it is forgotten. Undefined: no overflow was looked for. Error if gradients are still scaled.
-  Tensor take_skip(const Optimizer& optimizer);
+  // A copy of the flag (one f32 on the device) that tells whether the optimizer's next step must do
+  // nothing: until then, or until abandon(). Undefined: no overflow was looked for. Error if
+  // gradients are still scaled.
+  Tensor skip_of(const Optimizer& optimizer);
 
   // --- verbosity 2
   // Where lines go: "Float->Half (linear)" for each cast of O1, and those of tell_overflows; to

@@ -1,4 +1,4 @@
-// Flags of overflow (one f32 on the device, not 0: found) that add up until a step asks for them.
+// Flags of overflow (one f32 on the device, not 0: found) that add up until gradients are forgotten.
 // For one thread.
 #pragma once
 
@@ -24,11 +24,14 @@ class OverflowMemory {
       if (known == optimizer) return note_overflow(noted, found);
     noted_.emplace_back(optimizer, found);
   }
-  // Undefined: nothing was looked at. Forgets it.
-  Tensor take(const Optimizer& optimizer) {
-    for (auto& [known, noted] : noted_)
-      if (known == optimizer) return std::exchange(noted, {});
+  // A copy of what was noted; undefined: nothing was looked at.
+  Tensor of(const Optimizer& optimizer) const {
+    for (const auto& [known, noted] : noted_)
+      if (known == optimizer && noted.defined()) return noted.clone();
     return {};
+  }
+  void forget(const Optimizer& optimizer) {
+    std::erase_if(noted_, [&](const auto& entry) { return entry.first == optimizer; });
   }
 
  private:

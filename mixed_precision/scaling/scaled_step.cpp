@@ -5,8 +5,6 @@
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
-#include <utility>
-
 namespace booster {
 
 namespace {
@@ -81,7 +79,7 @@ Verdict ScaledStep::inspect(Optimizer& optimizer) {
   scaler_.start(optimizer.device());
   if (!widens_ && has_16_bit_gradients(optimizer)) unscale(optimizer);
   const Tensor inverse = pending_inverse(optimizer);
-  Tensor found = std::exchange(mine.found_inf, {});
+  Tensor found = mine.found_inf.defined() ? mine.found_inf.clone() : Tensor();
   if (!scaler_.policy().skips) return {{}, inverse, scaler_.scale_tensor().clone()};
   if (inverse.defined() || !found.defined())
     note_overflow(found, find_non_finite(optimizer, inverse));

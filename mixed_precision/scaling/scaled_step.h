@@ -4,8 +4,9 @@
 // it is noted when a backward pass begins, so that a scale that grows in between cannot divide by
 // the wrong number. Gradients that are still there from before (accumulation, a clip by value that
 // had to unscale them, a step without zero_grad) are multiplied to the scale in force first, so
-// that what a pass adds always fits. An overflow that was found while unscaling is remembered until
-// the step, whatever is done to the gradients after. Reads nothing from the device. For one thread.
+// that what a pass adds always fits. An overflow that was found while unscaling is remembered as
+// long as there are these gradients, whatever is done to them after. Reads nothing from the device.
+// For one thread.
 #pragma once
 
 #include "mixed_precision/precision.h"
@@ -37,7 +38,7 @@ class ScaledStep {
   void unscale(Optimizer& optimizer);
   // What gradients in memory must still be multiplied by; undefined where they are true.
   Tensor pending_inverse(const Optimizer& optimizer) const;
-  // The local verdict; forgets what earlier looks found. Error as begin's.
+  // The local verdict. Error as begin's.
   Verdict inspect(Optimizer& optimizer);
   // Grows or backs off.
   void update(const Verdict& agreed);
@@ -54,7 +55,7 @@ class ScaledStep {
     Gradients gradients = Gradients::unknown;
     Tensor inverse = {};      // where scaled: of the scale of that moment; keeps its place
     int64_t generation = -1;  // of the scaler then
-    Tensor found_inf = {};    // by unscaling, since the last step
+    Tensor found_inf = {};    // by unscaling, since gradients were last forgotten
   };
 
   Entry& entry(const Optimizer& optimizer);

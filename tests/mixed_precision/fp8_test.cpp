@@ -138,6 +138,8 @@ TEST_CASE("an infinity or nan that a cast would hide is found") {
                       {.scaling = scaling});
       const auto step = [&](double value) {
         const Tensor y = forward(t, full({4, 16}, 1));
+        t.precision.abandon(t.optimizer);
+        t.precision.begin_loss({}, t.optimizer);
         backward(t, y, bf16(full({4, 16}, value)));
         const Verdict verdict = t.precision.inspect(t.optimizer);
         const double found = verdict.found_inf.item();

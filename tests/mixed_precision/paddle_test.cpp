@@ -235,10 +235,11 @@ TEST_CASE("a gradient of 1e-8 survives with master_grad alone") {
 TEST_CASE("gradients of several passes add up in f32 with master_grad") {
   const auto gradient = [](bool master_grad) {
     Training training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
-    for (double part : {2048.0, 1.0})
+    for (double part : {2048.0, 1.0}) {
       training.precision.begin_loss({}, training.optimizer);
       backward(training.precision.scale(
           sum(cast(Model(training.module)(full({2}, part, {.dtype = DType::f16})), DType::f32))));
+    }
     return training.module->w.grad();
   };
   CHECK(gradient(false).dtype() == DType::f16);

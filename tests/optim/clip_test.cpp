@@ -86,3 +86,23 @@ TEST_CASE("wrong limits are refused, no gradients are no error") {
   CHECK_THROWS_AS(clip_grad_norm_(parameters, 1, 0), Error);
   CHECK(clip_grad_norm_({parameters[1]}, 1) == 0);
 }
+
+TEST_CASE("a clip lasts while the gradients are those that were clipped") {
+  Tensor w = zeros({1}).requires_grad_();
+  Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 1});
+  const auto change = [&] {
+    const double before = w.item();
+    optimizer.step();
+    return before - w.item();
+  };
+  w.set_grad(full({1}, 4));
+  optimizer.clip_grad_by_norm(1);
+  CHECK(change() == doctest::Approx(1));
+  CHECK(change() == doctest::Approx(1));  // the same gradients
+  w.set_grad(full({1}, 4));
+  CHECK(change() == 4);  // others
+  optimizer.clip_grad_by_norm(1);
+  optimizer.settle_clip();
+  w.grad().add_(ones({1}));
+  CHECK(change() == doctest::Approx(2));
+}

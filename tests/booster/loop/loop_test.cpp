@@ -36,10 +36,12 @@ Sequence drawn(const std::string& strategy, int n, int ranks) {
   return draw(random, setup, limits_of(strategy), ranks);
 }
 
-// "" or what went wrong.
+// "" or what went wrong. Ranks leave together: none removes the folder under another.
 std::string play_safely(const Sequence& sequence, const World& world, const std::string& folder) {
   try {
-    return play(sequence, world, folder);
+    const std::string failure = play(sequence, world, folder);
+    if (failure.empty()) world.group().barrier();
+    return failure;
   } catch (const Error& error) {
     return error.what();
   }
@@ -93,15 +95,19 @@ std::string failure_on(int ranks, const Sequence& sequence) {
           .wait(20));
 }
 
-// The shortest form of a sequence that was seen to fail.
+// The shortest form of a sequence that was seen to fail. Ranks that see another one die name the
+// sequence that they are at themselves, which may be a later one.
 std::string explained(int ranks, const std::string& output) {
-  const size_t at = output.find(mark);
-  if (at == output.npos) return output;
-  const size_t begin = at + std::string(mark).size();
-  const Sequence found = from_text(output.substr(begin, output.find('\n', begin) - begin));
-  const Sequence small =
-      shortest(found, [&](const Sequence& smaller) { return !failure_on(ranks, smaller).empty(); });
-  return fmt::format("on {} ranks: {}\n{}", ranks, to_text(small), failure_on(ranks, small));
+  const std::string what = mark;
+  for (size_t at = output.find(what); at != output.npos; at = output.find(what, at + 1)) {
+    const size_t begin = at + what.size();
+    const Sequence found = from_text(output.substr(begin, output.find('\n', begin) - begin));
+    if (failure_on(ranks, found).empty()) continue;
+    const Sequence small = shortest(
+        found, [&](const Sequence& smaller) { return !failure_on(ranks, smaller).empty(); });
+    return fmt::format("on {} ranks: {}\n{}", ranks, to_text(small), failure_on(ranks, small));
+  }
+  return fmt::format("on {} ranks, but not played alone:\n{}", ranks, output);
 }
 
 // In processes of their own, in runs of at most 250 a strategy.

@@ -8,8 +8,9 @@ namespace booster::loop {
 
 double sign(int i) { return (i * 7 + i / 3) % 2 == 0 ? 1 : -1; }
 
-double magnitude(int rank, int action) {
+double magnitude(const Setup& setup, int rank, int action) {
   constexpr double choices[] = {0.25, 0.5, 1};
+  if (setup.strategy == "fp8") action = 0;  // a number larger than any before would be cut off
   return choices[(rank * 2 + action * 5 + action / 2) % 3];
 }
 
@@ -19,7 +20,8 @@ Numbers first_numbers(int model) {
   return numbers;
 }
 
-PlainLoop::PlainLoop(const Setup&, bool skips, int ranks) : skips_(skips), ranks_(ranks) {
+PlainLoop::PlainLoop(const Setup& setup, bool skips, int ranks)
+    : setup_(setup), skips_(skips), ranks_(ranks) {
   for (int model : {0, 1}) optimizers_[static_cast<size_t>(model)].value = first_numbers(model);
 }
 
@@ -38,7 +40,7 @@ Numbers PlainLoop::output(int model, int rank, int action) const {
   for (int i = 0; i < size; ++i) {
     double sum = w[static_cast<size_t>(size * size + i)];
     for (int j = 0; j < size; ++j)
-      sum += w[static_cast<size_t>(i * size + j)] * magnitude(rank, action) * sign(j);
+      sum += w[static_cast<size_t>(i * size + j)] * magnitude(setup_, rank, action) * sign(j);
     y.push_back(sum);
   }
   return y;
@@ -46,7 +48,7 @@ Numbers PlainLoop::output(int model, int rank, int action) const {
 
 void PlainLoop::backward(const Action& action, int index) {
   double mean = 0;
-  for (int rank = 0; rank < ranks_; ++rank) mean += magnitude(rank, index) / ranks_;
+  for (int rank = 0; rank < ranks_; ++rank) mean += magnitude(setup_, rank, index) / ranks_;
   const double factor = action.overflow >= 0 ? INFINITY : action.factor * (action.twice ? 2 : 1);
   for (int model : {0, 1}) {
     if ((action.reaches >> model & 1) == 0) continue;
@@ -101,7 +103,6 @@ bool PlainLoop::step(int model) {
   bool skipped = false;
   if (mine.gradient) {
     skipped = skips_ && (mine.overflowed || !is_finite(*mine.gradient));
-    mine.overflowed = false;
     if (!skipped) {
       if (mine.velocity.empty()) mine.velocity = Numbers(mine.value.size(), 0);
       for (size_t i = 0; i < mine.value.size(); ++i) {

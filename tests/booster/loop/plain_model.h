@@ -17,7 +17,7 @@ constexpr double learning_rate = 0.125, momentum = 0.5;
 // gradient does not depend on W, so that every strategy computes it without rounding.
 double sign(int i);
 // Of the input of a rank in the n-th action.
-double magnitude(int rank, int action);
+double magnitude(const Setup& setup, int rank, int action);
 
 // The parameters of a layer: W by rows, then b.
 using Numbers = std::vector<double>;
@@ -25,7 +25,7 @@ using Numbers = std::vector<double>;
 struct PlainOptimizer {
   Numbers value, velocity;          // velocity: empty before the first step
   std::optional<Numbers> gradient;  // the mean over the ranks of all that was added
-  bool overflowed = false;          // since its last step
+  bool overflowed = false;          // since its gradients were last forgotten
 };
 
 class PlainLoop {
@@ -51,6 +51,7 @@ class PlainLoop {
   void abandon(int model);
   void leave(int model);
 
+  Setup setup_;
   bool skips_;
   int ranks_;
   std::array<PlainOptimizer, 2> optimizers_;

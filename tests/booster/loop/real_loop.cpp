@@ -187,7 +187,7 @@ class RealLoop {
   Tensor input(int index) const {
     std::vector<float> values;
     for (int j = 0; j < size; ++j)
-      values.push_back(static_cast<float>(magnitude(world_.rank, index) * sign(j)));
+      values.push_back(static_cast<float>(magnitude(setup_, world_.rank, index) * sign(j)));
     return from_vector(values, {1, size});
   }
 

@@ -37,7 +37,7 @@ Action draw_backward(Dice& dice, const Setup& setup, const Limits& limits, int r
   action.twice = dice.chance(30);
   action.pipeline = !setup.two_models && dice.chance(15);
   if (limits.skips && dice.chance(10)) action.overflow = dice.below(ranks);
-  action.factor = dice.one_of({0.5, 1});
+  if (!limits.poisons) action.factor = dice.one_of({0.5, 1});
   return action;
 }
 

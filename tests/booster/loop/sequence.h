@@ -56,7 +56,8 @@ struct Sequence {
 struct Limits {
   bool skips = true;           // a step whose gradients are not finite is left out
   bool local_passes = true;    // with two models: no_sync is allowed
-  bool poisons = false;        // after an overflow gradients are finite but meaningless (fp8)
+  bool poisons = false;        // fp8: after an overflow gradients are finite but meaningless, and
+                               // losses keep their magnitude
 };
 
 Sequence draw(std::mt19937& random, const Setup& setup, const Limits& limits, int ranks);
