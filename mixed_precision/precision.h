@@ -109,6 +109,7 @@ class Precision {
   // All or nothing; error if a number is missing.
   virtual void load(const PrecisionState&) {}
   // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
+  // Those of a layer begin with its name, so that plugins know whose they are (Plugin::join).
   virtual StateDict state_tensors() const { return {}; }
 
   // What a user should know, a sentence each; rank 0 takes and prints them after prepare, after

@@ -36,14 +36,49 @@ TensorMap split(const Session& session, const TensorMap& whole) {
   return as_map(tensors);
 }
 
-// The strategy's own tensors, and those of the model that saved_model() rounds.
-TensorMap precision_tensors(const Session& session) {
-  TensorMap tensors = as_map(session.precision->state_tensors());
+// The model's tensors that saved_model() rounds.
+StateDict rounded_tensors(const Session& session) {
+  StateDict tensors;
   const auto saved = session.precision->saved_dtype();
-  for (const auto& [name, tensor] : as_map(session.model.state_dict()))
+  for (const auto& [name, tensor] : session.model.state_dict())
     if (saved && is_floating(tensor.dtype()) && promote(tensor.dtype(), *saved) != *saved)
-      tensors.emplace("model." + name, tensor);
+      tensors.push_back({name, tensor.detach()});
   return tensors;
+}
+
+constexpr std::string_view rounded_prefix = "model.";
+
+TensorMap as_one(const StateDict& own, const StateDict& rounded) {
+  TensorMap tensors = as_map(own);
+  for (const auto& [name, tensor] : rounded)
+    tensors.emplace(std::string(rounded_prefix) + name, tensor);
+  return tensors;
+}
+
+// The strategy's own tensors and the rounded ones: what this rank holds.
+TensorMap precision_tensors(const Session& session) {
+  return as_one(session.precision->state_tensors(), rounded_tensors(session));
+}
+
+// The same, whole on rank 0. All ranks call it.
+TensorMap joined_precision(const Session& session) {
+  StateDict own = session.precision->state_tensors(), rounded = rounded_tensors(session);
+  session.plugin->join(own);
+  session.plugin->join(rounded);
+  return as_one(own, rounded);
+}
+
+// From whole tensors to what this rank holds.
+TensorMap split_precision(const Session& session, const TensorMap& whole) {
+  const bool rounds = session.precision->saved_dtype().has_value();
+  StateDict own, rounded;
+  for (const auto& [name, tensor] : whole)
+    if (rounds && name.starts_with(rounded_prefix))
+      rounded.push_back({name.substr(rounded_prefix.size()), tensor});
+    else own.push_back({name, tensor});
+  session.plugin->split(own);
+  session.plugin->split(rounded);
+  return as_one(own, rounded);
 }
 
 // All or nothing; converts back from the saved dtype.
@@ -214,6 +249,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   StateDict model = saved_model(session);
   session.plugin->join(model);
   const OptimizerState optimizer = joined_optimizer(session);
+  const TensorMap precision = joined_precision(session);
   contents.state = training_state(session, boosted, progress, optimizer);
   contents.about = {{"ranks", group.size()},
                     {"plugin", session.plugin->name()},
@@ -222,7 +258,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   if (group.rank() == 0) {
     contents.model = as_map(model);
     contents.optimizer = optimizer.tensors;
-    contents.precision = precision_tensors(session);
+    contents.precision = precision;
     try {
       save_checkpoint(root, contents, keep);
     } catch (const Error& failure) {
@@ -245,7 +281,8 @@ std::optional<Progress> resume_training(const std::filesystem::path& root, Boost
     check_fits(session, contents.state, what);
     Rollback rollback(session, boosted);
     load_model(session, contents.model, what);
-    assign_tensors(precision_tensors(session), contents.precision, what + ": precision");
+    assign_tensors(precision_tensors(session), split_precision(session, contents.precision),
+                   what + ": precision");
     load_numbers(session, boosted, contents);
     rollback.keep();
     session.zero_grad();  // gradients from before belong to other weights

@@ -169,9 +169,17 @@ void Fp8Linear::forget_non_finite() {
 }
 
 StateDict Fp8Linear::state() const {
-  StateDict state = forward_.state("fp8.forward");
-  for (NamedTensor& tensor : backward_->state("fp8.backward")) state.push_back(std::move(tensor));
-  return state;
+  StateDict all;
+  const auto layers = static_cast<int64_t>(entries_.size());
+  const auto add = [&](const Fp8ScaleTable& table, int64_t i, const std::string& name) {
+    for (NamedTensor& tensor : table.state(i, name)) all.push_back(std::move(tensor));
+  };
+  for (const Entry& entry : entries_) {
+    add(forward_, entry.index, entry.layer.name + ".fp8.input");
+    add(forward_, layers + entry.index, entry.layer.name + ".fp8.weight");
+    add(*backward_, entry.index, entry.layer.name + ".fp8.gradient");
+  }
+  return all;
 }
 
 }  // namespace booster

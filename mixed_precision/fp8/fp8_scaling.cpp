@@ -112,12 +112,13 @@ void Fp8ScaleTable::end_pass() {
                           .most_recent = recipe_.most_recent});
 }
 
-StateDict Fp8ScaleTable::state(const std::string& prefix) const {
+StateDict Fp8ScaleTable::state(int64_t i, const std::string& prefix) const {
   if (!recipe_.delayed) return {};
-  return {{prefix + ".scale", scales_},
-          {prefix + ".amax_history", history_},
-          {prefix + ".cursor", cursors_},
-          {prefix + ".amax", amaxes_}};
+  const auto row = [i](const Tensor& table) { return untracked::narrow(table, 0, i, 1); };
+  return {{prefix + ".scale", row(scales_)},
+          {prefix + ".amax_history", row(history_)},
+          {prefix + ".cursor", row(cursors_)},
+          {prefix + ".amax", row(amaxes_)}};
 }
 
 }  // namespace booster

@@ -47,8 +47,8 @@ class Fp8ScaleTable {
   const Tensor& non_finite() const { return non_finite_; }
   void forget_non_finite() { non_finite_.zero_(); }
 
-  // The state that a resumed run needs, sharing memory with the table.
-  StateDict state(const std::string& prefix) const;
+  // The state of the i-th tensor that a resumed run needs, sharing memory with the table.
+  StateDict state(int64_t i, const std::string& prefix) const;
 
  private:
   Tensor current_scale(const Tensor& x) const;

@@ -4,6 +4,7 @@
 #include "core/nn/criterion.h"
 #include "core/nn/layers.h"
 #include "core/nn/multi_head_attention.h"
+#include "core/nn/replace.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -165,6 +166,22 @@ TEST_CASE("a change of dtype reaches tensors held elsewhere and may spare some m
   const uint32_t version = held[0].tensor.version();
   model->to(DType::f32);
   CHECK(held[0].tensor.version() > version);  // a 16-bit copy kept for autocast is not current
+}
+
+TEST_CASE("a parameter that is replaced by a part of itself is that part for every holder") {
+  Classifier classifier;
+  const Tensor weight = classifier.hidden.weight;
+  const uint32_t version = weight.version();
+  weight.set_grad(ones({6, 4}));
+  const auto last = untracked::narrow(weight.detach(), 0, 4, 2).to_vector<float>();
+  replace_(weight, untracked::narrow(weight.detach(), 0, 4, 2));
+  CHECK(classifier.hidden.weight.shape() == Shape{2, 4});
+  CHECK(classifier.parameters()[0].tensor.to_vector<float>() == last);
+  CHECK_FALSE(weight.grad().defined());
+  CHECK(weight.requires_grad());
+  CHECK(weight.version() > version);
+  CHECK(error_of([&] { replace_(weight, ones({2, 4}, {.dtype = DType::f16})); }) ==
+        "replace_: numbers do not fit; got f16, want f32 on the same device");
 }
 
 TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {

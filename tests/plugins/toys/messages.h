@@ -1,5 +1,5 @@
-// Tensors from rank to rank, of a dtype and a shape that the receiver does not know: in what numbers
-// a stage's result is, a strategy chose there.
+// Tensors from rank to rank, of a dtype and a shape that the receiver does not know: the strategy
+// decides in what numbers a stage gives its result.
 #pragma once
 
 #include "booster/booster.h"

@@ -13,6 +13,8 @@ void ToyPipeline::shard(const Model& model, const Optimizers& optimizers) {
   for (const NamedTensor& held : model.state_dict()) group().broadcast(held.tensor);
   for (int s = 0; s <= stages(); ++s) first_.push_back(chain->size() * s / stages());
   chain->keep(first_[static_cast<size_t>(stage())], first_[static_cast<size_t>(stage() + 1)]);
+  for (const auto& [name, tensor] : model.state_dict())
+    if (stage_of(name) != stage()) others_.push_back(name);
   for (Optimizer optimizer : optimizers) {
     std::vector<Tensor> mine;
     for (const auto& [name, tensor] : optimizer.parameters()) {
@@ -87,8 +89,11 @@ void ToyPipeline::join(StateDict& state) const {
 }
 
 void ToyPipeline::split(StateDict& state) const {
+  const auto is_of_other_stage = [&](const std::string& name) {
+    return std::ranges::any_of(others_, [&](const auto& other) { return lies_in(name, other); });
+  };
   for (auto& [name, tensor] : state)
-    if (stage_of(name) != stage() && is_floating(tensor.dtype())) tensor = emptied(tensor);
+    if (is_floating(tensor.dtype()) && is_of_other_stage(name)) tensor = emptied(tensor);
 }
 
 }  // namespace booster::toys

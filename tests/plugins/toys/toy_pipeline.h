@@ -35,7 +35,8 @@ class ToyPipeline : public Plugin {
 
   Mesh mesh_;
   int microbatches_;
-  std::vector<int> first_;  // module of each stage, and the end of all
+  std::vector<int> first_;           // module of each stage, and the end of all
+  std::vector<std::string> others_;  // the model's tensors of other stages
 };
 
 }  // namespace booster::toys

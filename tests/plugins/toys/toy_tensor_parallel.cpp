@@ -7,8 +7,8 @@ namespace booster::toys {
 
 namespace {
 
-// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole, and so
-// is a count of steps.
+// The dimension that a parameter, or what an optimizer keeps for it, is cut along; -1: whole, as a
+// count of steps is.
 int cut_of(const NamedTensor& held, const std::map<std::string, int>& cuts) {
   for (const auto& [parameter, dim] : cuts)
     if (lies_in(held.name, parameter) && is_floating(held.tensor.dtype())) return dim;

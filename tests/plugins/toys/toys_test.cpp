@@ -89,8 +89,11 @@ Model model_for(const Spread& spread, int seed) {
 
 Optimizer optimizer_for(const std::string& rule, const Model& model) {
   if (rule == "sgd") return SGD(model.parameters(), {.lr = 0.2, .momentum = 0.9});
-  if (rule == "lamb") return LAMB(model.parameters(), {.lr = 0.01, .eps = 1e-3, .weight_decay = 0.01});
-  return AdamW(model.parameters(), {.lr = 0.01, .eps = 1e-3, .weight_decay = 0.01});
+  // A large eps: else the smallest gradients, mere rounding, move weights as far as others.
+  constexpr double lr = 0.01, eps = 1e-3, decay = 0.01;
+  if (rule == "lamb")
+    return LAMB(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
+  return AdamW(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
 }
 
 Tensor numbers(int seed) {
@@ -123,6 +126,7 @@ class Training {
   const Trained& run(int first, int last) {
     for (int i = first; i < last; ++i) step(i);
     result_.state = held();
+    result_.scales.clear();
     for (const auto& [name, tensor] : boosted_.model.session().precision->state_tensors())
       result_.scales.push_back({name, tensor.clone()});
     return result_;
@@ -313,8 +317,9 @@ std::string train(const Strategy& strategy, const Spread& spread, const std::str
   here.plugin().join(whole);
   here.plugin().split(part);
   if (world.rank() == 0) difference += compare(whole, want, want.state, strategy.tolerance, far);
-  // The norm of a small part may be small.
-  difference += compare(held_here(got.state), want, held_here(part), 2 * strategy.tolerance, far_part);
+  // A part may have changed less than the whole.
+  difference += compare(held_here(got.state), want, held_here(part), 2 * strategy.tolerance,
+                        far_part);
   if (std::getenv("SHOW") && world.rank() == 0)
     fmt::print("{} {} {}: {:.1e} {:.1e} {:.1e} {}\n", spread.name, strategy.name, rule, far,
                far_told, far_part, difference);
