@@ -12,8 +12,7 @@ void check_pair(const Precision& precision, const Plugin& plugin, const Layout& 
 
 Layout typical_layout(const Plugin& plugin) {
   Layout layout = plugin.layout();
-  const bool alone = layout.data * layout.tensor * layout.pipeline * layout.sequence == 1;
-  if (alone && std::string_view(plugin.name()) != "single") layout.data = 2;
+  if (layout.ranks() == 1 && std::string_view(plugin.name()) != "single") layout.data = 2;
   return layout;
 }
 

@@ -12,6 +12,8 @@ struct Layout {
   int pipeline = 1;
   int sequence = 1;
   int zero_stage = 0;  // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
+
+  int ranks() const { return data * tensor * pipeline * sequence; }
 };
 
 // Which ranks make a set of numbers the same.

@@ -70,27 +70,12 @@ Saved::Saved(const Tensor& x) {
   version_ = x.version();
 }
 
-namespace {
-
-void check_unchanged(const Tensor& x, uint32_t version) {
-  if (!x.defined()) return;
-  check(x.version() == version,
+Tensor Saved::get() const {
+  if (!x_.defined()) return x_;
+  check(x_.version() == version_,
         "backward: a tensor of shape {} that a gradient needs was changed in place after it was "
         "saved; got version {}, want {}: change a clone() instead, or step after backward",
-        x.shape(), x.version(), version);
-}
-
-}  // namespace
-
-Tensor Saved::get() const {
-  check_unchanged(x_, version_);
-  return x_;
-}
-
-SavedInput::SavedInput(const Tensor& x) : x_(x), version_(x.defined() ? x.version() : 0) {}
-
-Tensor SavedInput::get() const {
-  check_unchanged(x_, version_);
+        x_.shape(), x_.version(), version_);
   return x_;
 }
 

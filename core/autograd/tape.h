@@ -101,22 +101,19 @@ class Saved {
   Tensor get() const;
   operator Tensor() const { return get(); }
 
+ protected:
+  Saved(Tensor kept, uint32_t version) : x_(std::move(kept)), version_(version) {}
+
  private:
   Tensor x_;
   uint32_t version_ = 0;
 };
 
 // The same for an input of the call, with its tape: for formulas that can be differentiated again.
-class SavedInput {
+class SavedInput : public Saved {
  public:
   SavedInput() = default;
-  explicit SavedInput(const Tensor& x);
-  Tensor get() const;
-  operator Tensor() const { return get(); }
-
- private:
-  Tensor x_;
-  uint32_t version_ = 0;
+  explicit SavedInput(const Tensor& x) : Saved(x, x.defined() ? x.version() : 0) {}
 };
 
 // The same for the (only) result of the call, which is reattached to the tape while gradients are
