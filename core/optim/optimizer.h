@@ -69,12 +69,12 @@ struct ElementRange {
 struct NormSharing {
   // The norm of all gradients of all ranks, each number counted once: f64, no dimensions, fresh
   // memory on the optimizer's device. Absent: that of gradients().
-  std::function<Tensor(double power)> gradient_norm;
+  std::function<Tensor(double power)> gradient_norm = {};
   // Given sums over the elements owned here, makes them the sums over all ranks, in place: squares
   // (f64) holds for each of `parameters` that of its value's squares and that of its update's.
   // Called in every step of a rule that needs them (LAMB), though there be no parameter with a
   // gradient here. Absent: the sums stay as they are.
-  std::function<void(const Tensor& squares, const Parameters& parameters)> add_squares;
+  std::function<void(const Tensor& squares, const Parameters& parameters)> add_squares = {};
 };
 
 // A parameter that an optimizer owns in part.
