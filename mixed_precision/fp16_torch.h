@@ -1,6 +1,6 @@
 // fp16: torch's automatic mixed precision. Parameters stay f32, listed ops run in f16, and a
-// dynamic loss scale (torch.amp.GradScaler's rules) keeps gradients in range; a step whose gradients
-// are not finite is skipped.
+// dynamic loss scale (torch.amp.GradScaler's rules) keeps gradients in range; a step whose
+// gradients are not finite is skipped.
 #pragma once
 
 #include "mixed_precision/precision.h"

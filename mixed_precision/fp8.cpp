@@ -39,8 +39,8 @@ Fp8Recipe recipe_of(const FP8Options& options) {
           .eps = options.amax_epsilon};
 }
 
-// A linear weight is called as its module is, or, where it is one of several, by its own name below:
-// "blocks.0.attn.in_proj".
+// A linear weight is called as its module is, or, where it is one of several, by its own name below
+// it: "blocks.0.attn.in_proj".
 std::string layer_name(const std::string& module, const std::string& weight) {
   const std::string own = weight == "weight" ? "" : weight.substr(0, weight.rfind("_weight"));
   if (module.empty()) return own.empty() ? "model" : own;
@@ -61,7 +61,7 @@ void check_excluded(const std::vector<std::string>& names, const std::vector<Fp8
   std::vector<std::string> legal;
   for (const Fp8Layer& layer : layers) legal.push_back(layer.name);
   for (const std::string& name : names)
-    check(std::any_of(legal.begin(), legal.end(), [&](auto& layer) { return lies_in(layer, name); }),
+    check(std::ranges::any_of(legal, [&](auto& layer) { return lies_in(layer, name); }),
           "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
 }
 

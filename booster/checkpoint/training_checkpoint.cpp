@@ -18,8 +18,8 @@ TensorMap as_map(const StateDict& state) {
   return tensors;
 }
 
-// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants: what
-// this rank holds of them.
+// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants:
+// what this rank holds of them.
 StateDict saved_model(const Session& session) {
   StateDict tensors = session.model.state_dict();
   if (const auto dtype = session.precision->saved_dtype())

@@ -59,7 +59,8 @@ std::vector<std::string> sections_of_programs(const std::string& path) {
 }  // namespace
 
 int check_config(const std::string& path, const std::string& given) {
-  if (const std::string program = program_for(given); !program.empty()) ask_program(program, {"--config", path, "--check"});
+  if (const std::string program = program_for(given); !program.empty())
+    ask_program(program, {"--config", path, "--check"});
   const auto notes = check_objects(Config::from_file(path, {}, {.open = true}));
   fmt::print("{}: valid\n", path);
   if (const auto names = sections_of_programs(path); !names.empty())

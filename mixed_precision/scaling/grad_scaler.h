@@ -29,8 +29,8 @@ struct GradScalerOptions {
 };
 
 // The options as a LossScaler's law, a scaler that starts from them, and its state by torch's keys
-// (scale, growth_factor, backoff_factor, growth_interval, _growth_tracker). Errors: an option out of
-// range; a key that is missing, before anything is changed.
+// (scale, growth_factor, backoff_factor, growth_interval, _growth_tracker). Errors: an option that
+// is out of range; a key that is missing, before anything is changed.
 LossScalePolicy torch_loss_scale_policy(const GradScalerOptions& options);
 LossScaler torch_loss_scaler(const GradScalerOptions& options);
 std::map<std::string, double> torch_state(const GradScalerOptions& options,

@@ -1,5 +1,5 @@
-// Flags of overflow (one f32 on the device, not 0: found) that add up until gradients are forgotten.
-// For one thread.
+// Flags of overflow (one f32 on the device, not 0: found), which add up until gradients are
+// forgotten. For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"

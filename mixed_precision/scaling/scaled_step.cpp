@@ -87,8 +87,8 @@ Verdict ScaledStep::inspect(Optimizer& optimizer) {
 }
 
 void ScaledStep::update(const Verdict& agreed) {
-  const Tensor& found = agreed.found_inf;
-  scaler_.update(found.defined() ? found : zeros({}, {DType::f32, scaler_.scale_tensor().device()}));
+  const Device device = scaler_.scale_tensor().device();
+  scaler_.update(agreed.found_inf.defined() ? agreed.found_inf : zeros({}, {DType::f32, device}));
 }
 
 void ScaledStep::abandon(const Optimizer& optimizer) {

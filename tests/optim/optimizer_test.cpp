@@ -343,7 +343,7 @@ TEST_CASE("a gradient with strides of its own is used in the right order") {
   CHECK(values_of(w) == std::vector<float>{-1, -3, -5, -2, -4, -6});
 }
 
-TEST_CASE("after an exchange masters reach their parameters, and gathered parameters keep masters") {
+TEST_CASE("after an exchange masters reach parameters, and gathered parameters keep masters") {
   const auto made = [] {
     Tensor w = full({2}, 1, {DType::f16}).requires_grad_();
     Optimizer optimizer = SGD({w}, {.lr = 1});

@@ -13,8 +13,8 @@ namespace booster::loop {
 constexpr int size = 16;  // inputs and outputs of the models' one layer; what 8-bit units take
 constexpr double learning_rate = 0.125, momentum = 0.5;
 
-// A loss is factor * sum_i sign(i) * y_i of a layer y = W x + b, with x_j = magnitude * sign(j): its
-// gradient does not depend on W, so that every strategy computes it without rounding.
+// A loss is factor * sum_i sign(i) * y_i of a layer y = W x + b, with x_j = magnitude * sign(j):
+// its gradient does not depend on W, so that every strategy computes it without rounding.
 double sign(int i);
 // Of the input of a rank in the n-th action.
 double magnitude(const Setup& setup, int rank, int action);
@@ -34,7 +34,9 @@ class PlainLoop {
 
   // Does what the action does; true if a step was skipped.
   bool run(const Action& action, int index);
-  const PlainOptimizer& optimizer(int model) const { return optimizers_[static_cast<size_t>(model)]; }
+  const PlainOptimizer& optimizer(int model) const {
+    return optimizers_[static_cast<size_t>(model)];
+  }
   // The output of a layer for a rank's input of this action.
   Numbers output(int model, int rank, int action) const;
   double loss_scale() const { return scale_.value; }

@@ -13,7 +13,7 @@ namespace booster::loop {
 // How a model and its data are set up for a sequence.
 struct Setup {
   std::string strategy;       // a row of strategies()
-  bool two_models = false;    // with an optimizer each, boosted together; else one that can be saved
+  bool two_models = false;    // with an optimizer each, boosted together; else one, to be saved
   bool views = true;          // gradient_as_bucket_view
   bool finds_unused = false;  // find_unused_parameters
 };
