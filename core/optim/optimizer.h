@@ -116,9 +116,9 @@ class Optimizer {
   // Clips the gradients that the next step uses, so that their common p-norm is at most `max_norm`;
   // returns the norm before, which is read when it is looked at. Steps apply the factor: the
   // gradients in memory stay as they are until settle_clip (clip_grad_norm_ in clip.h changes
-  // them). Forgotten by zero_grad, and when gradients change after a step. `factor` (f32, one number
-  // on the device) is what the step will multiply gradients by as `inverse_scale`: the norm is that
-  // of the products.
+  // them). Forgotten by zero_grad, and when gradients change after a step. `factor` (f32, one
+  // number on the device) is what the step will multiply gradients by as `inverse_scale`: the norm
+  // is that of the products.
   DeviceNumber clip_grad_by_norm(double max_norm, double power = 2, const Tensor& factor = {});
   // The p-norm of all gradients times `factor`: f64, no dimensions. With share_norms it is that of
   // all ranks, which must all ask.
