@@ -28,7 +28,7 @@ mapfile -t headers < <(cd "$root/${installed%/booster/booster.h}" && find . -typ
   cut -c3- | sort)
 missing=$(comm -23 <(printf '%s\n' "${included[@]}") <(printf '%s\n' "${headers[@]}"))
 [[ -z $missing ]] || { echo "included, not installed: $missing"; exit 1; }
-beyond=$(comm -13 <(scripts/public_headers.py .) <(printf '%s\n' "${headers[@]}"))
+beyond=$(comm -13 <(scripts/public_headers.sh .) <(printf '%s\n' "${headers[@]}"))
 [[ -z $beyond ]] || { echo "installed, included by nothing: $beyond"; exit 1; }
 
 pc=$(find "$root" -name booster.pc)

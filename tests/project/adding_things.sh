@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# What docs/architecture.md says under "Adding things" is what is there: a built-in strategy,
+# plugin, optimizer, scheduler or model is mentioned in the files that its row names, in no other.
+# Looked for are its type, its header and its name in quotes, in all rooms of the library, comments
+# left out; a name that is a dtype's too ("bf16") is not. One strategy may recommend another
+# (`.instead`).
+# usage: adding_things.sh ROOT
+set -euo pipefail
+export LC_ALL=C  # one order of names
+shopt -s nullglob
+cd "$1"
+
+rooms=(kernels core parallel mixed_precision plugins booster)
+dtypes=" fp32 fp16 bf16 fp8 "
+no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
+
+failures=0 count=0
+complain() { echo "$1"; failures=$((failures + 1)); }
+stop() { echo "$1" >&2; exit 1; }
+
+# Lines as FILE:TEXT. Sentences in quotes may say "Adam"; names and headers become <name>, <header>.
+code=$(grep -r --include='*.h' --include='*.cpp' --include='*.def' --include='*.cu' \
+         --include=meson.build '' "${rooms[@]}" |
+  sed -E '/^[^:]*meson\.build:/ { s/#.*//; b }
+    /\.instead/d; s|//.*||; s/"([a-z0-9_./]+)"/<\1>/g; s/"[^"]*"//g')
+(($(wc -l <<<"$code") > 10000)) || stop "hardly any code was found; the search is broken"
+table=$(sed -n '/^## Adding things$/,/^## /p' docs/architecture.md)
+
+declare -A used
+begin_row() {
+  row=$1 used=() things=0
+  (($(grep -cF "| $row |" <<<"$table") == 1)) || stop "docs/architecture.md: want one row '$row'"
+  mapfile -t patterns < <(grep -F "| $row |" <<<"$table" |
+    grep -oE '`[A-Za-z0-9_./<>*]+/[A-Za-z0-9_./<>*]+`' | tr -d '`')
+}
+
+# expect NAME FILE MENTION: the files in which the regular expression MENTION is found are the row's
+expect() {
+  local name=$1 file=$2 mention=$3 path pattern wanted fits
+  things=$((things + 1)) count=$((count + 1))
+  mention+="|\.def:.*\($name\)|meson\.build:.*'$name'"
+  while read -r path; do
+    fits=no
+    for pattern in "${patterns[@]}"; do
+      wanted=${pattern//<name>/$name}
+      wanted=${wanted//<file>/$file}
+      if [[ $path == $wanted ]]; then fits=yes used[$pattern]=1; fi  # unquoted: with its `*`
+    done
+    [[ $fits == yes ]] || complain "$path mentions $name; the row '$row' does not say so"
+  done < <(grep -E "$mention" <<<"$code" | cut -d: -f1 | sort -u)
+}
+
+end_row() {
+  local pattern
+  ((things > 0)) || stop "nothing was found for the row '$row'; the search is broken"
+  for pattern in "${patterns[@]}"; do
+    [[ -v used[$pattern] ]] || complain "the row '$row' names $pattern, which mentions none of them"
+  done
+}
+
+# The header itself, files that include it, and the meson.build that lists its source.
+header_or_source() {
+  echo "^$1:|<$1>|^${1%%/*}/.*meson\.build:.*['/]$(basename "$1" .h)\.cpp'"
+}
+
+header_with() {  # TEXT FOLDER...
+  local headers
+  mapfile -t headers < <(grep -rlF --include='*.h' "$@")
+  ((${#headers[@]} == 1)) || stop "want one header with '$1'; got ${headers[*]:-none}"
+  echo "${headers[0]}"
+}
+
+# TYPE NAME of each entry<TYPE...>("NAME"
+entries_of() {
+  tr -s '\n' ' ' <"$1" | grep -oE 'entry<\w+[^>]*>\( *"\w+"' |
+    sed -E 's/entry<(\w+)[^"]*"(\w+)"/\1 \2/'
+}
+
+strategies_or_plugins() {  # KIND BASE ROOM
+  local name header types mention
+  for name in $(sed -nE "s/^$1\((\w+)\).*/\1/p" booster/config/builtins.def); do
+    [[ $no_types != *" $name "* ]] || continue
+    header=$(header_with "return \"$name\"" "$3")
+    types=$(sed -nE "s/.*class (\w+) : public $2\b.*/\1/p" "$header" | paste -sd'|')
+    [[ -n $types ]] || stop "$header: no class derived from $2"
+    mention="$(header_or_source "$header")|\b($types)\b"
+    [[ $dtypes == *" $name "* ]] || mention+="|<$name>"
+    expect "$name" "$(basename "$header" .h)" "$mention"
+  done
+}
+
+begin_row "a precision strategy"
+strategies_or_plugins STRATEGY Precision mixed_precision
+end_row
+begin_row "a plugin"
+strategies_or_plugins PLUGIN Plugin plugins
+end_row
+begin_row "an optimizer"
+while read -r type name; do
+  header=$(header_with "class $type : public Optimizer" "${rooms[@]}")
+  mention="$(header_or_source "$header")|<$name>|\b$type(Options)?\b"
+  expect "$name" "$(basename "$header" .h)" "$mention"
+done < <(entries_of booster/config/optimizers.cpp)
+end_row
+begin_row "a learning-rate scheduler"
+while read -r type name; do
+  expect "$name" lr_scheduler "\b$type\b"
+done < <(entries_of booster/config/lr_schedulers.cpp)
+end_row
+begin_row "a model"
+for header in core/nn/models/*.h; do
+  name=$(basename "$header" .h)
+  expect "$name" "$name" "$(header_or_source "$header")"
+done
+end_row
+
+echo "$count built-ins, $failures problems"
+((failures == 0))
