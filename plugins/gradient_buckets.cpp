@@ -37,7 +37,8 @@ void GradientBuckets::add_bucket(const Parameters& parameters, const std::vector
   int64_t elements = 0;
   for (int64_t i : members) elements += parameters[i].tensor.numel();
   const Tensor& any = parameters[members[0]].tensor;
-  Bucket bucket = {.flat = zeros({elements}, {grad_dtype(any), any.device()})};
+  Bucket bucket;
+  bucket.flat = zeros({elements}, {grad_dtype(any), any.device()});
   int64_t at = 0;
   for (int64_t i : members) {
     const Tensor& parameter = parameters[i].tensor;

@@ -214,7 +214,8 @@ void ApexAmp::begin_loss(const ScaleLossOptions& options,
           "fp16_apex: loss_id: the gradients are still scaled for loss {} (delay_unscale); got {}",
           entry->scaled_by, options.loss_id);
   tell_overflows();
-  pass_ = {.options = options, .entries = named};
+  pass_.options = options;
+  pass_.entries = named;
   if (does_nothing()) return;
   scaler.start(optimizers.at(0).device());
   pass_.scale = scaler.scale_tensor().clone();
