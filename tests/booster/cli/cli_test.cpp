@@ -36,9 +36,9 @@ TEST_CASE("matrix answers for every pair, without spaces at the end of a line") 
   const CommandResult result = run("matrix");
   CHECK(result.code == 0);
   CHECK(result.says("torch_ddp"));
-  CHECK(result.says("yes, f32"));
+  CHECK(result.says("fp16_apex O3      yes               yes"));
+  CHECK_FALSE(result.says(" no"));  // every strategy of ours goes with every layout
   CHECK_FALSE(result.says(" \n"));
-  CHECK(result.says("fp8 with (pipeline): the stages of a pipeline"));
 }
 
 TEST_CASE("usage mistakes end with code 2 and a hint") {
