@@ -1,9 +1,9 @@
 #include "booster/config/config_layout.h"
 
-#include "booster/config/lr_schedulers.h"
-#include "booster/config/models.h"
-#include "booster/config/optimizers.h"
 #include "booster/config/registry.h"
+#include "booster/config/tables/lr_schedulers.h"
+#include "booster/config/tables/models.h"
+#include "booster/config/tables/optimizers.h"
 
 namespace booster {
 

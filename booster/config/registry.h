@@ -7,7 +7,7 @@
 // Registering is for one thread, reading for any.
 #pragma once
 
-#include "booster/config/idle_options.h"
+#include "booster/config/options/idle_options.h"
 
 #include <functional>
 #include <memory>

@@ -2,7 +2,7 @@
 // `booster scaler`, for strategies' rows and for checks. Thread-safe.
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
 
 namespace booster {

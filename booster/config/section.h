@@ -7,7 +7,7 @@
 // Plain values.
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 
 #include <string>
 #include <vector>

@@ -100,12 +100,12 @@ while read -r type name; do
   header=$(header_with "class $type : public Optimizer" "${rooms[@]}")
   mention="$(header_or_source "$header")|<$name>|\b$type(Options)?\b"
   expect "$name" "$(basename "$header" .h)" "$mention"
-done < <(entries_of booster/config/optimizers.cpp)
+done < <(entries_of booster/config/tables/optimizers.cpp)
 end_row
 begin_row "a learning-rate scheduler"
 while read -r type name; do
   expect "$name" lr_scheduler "\b$type\b"
-done < <(entries_of booster/config/lr_schedulers.cpp)
+done < <(entries_of booster/config/tables/lr_schedulers.cpp)
 end_row
 begin_row "a model"
 for header in core/nn/models/*.h; do

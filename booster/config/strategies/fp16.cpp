@@ -1,5 +1,5 @@
 #include "booster/config/builtins.h"
-#include "booster/config/option_fields.h"
+#include "booster/config/options/option_fields.h"
 #include "booster/config/scaler_options.h"
 #include "mixed_precision/fp16_torch.h"
 

@@ -1,8 +1,8 @@
 #include "booster/config/from_config.h"
 
-#include "booster/config/lr_schedulers.h"
-#include "booster/config/models.h"
-#include "booster/config/optimizers.h"
+#include "booster/config/tables/lr_schedulers.h"
+#include "booster/config/tables/models.h"
+#include "booster/config/tables/optimizers.h"
 #include "core/autograd/functions.h"
 #include "core/nn/layers.h"
 #include "core/optim/registry.h"

@@ -1,6 +1,6 @@
-#include "booster/config/models.h"
+#include "booster/config/tables/models.h"
 
-#include "booster/config/option_fields.h"
+#include "booster/config/options/option_fields.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"

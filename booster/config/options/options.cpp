@@ -1,4 +1,4 @@
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 
 #include "booster/config/json_document.h"
 

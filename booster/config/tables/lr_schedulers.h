@@ -1,7 +1,7 @@
 // The learning-rate schedulers that a config may name, with their options. Thread-safe.
 #pragma once
 
-#include "booster/config/named_entry.h"
+#include "booster/config/tables/named_entry.h"
 #include "core/optim/lr_scheduler.h"
 
 namespace booster {

@@ -1,6 +1,6 @@
 // Checks one value of a config against its option.
 #include "booster/config/json_document.h"
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 #include "booster/profile/step_range.h"
 
 #include <fmt/format.h>

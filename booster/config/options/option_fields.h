@@ -9,7 +9,7 @@
 // Plain values; any thread.
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 
 #include <concepts>
 #include <functional>

@@ -1,6 +1,6 @@
-#include "booster/config/lr_schedulers.h"
+#include "booster/config/tables/lr_schedulers.h"
 
-#include "booster/config/option_fields.h"
+#include "booster/config/options/option_fields.h"
 
 namespace booster {
 

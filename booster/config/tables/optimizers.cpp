@@ -1,6 +1,6 @@
-#include "booster/config/optimizers.h"
+#include "booster/config/tables/optimizers.h"
 
-#include "booster/config/option_fields.h"
+#include "booster/config/options/option_fields.h"
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
 #include "core/optim/sgd.h"

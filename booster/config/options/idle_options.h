@@ -8,7 +8,7 @@
 //                      "with update = nearest"}};
 #pragma once
 
-#include "booster/config/options.h"
+#include "booster/config/options/options.h"
 
 #include <functional>
 #include <string>
