@@ -6,7 +6,7 @@
 namespace booster {
 
 // Gives x a copy of other numbers, of its dtype and device and of any shape: every handle sees
-// them, and x's gradient is dropped. An optimizer that has x wants to know (Optimizer::own).
+// them, and x's gradient is dropped. An optimizer that has x must not have kept anything for it.
 void replace_(const Tensor& x, const Tensor& numbers);
 
 }  // namespace booster

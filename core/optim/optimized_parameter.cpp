@@ -21,9 +21,9 @@ void check_range(const OptimizedParameter& p, ElementRange range) {
   const bool is_range = range.begin <= range.end && p.all().contains(range);
   check(is_range, "own: range is outside of parameter {}; got [{}, {}), want within [0, {})",
         p.name, range.begin, range.end, p.all().end);
-  check(!keeps_numbers(p) || p.owned.contains(range) || range.size() == 0,
+  check(!keeps_numbers(p) || p.owned().contains(range) || range.size() == 0,
         "own: nothing is kept for that range of parameter {}; got [{}, {}), want within [{}, {})",
-        p.name, range.begin, range.end, p.owned.begin, p.owned.end);
+        p.name, range.begin, range.end, p.owned().begin, p.owned().end);
 }
 
 std::string wanted_shapes(const OptimizedParameter& p) {
@@ -74,8 +74,9 @@ void Optimizer::settle_masters() {
 void Optimizer::own(const std::string& name, ElementRange range) {
   OptimizedParameter& p = body_->find("own", name);
   check_range(p, range);
-  if (p.owned == range) return;
-  const ElementRange held = std::exchange(p.owned, range);
+  if (p.owned() == range) return;
+  const ElementRange held = p.owned();
+  p.part = range;
   p.master = narrowed(p.master, held, range, MemoryTag::masters);
   p.compensation = narrowed(p.compensation, held, range, MemoryTag::optimizer_state);
   for (Tensor& state : p.state) state = narrowed(state, held, range, MemoryTag::optimizer_state);

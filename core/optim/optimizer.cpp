@@ -62,7 +62,6 @@ void Optimizer::Body::add(const ParameterGroup& added) {
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
     for (const auto& known : group.parameters) check_distinct(rule->name(), known, parameter);
     group.parameters.push_back({.name = parameter.name, .tensor = parameter.tensor});
-    group.parameters.back().owned = group.parameters.back().all();
   }
   groups.push_back(std::move(group));
   if (makes_masters) make_masters();
@@ -82,7 +81,7 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   std::vector<Tensor> gradients;
   for (const auto& group : groups)
     for (const auto& p : group.parameters)
-      if (p.owned.size() > 0 && p.tensor.grad().defined())
+      if (p.owned().size() > 0 && p.tensor.grad().defined())
         gradients.push_back(p.owned_of(dense_grad(p.tensor)));
   return gradients;
 }

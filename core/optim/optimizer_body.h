@@ -4,6 +4,7 @@
 #include "core/optim/optimizer.h"
 
 #include <array>
+#include <optional>
 
 namespace booster {
 
@@ -25,7 +26,7 @@ struct StepCount {
 struct OptimizedParameter {
   std::string name;
   Tensor tensor;
-  ElementRange owned = {};
+  std::optional<ElementRange> part = {};  // what is owned of it; none: all, whatever its size
   Tensor master = {};                // f32, where the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   uint32_t written_version = 0;      // the master's then
@@ -36,14 +37,15 @@ struct OptimizedParameter {
   uint64_t noise_seed = 0;
 
   ElementRange all() const { return {0, tensor.numel()}; }
-  bool is_owned_whole() const { return owned == all(); }
+  ElementRange owned() const { return part.value_or(all()); }
+  bool is_owned_whole() const { return owned() == all(); }
   // Of what is kept.
-  Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : Shape{owned.size()}; }
+  Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : Shape{owned().size()}; }
   // The elements `wanted` of a dense tensor that holds those of `held`: the tensor itself where
   // they are all, else a flat window on it.
   static Tensor window(const Tensor& x, ElementRange held, ElementRange wanted);
   // The owned elements of a dense tensor of the parameter's shape.
-  Tensor owned_of(const Tensor& x) const { return window(x, all(), owned); }
+  Tensor owned_of(const Tensor& x) const { return window(x, all(), owned()); }
 
   // What steps update.
   Tensor value() const { return master.defined() ? master : owned_of(tensor); }

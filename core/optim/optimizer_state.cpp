@@ -21,11 +21,11 @@ void check_part(const OptimizedParameter& parameter, const OwnedPart& saved) {
   check(saved.shape == parameter.tensor.shape(),
         "load_state_dict: parameter {} was saved with another shape; got {}, want {}",
         parameter.name, saved.shape, parameter.tensor.shape());
-  check(saved.range.contains(parameter.owned) || parameter.owned.size() == 0,
+  check(saved.range.contains(parameter.owned()) || parameter.owned().size() == 0,
         "load_state_dict: another part of parameter {} was saved; got [{}, {}), want [{}, {}) or "
         "more",
-        parameter.name, saved.range.begin, saved.range.end, parameter.owned.begin,
-        parameter.owned.end);
+        parameter.name, saved.range.begin, saved.range.end, parameter.owned().begin,
+        parameter.owned().end);
 }
 
 // Takes values out of a saved state, checks them, and at the end knows what was not asked for.
@@ -42,7 +42,7 @@ class Reader {
     const ElementRange held = range_of(parameter, saved);
     const bool whole = held == parameter.all();
     check_tensor(name, saved, whole ? parameter.tensor.shape() : Shape{held.size()}, dtype);
-    return OptimizedParameter::window(untracked::contiguous(saved), held, parameter.owned);
+    return OptimizedParameter::window(untracked::contiguous(saved), held, parameter.owned());
   }
   // The tensor that the precision in force keeps beside a parameter (`now`), or does not.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
@@ -77,7 +77,7 @@ class Reader {
     const bool whole = saved.defined() && saved.shape() == parameter.tensor.shape();
     if (whole) return parameter.all();
     const auto part = state_.parts.find(parameter.name);
-    if (part == state_.parts.end()) return parameter.owned;
+    if (part == state_.parts.end()) return parameter.owned();
     check_part(parameter, part->second);
     return part->second.range;
   }
@@ -131,7 +131,7 @@ OptimizerState Optimizer::state_dict() const {
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
-      if (!p.is_owned_whole()) state.parts[p.name] = {p.tensor.shape(), p.owned};
+      if (!p.is_owned_whole()) state.parts[p.name] = {p.tensor.shape(), p.owned()};
     }
   }
   return state;

@@ -66,7 +66,7 @@ kernels::OptimizerSlot slot_of(const Participant& p, const StepCount& steps) {
   slot.rounding = parameter.rounding;
   if (parameter.compensation.defined()) slot.compensation = parameter.compensation.data();
   slot.noise_seed = parameter.noise_seed;
-  slot.begin = parameter.owned.begin;
+  slot.begin = parameter.owned().begin;
   return slot;
 }
 

@@ -17,10 +17,7 @@ void ToyPipeline::shard(const Model& model, const Optimizers& optimizers) {
     if (stage_of(name) != stage()) others_.push_back(name);
   for (Optimizer optimizer : optimizers) {
     std::vector<Tensor> mine;
-    for (const auto& [name, tensor] : optimizer.parameters()) {
-      optimizer.own(name, {0, tensor.numel()});
-      mine.push_back(tensor);
-    }
+    for (const auto& [name, tensor] : optimizer.parameters()) mine.push_back(tensor);
     const auto norm = [mine, group = group()](double power) {
       return norm_over(group, gradients_of(mine), {}, power);
     };

@@ -25,11 +25,7 @@ void ToyTensorParallel::shard(const Model& model, const Optimizers& optimizers) 
       pair->cut(mesh_.group("tensor"));
       cuts_.insert({{name + ".up.weight", 0}, {name + ".up.bias", 0}, {name + ".down.weight", 1}});
     }
-  for (Optimizer optimizer : optimizers) {
-    for (const auto& [name, tensor] : optimizer.parameters())
-      optimizer.own(name, {0, tensor.numel()});
-    optimizer.share_norms(norms_of(optimizer));
-  }
+  for (Optimizer optimizer : optimizers) optimizer.share_norms(norms_of(optimizer));
 }
 
 // Numbers that all ranks of the tensor group have count once.
