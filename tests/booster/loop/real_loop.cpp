@@ -2,6 +2,7 @@
 
 #include "booster/booster.h"
 #include "tests/booster/loop/plain_model.h"
+#include "tests/strategy_levels.h"
 
 #include <unistd.h>
 
@@ -13,54 +14,16 @@ namespace booster::loop {
 
 namespace {
 
-// What a sequence must know of a strategy. First scales are small, so that nothing overflows but
-// what is meant to.
-struct Strategy {
-  const char* name;
-  Choice<Precision> make;
-  double tolerance;  // of weights, relative to 1 + |w|
-  bool skips = true;
-};
+using testing::StrategyLevel;
 
-FP16ApexMixedPrecision apex(const char* level) {
-  return FP16ApexMixedPrecision({.opt_level = level, .verbosity = 0, .max_loss_scale = 256});
+// Of weights, relative to 1 + |w|: losses are such that only what is kept is rounded.
+double tolerance_of(const StrategyLevel& strategy) {
+  constexpr double by_digits[] = {2e-5, 1e-2, 6e-2};
+  return by_digits[static_cast<size_t>(strategy.kept)];
 }
 
-FP16PaddleMixedPrecision paddle(const char* level, bool master_grad = false) {
-  return FP16PaddleMixedPrecision({.level = level,
-                                   .master_grad = master_grad,
-                                   .init_loss_scaling = 256,
-                                   .incr_every_n_steps = 4,
-                                   .decr_every_n_nan_or_inf = 1});
-}
-
-const std::vector<Strategy>& table() {
-  constexpr double in_f32 = 2e-5, in_f16 = 1e-2, in_bf16 = 6e-2;
-  static const std::vector<Strategy> rows = {
-      {"fp32", FP32Precision(), in_f32, false},
-      {"fp16", FP16TorchMixedPrecision({.init_scale = 256, .growth_interval = 4}), in_f32},
-      {"fp16_apex O0", apex("O0"), in_f32, false},
-      {"fp16_apex O1", apex("O1"), in_f32},
-      {"fp16_apex O2", apex("O2"), in_f16},
-      {"fp16_apex O3", apex("O3"), in_f16, false},
-      {"fp16_naive",
-       FP16NaiveMixedPrecision({.initial_scale = 256, .growth_interval = 4, .hysteresis = 1}),
-       in_f16},
-      {"fp16_paddle O1", paddle("O1"), in_f32},
-      {"fp16_paddle O2", paddle("O2"), in_f16},
-      {"fp16_paddle O2 master_grad", paddle("O2", true), in_f32},
-      {"fp16_paddle OD", paddle("OD"), in_f32},
-      {"bf16", BF16MixedPrecision(), in_f32},
-      {"bf16 cast", BF16MixedPrecision({.style = "cast"}), in_bf16},
-      {"bf16 kahan",
-       BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"}), in_bf16},
-      {"fp8", FP8MixedPrecision(), in_f32},
-      {"fp8 current", FP8MixedPrecision({.scaling = "current"}), in_f32}};
-  return rows;
-}
-
-const Strategy& strategy_named(const std::string& name) {
-  for (const Strategy& row : table())
+const StrategyLevel& strategy_named(const std::string& name) {
+  for (const StrategyLevel& row : testing::strategy_levels())
     if (row.name == name) return row;
   fail("loop: no such strategy; got {}", name);
 }
@@ -139,7 +102,7 @@ class RealLoop {
       const Numbers got = values(model), &want = plain.optimizer(model).value;
       for (size_t i = 0; i < want.size(); ++i) {
         const bool both_nan = std::isnan(got[i]) && std::isnan(want[i]);
-        const double allowed = strategy_.tolerance * (1 + std::abs(want[i]));
+        const double allowed = tolerance_of(strategy_) * (1 + std::abs(want[i]));
         if (got[i] != want[i] && !both_nan && !(std::abs(got[i] - want[i]) <= allowed))
           return fmt::format("weight {} of {}: got {}, want {}", i, "AB"[model], got[i], want[i]);
       }
@@ -252,7 +215,7 @@ class RealLoop {
   Setup setup_;
   World world_;
   std::string folder_;
-  const Strategy& strategy_;
+  const StrategyLevel& strategy_;
   Booster booster_;
   std::vector<std::shared_ptr<Layer>> layers_;
   std::vector<BoostedModel> models_;
@@ -271,7 +234,7 @@ void pause(const World& world, int index) {
 
 std::vector<std::string> strategies() {
   std::vector<std::string> names;
-  for (const Strategy& row : table()) names.push_back(row.name);
+  for (const StrategyLevel& row : testing::strategy_levels()) names.push_back(row.name);
   return names;
 }
 

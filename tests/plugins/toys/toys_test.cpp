@@ -7,11 +7,13 @@
 #include "tests/plugins/toys/toy_pipeline.h"
 #include "tests/plugins/toys/toy_tensor_parallel.h"
 #include "tests/plugins/toys/toy_zero1.h"
+#include "tests/strategy_levels.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 using namespace booster;
+using namespace booster::testing;
 using namespace booster::toys;
 
 namespace {
@@ -20,48 +22,10 @@ constexpr int64_t batch = 12, features = 32, hidden = 64;
 constexpr int steps = 9, saved_at = 5;
 constexpr int infinite_loss_at = 0, infinite_gradient_at = 2;
 
-struct Strategy {
-  const char* name;
-  Choice<Precision> make;
-  double tolerance;  // of what training changed, relative to its norm
-  bool skips = true;
-};
-
-FP16ApexMixedPrecision apex(const char* level) {
-  return FP16ApexMixedPrecision({.opt_level = level, .verbosity = 0, .max_loss_scale = 256});
-}
-
-FP16PaddleMixedPrecision paddle(const char* level, bool master_grad = false) {
-  return FP16PaddleMixedPrecision({.level = level,
-                                   .master_grad = master_grad,
-                                   .init_loss_scaling = 256,
-                                   .incr_every_n_steps = 4,
-                                   .decr_every_n_nan_or_inf = 1});
-}
-
-// Every strategy in each of its levels and styles. Scales move within the steps.
-std::vector<Strategy> strategies() {
-  constexpr double in_f32 = 1e-5, in_f16 = 3e-3, in_bf16 = 2e-2, in_fp8 = 0.3;
-  return {
-      {"fp32", FP32Precision(), in_f32, false},
-      {"fp16", FP16TorchMixedPrecision({.init_scale = 256, .growth_interval = 4}), in_f16},
-      {"fp16_apex O0", apex("O0"), in_f32, false},
-      {"fp16_apex O1", apex("O1"), in_f16},
-      {"fp16_apex O2", apex("O2"), in_f16},
-      {"fp16_apex O3", apex("O3"), in_f16, false},
-      {"fp16_naive",
-       FP16NaiveMixedPrecision({.initial_scale = 256, .growth_interval = 4, .hysteresis = 1}),
-       in_f16},
-      {"fp16_paddle O1", paddle("O1"), in_f16},
-      {"fp16_paddle O2", paddle("O2"), in_f16},
-      {"fp16_paddle O2 master_grad", paddle("O2", true), in_f16},
-      {"fp16_paddle OD", paddle("OD"), in_f16},
-      {"bf16", BF16MixedPrecision(), in_bf16},
-      {"bf16 cast", BF16MixedPrecision({.style = "cast"}), in_bf16},
-      {"bf16 kahan",
-       BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"}), in_bf16},
-      {"fp8", FP8MixedPrecision(), in_fp8},
-      {"fp8 current", FP8MixedPrecision({.scaling = "current"}), in_fp8}};
+// Of what training changed, relative to its norm.
+double tolerance_of(const StrategyLevel& strategy) {
+  constexpr double by_digits[] = {1e-5, 3e-3, 2e-2, 0.3};
+  return by_digits[static_cast<size_t>(strategy.computed)];
 }
 
 // A way to spread a model, and how the ranks see a batch.
@@ -111,7 +75,7 @@ struct Trained {
 
 class Training {
  public:
-  Training(const Strategy& strategy, const Spread& spread, const std::string& rule)
+  Training(const StrategyLevel& strategy, const Spread& spread, const std::string& rule)
       : spread_(spread),
         booster_({.plugin = spread.plugin, .mixed_precision = strategy.make}),
         // Only rank 0's numbers count.
@@ -306,19 +270,20 @@ std::string compare_ranks(const Group& world, const Trained& got, bool with_scal
 }
 
 // Trains spread and alone; "" or how they differ.
-std::string train(const Strategy& strategy, const Spread& spread, const std::string& rule) {
+std::string train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule) {
   Training alone(strategy, {spread.name}, rule), here(strategy, spread, rule);
   const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group& world = here.plugin().group();
   double far = 0, far_told = 0, far_part = 0;
-  std::string difference = compare_told(got, want, strategy.tolerance / 5, far_told);
+  std::string difference = compare_told(got, want, tolerance_of(strategy) / 5, far_told);
   difference += compare_ranks(world, got, !spread.by_pipeline);
   StateDict whole = got.state, part = want.state;
   here.plugin().join(whole);
   here.plugin().split(part);
-  if (world.rank() == 0) difference += compare(whole, want, want.state, strategy.tolerance, far);
+  if (world.rank() == 0)
+    difference += compare(whole, want, want.state, tolerance_of(strategy), far);
   // A part may have changed less than the whole.
-  difference += compare(held_here(got.state), want, held_here(part), 2 * strategy.tolerance,
+  difference += compare(held_here(got.state), want, held_here(part), 2 * tolerance_of(strategy),
                         far_part);
   if (std::getenv("SHOW") && world.rank() == 0)
     fmt::print("{} {} {}: {:.1e} {:.1e} {:.1e} {}\n", spread.name, strategy.name, rule, far,
@@ -327,7 +292,7 @@ std::string train(const Strategy& strategy, const Spread& spread, const std::str
 }
 
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
-std::string resume(const Strategy& strategy, const Spread& spread, const std::string& folder) {
+std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder) {
   Training first(strategy, spread, "adamw"), second(strategy, spread, "adamw");
   first.run(0, saved_at);
   first.save(folder);
@@ -344,7 +309,7 @@ std::string resume(const Strategy& strategy, const Spread& spread, const std::st
 
 void train_all(const std::string& spread) {
   const World world = launch_from_env();
-  for (const Strategy& strategy : strategies()) {
+  for (const StrategyLevel& strategy : strategy_levels()) {
     for (const char* rule : {"sgd", "adamw", "lamb"}) {
       const std::string both = fmt::format("{} {}", strategy.name, rule);
       INFO(both);
