@@ -24,7 +24,7 @@ double bound_of(const std::vector<MatmulShape>& shapes) {
 
 Optimizer optimizer_for(const TrainingWork& work) {
   const OptimizerChoice& choice = optimizer_choice(work.optimizer);
-  Options options = choice.options;
+  OptimizerOptions options = choice.options;
   options["lr"] = work.lr;
   return make_optimizer(choice.rule, work.model.parameters(), options);
 }

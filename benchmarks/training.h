@@ -12,7 +12,7 @@ namespace booster::benchmarks {
 // must read and write for each f32 parameter.
 struct OptimizerChoice {
   std::string text, rule;
-  Options options;
+  OptimizerOptions options;
   double bytes;
 };
 // "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.

@@ -46,7 +46,7 @@ struct Drop {
 template <class Body>
 void for_each_four(int64_t size, RandomPosition position, Body body) {
   for_each_item((size + 3) / 4, [=] ON_DEVICE(int64_t four) {
-    const Philox numbers = philox(position.key, position.offset + uint64_t(four));
+    const Philox numbers = random_block(position, uint64_t(four));
     body(numbers.word, 4 * four, size - 4 * four < 4 ? size - 4 * four : 4);
   });
 }
@@ -75,11 +75,11 @@ constexpr int64_t run = 512;
 
 // bits[i] = random number of element begin + i; begin is a multiple of 4.
 void draw(uint32_t* bits, RandomPosition position, int64_t begin, int64_t n) {
-  const uint64_t first = position.offset + uint64_t(begin) / 4;
+  const uint64_t first = uint64_t(begin) / 4;
   const int64_t blocks = (n + 3) / 4;
   uint32_t words[4][run / 4];
   for (int64_t b = 0; b < blocks; ++b) {
-    const Philox four = philox(position.key, first + uint64_t(b));
+    const Philox four = random_block(position, first + uint64_t(b));
     for (int k = 0; k < 4; ++k) words[k][b] = four.word[k];
   }
   for (int64_t i = 0; i < n; ++i) bits[i] = words[i % 4][i / 4];

@@ -26,9 +26,16 @@ KERNEL_FN Philox philox(uint64_t key, uint64_t block) {
   return {{x0, x1, x2, x3}};
 }
 
+// Block `n` from a position on.
+KERNEL_FN Philox random_block(RandomPosition position, uint64_t n) {
+  const uint64_t* origin = position.origin;
+  return philox(origin ? origin[0] : position.key,
+                position.offset + (origin ? origin[1] : 0) + n);
+}
+
 // The 32-bit number of element i at a position.
 KERNEL_FN uint32_t random_bits(RandomPosition position, int64_t i) {
-  return philox(position.key, position.offset + uint64_t(i) / 4).word[i % 4];
+  return random_block(position, uint64_t(i) / 4).word[i % 4];
 }
 
 // [0, 1) with 24 bits, exact in f32.

@@ -82,6 +82,9 @@ struct Window2d {
 struct RandomPosition {
   uint64_t key = 0;
   uint64_t offset = 0;
+  // {key, offset} in the memory of the kernel's device: instead of `key`, and added to `offset`.
+  // Null for a kernel that runs once; one that is recorded and replayed draws anew each time.
+  const uint64_t* origin = nullptr;
 };
 
 }  // namespace kernels

@@ -41,8 +41,8 @@ class Backward {
     for (const Tensor& input : inputs) places_.push_back(edge_of(input));
     if (collects_) find_ways(start.node);
     count_uses(start.node);
-    Progress& progress = progress_[start.node.get()];
-    progress.received[start.output] = std::move(grad);
+    Gathered& gathered = gathered_[start.node.get()];
+    gathered.received[start.output] = std::move(grad);
     ready_.push(start.node);
   }
 
@@ -56,7 +56,7 @@ class Backward {
   }
 
  private:
-  struct Progress {
+  struct Gathered {
     int missing = 0;  // uses of this node's outputs that have not sent a gradient yet
     std::vector<Tensor> received;
   };
@@ -118,23 +118,23 @@ class Backward {
       Node* node = open.back();
       open.pop_back();
       for_each_use(*node, [&](const Edge& edge) {
-        const bool seen = progress_.count(edge.node.get()) > 0;
+        const bool seen = gathered_.count(edge.node.get()) > 0;
         if (!seen) {
           add_progress(*edge.node);
           open.push_back(edge.node.get());
         }
-        ++progress_[edge.node.get()].missing;
+        ++gathered_[edge.node.get()].missing;
       });
     }
   }
 
   void add_progress(Node& node) {
-    Progress& progress = progress_[&node];
-    progress.received.resize(node.outputs());
+    Gathered& gathered = gathered_[&node];
+    gathered.received.resize(node.outputs());
   }
 
   void visit(Node& node) {
-    std::vector<Tensor> g = std::move(progress_[&node].received);
+    std::vector<Tensor> g = std::move(gathered_[&node].received);
     node.run_output_hooks(g);
     if (collects_) collect(node, g);
     if (collects_ && is_leaf(node)) return;
@@ -190,13 +190,13 @@ class Backward {
   }
 
   void deliver(const Edge& edge, Tensor grad) {
-    Progress& progress = progress_[edge.node.get()];
-    if (grad.defined()) add(progress, edge.output, std::move(grad));
-    if (--progress.missing == 0) ready_.push(edge.node);
+    Gathered& gathered = gathered_[edge.node.get()];
+    if (grad.defined()) add(gathered, edge.output, std::move(grad));
+    if (--gathered.missing == 0) ready_.push(edge.node);
   }
 
-  static void add(Progress& progress, int output, Tensor grad) {
-    Tensor& sum = progress.received[output];
+  static void add(Gathered& gathered, int output, Tensor grad) {
+    Tensor& sum = gathered.received[output];
     if (!sum.defined()) {
       sum = std::move(grad);
       return;
@@ -221,7 +221,7 @@ class Backward {
   std::vector<Edge> places_;            // positions of the inputs on the tape
   std::vector<Tensor> collected_;       // what arrived there
   std::unordered_set<const Node*> ways_;
-  std::unordered_map<Node*, Progress> progress_;
+  std::unordered_map<Node*, Gathered> gathered_;
   std::priority_queue<Reference<Node>, std::vector<Reference<Node>>, Later> ready_;
 };
 

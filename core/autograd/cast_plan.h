@@ -18,20 +18,20 @@ enum class ArgumentKind : uint8_t {
 
 struct CastPlan {
   enum class Which : uint8_t { none, first, all };
-  enum class Refusal : uint8_t { none, banned, mixed };
+  enum class Objection : uint8_t { none, banned, mixed };
   Which which = Which::none;
   bool to_f32 = false;  // else to the lower dtype
-  Refusal refusal = Refusal::none;
+  Objection objection = Objection::none;
 };
 
 namespace cast_plan {
 
-inline constexpr CastPlan lower_all = {CastPlan::Which::all, false, CastPlan::Refusal::none};
-inline constexpr CastPlan lower_first = {CastPlan::Which::first, false, CastPlan::Refusal::none};
-inline constexpr CastPlan f32_all = {CastPlan::Which::all, true, CastPlan::Refusal::none};
+inline constexpr CastPlan lower_all = {CastPlan::Which::all, false, CastPlan::Objection::none};
+inline constexpr CastPlan lower_first = {CastPlan::Which::first, false, CastPlan::Objection::none};
+inline constexpr CastPlan f32_all = {CastPlan::Which::all, true, CastPlan::Objection::none};
 inline constexpr CastPlan nothing = {};
-inline constexpr CastPlan banned = {.refusal = CastPlan::Refusal::banned};
-inline constexpr CastPlan mixed = {.refusal = CastPlan::Refusal::mixed};
+inline constexpr CastPlan banned = {.objection = CastPlan::Objection::banned};
+inline constexpr CastPlan mixed = {.objection = CastPlan::Objection::mixed};
 
 template <class KindOf>
 bool any(size_t count, const KindOf& kind_of, ArgumentKind kind) {

@@ -200,8 +200,8 @@ void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> argu
       policy[op], arguments.size(), [&](size_t i) { return kind_of(policy, *arguments[i]); },
       [&] { return one_dtype(policy, arguments); },
       [&](size_t i) { return was_made_by_op(*arguments[i]); });
-  if (plan.refusal == CastPlan::Refusal::banned) refuse_banned(policy, op);
-  if (plan.refusal == CastPlan::Refusal::mixed) refuse_mixed(policy, op, arguments);
+  if (plan.objection == CastPlan::Objection::banned) refuse_banned(policy, op);
+  if (plan.objection == CastPlan::Objection::mixed) refuse_mixed(policy, op, arguments);
   if (plan.which == CastPlan::Which::none) return;
   const bool all = plan.which == CastPlan::Which::all;
   cast_all(policy, op, all ? arguments : arguments.first(1),

@@ -11,10 +11,10 @@ class AdamRule : public UpdateRule {
     return {{"lr"},  {"beta1", 0, 1, true}, {"beta2", 0, 1, true},
             {"eps"}, {"weight_decay"},      {"maximize", 0, 1}};
   }
-  std::vector<std::string> state_names(const Options&) const override {
+  std::vector<std::string> state_names(const OptimizerOptions&) const override {
     return {"exp_avg", "exp_avg_sq"};
   }
-  kernels::StepNumbers numbers(const Options& o) const override {
+  kernels::StepNumbers numbers(const OptimizerOptions& o) const override {
     return {.adam = {o.at("lr"), o.at("beta1"), o.at("beta2"), o.at("eps"), o.at("weight_decay"),
                      decoupled_, o.at("maximize") != 0}};
   }
@@ -27,7 +27,7 @@ class AdamRule : public UpdateRule {
 };
 
 template <class T>
-Options adam_options(const T& o) {
+OptimizerOptions adam_options(const T& o) {
   return {{"lr", o.lr},   {"beta1", o.betas.first},         {"beta2", o.betas.second},
           {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"maximize", o.maximize}};
 }
@@ -36,8 +36,8 @@ Options adam_options(const T& o) {
 
 std::unique_ptr<UpdateRule> adam_rule() { return std::make_unique<AdamRule>(false); }
 std::unique_ptr<UpdateRule> adamw_rule() { return std::make_unique<AdamRule>(true); }
-Options options_of(const AdamOptions& options) { return adam_options(options); }
-Options options_of(const AdamWOptions& options) { return adam_options(options); }
+OptimizerOptions options_of(const AdamOptions& options) { return adam_options(options); }
+OptimizerOptions options_of(const AdamWOptions& options) { return adam_options(options); }
 
 Adam::Adam(ParameterGroups groups, const AdamOptions& options)
     : Optimizer(adam_rule(), std::move(groups), options_of(options)) {}

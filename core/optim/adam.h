@@ -39,7 +39,7 @@ class AdamW : public Optimizer {
 
 std::unique_ptr<UpdateRule> adam_rule();
 std::unique_ptr<UpdateRule> adamw_rule();
-Options options_of(const AdamOptions& options);
-Options options_of(const AdamWOptions& options);
+OptimizerOptions options_of(const AdamOptions& options);
+OptimizerOptions options_of(const AdamWOptions& options);
 
 }  // namespace booster

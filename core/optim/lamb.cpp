@@ -19,12 +19,12 @@ class LambRule : public UpdateRule {
             {"always_adapt", 0, 1},
             {"decoupled_decay", 0, 1}};
   }
-  std::vector<std::string> state_names(const Options&) const override {
+  std::vector<std::string> state_names(const OptimizerOptions&) const override {
     return {"exp_avg", "exp_avg_sq"};
   }
   bool counts_by_group() const override { return true; }
-  double max_grad_norm(const Options& o) const override { return o.at("max_grad_norm"); }
-  kernels::StepNumbers numbers(const Options& o) const override {
+  double max_grad_norm(const OptimizerOptions& o) const override { return o.at("max_grad_norm"); }
+  kernels::StepNumbers numbers(const OptimizerOptions& o) const override {
     return {.lamb = {.lr = o.at("lr"),
                      .beta1 = o.at("beta1"),
                      .beta2 = o.at("beta2"),
@@ -54,7 +54,7 @@ class LambRule : public UpdateRule {
 
 std::unique_ptr<UpdateRule> lamb_rule() { return std::make_unique<LambRule>(); }
 
-Options options_of(const LAMBOptions& o) {
+OptimizerOptions options_of(const LAMBOptions& o) {
   return {{"lr", o.lr},
           {"beta1", o.betas.first},
           {"beta2", o.betas.second},

@@ -33,6 +33,6 @@ class LAMB : public Optimizer {
 };
 
 std::unique_ptr<UpdateRule> lamb_rule();
-Options options_of(const LAMBOptions& options);
+OptimizerOptions options_of(const LAMBOptions& options);
 
 }  // namespace booster

@@ -92,7 +92,7 @@ class OneCycle : public Schedule {
 
 std::unique_ptr<Schedule> one_cycle(const OneCycleOptions& options, const Optimizer& optimizer) {
   check_options(options);
-  const Options& own = optimizer.options();
+  const OptimizerOptions& own = optimizer.options();
   check(!options.cycle_momentum || own.count("momentum") || own.count("beta1"),
         "one_cycle: {} has neither momentum nor beta1; want cycle_momentum = false",
         optimizer.name());

@@ -43,7 +43,8 @@ ParameterGroups::ParameterGroups(Parameters parameters) : groups_{{std::move(par
 ParameterGroups::ParameterGroups(const std::vector<Tensor>& tensors)
     : groups_{{numbered(tensors), {}}} {}
 
-Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, Options defaults)
+Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups,
+                     OptimizerOptions defaults)
     : body_(std::make_shared<Body>()) {
   check_options(*rule, defaults);
   body_->rule = std::move(rule);
@@ -131,14 +132,14 @@ void Optimizer::add_group(const ParameterGroup& group) { body_->add(group); }
 
 int Optimizer::group_count() const { return static_cast<int>(body_->groups.size()); }
 
-const Options& Optimizer::options(int group) const {
+const OptimizerOptions& Optimizer::options(int group) const {
   check(group >= 0 && group < group_count(), "{}: no such parameter group; got {}, want 0 to {}",
         name(), group, group_count() - 1);
   return body_->groups[group].options;
 }
 
 void Optimizer::set_option(int group, const std::string& option, double value) {
-  Options changed = merged(*body_->rule, options(group), {{option, value}});
+  OptimizerOptions changed = merged(*body_->rule, options(group), {{option, value}});
   body_->groups[group].options = std::move(changed);
   body_->renew_numbers(body_->groups[group]);
 }

@@ -35,7 +35,7 @@ using kernels::UpdateRounding;
 // Parameters that share options; `options` lists only what differs from the optimizer's own.
 struct ParameterGroup {
   Parameters parameters;
-  Options options = {};
+  OptimizerOptions options = {};
 };
 
 // What an optimizer updates: a model's parameters, plain tensors (named "0", "1", ...) or groups.
@@ -88,7 +88,7 @@ struct OwnedPart {
 // parameter's shape, or one dimension where it is owned in part: see `parts`.
 struct OptimizerState {
   struct Group {
-    Options options;
+    OptimizerOptions options;
     int64_t step = 0;  // LAMB's count; 0 elsewhere
   };
   std::string rule;  // "adamw"
@@ -102,7 +102,7 @@ class Optimizer {
  public:
   // Errors: no parameters, a parameter given twice or two of one name, one that is not a dense
   // floating leaf, parameters on several devices, an option out of range.
-  Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, Options defaults);
+  Optimizer(std::unique_ptr<UpdateRule> rule, ParameterGroups groups, OptimizerOptions defaults);
 
   // Updates every parameter that has a gradient. `control` points to values on the device: where
   // *found_inf is not 0 nothing changes at all, neither numbers nor counts.
@@ -145,7 +145,7 @@ class Optimizer {
 
   // --- options
   int group_count() const;
-  const Options& options(int group = 0) const;
+  const OptimizerOptions& options(int group = 0) const;
   // Errors: no such option, or out of range.
   void set_option(int group, const std::string& option, double value);
   double lr(int group = 0) const { return options(group).at("lr"); }

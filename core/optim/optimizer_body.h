@@ -68,12 +68,12 @@ struct OptimizedParameter {
 struct Optimizer::Body {
   struct Group {
     std::vector<OptimizedParameter> parameters;
-    Options options;
+    OptimizerOptions options;
     StepCount steps = {};
     Tensor numbers = {};  // bytes of StepNumbers on the device, those of `options`; see numbers_of
   };
   std::unique_ptr<UpdateRule> rule;
-  Options defaults;
+  OptimizerOptions defaults;
   std::vector<Group> groups;
   Tensor clip_factor;   // of the next step; undefined: none
   Tensor clipped_norm;  // that it was worked out from, until the step

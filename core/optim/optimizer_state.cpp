@@ -147,7 +147,7 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
   std::vector<Body::Group> next;
   size_t parameters = 0;
   for (size_t i = 0; i < state.groups.size(); ++i) {
-    const Options& options = state.groups[i].options;
+    const OptimizerOptions& options = state.groups[i].options;
     check_options(*body_->rule, options);
     const Body::Group& group = body_->groups[i];
     next.push_back({{}, options, group.steps, group.numbers});

@@ -10,7 +10,7 @@ namespace {
 
 struct OptimizerEntry {
   std::unique_ptr<UpdateRule> (*rule)();
-  Options defaults;
+  OptimizerOptions defaults;
 };
 const std::map<std::string, OptimizerEntry>& optimizers() {
   static const std::map<std::string, OptimizerEntry> table = {
@@ -33,10 +33,10 @@ const OptimizerEntry& entry_of(const std::string& name) {
 }  // namespace
 
 Optimizer make_optimizer(const std::string& name, const ParameterGroups& groups,
-                         const Options& options) {
+                         const OptimizerOptions& options) {
   const OptimizerEntry& entry = entry_of(name);
   auto rule = entry.rule();
-  Options all = merged(*rule, entry.defaults, options);
+  OptimizerOptions all = merged(*rule, entry.defaults, options);
   return Optimizer(std::move(rule), groups, std::move(all));
 }
 

@@ -12,17 +12,17 @@ class SgdRule : public UpdateRule {
     return {{"lr"},           {"momentum"},       {"dampening", 0, 1},
             {"weight_decay"}, {"nesterov", 0, 1}, {"maximize", 0, 1}};
   }
-  void check_together(const Options& o) const override {
+  void check_together(const OptimizerOptions& o) const override {
     check(o.at("nesterov") == 0 || (o.at("momentum") > 0 && o.at("dampening") == 0),
           "sgd: nesterov needs momentum without dampening; got momentum {} and dampening {}, want "
           "momentum > 0 and dampening 0",
           o.at("momentum"), o.at("dampening"));
   }
-  std::vector<std::string> state_names(const Options& o) const override {
+  std::vector<std::string> state_names(const OptimizerOptions& o) const override {
     if (o.at("momentum") == 0) return {};
     return {"momentum_buffer"};
   }
-  kernels::StepNumbers numbers(const Options& o) const override {
+  kernels::StepNumbers numbers(const OptimizerOptions& o) const override {
     return {.sgd = {o.at("lr"), o.at("momentum"), o.at("dampening"), o.at("weight_decay"),
                     o.at("nesterov") != 0, o.at("maximize") != 0}};
   }
@@ -36,7 +36,7 @@ class SgdRule : public UpdateRule {
 
 std::unique_ptr<UpdateRule> sgd_rule() { return std::make_unique<SgdRule>(); }
 
-Options options_of(const SGDOptions& o) {
+OptimizerOptions options_of(const SGDOptions& o) {
   return {{"lr", o.lr},
           {"momentum", o.momentum},
           {"dampening", o.dampening},

@@ -23,6 +23,6 @@ class SGD : public Optimizer {
 };
 
 std::unique_ptr<UpdateRule> sgd_rule();
-Options options_of(const SGDOptions& options);
+OptimizerOptions options_of(const SGDOptions& options);
 
 }  // namespace booster

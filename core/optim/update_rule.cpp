@@ -29,7 +29,7 @@ void check_range(const UpdateRule& rule, const OptionRange& range, double value)
 
 }  // namespace
 
-void check_options(const UpdateRule& rule, const Options& options) {
+void check_options(const UpdateRule& rule, const OptimizerOptions& options) {
   const auto ranges = rule.options();
   for (const auto& range : ranges) {
     const auto found = options.find(range.name);
@@ -45,7 +45,8 @@ void check_options(const UpdateRule& rule, const Options& options) {
   rule.check_together(options);
 }
 
-Options merged(const UpdateRule& rule, Options defaults, const Options& changes) {
+OptimizerOptions merged(const UpdateRule& rule, OptimizerOptions defaults,
+                        const OptimizerOptions& changes) {
   for (const auto& [name, value] : changes) defaults[name] = value;
   check_options(rule, defaults);
   return defaults;

@@ -13,7 +13,7 @@
 namespace booster {
 
 // Options of a parameter group by name ("lr", "beta1", ...); flags are 0 or 1.
-using Options = std::map<std::string, double>;
+using OptimizerOptions = std::map<std::string, double>;
 
 // An option's name and legal range, both ends included unless `below_high`.
 struct OptionRange {
@@ -26,7 +26,7 @@ struct OptionRange {
 // What a rule's kernels are given for the parameters of a group. Pointers are to the device.
 struct GroupStep {
   Device device;
-  const Options& options;
+  const OptimizerOptions& options;
   kernels::OptimizerSlots slots = {};
   const kernels::StepNumbers* numbers = nullptr;  // those of `options`
   kernels::StepControl control = {};
@@ -41,15 +41,15 @@ class UpdateRule {
   virtual const char* name() const = 0;
   virtual std::vector<OptionRange> options() const = 0;
   // Rules between options; errors name both.
-  virtual void check_together(const Options&) const {}
+  virtual void check_together(const OptimizerOptions&) const {}
   // Names of the state tensors that a parameter needs under these options; at most two.
-  virtual std::vector<std::string> state_names(const Options& options) const = 0;
+  virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
   // True if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }
   // The global gradient norm that the rule clips to by itself; 0: it does not.
-  virtual double max_grad_norm(const Options&) const { return 0; }
+  virtual double max_grad_norm(const OptimizerOptions&) const { return 0; }
   // Options as the rule's kernels read them.
-  virtual kernels::StepNumbers numbers(const Options& options) const = 0;
+  virtual kernels::StepNumbers numbers(const OptimizerOptions& options) const = 0;
   // True if the rule's step needs sums of squares over whole parameters , which
   // prepare_step writes to GroupStep::squares.
   virtual bool sums_squares() const { return false; }
@@ -59,9 +59,10 @@ class UpdateRule {
 };
 
 // Checks every option's name and range and what must hold between them.
-void check_options(const UpdateRule& rule, const Options& options);
+void check_options(const UpdateRule& rule, const OptimizerOptions& options);
 
 // `defaults` with the values of `changes`; an error lists the legal names if one is unknown.
-Options merged(const UpdateRule& rule, Options defaults, const Options& changes);
+OptimizerOptions merged(const UpdateRule& rule, OptimizerOptions defaults,
+                        const OptimizerOptions& changes);
 
 }  // namespace booster

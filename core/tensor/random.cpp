@@ -1,6 +1,7 @@
 #include "core/tensor/random.h"
 
 #include "kernels/catalogue.h"
+#include "kernels/system/memory.h"
 
 #include <utility>
 
@@ -16,6 +17,41 @@ void check_fillable(const char* op, const Tensor& x) {
 Generator& default_generator() {
   static thread_local Generator generator;
   return generator;
+}
+
+kernels::RandomPosition Generator::position_of(RandomState state) const {
+  // A seed that is set within the recording is part of it.
+  if (!recording_ || state.seed != recording_->start_.seed) return {state.seed, state.offset};
+  return {state.seed, state.offset - recording_->start_.offset,
+          static_cast<const uint64_t*>(recording_->origin_.data())};
+}
+
+RandomRecording::RandomRecording(Generator& generator, Device device)
+    : generator_(&generator), start_(generator.state()),
+      origin_(zeros({2}, {.dtype = DType::i64, .device = device})) {
+  check(!generator.recording_, "random: the generator is being recorded; end that recording first");
+  generator.recording_ = this;
+}
+
+RandomRecording::~RandomRecording() {
+  if (generator_->recording_ == this) end();
+}
+
+void RandomRecording::end() {
+  check(generator_->recording_ == this, "random: this recording has ended");
+  const RandomState now = generator_->state();
+  if (now.seed == start_.seed) taken_ = now.offset - start_.offset;
+  generator_->set_state(start_);
+  generator_->recording_ = nullptr;
+}
+
+void RandomRecording::replay() {
+  check(generator_->recording_ != this, "random: end() the recording before it is replayed");
+  RandomState now = generator_->state();
+  const uint64_t words[] = {now.seed, now.offset};
+  kernels::device_copy(origin_.data(), origin_.device(), words, Device{}, sizeof words);
+  now.offset += taken_;
+  generator_->set_state(now);
 }
 
 void manual_seed(uint64_t seed) { default_generator().set_state({seed, 0}); }

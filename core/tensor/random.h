@@ -17,7 +17,7 @@ class Generator {
   explicit Generator(uint64_t seed = 42) : state_{seed, 0} {}
   // Reserves n numbers and returns the position of the first.
   kernels::RandomPosition take(int64_t n) {
-    const kernels::RandomPosition position{state_.seed, state_.offset};
+    const kernels::RandomPosition position = position_of(state_);
     state_.offset += static_cast<uint64_t>(n + 3) / 4;
     return position;
   }
@@ -25,7 +25,37 @@ class Generator {
   void set_state(RandomState state) { state_ = state; }
 
  private:
+  friend class RandomRecording;
+  kernels::RandomPosition position_of(RandomState state) const;
+
   RandomState state_;
+  const RandomRecording* recording_ = nullptr;
+};
+
+// What a recorded step (a CUDA graph) draws: each replay continues the stream where the generator
+// then is, with the numbers that the step would draw if it ran unrecorded. The generator must
+// outlive it.
+class RandomRecording {
+ public:
+  // From now on the generator's positions are for kernels on `device` that are recorded, not run.
+  // Error if the generator is already recorded.
+  RandomRecording(Generator& generator, Device device);
+  ~RandomRecording();
+  RandomRecording(const RandomRecording&) = delete;
+  RandomRecording& operator=(const RandomRecording&) = delete;
+
+  // The recording is complete: the generator is where it was before.
+  void end();
+  // To be called before each replay: its kernels begin where the generator is, and the generator
+  // goes on behind them. Error before end().
+  void replay();
+
+ private:
+  friend class Generator;
+  Generator* generator_;
+  RandomState start_;
+  uint64_t taken_ = 0;  // blocks, by one replay
+  Tensor origin_;       // {seed, offset} on the device (i64)
 };
 
 // The generator of initialisers and dropout; one per thread of the program.

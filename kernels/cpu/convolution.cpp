@@ -65,11 +65,11 @@ bool normalise(View& view) {
   return false;
 }
 
-View readable(Scratch use, DType dtype, View view) {
+View readable(ScratchUse use, DType dtype, View view) {
   return view.dtype == dtype && normalise(view) ? view : copied(use, dtype, view);
 }
 
-View writable(Scratch use, DType dtype, View view) {
+View writable(ScratchUse use, DType dtype, View view) {
   return view.dtype == dtype && normalise(view) ? view : scratch_view(use, dtype, view);
 }
 
@@ -150,9 +150,9 @@ class Convolution {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 
   void operator()(const Operands& caller) {
-    void* left = left_.place(Scratch::library_left, caller.left.data);
-    void* right = right_.place(Scratch::library_right, caller.right.data);
-    void* result = result_.place(Scratch::library_result, caller.result.data);
+    void* left = left_.place(ScratchUse::library_left, caller.left.data);
+    void* right = right_.place(ScratchUse::library_right, caller.right.data);
+    void* result = result_.place(ScratchUse::library_result, caller.result.data);
     left_.run(caller.left.data, left);
     right_.run(caller.right.data, right);
     if (caller.bias.data)
@@ -277,18 +277,18 @@ void by_unfold(Pass pass, const Operands& operands, const Window2d& window) {
 // The pass's operands as `dtype` and its result as `result_dtype`, in memory that the library can
 // address.
 Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
-  return {readable(Scratch::left, dtype, operands.left),
-          readable(Scratch::right, dtype, operands.right),
-          writable(Scratch::result, result_dtype, operands.result), operands.bias};
+  return {readable(ScratchUse::left, dtype, operands.left),
+          readable(ScratchUse::right, dtype, operands.right),
+          writable(ScratchUse::result, result_dtype, operands.result), operands.bias};
 }
 
 // The same for unfolding, which needs everything contiguous.
 Operands contiguous(const Operands& operands, DType dtype) {
   const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
   const auto& [left, right, result, bias] = operands;
-  return {plain(left) ? left : copied(Scratch::left, dtype, left),
-          plain(right) ? right : copied(Scratch::right, dtype, right),
-          plain(result) ? result : scratch_view(Scratch::result, dtype, result), bias};
+  return {plain(left) ? left : copied(ScratchUse::left, dtype, left),
+          plain(right) ? right : copied(ScratchUse::right, dtype, right),
+          plain(result) ? result : scratch_view(ScratchUse::result, dtype, result), bias};
 }
 
 void finish(const Operands& done, const Operands& asked) {
@@ -321,7 +321,7 @@ void convolve(Pass pass, const Operands& operands, const Window2d& window) {
 View wide_bias(const View& bias, DType x_dtype) {
   if (!bias.data) return bias;
   const DType dtype = x_dtype == DType::f64 ? DType::f64 : DType::f32;
-  return bias.dtype == dtype && bias.strides[0] == 1 ? bias : copied(Scratch::bias, dtype, bias);
+  return bias.dtype == dtype && bias.strides[0] == 1 ? bias : copied(ScratchUse::bias, dtype, bias);
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ class Product {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 
   void operator()(const View& out, const View& a, const View& b, const View& bias) {
-    void* right = pack_.place(Scratch::library_right, b.data);
+    void* right = pack_.place(ScratchUse::library_right, b.data);
     pack_.run(b.data, right);
     if (bias.data)
       primitive_({a.data, right, out.data, bias.data});
@@ -182,7 +182,7 @@ bool library_product(const View& out, const View& a, const View& b, const View& 
 }
 
 // The view itself if it has this dtype and a layout that the library takes, else a copy.
-View readable(Scratch use, DType dtype, const View& view) {
+View readable(ScratchUse use, DType dtype, const View& view) {
   if (view.dtype == dtype && (row_major(view) || column_major(view))) return view;
   return copied(use, dtype, view);
 }
@@ -191,8 +191,8 @@ void product(View out, View a, View b, const View& bias, double beta);
 
 // Computes a row-major f32 copy of out, then converts (and rounds) it once into the caller's.
 void product_by_copy(const View& out, const View& a, const View& b, const View& bias, double beta) {
-  const View result = beta != 0 ? copied(Scratch::result, DType::f32, out)
-                                : scratch_view(Scratch::result, DType::f32, out);
+  const View result = beta != 0 ? copied(ScratchUse::result, DType::f32, out)
+                                : scratch_view(ScratchUse::result, DType::f32, out);
   product(result, a, b, bias, beta);
   on({}).copy(out, result);
 }
@@ -228,8 +228,8 @@ void product_one_by_one(const View& out, const View& a, const View& b, double be
 void product_of_plain(const View& out, const View& a, const View& b, const View& bias,
                       double beta) {
   const auto by_library = [&](DType dtype) {
-    return library_product(out, readable(Scratch::left, dtype, a),
-                           readable(Scratch::right, dtype, b), bias, beta);
+    return library_product(out, readable(ScratchUse::left, dtype, a),
+                           readable(ScratchUse::right, dtype, b), bias, beta);
   };
   if (a.dtype == DType::bf16 && b.dtype == DType::bf16 && by_library(DType::bf16)) return;
   if (out.dtype != DType::f32) return product_by_copy(out, a, b, bias, beta);
@@ -256,7 +256,7 @@ void product_of_any(const View& out, const View& a, const View& b, const View& b
     return on({}).matmul_loop(out, a, b, bias, beta);
   const bool convert_bias = bias.data && (bias.dtype != DType::f32 || bias.strides[0] != 1);
   product(as_batch(out), as_batch(a), as_batch(b),
-          convert_bias ? copied(Scratch::bias, DType::f32, bias) : bias, beta);
+          convert_bias ? copied(ScratchUse::bias, DType::f32, bias) : bias, beta);
 }
 
 }  // namespace

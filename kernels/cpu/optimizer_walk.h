@@ -95,7 +95,7 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
 // LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
 template <class C>
 void update_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
-                    const LambRule<C> rule, double* squares) {
+                    const LambUpdate<C> lamb, double* squares) {
   alignas(64) C value_buffer[run_size], grad_buffer[run_size], update[run_size];
   squares[0] = squares[1] = 0;
   for_each_run(part, [&](int64_t at, int64_t n) {
@@ -106,13 +106,13 @@ void update_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       C next_m = m[i], next_v = v[i];  // read first, as in step_all
-      rule.moments.blend(factor(g[i]) / rule.divisor, next_m, next_v);
-      update[i] = rule.update(p[i], next_m, next_v);
+      lamb.moments.blend(factor(g[i]) / lamb.divisor, next_m, next_v);
+      update[i] = lamb.update(p[i], next_m, next_v);
       m[i] = next_m;
       v[i] = next_v;
     }
     const auto square = [](C x) { return double(x) * double(x); };
-    squares[0] += sum_of<double>(n, [&](int64_t i) { return square(rule.kept * p[i]); });
+    squares[0] += sum_of<double>(n, [&](int64_t i) { return square(lamb.kept * p[i]); });
     squares[1] += sum_of<double>(n, [&](int64_t i) { return square(update[i]); });
   });
 }

@@ -109,7 +109,7 @@ void Primitive::operator()(std::initializer_list<void*> data) {
     dnnl_memory_set_data_handle(arguments_[i].memory, pointer);
   };
   int i = 0;
-  set(i++, scratch_bytes_ ? scratch(Scratch::library, scratch_bytes_) : nullptr);
+  set(i++, scratch_bytes_ ? scratch(ScratchUse::library, scratch_bytes_) : nullptr);
   for (void* pointer : data) set(i++, pointer);
   const auto status =
       dnnl_primitive_execute(primitive_.get(), this_thread_stream(), count_, arguments_.data());
@@ -118,12 +118,12 @@ void Primitive::operator()(std::initializer_list<void*> data) {
 
 int64_t scratch_bytes() { return bytes_kept.load(std::memory_order_relaxed); }
 
-void* scratch(Scratch use, size_t bytes) {
-  thread_local Buffer buffers[static_cast<int>(Scratch::count)];
+void* scratch(ScratchUse use, size_t bytes) {
+  thread_local Buffer buffers[static_cast<int>(ScratchUse::count)];
   return buffers[static_cast<int>(use)].reserve(bytes);
 }
 
-View scratch_view(Scratch use, DType dtype, const View& shape) {
+View scratch_view(ScratchUse use, DType dtype, const View& shape) {
   View view = shape;
   view.dtype = dtype;
   view.data = scratch(use, shape.size() * size_of(dtype));
@@ -135,7 +135,7 @@ View scratch_view(Scratch use, DType dtype, const View& shape) {
   return view;
 }
 
-View copied(Scratch use, DType dtype, const View& from) {
+View copied(ScratchUse use, DType dtype, const View& from) {
   const View to = scratch_view(use, dtype, from);
   on({}).copy(to, from);
   return to;

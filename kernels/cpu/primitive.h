@@ -65,7 +65,7 @@ class Primitive {
 
 // Buffers that may be in use at the same time within one kernel call: operands converted to another
 // dtype or layout, the same in the library's own layout, and the library's working memory.
-enum class Scratch {
+enum class ScratchUse {
   left,
   right,
   result,
@@ -81,7 +81,7 @@ enum class Scratch {
 // At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread
 // requests the same use again. Grows to the largest size needed and is kept, so training in steady
 // state allocates nothing.
-void* scratch(Scratch use, size_t bytes);
+void* scratch(ScratchUse use, size_t bytes);
 
 // Converts a tensor between the caller's layout and the library's own; empty if they agree.
 class Reorder {
@@ -91,7 +91,7 @@ class Reorder {
           const dnnl::memory::desc& library_side);
 
   // The library's memory for this tensor: the caller's own, or scratch.
-  void* place(Scratch use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
+  void* place(ScratchUse use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
   void run(void* from, void* to) {
     if (primitive_) primitive_({from, to});
   }
@@ -102,10 +102,10 @@ class Reorder {
 };
 
 // A contiguous tensor in scratch memory with the sizes of `shape`.
-View scratch_view(Scratch use, DType dtype, const View& shape);
+View scratch_view(ScratchUse use, DType dtype, const View& shape);
 
 // `from` as such a tensor.
-View copied(Scratch use, DType dtype, const View& from);
+View copied(ScratchUse use, DType dtype, const View& from);
 
 // A matrix, or a batch of them, with rows and columns exchanged; the same memory.
 View transposed(View view);

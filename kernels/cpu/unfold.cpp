@@ -66,7 +66,7 @@ View weight_of(const View& weight, int64_t group, int64_t groups) {
 }
 View columns_for(const Windows& windows, DType dtype) {
   View columns = matrix(nullptr, dtype, windows.rows(), windows.columns());
-  columns.data = scratch(Scratch::columns, columns.size() * size_of(dtype));
+  columns.data = scratch(ScratchUse::columns, columns.size() * size_of(dtype));
   return columns;
 }
 

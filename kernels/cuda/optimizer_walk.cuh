@@ -44,7 +44,7 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
 // LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
 template <class C>
 __device__ void update_moments(const OptimizerSlot& slot, const Part& part,
-                               GradientFactor<C> factor, const LambRule<C> rule,
+                               GradientFactor<C> factor, const LambUpdate<C> lamb,
                                double* squares) {
   C* m = static_cast<C*>(slot.state1);
   C* v = static_cast<C*>(slot.state2);
@@ -53,10 +53,10 @@ __device__ void update_moments(const OptimizerSlot& slot, const Part& part,
   const double of_value = sum_of<double>(part.size(), [&](int64_t lane) {
     const int64_t i = part.begin + lane;
     const C p = load_any<C>(slot.value, slot.value_dtype, i);
-    rule.moments.blend(factor(load_any<C>(slot.grad, slot.grad_dtype, i)) / rule.divisor, m[i],
+    lamb.moments.blend(factor(load_any<C>(slot.grad, slot.grad_dtype, i)) / lamb.divisor, m[i],
                        v[i]);
-    of_update += square(rule.update(p, m[i], v[i]));
-    return square(rule.kept * p);
+    of_update += square(lamb.update(p, m[i], v[i]));
+    return square(lamb.kept * p);
   });
   const double all_of_update = fold_lanes(of_update, [](double a, double b) { return a + b; });
   if (!first_lane()) return;

@@ -17,12 +17,12 @@ KERNEL_FN double used(const LossScalePolicy& policy, double factor) {
 }
 
 // Losses and gradients are multiplied in f32, whatever the scale is stored in.
-KERNEL_FN Refusal objection(double scale) {
-  if (!is_finite(float(scale))) return Refusal::infinite;
-  return scale > 0 && is_finite(inverse_of(scale)) ? Refusal::none : Refusal::collapsed;
+KERNEL_FN ScaleRefusal objection(double scale) {
+  if (!is_finite(float(scale))) return ScaleRefusal::infinite;
+  return scale > 0 && is_finite(inverse_of(scale)) ? ScaleRefusal::none : ScaleRefusal::collapsed;
 }
 
-KERNEL_FN void refuse(LossScaleState& state, Refusal refusal) {
+KERNEL_FN void refuse(LossScaleState& state, ScaleRefusal refusal) {
   state.refused = refusal;
   ++state.refusals;
 }
@@ -30,8 +30,8 @@ KERNEL_FN void refuse(LossScaleState& state, Refusal refusal) {
 // The scale becomes `candidate`, or stays where nobody could use that.
 KERNEL_FN void take(const LossScalePolicy& policy, LossScaleState& state, double candidate) {
   const double scale = stored(policy, candidate);
-  const Refusal refusal = policy.refuses ? objection(scale) : Refusal::none;
-  if (refusal == Refusal::none)
+  const ScaleRefusal refusal = policy.refuses ? objection(scale) : ScaleRefusal::none;
+  if (refusal == ScaleRefusal::none)
     state.scale = scale;
   else
     refuse(state, refusal);
@@ -45,7 +45,7 @@ KERNEL_FN void after_bad_step(const LossScalePolicy& policy, LossScaleState& sta
     return;
   }
   if (policy.ends_at_minimum && state.scale == policy.minimum)
-    return refuse(state, Refusal::at_minimum);
+    return refuse(state, ScaleRefusal::at_minimum);
   if (policy.after_backoff == AfterBackoff::forget) state.bad = 0;
   if (policy.after_backoff == AfterBackoff::count) state.bad = bad;
   const double lower = state.scale * used(policy, policy.backoff);

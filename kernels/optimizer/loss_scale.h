@@ -17,7 +17,7 @@ enum class AfterBackoff : uint8_t {
 };
 
 // Why the scale was kept where the original of a policy would have made it useless.
-enum class Refusal : int32_t {
+enum class ScaleRefusal : int32_t {
   none,
   infinite,    // growth beyond f32
   collapsed,   // a scale whose inverse is infinite in f32
@@ -52,7 +52,7 @@ struct LossScaleState {
   double scale = 65536;
   int64_t good = 0;                 // good steps counted towards growth
   int64_t bad = 0;                  // bad steps counted towards back-off
-  Refusal refused = Refusal::none;  // the last refusal
+  ScaleRefusal refused = ScaleRefusal::none;  // the last refusal
   int32_t refusals = 0;
 };
 

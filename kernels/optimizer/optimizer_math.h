@@ -24,21 +24,21 @@ struct GradientFactor {
 
 // p -= lr * (g + decay * p)
 template <class C>
-struct SgdRule {
+struct SgdUpdate {
   C lr, decay;
 
-  KERNEL_FN SgdRule(const SgdStep& step, const OptimizerSlot&)
+  KERNEL_FN SgdUpdate(const SgdStep& step, const OptimizerSlot&)
       : lr(C(step.lr)), decay(C(step.weight_decay)) {}
   KERNEL_FN void operator()(C& p, C g) const { p -= lr * (g + decay * p); }
 };
 
 // m = momentum * m + gain * g, where an unused m is 0 and its first gain 1.
 template <class C>
-struct MomentumRule {
+struct MomentumUpdate {
   C lr, decay, momentum, gain;
   bool nesterov;
 
-  KERNEL_FN MomentumRule(const SgdStep& step, const OptimizerSlot& slot)
+  KERNEL_FN MomentumUpdate(const SgdStep& step, const OptimizerSlot& slot)
       : lr(C(step.lr)),
         decay(C(step.weight_decay)),
         momentum(C(step.momentum)),
@@ -75,11 +75,11 @@ struct Moments {
 
 // p -= lr * correction * m / denominator
 template <class C>
-struct AdamRule {
+struct AdamUpdate {
   Moments<C> moments;
   C step_size, joined_decay, kept;  // kept: what decoupled decay leaves of p
 
-  KERNEL_FN AdamRule(const AdamStep& step, const OptimizerSlot& slot)
+  KERNEL_FN AdamUpdate(const AdamStep& step, const OptimizerSlot& slot)
       : moments(step.beta1, step.beta2, 1 - step.beta1, step.eps, true, step_of(slot)),
         step_size(C(step.lr * moments.correction)),
         joined_decay(step.decoupled ? C(0) : C(step.weight_decay)),
@@ -92,13 +92,13 @@ struct AdamRule {
 
 // The update before the trust ratio: correction * m / denominator + decay * p
 template <class C>
-struct LambRule {
+struct LambUpdate {
   Moments<C> moments;
   C lr, correction, added_decay, kept;
   C divisor;  // of every gradient: the clip by the global norm
   bool adapt, trust_clip;
 
-  KERNEL_FN LambRule(const LambStep& step, const OptimizerSlot& slot, double divisor_)
+  KERNEL_FN LambUpdate(const LambStep& step, const OptimizerSlot& slot, double divisor_)
       : moments(step.beta1, step.beta2, step.grad_averaging ? 1 - step.beta1 : 1, step.eps,
                 step.bias_correction, step_of(slot)),
         lr(C(step.lr)),

@@ -26,10 +26,10 @@ ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Bo
   visit_compute(slot.value_dtype, [&](auto* type) { body(slot, part, type); });
 }
 
-// Applies a rule that keeps `states` numbers per element. All are read before one is written: large
+// Applies an update that keeps `states` numbers per element. All are read before one is written: large
 // tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in the low 12 bits,
 // and a load just after a store to such an address waits for it (7 % of an AdamW step on Zen 4).
-template <int states, template <class> class Rule, class Step>
+template <int states, template <class> class Update, class Step>
 void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& control) {
   const Parameters cut(slots.slots, slots.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
@@ -37,15 +37,15 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
       const GradientFactor<C> factor(control, step->maximize);
-      const Rule<C> rule(*step, slot);
+      const Update<C> update(*step, slot);
       [[maybe_unused]] C* m = static_cast<C*>(slot.state1);
       [[maybe_unused]] C* v = static_cast<C*>(slot.state2);
       update_values<true, C>(slot, part, [=](C& p, C g, int64_t i) {
-        if constexpr (states == 0) rule(p, factor(g));
-        if constexpr (states == 1) rule(p, factor(g), m[i]);
+        if constexpr (states == 0) update(p, factor(g));
+        if constexpr (states == 1) update(p, factor(g), m[i]);
         if constexpr (states == 2) {
           C next_m = m[i], next_v = v[i];
-          rule(p, factor(g), next_m, next_v);
+          update(p, factor(g), next_m, next_v);
           m[i] = next_m;
           v[i] = next_v;
         }
@@ -79,13 +79,13 @@ void write_step_numbers(StepNumbers* to, StepNumbers from) {
 
 void sgd_step(OptimizerSlots slots, const SgdStep* step, bool momentum, StepControl control) {
   if (momentum)
-    step_all<1, MomentumRule>(slots, step, control);
+    step_all<1, MomentumUpdate>(slots, step, control);
   else
-    step_all<0, SgdRule>(slots, step, control);
+    step_all<0, SgdUpdate>(slots, step, control);
 }
 
 void adam_step(OptimizerSlots slots, const AdamStep* step, StepControl control) {
-  step_all<2, AdamRule>(slots, step, control);
+  step_all<2, AdamUpdate>(slots, step, control);
 }
 
 void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad_norm,
@@ -97,8 +97,8 @@ void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambRule<C> rule(*step, slot, lamb_divisor(*step, grad_norm, control));
-      update_moments(slot, part, GradientFactor<C>(control, false), rule, terms + 2 * chunk);
+      const LambUpdate<C> lamb(*step, slot, lamb_divisor(*step, grad_norm, control));
+      update_moments(slot, part, GradientFactor<C>(control, false), lamb, terms + 2 * chunk);
     });
   });
   add_up_squares(cut, slots.count, terms, squares, control);
@@ -111,13 +111,13 @@ void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_n
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambRule<C> rule(*step, slot, lamb_divisor(*step, grad_norm, control));
+      const LambUpdate<C> lamb(*step, slot, lamb_divisor(*step, grad_norm, control));
       const double* both = squares + 2 * part.tensor;
-      const C rate = rule.lr * rule.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
+      const C rate = lamb.lr * lamb.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
       const C* m = static_cast<const C*>(slot.state1);
       const C* v = static_cast<const C*>(slot.state2);
       update_values<false, C>(slot, part, [=](C& p, C, int64_t i) {
-        p = rule.kept * p - rate * rule.update(p, m[i], v[i]);
+        p = lamb.kept * p - rate * lamb.update(p, m[i], v[i]);
       });
     });
   });

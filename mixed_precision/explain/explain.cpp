@@ -50,7 +50,7 @@ Types cast(const System& system, const CastPlan& plan, Types types) {
 std::string refusal_text(const System& system, const KnownOp& op, const CastPlan& plan) {
   if (!op.refusal.empty()) return op.refusal;
   const char* lower = name_of(system.lower);
-  if (plan.refusal == CastPlan::Refusal::banned)
+  if (plan.objection == CastPlan::Objection::banned)
     return fmt::format("{}: not safe in {}: its gradient overflows; use "
                        "binary_cross_entropy_with_logits, or turn casts off for this call",
                        op.name, lower);
@@ -114,7 +114,7 @@ NumberType output_dtype(const Question& question) {
 void answer(const System& system, const KnownOp& op, const Types& types, NumberType output,
             Explanation& explanation) {
   const CastPlan plan = plan_of(system, op, types);
-  if (plan.refusal != CastPlan::Refusal::none) {
+  if (plan.objection != CastPlan::Objection::none) {
     explanation.error = refusal_text(system, op, plan);
     return;
   }

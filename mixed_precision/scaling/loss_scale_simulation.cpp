@@ -32,7 +32,7 @@ SimulatedStep shown(const LossScalePreset& preset, const LossScalePolicy& policy
                     const LossScaleState& before, const LossScaleState& after, bool bad) {
   SimulatedStep step;
   const bool refused = after.refusals > before.refusals;
-  step.ended = refused && after.refused == Refusal::at_minimum;
+  step.ended = refused && after.refused == ScaleRefusal::at_minimum;
   step.skipped = bad && policy.skips && !step.ended;
   step.scale = after.scale;
   step.good = shown_good(policy, after);

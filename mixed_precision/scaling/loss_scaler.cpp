@@ -61,19 +61,19 @@ LossScaleState next(const LossScalePolicy& policy, LossScaleState state, bool fo
 
 std::string diagnosis(const LossScaleState& state) {
   switch (state.refused) {
-    case Refusal::none: return "";
-    case Refusal::infinite:
+    case ScaleRefusal::none: return "";
+    case ScaleRefusal::infinite:
       return fmt::format(
           "loss scale: growth beyond what f32 holds was refused ({} times), the scale was kept; "
           "gradients that stay finite at such a scale are zero or nearly so",
           state.refusals);
-    case Refusal::collapsed:
+    case ScaleRefusal::collapsed:
       return fmt::format(
           "loss scale: it collapsed: back-off to a scale whose inverse is not finite was refused "
           "({} times), the scale was kept; the loss or the parameters hold inf or nan, or the "
           "learning rate is too high",
           state.refusals);
-    case Refusal::at_minimum:
+    case ScaleRefusal::at_minimum:
       return fmt::format(
           "loss scale: overflow at the smallest scale allowed ({} times), it cannot go lower; the "
           "loss or the parameters hold inf or nan, or the learning rate is too high",

@@ -23,7 +23,7 @@ using kernels::AfterBackoff;
 using kernels::LossScalePolicy;
 using kernels::LossScaleState;
 using kernels::Refill;
-using kernels::Refusal;
+using kernels::ScaleRefusal;
 
 // Where a scaler starts. Error if the policy makes no sense or its first scale cannot be used
 // (where it `refuses` such).

@@ -2,6 +2,7 @@
 
 #include "kernels/system/trace.h"
 #include "parallel/groups/backend.h"
+#include "parallel/groups/work_queue.h"
 
 #include <algorithm>
 #include <map>

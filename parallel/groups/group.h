@@ -21,7 +21,7 @@
 
 #include "parallel/groups/buffer.h"
 #include "parallel/groups/reduction.h"
-#include "parallel/groups/work_queue.h"
+#include "parallel/groups/work.h"
 
 #include <memory>
 #include <string>

@@ -6,35 +6,40 @@
 #include <omp.h>
 #include <signal.h>
 
+#include <exception>
+#include <utility>
+
 namespace booster {
 
-struct Work::State {
-  std::mutex mutex;
-  std::condition_variable finished;
-  bool done = false;
-  std::exception_ptr error;
+class WorkQueue::Flag : public Completion {
+ public:
+  void order(kernels::Stream) override { synchronize(); }
 
-  void finish(std::exception_ptr result) {
-    std::lock_guard lock(mutex);
-    error = std::move(result);
-    done = true;
-    finished.notify_all();
+  void synchronize() override {
+    const kernels::TraceScope span("wait for ranks", kernels::SpanKind::collective);
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [&] { return done_; });
+    if (error_) std::rethrow_exception(error_);
   }
+
+  bool is_done() override {
+    std::lock_guard lock(mutex_);
+    return done_;
+  }
+
+  void finish(std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+    done_ = true;
+    finished_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  bool done_ = false;
+  std::exception_ptr error_;
 };
-
-void Work::wait() const {
-  if (!state_) return;
-  const kernels::TraceScope span("wait for ranks", kernels::SpanKind::collective);
-  std::unique_lock lock(state_->mutex);
-  state_->finished.wait(lock, [&] { return state_->done; });
-  if (state_->error) std::rethrow_exception(state_->error);
-}
-
-bool Work::is_done() const {
-  if (!state_) return true;
-  std::lock_guard lock(state_->mutex);
-  return state_->done;
-}
 
 WorkQueue::~WorkQueue() {
   {
@@ -46,10 +51,9 @@ WorkQueue::~WorkQueue() {
 }
 
 Work WorkQueue::add(std::function<void()> operation) {
-  Work work;
-  work.state_ = std::make_shared<Work::State>();
+  const auto flag = std::make_shared<Flag>();
   std::lock_guard lock(mutex_);
-  items_.push_back({std::move(operation), work.state_});
+  items_.push_back({std::move(operation), flag});
   if (!thread_.joinable()) {
     // The program's signal handlers run on its own threads.
     sigset_t all, before;
@@ -59,7 +63,7 @@ Work WorkQueue::add(std::function<void()> operation) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   arrived_.notify_one();
-  return work;
+  return Work(flag);
 }
 
 void WorkQueue::run() {
@@ -81,7 +85,7 @@ void WorkQueue::run() {
       error = std::current_exception();
     }
     item.operation = nullptr;  // what it kept alive may go before the waiter does
-    item.state->finish(error);
+    item.flag->finish(error);
     lock.lock();
   }
 }

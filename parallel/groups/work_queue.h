@@ -1,34 +1,16 @@
-// Operations in the order of their issue, on a background thread; `Work` is the receipt for one.
+// Operations in the order of their issue, on a background thread of the host.
 #pragma once
+
+#include "parallel/groups/work.h"
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 namespace booster {
-
-// Copies share one operation. Thread-safe. Until wait() returns, what the operation writes must be
-// neither read nor written, and what it reads must not change.
-class Work {
- public:
-  // A finished operation.
-  Work() = default;
-  // Whatever the caller does next on the buffers' device sees the result. In host memory that means
-  // it blocks until the operation is complete; on a device with streams it need not. Throws the
-  // operation's error, every time.
-  void wait() const;
-  // True once the operation is complete or has failed; then wait() does not block.
-  bool is_done() const;
-
- private:
-  friend class WorkQueue;
-  struct State;
-  std::shared_ptr<State> state_;
-};
 
 class WorkQueue {
  public:
@@ -41,9 +23,10 @@ class WorkQueue {
   Work add(std::function<void()> operation);
 
  private:
+  class Flag;
   struct Item {
     std::function<void()> operation;
-    std::shared_ptr<Work::State> state;
+    std::shared_ptr<Flag> flag;
   };
   void run();
 

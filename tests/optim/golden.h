@@ -57,8 +57,8 @@ inline void check_close(const Numbers& got, const Numbers& want, double relative
 }
 
 // Booleans of the file count as 0 and 1.
-inline Options options_in(const Json& json) {
-  Options options;
+inline OptimizerOptions options_in(const Json& json) {
+  OptimizerOptions options;
   for (const auto& [name, value] : json.items())
     options[name] = value.is_boolean() ? double(value.get<bool>()) : value.get<double>();
   return options;

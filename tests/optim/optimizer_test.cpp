@@ -25,7 +25,7 @@ void set_grad(const Tensor& x, const std::vector<float>& values) {
 }
 std::vector<float> values_of(const Tensor& x) { return x.to_vector<float>(); }
 
-ParameterGroups groups_of(const Parameters& parameters, const Options& head_options) {
+ParameterGroups groups_of(const Parameters& parameters, const OptimizerOptions& head_options) {
   if (head_options.empty()) return parameters;
   ParameterGroup body, head = {{}, head_options};
   for (const auto& parameter : parameters)

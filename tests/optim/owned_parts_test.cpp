@@ -19,7 +19,7 @@ enum class Keep { values, masters, kahan, stochastic };
 
 struct Setup {
   const char* rule;
-  Options options;
+  OptimizerOptions options;
   DType dtype;
   Keep keep;
 };

@@ -239,3 +239,22 @@ TEST_CASE("work is done when the other ranks have come, and not before") {
   CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
   CHECK(Work().is_done());
 }
+
+TEST_CASE("work on a device orders a stream and does not block the host") {
+  struct Event : Completion {
+    std::vector<void*> ordered;
+    bool done = false;
+    void order(kernels::Stream stream) override { ordered.push_back(stream.handle); }
+    void synchronize() override { done = true; }
+    bool is_done() override { return done; }
+  };
+  int compute, copy;
+  const auto event = std::make_shared<Event>();
+  const Work work(event, {{DeviceType::cuda, 0}, &compute});
+  work.wait();
+  work.wait({{DeviceType::cuda, 0}, &copy});
+  CHECK(event->ordered == std::vector<void*>{&compute, &copy});
+  CHECK_FALSE(work.is_done());
+  work.synchronize();
+  CHECK(work.is_done());
+}

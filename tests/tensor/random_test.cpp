@@ -77,3 +77,48 @@ TEST_CASE("every CPU variant draws the same numbers") {
   kernels::force_cpu_variant(before);
   for (const auto& draw : draws) CHECK(draw == draws[0]);
 }
+
+TEST_CASE("a recorded step draws in each replay what it would draw unrecorded") {
+  struct Step {
+    kernels::RandomPosition first, second, first_again;
+    Tensor run() const {  // what a graph would launch
+      Tensor y = empty({3, 1000});
+      kernels::on(Device{}).uniform(untracked::select(y, 0, 0).view(), 0, 1, first);
+      kernels::on(Device{}).normal(untracked::select(y, 0, 1).view(), 0, 1, second);
+      kernels::on(Device{}).uniform(untracked::select(y, 0, 2).view(), 0, 1, first_again);
+      return y;
+    }
+  };
+  // The third kernel draws the first one's numbers again, as the backward of dropout and
+  // activation checkpointing do.
+  const auto positions = [](Generator& generator) {
+    Step step;
+    const RandomState before = generator.state();
+    step.first = generator.take(1000);
+    step.second = generator.take(1000);
+    const RandomState after = generator.state();
+    generator.set_state(before);
+    step.first_again = generator.take(1000);
+    generator.set_state(after);
+    return step;
+  };
+  Generator plain(11), recorded(11);
+  for (Generator* generator : {&plain, &recorded}) generator->take(37);
+  RandomRecording recording(recorded, Device{});
+  CHECK_THROWS_AS(RandomRecording(recorded, Device{}), Error);
+  const Step step = positions(recorded);
+  CHECK_THROWS_AS(recording.replay(), Error);
+  recording.end();
+  CHECK_THROWS_AS(recording.end(), Error);
+  CHECK(recorded.state() == plain.state());
+  for (int i = 0; i < 3; ++i) {
+    recording.replay();
+    CHECK(step.run().to_vector<float>() == positions(plain).run().to_vector<float>());
+    // Other draws between two replays; then another seed.
+    const auto other = [](Generator& g) { return uniform({10}, 0, 1, {}, g).to_vector<float>(); };
+    CHECK(other(recorded) == other(plain));
+    CHECK(recorded.state() == plain.state());
+    if (i == 1)
+      for (Generator* generator : {&plain, &recorded}) generator->set_state({5, 1000});
+  }
+}
