@@ -39,7 +39,8 @@ struct Pair {
   Booster booster;
   BoostedGroup group;
 
-  explicit Pair(Choice<Precision> precision, Choice<Plugin> plugin = "single")
+  explicit Pair(Choice<Precision> precision,
+                Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true}))
       : booster({.plugin = plugin, .mixed_precision = precision}),
         group(booster.boost({Model(modules[0]), Model(modules[1])}, {a, b})) {}
   BoostedOptimizer& opt(int i) { return group.optimizers[static_cast<size_t>(i)]; }
@@ -267,7 +268,7 @@ struct TwoLosses {
   Booster booster;
   Boosted boosted;
 
-  explicit TwoLosses(const char* plugin = "single")
+  explicit TwoLosses(const Choice<Plugin>& plugin = SinglePlugin({.on_every_rank = true}))
       : booster({.plugin = plugin, .mixed_precision = apex(2)}), boosted(boost()) {}
   Boosted boost() {
     manual_seed(3);

@@ -59,7 +59,8 @@ struct Run {
   Boosted boosted;
 };
 
-Run make_run(const char* plugin, const char* strategy, int64_t batch_size, double dropout = 0.3) {
+Run make_run(const Choice<Plugin>& plugin, const char* strategy, int64_t batch_size,
+             double dropout = 0.3) {
   manual_seed(11);
   Booster booster({.plugin = plugin, .mixed_precision = precision(strategy)});
   Model model = Sequential{Linear(features, 32), ReLU(), Dropout(dropout),
@@ -101,7 +102,8 @@ std::vector<float> weights(const Run& run) {
 
 void ignore(const std::string&) {}
 
-void check_resume(const char* plugin, const char* strategy, const std::filesystem::path& root) {
+void check_resume(const Choice<Plugin>& plugin, const char* strategy,
+                  const std::filesystem::path& root) {
   CAPTURE(strategy);
   Run whole = make_run(plugin, strategy, 8);
   std::vector<double> losses = train(whole, 15);
@@ -142,7 +144,8 @@ TEST_CASE("rank: equivalence" * doctest::skip()) {
   for (const char* strategy : strategies) {
     CAPTURE(strategy);
     Run spread = make_run("torch_ddp", strategy, 4, 0);
-    Run alone = make_run("single", strategy, 4 * spread.booster.plugin().layout().data, 0);
+    Run alone = make_run(SinglePlugin({.on_every_rank = true}), strategy,
+                         4 * spread.booster.plugin().layout().data, 0);
     train(spread, 10);
     train(alone, 10);
     const auto a = weights(spread), b = weights(alone);
