@@ -17,7 +17,10 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
         "this rank's own; want delay_unscale for every loss but the last",
         first_.precision->name());
   Optimizers named;
-  for (const Session* session : sessions) named.push_back(session->optimizer);
+  for (Session* session : sessions) {
+    session->look_for_skips();  // here, so that no step waits for the device
+    named.push_back(session->optimizer);
+  }
   for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
   first_.precision->begin_loss(options, named);
   for (const Optimizer& optimizer : iteration.all)

@@ -1,6 +1,9 @@
 #include "booster/booster.h"
 
+#include "booster/boost_arguments.h"
 #include "booster/pairing.h"
+
+#include <fmt/format.h>
 
 namespace booster {
 namespace {
@@ -68,8 +71,10 @@ Booster Booster::from_config(const Config& config) {
                       [precision] { return precision_registry().make(precision); })});
 }
 
-std::vector<std::shared_ptr<Session>> Booster::open_sessions(const Model& model,
+std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<Model>& models,
                                                              const Optimizers& optimizers) const {
+  check_boostable(models, optimizers);
+  const Model model = models.size() == 1 ? models[0] : Model(SeveralModels(models));
   const std::shared_ptr<Precision> precision = options_.mixed_precision.make();
   const std::shared_ptr<Plugin> plugin = options_.plugin.make();
   const auto iteration = std::make_shared<Iteration>();
@@ -77,6 +82,8 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const Model& model,
   plugin->shard(model, optimizers);
   precision->prepare(model, optimizers);
   plugin->prepare(model, optimizers);
+  iteration->keeper = std::make_unique<GradientKeeper>(
+      fmt::format("{} on {}", precision->name(), plugin->name()), leaves_of(models, optimizers));
   std::vector<std::shared_ptr<Session>> sessions;
   for (const Optimizer& optimizer : optimizers)
     sessions.push_back(std::make_shared<Session>(precision, plugin, iteration, model, optimizer));
@@ -85,17 +92,13 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const Model& model,
 }
 
 BoostedPair Booster::boost(const Model& model, const Optimizer& optimizer) {
-  const auto session = open_sessions(model, optimizer)[0];
+  const auto session = open_sessions({model}, optimizer)[0];
   return {BoostedModel(session), BoostedOptimizer(session)};
 }
 
 BoostedGroup Booster::boost(const std::vector<Model>& models,
                             const std::vector<Optimizer>& optimizers) {
-  check(!models.empty() && !optimizers.empty(),
-        "booster.boost: want at least one model and one optimizer; got {} and {}", models.size(),
-        optimizers.size());
-  const Model all = models.size() == 1 ? models[0] : Model(SeveralModels(models));
-  const auto sessions = open_sessions(all, optimizers);
+  const auto sessions = open_sessions(models, optimizers);
   BoostedGroup group;
   for (const Model& model : models) group.models.emplace_back(sessions[0], model);
   for (const auto& session : sessions) group.optimizers.emplace_back(session);
@@ -104,7 +107,7 @@ BoostedGroup Booster::boost(const std::vector<Model>& models,
 
 BoostedTriple Booster::boost(const Model& model, const Optimizer& optimizer,
                              const Criterion& criterion) {
-  const auto session = open_sessions(model, optimizer)[0];
+  const auto session = open_sessions({model}, optimizer)[0];
   const Criterion in_numbers(criterion.name(),
                              [session, criterion](const Tensor& y, const Tensor& t) {
                                const PolicyScope numbers(session->precision->policy(y.device()));

@@ -49,6 +49,7 @@
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/fp8.h"
 #include "parallel/launch.h"
+#include "plugins/single.h"
 #include "plugins/torch_ddp.h"
 
 #include <concepts>
@@ -89,7 +90,11 @@ class Booster {
   // From the config's section "booster".
   static Booster from_config(const Config& config);
 
-  // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ...
+  // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ... From
+  // then on the boosted handles are to be called: gradients are the session's, and the optimizer's
+  // own step, zero_grad and clips are errors; its options, schedulers and state are as they were.
+  // When the last boosted handle goes, gradients are dropped, and both may be boosted again.
+  // Errors: a model or optimizer that is boosted already, an optimizer of another model.
   BoostedPair boost(const Model& model, const Optimizer& optimizer);
   BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,
@@ -133,7 +138,7 @@ class Booster {
 
  private:
   // A session for each optimizer.
-  std::vector<std::shared_ptr<Session>> open_sessions(const Model& model,
+  std::vector<std::shared_ptr<Session>> open_sessions(const std::vector<Model>& models,
                                                       const Optimizers& optimizers) const;
   Tensor run(const Tensor& input, const Tensor& target, const BoostedModel& model,
              const Criterion& criterion, BoostedOptimizer& optimizer) const;

@@ -27,6 +27,7 @@ Session::~Session() {
 
 Tensor Session::forward(const Model& part, const Tensor& x) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
+  const GradientKeeper::Scope mine;
   plugin->begin(Pass::forward, iteration->no_sync == 0);
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
@@ -57,6 +58,7 @@ void Session::end_pass(Pass pass) {
 }
 
 void Session::zero_grad() {
+  const GradientKeeper::Scope mine;
   optimizer.zero_grad();
   precision->abandon(optimizer);
   leave_iteration();
@@ -68,8 +70,19 @@ void Session::pass_on_notes() {
   for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stderr);
 }
 
+void Session::look_for_skips(bool at_end) {
+  if (plugin->group().rank() != 0 || !(at_end || skipped.is_due())) return;
+  std::string text = skipped.look(*precision, optimizer, at_end);
+  if (!text.empty()) precision->add_note(std::move(text));
+  if (iteration->refusal_told) return;
+  const std::string refusal = precision->refusal();
+  iteration->refusal_told = !refusal.empty();
+  if (!refusal.empty()) precision->add_note(std::string(precision->name()) + ": " + refusal);
+}
+
 void Session::pass_on_all_notes() {
   precision->finish_notes();
+  look_for_skips(true);
   pass_on_notes();
 }
 

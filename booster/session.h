@@ -5,7 +5,9 @@
 // the step of each optimizer, or zero_grad, which abandons what was computed for it.
 #pragma once
 
+#include "booster/skipped_steps.h"
 #include "booster/step_report.h"
+#include "core/autograd/gradient_keeper.h"
 #include "core/nn/criterion.h"
 #include "mixed_precision/precision.h"
 #include "plugins/plugin.h"
@@ -31,10 +33,12 @@ class SessionWatcher {
 
 // From the losses to the steps of the optimizers that they are for: the loss scale stays.
 struct Iteration {
+  std::unique_ptr<GradientKeeper> keeper;  // of what was boosted together
   Optimizers all;        // that were boosted together
   Optimizers awaited;    // a loss was for them, and they have not stepped since
   bool stepped = false;  // one of them has
   Tensor found_inf;      // of those that have; undefined: nothing was looked for
+  bool refusal_told = false;
   int no_sync = 0;       // guards alive: gradients of the coming backward passes stay local
 
   bool awaits(const Optimizer& optimizer) const;
@@ -47,6 +51,7 @@ struct Session {
   std::shared_ptr<Iteration> iteration;
   Model model;  // of several models: all of them, as parts "0", "1", ...
   Optimizer optimizer;
+  SkippedSteps skipped;
   SessionWatcher* watcher = nullptr;  // not owned; may be null
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
@@ -66,7 +71,10 @@ struct Session {
              const Tensor& target);
   // Prints the strategy's notes on rank 0.
   void pass_on_notes();
-  // The same, with what only the device knows so far: waits for the device.
+  // Once in many steps: tells if step after step is skipped, or the scaler refused something. Waits
+  // for the device then.
+  void look_for_skips(bool at_end = false);
+  // Prints the notes, with what only the device knows so far: waits for the device.
   void pass_on_all_notes();
   // THE order of mixed precision x parallelism; step.cpp.
   StepReport step();

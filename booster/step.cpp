@@ -38,6 +38,7 @@ Tensor Session::known_norm(const Verdict& verdict) const {
 
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
+  const GradientKeeper::Scope mine;
   sync_grads();                                                  // every gradient is the global one
   const std::vector<Tensor> gradients = optimizer.gradients();
   const bool counts = !gradients.empty() || iteration->awaits(optimizer);
@@ -50,7 +51,10 @@ StepReport Session::step() {
                   .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
   plugin->sync_params(optimizer);                                // where ranks update parts
   optimizer.settle_masters();                                    // and working copies follow
-  if (counts) iteration->add(verdict);
+  if (counts) {
+    skipped.add(verdict);
+    iteration->add(verdict);
+  }
   leave_iteration();                                             // the last one: grow or back off
   pass_on_notes();
   if (watcher) watcher->step_ends(report);

@@ -2,7 +2,6 @@
 
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <algorithm>
 #include <iterator>
@@ -32,7 +31,9 @@ bool is_batch_norm(const std::string&, const Module& module) {
 }  // namespace
 
 BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
-    : options_(std::move(options)), rounding_(rounding_named(options_.update)) {
+    : options_(std::move(options)),
+      rounding_(rounding_named(options_.update)),
+      overflows_(options_.skip_non_finite) {
   check_style(options_.style);
   check(casts() || options_.master_weights,
         "bf16: master_weights = false needs style cast; got style autocast, whose parameters are "
@@ -64,18 +65,6 @@ const OpPolicy* BF16MixedPrecision::policy(Device device) const {
 
 Tensor BF16MixedPrecision::cast_input(const Tensor& x) const {
   return casts() && is_floating(x.dtype()) ? cast(x, DType::bf16) : x;
-}
-
-// Gradients are true already; but who asks will change them, and may make infinities finite.
-void BF16MixedPrecision::unscale(Optimizer& optimizer) {
-  if (options_.skip_non_finite) overflows_.note(optimizer, find_non_finite(optimizer));
-}
-
-Verdict BF16MixedPrecision::inspect(Optimizer& optimizer) {
-  if (!options_.skip_non_finite) return {};
-  Tensor found = overflows_.of(optimizer);
-  note_overflow(found, find_non_finite(optimizer));
-  return {found, {}, {}};
 }
 
 }  // namespace booster

@@ -33,9 +33,10 @@ class BF16MixedPrecision : public Precision {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor cast_input(const Tensor& x) const override;
-  void unscale(Optimizer& optimizer) override;
+  // Gradients are true already; but who asks will change them, and may make infinities finite.
+  void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
-  Verdict inspect(Optimizer& optimizer) override;
+  Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }
   void abandon(const Optimizer& optimizer) override { overflows_.forget(optimizer); }
 
  private:

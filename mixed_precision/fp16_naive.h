@@ -39,6 +39,7 @@ class FP16NaiveMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;
+  bool seeks_scale() const override { return true; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   PrecisionState state() const override { return step_.scaler().state_dict(); }
   void load(const PrecisionState& state) override { step_.scaler().load_state_dict(state); }

@@ -33,6 +33,7 @@ class FP16PaddleMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  bool seeks_scale() const override { return step_.scaler().policy().dynamic; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
   // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,

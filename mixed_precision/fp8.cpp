@@ -1,7 +1,6 @@
 #include "mixed_precision/fp8.h"
 
 #include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/scaling/loss_scaler.h"
 
 #include <fmt/format.h>
 
@@ -92,7 +91,8 @@ FP8MixedPrecision::FP8MixedPrecision(FP8Options options)
     : options_(std::move(options)),
       recipe_(recipe_of(options_)),
       cpu_(bf16_policy(DeviceType::cpu)),
-      cuda_(bf16_policy(DeviceType::cuda)) {}
+      cuda_(bf16_policy(DeviceType::cuda)),
+      overflows_(options_.skip_non_finite) {}
 
 void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
@@ -147,18 +147,6 @@ void FP8MixedPrecision::agreed(Pass pass) {
   const Tensor found = linear_->non_finite();
   for (const Optimizer& optimizer : of_loss_) overflows_.note(optimizer, found.clone());
   linear_->forget_non_finite();
-}
-
-// Gradients are true already; but who asks will change them, and may make infinities finite.
-void FP8MixedPrecision::unscale(Optimizer& optimizer) {
-  if (options_.skip_non_finite) overflows_.note(optimizer, find_non_finite(optimizer));
-}
-
-Verdict FP8MixedPrecision::inspect(Optimizer& optimizer) {
-  if (!options_.skip_non_finite) return {};
-  Tensor found = overflows_.of(optimizer);
-  note_overflow(found, find_non_finite(optimizer));
-  return {found, {}, {}};
 }
 
 StateDict FP8MixedPrecision::state_tensors() const {

@@ -42,11 +42,13 @@ class FP8MixedPrecision : public Precision {
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   SharedNumbers end(Pass pass) override;
   void agreed(Pass pass) override;
-  void unscale(Optimizer& optimizer) override;
+  // Gradients are true already; but who asks will change them, and may make infinities finite.
+  void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
-  Verdict inspect(Optimizer& optimizer) override;
+  Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }
   void abandon(const Optimizer& optimizer) override { overflows_.forget(optimizer); }
   StateDict state_tensors() const override;
+  bool state_differs_by_rank() const override { return !options_.reduce_amax; }
 
   // The layers that run in 8 bits, by name.
   const std::vector<std::string>& layers() const { return layers_; }

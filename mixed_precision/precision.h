@@ -99,6 +99,8 @@ class Precision {
   // agreed on: an overflow in the gradients of one is one of the whole.
   virtual void update(const Verdict&) {}
 
+  // True if an overflow makes the loss scale smaller: skipped steps may be the search for one.
+  virtual bool seeks_scale() const { return false; }
   // What its scaler refused so far and why, for people; "" if nothing. Waits for the device.
   virtual std::string refusal() const { return ""; }
 
@@ -111,6 +113,9 @@ class Precision {
   // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
   // Those of a layer begin with its name, so that plugins know whose they are (Plugin::join).
   virtual StateDict state_tensors() const { return {}; }
+  // True if each rank has its own numbers in them: checkpoints hold those of every rank then, and
+  // plugins do not join them.
+  virtual bool state_differs_by_rank() const { return false; }
 
   // What a user should know, a sentence each; rank 0 takes and prints them after prepare, after
   // each step and in the end.

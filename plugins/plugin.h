@@ -74,6 +74,4 @@ class Plugin {
   virtual void split(StateDict& /*state*/) const {}
 };
 
-using SinglePlugin = Plugin;
-
 }  // namespace booster

@@ -1,5 +1,6 @@
 #include "booster/checkpoint/training_checkpoint.h"
 
+#include "booster/checkpoint/rank_tensors.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
@@ -63,12 +64,16 @@ TensorMap precision_tensors(const Session& session) {
 // The same, whole on rank 0. All ranks call it.
 TensorMap joined_precision(const Session& session) {
   StateDict own = session.precision->state_tensors(), rounded = rounded_tensors(session);
-  session.plugin->join(own);
+  if (session.precision->state_differs_by_rank())
+    own = tensors_of_ranks(own, session.plugin->group());
+  else
+    session.plugin->join(own);
   session.plugin->join(rounded);
   return as_one(own, rounded);
 }
 
-// From whole tensors to what this rank holds.
+// From whole tensors to what this rank holds. A strategy that had numbers by rank, and has common
+// ones now, takes rank 0's.
 TensorMap split_precision(const Session& session, const TensorMap& whole) {
   const bool rounds = session.precision->saved_dtype().has_value();
   StateDict own, rounded;
@@ -76,7 +81,9 @@ TensorMap split_precision(const Session& session, const TensorMap& whole) {
     if (rounds && name.starts_with(rounded_prefix))
       rounded.push_back({name.substr(rounded_prefix.size()), tensor});
     else own.push_back({name, tensor});
-  session.plugin->split(own);
+  const bool by_rank = session.precision->state_differs_by_rank();
+  own = tensors_of_rank(own, by_rank ? session.plugin->group().rank() : 0);
+  if (!by_rank) session.plugin->split(own);
   session.plugin->split(rounded);
   return as_one(own, rounded);
 }

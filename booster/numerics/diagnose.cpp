@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <thread>
@@ -63,6 +64,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
         names_(session_.model, session_.optimizer),
         watch_(session_.model, session_.optimizer),
         checker_(options.checker),
+        has_policy_(session_.precision->policy(session_.optimizer.device()) != nullptr),
         step_(options.steps_done + 1) {
     check(!session_.watcher && !current_observer(),
           "Diagnose: another one looks on; want one at a time");
@@ -83,8 +85,10 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     stop();
     if (group.size() == 1 || std::exchange(merged_, true)) return;
     std::vector<Findings> by_rank;
-    for (const std::string& text : gather_text(text_of(findings_), group))
+    for (const std::string& text : gather_text(text_of(findings()), group))
       by_rank.push_back(findings_of(text));
+    const std::lock_guard lock(mutex_);
+    elsewhere_ = {};
     findings_ = Findings::merged(by_rank);
   }
 
@@ -177,7 +181,13 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     begin_step();
   }
 
-  const Findings& findings() const { return findings_; }
+  // Those of this thread and of all others.
+  Findings findings() const {
+    const std::lock_guard lock(mutex_);
+    Findings all = findings_;
+    for (const Finding& finding : elsewhere_.list()) all.add(finding);
+    return all;
+  }
   std::string table() const;
   nlohmann::ordered_json to_json() const;
 
@@ -265,11 +275,10 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   }
 
   void note_other_thread(Op op, const OpPolicy* policy) {
-    const bool wanted = session_.precision->policy(session_.optimizer.device()) != nullptr;
-    if (policy || !wanted) return;
+    if (policy || !has_policy_) return;
     const std::lock_guard lock(mutex_);
-    findings_.add(Pitfall::other_thread, step_, name_of(op),
-                  "ran on another thread without the strategy's policy");
+    elsewhere_.add(Pitfall::other_thread, step_, name_of(op),
+                   "ran on another thread without the strategy's policy");
   }
 
   BoostedModel model_;  // keeps the session
@@ -279,8 +288,13 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   GradientWatch watch_;
   TensorChecker checker_;
   MatrixUnits units_;
-  std::thread::id thread_ = std::this_thread::get_id();
-  std::mutex mutex_;  // of findings_, for the observer's calls from other threads
+  // Other threads that run ops know these, and note nothing but what they find.
+  const std::thread::id thread_ = std::this_thread::get_id();
+  const bool has_policy_;
+  std::atomic<int64_t> step_;  // current or next step
+  mutable std::mutex mutex_;   // of elsewhere_
+  Findings elsewhere_;
+
   bool looking_ = false, stopped_ = false, merged_ = false;
 
   OpCounts counts_;
@@ -289,7 +303,6 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   QuantizationHealth quantization_;
   Findings findings_;
 
-  int64_t step_;  // current or next step
   StepFacts facts_;
   bool first_backward_ = true, gradients_finite_ = true;
   std::vector<std::string> modules_;  // that run, outer first
@@ -307,8 +320,9 @@ std::string Diagnose::Body::table() const {
   if (checker_.is_on())
     text += fmt::format("tensor checker: {} lines, {} of them with nan or inf\n", checker_.lines(),
                         checker_.bad_lines());
-  text += fmt::format("\nfindings: {}\n", findings_.list().size());
-  for (const Finding& finding : findings_.sorted()) text += finding.to_string() + "\n";
+  const std::vector<Finding> found = findings().sorted();
+  text += fmt::format("\nfindings: {}\n", found.size());
+  for (const Finding& finding : found) text += finding.to_string() + "\n";
   return text;
 }
 
@@ -322,9 +336,10 @@ nlohmann::ordered_json Diagnose::Body::to_json() const {
   json["quantized"] = quantization_.to_json();
   json["suggested_loss_scale"] = health_.suggested_scale();
   json["checker"] = {{"lines", checker_.lines()}, {"with_errors", checker_.bad_lines()}};
+  const Findings found = findings();
   json["findings"] = nlohmann::ordered_json::array();
-  for (const Finding& finding : findings_.sorted()) json["findings"].push_back(finding.to_json());
-  json["exit_code"] = findings_.has(Severity::error) ? findings_exit_code : 0;
+  for (const Finding& finding : found.sorted()) json["findings"].push_back(finding.to_json());
+  json["exit_code"] = found.has(Severity::error) ? findings_exit_code : 0;
   return json;
 }
 

@@ -1,5 +1,6 @@
 // Matrix products.
 #include "core/autograd/functions.h"
+#include "core/autograd/gradient_keeper.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
@@ -9,8 +10,9 @@ namespace {
 
 void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   check(a.defined() && b.defined(), "{}: argument is undefined", op);
-  check(a.dtype() == b.dtype(), "{}: dtypes differ; got {} and {}", op, name_of(a.dtype()),
-        name_of(b.dtype()));
+  if (a.dtype() != b.dtype())
+    fail("{}: dtypes differ; got {} and {}{}", op, name_of(a.dtype()), name_of(b.dtype()),
+         boosted_hint(b));
   check(a.device() == b.device(), "{}: arguments are on different devices", op);
 }
 

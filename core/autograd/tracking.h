@@ -5,6 +5,8 @@
 
 namespace booster {
 
+class GradientKeeper;
+
 // The numbers of a leaf in a 16-bit dtype, as of `version` of the leaf.
 struct CastCopy {
   Tensor values;
@@ -19,6 +21,7 @@ struct TapeState : Tracking {
   Tensor grad;
   Tensor grad_buffer;
   bool grad_in_f32 = false;
+  const GradientKeeper* keeper = nullptr;  // of a leaf's gradient; see gradient_keeper.h
   bool grad_arrived = false;     // in this pass; its ready hooks have not run yet
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;

@@ -1,5 +1,6 @@
 #include "core/nn/module.h"
 
+#include "core/autograd/gradient_keeper.h"
 #include "core/autograd/tape.h"
 #include "core/nn/replace.h"
 #include "kernels/system/trace.h"
@@ -139,6 +140,8 @@ void Module::requires_grad_(bool requires_grad) {
 }
 
 void Module::zero_grad() {
+  for (const auto& parameter : parameters())
+    check_not_kept("model.zero_grad", parameter.tensor, "zero_grad()");
   for (const auto& [name, x] : parameters()) clear_grad(x);
 }
 

@@ -1,5 +1,6 @@
 #include "core/optim/clip.h"
 
+#include "core/autograd/gradient_keeper.h"
 #include "core/tensor/device_number.h"
 #include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
@@ -19,6 +20,10 @@ std::vector<Tensor> gradients_of(const Parameters& parameters) {
   for (const auto& [name, tensor] : parameters)
     if (Tensor grad = dense_grad(tensor); grad.defined()) gradients.push_back(std::move(grad));
   return gradients;
+}
+
+void check_none_kept(const char* call, const Parameters& parameters, const char* instead) {
+  for (const auto& [name, tensor] : parameters) check_not_kept(call, tensor, instead);
 }
 
 void mark_changed(const std::vector<Tensor>& tensors) {
@@ -61,6 +66,7 @@ void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor)
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, double power,
                        bool error_if_nonfinite) {
+  check_none_kept("clip_grad_norm_", parameters, "clip_grad_by_norm()");
   const auto gradients = gradients_of(parameters);
   const Tensor norm = gradient_norm(gradients, power);
   const Tensor factor = clip_factor(norm, max_norm);
@@ -72,6 +78,7 @@ double clip_grad_norm_(const Parameters& parameters, double max_norm, double pow
 }
 
 void clip_grad_value_(const Parameters& parameters, double limit) {
+  check_none_kept("clip_grad_value_", parameters, "clip_grad_by_value()");
   clamp_gradients(gradients_of(parameters), limit);
 }
 

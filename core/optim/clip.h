@@ -1,6 +1,7 @@
 // Gradient clipping, and its pieces. Norms are taken over all gradients together and accumulate in
 // f64, so that finite f32 gradients always have a finite norm. Pieces keep their results on the
 // device, where a fused optimizer step reads them; parameters without a gradient are passed over.
+// Both clips are errors on gradients of a boosted training, whose optimizer clips by itself.
 #pragma once
 
 #include "core/tensor/named_tensor.h"

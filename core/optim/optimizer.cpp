@@ -1,5 +1,6 @@
 #include "core/optim/optimizer.h"
 
+#include "core/autograd/gradient_keeper.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
@@ -87,6 +88,11 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   return gradients;
 }
 
+void Optimizer::Body::check_not_kept(const char* call, const char* instead) const {
+  for (const auto& group : groups)
+    for (const auto& p : group.parameters) booster::check_not_kept(call, p.tensor, instead);
+}
+
 const kernels::StepNumbers* Optimizer::Body::numbers_of(Group& group) const {
   if (!group.numbers.defined() || group.numbers.device() != device()) {
     group.numbers = empty({sizeof(kernels::StepNumbers)}, {DType::u8, device()});
@@ -102,9 +108,13 @@ void Optimizer::Body::renew_numbers(const Group& group) const {
                           rule->numbers(group.options));
 }
 
-void Optimizer::step(const kernels::StepControl& control) { body_->step(control); }
+void Optimizer::step(const kernels::StepControl& control) {
+  body_->check_not_kept("optimizer.step", "step()");
+  body_->step(control);
+}
 
 void Optimizer::zero_grad() {
+  body_->check_not_kept("optimizer.zero_grad", "zero_grad()");
   body_->forget_clip();
   body_->for_each([](auto& parameter) { clear_grad(parameter.tensor); });
 }

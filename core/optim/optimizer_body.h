@@ -87,6 +87,8 @@ struct Optimizer::Body {
   OptimizedParameter& find(const char* what, const std::string& name);
   Device device() const { return groups[0].parameters[0].tensor.device(); }
   std::vector<Tensor> gradients() const;
+  // Error if a boosted training keeps the gradients; see check_not_kept.
+  void check_not_kept(const char* call, const char* instead) const;
   // The norm of all gradients, of all ranks' where they share it.
   Tensor gradient_norm(double power) const;
   void forget_clip();

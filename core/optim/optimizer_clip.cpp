@@ -58,6 +58,7 @@ Tensor Optimizer::gradient_norm(double power, const Tensor& factor) const {
 }
 
 DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
+  body_->check_not_kept("optimizer.clip_grad_by_norm", "clip_grad_by_norm()");
   body_->settle_clip();
   const Tensor norm = gradient_norm(power, factor);
   body_->clip_factor = clip_factor(norm, max_norm);
@@ -76,6 +77,7 @@ Tensor Optimizer::clipped_norm() const {
 void Optimizer::settle_clip() { body_->settle_clip(); }
 
 void Optimizer::clip_grad_by_value(double limit) {
+  body_->check_not_kept("optimizer.clip_grad_by_value", "clip_grad_by_value()");
   body_->settle_clip();
   clamp_gradients(gradients(), limit);
 }

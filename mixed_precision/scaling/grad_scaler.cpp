@@ -73,8 +73,15 @@ GradScaler::Entry& GradScaler::entry(const Optimizer& optimizer) {
   return entries_.back();
 }
 
+void GradScaler::check_started(const char* call) const {
+  check(scaler_.started(),
+        "GradScaler::{}: no loss was scaled yet; want scale(loss) first, or, where a Booster "
+        "boosted the optimizer, booster.backward(loss, optimizer) and no GradScaler",
+        call);
+}
+
 void GradScaler::begin(const char* call, Optimizer& optimizer) {
-  check(scaler_.started(), "GradScaler::{}: no loss was scaled yet; want scale(loss) first", call);
+  check_started(call);
   check(entry(optimizer).stage != Stage::stepped,
         "GradScaler::{}: called after step() since the last update()", call);
 }
@@ -126,7 +133,7 @@ void GradScaler::step(Optimizer& optimizer) {
 
 void GradScaler::update() {
   if (!options_.enabled) return;
-  check(scaler_.started(), "GradScaler::update: no loss was scaled yet; want scale(loss) first");
+  check_started("update");
   Tensor found;
   for (const Entry& entry : entries_) {
     if (!entry.found_inf.defined()) continue;
@@ -144,7 +151,7 @@ void GradScaler::update() {
 
 void GradScaler::update(double new_scale) {
   if (!options_.enabled) return;
-  check(scaler_.started(), "GradScaler::update: no loss was scaled yet; want scale(loss) first");
+  check_started("update");
   check(is_usable_scale(new_scale),
         "GradScaler::update: scale must be > 0 and finite in f32, and so its inverse; got {}",
         new_scale);

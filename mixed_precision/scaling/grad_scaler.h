@@ -81,6 +81,7 @@ class GradScaler {
   };
 
   Entry& entry(const Optimizer& optimizer);
+  void check_started(const char* call) const;
   void begin(const char* call, Optimizer& optimizer);
   void check_gradients(const Optimizer& optimizer) const;
   // The flag (one f32 on the device) of a look at the gradients; looks if nobody did yet.

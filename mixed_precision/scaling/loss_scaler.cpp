@@ -110,7 +110,8 @@ ScaledLoss LossScaler::scale(const Tensor& loss) {
 }
 
 void LossScaler::update(const Tensor& found_inf) {
-  check(started(), "LossScaler::update: no loss was scaled yet; want scale(loss) first");
+  check(started(),
+        "LossScaler::update: no loss was scaled yet; want scale(loss), or booster.backward");
   kernels::on(state_.device())
       .update_loss_scale(static_cast<LossScaleState*>(state_.data()),
                          static_cast<float*>(scale_.data()), static_cast<float*>(inverse_.data()),

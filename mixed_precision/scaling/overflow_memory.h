@@ -2,7 +2,7 @@
 // forgotten. For one thread.
 #pragma once
 
-#include "core/optim/optimizer.h"
+#include "mixed_precision/precision.h"
 
 #include <utility>
 #include <vector>
@@ -15,26 +15,23 @@ inline void note_overflow(Tensor& noted, const Tensor& found) {
   else noted = found;
 }
 
-// What was found in the gradients of each optimizer before they were changed in memory (a clip by
-// value makes infinities finite), for strategies that do not scale their loss.
+// What was found in the gradients of each optimizer, for strategies that do not scale their loss:
+// their gradients in memory are the true ones.
 class OverflowMemory {
  public:
-  void note(const Optimizer& optimizer, const Tensor& found) {
-    for (auto& [known, noted] : noted_)
-      if (known == optimizer) return note_overflow(noted, found);
-    noted_.emplace_back(optimizer, found);
-  }
-  // A copy of what was noted; undefined: nothing was looked at.
-  Tensor of(const Optimizer& optimizer) const {
-    for (const auto& [known, noted] : noted_)
-      if (known == optimizer && noted.defined()) return noted.clone();
-    return {};
-  }
-  void forget(const Optimizer& optimizer) {
-    std::erase_if(noted_, [&](const auto& entry) { return entry.first == optimizer; });
-  }
+  // Without `looks` nothing is looked for, and no step is skipped.
+  explicit OverflowMemory(bool looks) : looks_(looks) {}
+
+  void note(const Optimizer& optimizer, const Tensor& found);
+  // Gradients are about to be changed in memory (a clip by value makes infinities finite): notes
+  // what is there now.
+  void look(const Optimizer& optimizer);
+  // The local verdict: what was noted, or is there now.
+  Verdict inspect(const Optimizer& optimizer) const;
+  void forget(const Optimizer& optimizer);
 
  private:
+  bool looks_;
   std::vector<std::pair<Optimizer, Tensor>> noted_;
 };
 

@@ -8,6 +8,7 @@
 #include "core/tensor/random.h"
 #include "mixed_precision/fp16_paddle.h"
 #include "parallel/launch.h"
+#include "plugins/single.h"
 #include "plugins/torch_ddp.h"
 #include "tests/parallel/ranks.h"
 
@@ -35,7 +36,8 @@ Run make_run(bool on_ranks, bool master_grad) {
       {.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1024.0});
   const auto booster = std::make_shared<Booster>(
       on_ranks ? BoosterOptions{.plugin = TorchDDPPlugin(), .mixed_precision = paddle}
-               : BoosterOptions{.plugin = SinglePlugin(), .mixed_precision = paddle});
+               : BoosterOptions{.plugin = SinglePlugin({.on_every_rank = true}),
+                                .mixed_precision = paddle});
   return {booster, booster->boost(model, optimizer), model.parameters()};
 }
 

@@ -30,22 +30,28 @@ Tensor loss_of(const std::vector<std::shared_ptr<Weight>>& modules,
 
 SGDOptions sgd() { return {.lr = 0.5, .momentum = 0.9}; }
 
-// Two models, each with an optimizer, boosted together.
-struct Pair {
+// Two models, each with an optimizer.
+struct Plain {
   std::vector<std::shared_ptr<Weight>> modules = {std::make_shared<Weight>(),
                                                   std::make_shared<Weight>()};
   Optimizer a = SGD(Model(modules[0]).parameters(), sgd()),
             b = SGD(Model(modules[1]).parameters(), sgd());
-  Booster booster;
-  BoostedGroup group;
 
-  explicit Pair(Choice<Precision> precision, Choice<Plugin> plugin = "single")
-      : booster({.plugin = plugin, .mixed_precision = precision}),
-        group(booster.boost({Model(modules[0]), Model(modules[1])}, {a, b})) {}
-  BoostedOptimizer& opt(int i) { return group.optimizers[static_cast<size_t>(i)]; }
   std::vector<float> values(int i) const {
     return (i == 0 ? a : b).master_parameters()[0].tensor.to_vector<float>();
   }
+};
+
+// The same, boosted together.
+struct Pair : Plain {
+  Booster booster;
+  BoostedGroup group;
+
+  explicit Pair(Choice<Precision> precision,
+                Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true}))
+      : booster({.plugin = plugin, .mixed_precision = precision}),
+        group(booster.boost({Model(modules[0]), Model(modules[1])}, {a, b})) {}
+  BoostedOptimizer& opt(int i) { return group.optimizers[static_cast<size_t>(i)]; }
   Precision& precision() { return *group.models[0].session().precision; }
 };
 
@@ -95,7 +101,8 @@ TEST_CASE("boosted losses do what Apex's scale_loss does, bit for bit") {
     for (const int losses : {1, 2}) {
       CAPTURE(level);
       CAPTURE(losses);
-      Pair boosted(apex(losses, level)), plain("fp32");
+      Pair boosted(apex(losses, level));
+      Plain plain;
       ApexAmp amp({.opt_level = level, .num_losses = losses});
       amp.initialize({plain.modules[0], plain.modules[1]}, {plain.a, plain.b});
       for (const auto& step : plan) {
@@ -191,7 +198,8 @@ TEST_CASE(
                             {0.3, 0.1, 0.2, 0.9},
                             {0.1, 0.1, 0.1, 0.2}};
   const GradScalerOptions options = {.growth_interval = 2};
-  Pair boosted{FP16TorchMixedPrecision(options)}, plain("fp32");
+  Pair boosted{FP16TorchMixedPrecision(options)};
+  Plain plain;
   GradScaler scaler(options);
   for (const auto& step : plan) {
     for (int i : {0, 1}) boosted.opt(i).zero_grad();
@@ -267,7 +275,7 @@ struct TwoLosses {
   Booster booster;
   Boosted boosted;
 
-  explicit TwoLosses(const char* plugin = "single")
+  explicit TwoLosses(const Choice<Plugin>& plugin = SinglePlugin({.on_every_rank = true}))
       : booster({.plugin = plugin, .mixed_precision = apex(2)}), boosted(boost()) {}
   Boosted boost() {
     manual_seed(3);

@@ -39,6 +39,7 @@ Choice<Precision> precision(const std::string& strategy) {
   using BF16 = BF16MixedPrecision;
   using Paddle = FP16PaddleMixedPrecision;
   static const std::map<std::string, Choice<Precision>> with_options = {
+      {"fp8 by rank", FP8MixedPrecision({.reduce_amax = false})},
       {"bf16 cast", BF16({.style = "cast"})},
       {"bf16 kahan", BF16({.style = "cast", .master_weights = false, .update = "kahan"})},
       {"bf16 noise", BF16({.style = "cast", .master_weights = false, .update = "stochastic"})},
@@ -59,7 +60,8 @@ struct Run {
   Boosted boosted;
 };
 
-Run make_run(const char* plugin, const char* strategy, int64_t batch_size, double dropout = 0.3) {
+Run make_run(const Choice<Plugin>& plugin, const char* strategy, int64_t batch_size,
+             double dropout = 0.3) {
   manual_seed(11);
   Booster booster({.plugin = plugin, .mixed_precision = precision(strategy)});
   Model model = Sequential{Linear(features, 32), ReLU(), Dropout(dropout),
@@ -101,7 +103,8 @@ std::vector<float> weights(const Run& run) {
 
 void ignore(const std::string&) {}
 
-void check_resume(const char* plugin, const char* strategy, const std::filesystem::path& root) {
+void check_resume(const Choice<Plugin>& plugin, const char* strategy,
+                  const std::filesystem::path& root) {
   CAPTURE(strategy);
   Run whole = make_run(plugin, strategy, 8);
   std::vector<double> losses = train(whole, 15);
@@ -142,7 +145,8 @@ TEST_CASE("rank: equivalence" * doctest::skip()) {
   for (const char* strategy : strategies) {
     CAPTURE(strategy);
     Run spread = make_run("torch_ddp", strategy, 4, 0);
-    Run alone = make_run("single", strategy, 4 * spread.booster.plugin().layout().data, 0);
+    Run alone = make_run(SinglePlugin({.on_every_rank = true}), strategy,
+                         4 * spread.booster.plugin().layout().data, 0);
     train(spread, 10);
     train(alone, 10);
     const auto a = weights(spread), b = weights(alone);
@@ -175,6 +179,38 @@ TEST_CASE("rank: fp8 scales" * doctest::skip()) {
 }
 TEST_CASE("two ranks on different data share every fp8 scale and its history") {
   CHECK(failures(Ranks("rank: fp8 scales", 2).wait(120)) == "");
+}
+
+// Ranks see different data, so each has scales of its own.
+TEST_CASE("rank: fp8 scales of its own" * doctest::skip()) {
+  const World world = launch_from_env();
+  const std::filesystem::path root = std::getenv("TEST_ROOT");
+  const auto scales = [](const Run& run) {
+    std::vector<float> all;
+    for (const auto& [name, tensor] : run.boosted.model.session().precision->state_tensors())
+      for (const float value : tensor.to_vector<float>()) all.push_back(value);
+    return all;
+  };
+  Run first = make_run("torch_ddp", "fp8 by rank", 4);
+  Run second = make_run("torch_ddp", "fp8 by rank", 4);
+  Run common = make_run("torch_ddp", "fp8", 4);
+  train(first, 3);
+  save_training(root, first.boosted, {.step = 3});
+  REQUIRE(resume_training(root, second.boosted, ignore));
+  CHECK(scales(second) == scales(first));
+  std::vector<float> of_rank_0 = scales(first);
+  world.group().broadcast(of_rank_0);
+  if (world.rank > 0) CHECK(scales(first) != of_rank_0);
+  REQUIRE(resume_training(root, common.boosted, ignore));  // takes rank 0's
+  CHECK(scales(common) == of_rank_0);
+  save_training(root, common.boosted, {.step = 4});
+  REQUIRE(resume_training(root, second.boosted, ignore));  // takes the common ones
+  CHECK(scales(second) == of_rank_0);
+}
+TEST_CASE("fp8 scales that ranks do not share are each rank's own after a resume") {
+  const TemporaryFolder folder;
+  CHECK(failures(Ranks("rank: fp8 scales of its own", 3, {{"TEST_ROOT", folder.path().string()}})
+                     .wait(120)) == "");
 }
 
 TEST_CASE("with masters a training in f16 stays close to one in f32") {

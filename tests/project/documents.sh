@@ -25,5 +25,8 @@ done
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
 [[ $program == "$(cat examples/mlp/mlp.cpp)" ]] ||
   complain "README.md: its first C++ block differs from examples/mlp/mlp.cpp"
+plugin=$(sed -n '/^```cpp$/,/^```$/p' docs/add-a-plugin.md | sed '1d;/^```$/,$d')
+[[ $plugin == "$(cat examples/own_plugin/local_sgd.h)" ]] ||
+  complain "docs/add-a-plugin.md: its first C++ block differs from examples/own_plugin/local_sgd.h"
 echo "${#documents[@]} documents"
 ((failures == 0))

@@ -1,11 +1,26 @@
+#include "plugins/single.h"
+
 #include "booster/config/builtins.h"
+#include "booster/config/options/option_fields.h"
 
 namespace booster {
+
+namespace {
+
+using Fields = SingleOptions;
+
+FieldTable<Fields> fields() {
+  return {field("on_every_rank", &Fields::on_every_rank,
+                "under a run tool with several ranks each trains a model of its own")};
+}
+
+}  // namespace
 
 RegistryEntry<Plugin> single_plugin() {
   return {.name = "single",
           .description = "one process, one device",
-          .make = [](const OptionValues&) { return std::make_unique<SinglePlugin>(); }};
+          .options = fields().options(),
+          .make = maker<SinglePlugin>(fields())};
 }
 
 }  // namespace booster

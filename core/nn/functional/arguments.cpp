@@ -1,5 +1,7 @@
 #include "core/nn/functional/arguments.h"
 
+#include "core/autograd/gradient_keeper.h"
+
 // Texts are formatted only for an error: formatting shapes would cost more than small kernels.
 namespace booster::arguments {
 
@@ -16,15 +18,16 @@ void optional_shape(const char* op, const char* name, const Tensor& x, const Sha
 
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {
   if (!argument.defined() || argument.dtype() == x.dtype()) return;
-  fail("{}: dtypes differ; got {} for {}, want {} as the input has", op, name_of(argument.dtype()),
-       name, name_of(x.dtype()));
+  fail("{}: dtypes differ; got {} for {}, want {} as the input has{}", op,
+       name_of(argument.dtype()), name, name_of(x.dtype()), boosted_hint(argument));
 }
 
 void parameter_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x) {
   if (!argument.defined() || argument.dtype() == x.dtype()) return;
   if (argument.dtype() == DType::f32 && is_16_bit(x.dtype())) return;
-  fail("{}: {} has the wrong dtype; got {}, want {}{}", op, name, name_of(argument.dtype()),
-       name_of(x.dtype()), is_16_bit(x.dtype()) ? " or f32" : " as the input has");
+  fail("{}: {} has the wrong dtype; got {}, want {}{}{}", op, name, name_of(argument.dtype()),
+       name_of(x.dtype()), is_16_bit(x.dtype()) ? " or f32" : " as the input has",
+       boosted_hint(argument));
 }
 
 Tensor indices(const char* op, const char* name, const Tensor& x) {

@@ -10,7 +10,7 @@ using namespace booster;
 namespace {
 
 std::string library(const std::string& name) {
-  const char* folder = name == "own_strategy" ? "examples" : "tests";
+  const char* folder = name.starts_with("own_") ? "examples" : "tests";
   return (build_folder() / folder / ("lib" + name + ".so")).string();
 }
 
@@ -40,6 +40,19 @@ TEST_CASE("the example of an own strategy trains") {
   CHECK(result.says("fp16_static on single"));
   const std::string metrics = folder.read("out/metrics.jsonl");
   CHECK_MESSAGE(metrics.find("\"loss_scale\":4096.0") != std::string::npos, metrics);
+}
+
+TEST_CASE("the example of an own plugin trains on two ranks") {
+  const TemporaryFolder folder;
+  const CommandResult result = run_command(fmt::format(
+      "OMP_NUM_THREADS=1 '{}' run --nproc_per_node 2 '{}' --set booster.libraries='[\"{}\"]'"
+      " --set booster.plugin='{{\"name\":\"local_sgd\",\"every\":2}}' --set data.root=''"
+      " --set train.output_dir='{}' --set model.img_size=16 --set train.max_steps=3",
+      (build_folder() / "booster/booster").string(),
+      (build_folder() / "examples/vit_caltech101").string(), library("own_plugin"),
+      (folder / "out").string()));
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("fp32 on local_sgd"));
 }
 
 TEST_CASE("options of an own strategy are checked and listed like those of a built-in") {

@@ -35,8 +35,10 @@ TEST_CASE("pitfall 9: many skipped steps in a row are a collapse") {
 }
 
 TEST_CASE("pitfall 14: clipping scaled gradients is told with the scale") {
-  const Outcome wrong = diagnosed(
-      {.before_step = [](BoostedPair& pair) { pair.optimizer.unwrap().clip_grad_by_value(1); }});
+  const Outcome wrong = diagnosed({.before_step = [](BoostedPair& pair) {
+    for (const auto& [name, parameter] : pair.optimizer.unwrap().parameters_with_grad())
+      clamp_gradients({parameter.grad()}, 1);
+  }});
   REQUIRE(wrong.of(Pitfall::clipped_while_scaled));
   CHECK(wrong.of(Pitfall::clipped_while_scaled)->text.find("65536") != std::string::npos);
   const Outcome right =
@@ -106,6 +108,33 @@ TEST_CASE("pitfall 33: an op on another thread without the policy is told") {
       diagnosed({.before_step = [](BoostedPair&) { std::thread([] { relu(ones({2})); }).join(); }});
   REQUIRE(seen.of(Pitfall::other_thread));
   CHECK(seen.of(Pitfall::other_thread)->object == "relu");
+}
+
+// For the thread sanitizer: other threads note while the training thread finds and reads.
+TEST_CASE("ops on other threads are counted while a step is diagnosed, and lost by none") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  Diagnose doctor(net);
+  constexpr int threads = 3, calls = 200;
+  std::vector<std::thread> others;
+  for (int i = 0; i < threads; ++i)
+    others.emplace_back([] {
+      const Tensor x = ones({2});
+      for (int call = 0; call < calls; ++call) relu(x);
+    });
+  for (int step = 0; step < 20; ++step) {
+    opt.zero_grad();
+    booster.backward(mean(cast(net(full({4, 6}, infinity)), DType::f32)), opt);
+    opt.step();
+    CHECK(doctor.exit_code() == 3);
+  }
+  for (std::thread& other : others) other.join();
+  doctor.stop();
+  int64_t counted = 0;
+  for (const Finding& finding : doctor.findings())
+    if (finding.pitfall == Pitfall::other_thread) counted += finding.count;
+  CHECK(counted == threads * calls);
 }
 
 TEST_CASE("pitfall 32: updates that a 16-bit weight loses are told with their share") {

@@ -31,7 +31,7 @@ double tolerance_of(const StrategyLevel& strategy) {
 // A way to spread a model, and how the ranks see a batch.
 struct Spread {
   std::string name;
-  Choice<Plugin> plugin = "single";
+  Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true});
   int shares = 1, share = 0;  // of each batch, here
   bool by_pipeline = false;
 };

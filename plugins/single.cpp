@@ -1,0 +1,17 @@
+#include "plugins/single.h"
+
+#include "kernels/system/error.h"
+#include "parallel/launch.h"
+
+namespace booster {
+
+SinglePlugin::SinglePlugin(SingleOptions options) {
+  if (options.on_every_rank) return;
+  const World world = launch_from_env();
+  check(world.size == 1,
+        "single: {} started {} ranks, and each would train a model of its own; want torch_ddp, one "
+        "process, or on_every_rank = true if that is what you want",
+        world.launcher, world.size);
+}
+
+}  // namespace booster
