@@ -1,36 +1,46 @@
 #!/usr/bin/env bash
 # Builds and runs every test; installs missing packages first. The last line is
 # `N passed, N failed, N skipped` (scripts/count_tests.awk says what is counted).
-#   scripts/test.sh [--sanitize] [--werror] [--suite ROOM]
-# --sanitize: under AddressSanitizer and UBSan. --werror: warnings are errors.
+#   scripts/test.sh [--sanitize[=thread]] [--werror] [--suite ROOM]
+# --sanitize: under AddressSanitizer and UBSan. --sanitize=thread: under ThreadSanitizer, by default
+# the rooms that have threads of their own. --werror: warnings are errors.
 # --suite: one room (kernels, nn, ..., project).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage_error() {
-  echo "test: $1; want scripts/test.sh [--sanitize] [--werror] [--suite ROOM]" >&2
+  echo "test: $1; want scripts/test.sh [--sanitize[=thread]] [--werror] [--suite ROOM]" >&2
   exit 2
 }
 
-build=build setup=() selection=()
+build=build setup=() selection=() suites=()
+sanitize() {
+  build=$1
+  setup+=(-Dbuildtype=debugoptimized "-Db_sanitize=$2" -Db_lundef=false -Dbenchmarks=false)
+  selection+=(--timeout-multiplier "$3")
+}
 while (($# > 0)); do
   case $1 in
-    --sanitize)
-      build=build-sanitize
-      setup+=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
-             -Dbenchmarks=false)
-      selection+=(--timeout-multiplier 4)
+    --sanitize) sanitize build-sanitize address,undefined 4 ;;
+    --sanitize=thread)
+      sanitize build-thread thread 10
+      export OMP_NUM_THREADS=1  # it does not understand libgomp's synchronisation
       ;;
     --werror) setup+=(-Dwerror=true) ;;
     --suite)
       (($# > 1)) && [[ -d tests/$2 ]] || usage_error "--suite names no room; got '${2-}'"
-      selection+=(--suite "$2")
+      suites+=("$2")
       shift
       ;;
     *) usage_error "unknown argument; got $1" ;;
   esac
   shift
 done
+
+if [[ $build == build-thread && ${#suites[@]} == 0 ]]; then
+  suites=(autograd data parallel plugins)
+fi
+for suite in "${suites[@]}"; do selection+=(--suite "$suite"); done
 
 log=$build/meson-logs/testlog.txt
 count() {

@@ -1,5 +1,6 @@
 #include "booster/cli/queries.h"
 
+#include "booster/checkpoint/read_line.h"
 #include "kernels/system/error.h"
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 namespace booster::cli {
 
 namespace {
+
+// More than a pattern of the most steps needs.
+constexpr size_t longest_line = size_t{4} << 20;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
 
@@ -60,9 +64,13 @@ Words words_of(const std::string& line) {
 
 int answer_lines(const Words& fixed, bool json, const Answer& answer) {
   int code = 0, line = 0;
-  for (std::string text; std::getline(std::cin, text);) {
+  for (std::string text; read_line(std::cin, text, longest_line);) {
     ++line;
     try {
+      if (text.size() > longest_line) {
+        skip_line(std::cin);
+        fail("line too long; want at most {} bytes", longest_line);
+      }
       Words words = words_of(text);
       if (words.empty() || words[0][0] == '#') continue;
       words.insert(words.begin(), fixed.begin(), fixed.end());

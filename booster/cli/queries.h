@@ -18,9 +18,9 @@ using Answer = std::function<int(const Words& words, int line)>;
 Words words_of(const std::string& line);
 
 // Calls `answer` for every line of standard input, with `fixed` before its words; empty lines and
-// comments (#) are skipped. An Error of one line goes to standard error (with `json` to standard
-// output, as {"line": 3, "error": "..."}) and does not stop the others. Returns the largest exit
-// code.
+// comments (#) are skipped, a line over 4 MiB is an Error. An Error of one line goes to standard
+// error (with `json` to standard output, as {"line": 3, "error": "..."}) and does not stop the
+// others. Returns the largest exit code.
 int answer_lines(const Words& fixed, bool json, const Answer& answer);
 
 }  // namespace booster::cli

@@ -103,10 +103,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   };
 
   [[noreturn]] void number_too_large() const {
-    const size_t begin = text_.find_first_not_of(" \t\r\n,:", cursor_);
-    const size_t end = text_.find_first_of(" \t\r\n,]}", begin);
+    const size_t begin = token();
     stop(begin, fmt::format("number out of range; got {}, want a 64-bit integer or a double",
-                            shortened(text_.substr(begin, end - begin))));
+                            shortened(text_.substr(begin, number_length()))));
   }
   static std::string shortened(std::string_view digits) {
     if (digits.size() <= 40) return std::string(digits);
@@ -228,7 +227,10 @@ std::string json_problem(const nlohmann::json::exception& error) {
   const size_t last_read = message.find("; last read:");
   const size_t expected = message.rfind("; expected ");
   std::string tail = expected == message.npos ? "" : message.substr(expected);
-  if (tail.size() > 60) tail.clear();
+  tail.resize(std::min(tail.find("; last read:"), tail.size()));
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  // What was read may look like the end of the message.
+  if (tail.size() > 60 || !std::all_of(tail.begin(), tail.end(), printable)) tail.clear();
   message.resize(std::min({last_read, expected, message.size()}));
   if (message == "invalid literal")
     message = "not JSON; got a word that is none of true, false and null";

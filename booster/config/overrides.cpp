@@ -7,6 +7,11 @@ namespace booster {
 
 namespace {
 
+// Of the objects on a path, as of those in a file; every later walk over the tree recurses.
+constexpr size_t most_levels = JsonLimits{}.depth;
+// Far more than a config has; a key is looked for among the others of its object.
+constexpr size_t most_keys = 1000;
+
 JsonValue text_value(const std::string& text) {
   JsonValue value;
   value.kind = JsonKind::string;
@@ -27,8 +32,10 @@ void set_origin(JsonValue& value, const std::string& origin) {
   for (auto& item : value.items) set_origin(item, origin);
 }
 
-JsonValue& member(JsonValue& object, const std::string& key) {
+JsonValue& member(JsonValue& object, const std::string& key, const std::string& origin) {
   if (JsonValue* found = object.find(key)) return *found;
+  check(object.items.size() < most_keys, "{}: too many keys in one object; want at most {}", origin,
+        most_keys);
   JsonValue& added = object.items.emplace_back();
   added.key = key;
   added.kind = JsonKind::object;
@@ -54,6 +61,9 @@ void apply_override(JsonValue& root, const std::string& text) {
   const std::string origin = "--set " + (text.size() <= 100 ? text : text.substr(0, 100) + "...");
   const size_t equals = text.find('=');
   check(equals != text.npos && equals > 0, "{}: no value; want --set key.path=value", origin);
+  const auto levels = static_cast<size_t>(std::count(text.data(), text.data() + equals, '.')) + 1;
+  check(levels <= most_levels, "{}: nested too deep; got {} levels, want at most {}", origin,
+        levels, most_levels);
   JsonValue* place = &root;
   for (size_t begin = 0; begin <= equals;) {
     const size_t end = std::min(text.find('.', begin), equals);
@@ -62,7 +72,7 @@ void apply_override(JsonValue& root, const std::string& text) {
     lengthen(*place);
     check(place->kind == JsonKind::object, "{}: {}: wrong type; got {}, want an object", origin,
           text.substr(0, begin - 1), show_value(*place));
-    place = &member(*place, key);
+    place = &member(*place, key, origin);
     if (place->origin.empty() && place->position.line == 0) place->origin = origin;
     begin = end + 1;
   }

@@ -1,7 +1,9 @@
 #include "booster/numerics/dump_compare.h"
 
+#include "booster/checkpoint/read_line.h"
 #include "booster/numerics/statistics.h"
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +23,7 @@ namespace {
 
 constexpr double tolerance = 1e-2;  // of a gradient's extremes, relative and absolute
 constexpr double low_ratio = 0.95, high_ratio = 1.05;
-constexpr int64_t longest_line = 4096;
+constexpr size_t longest_line = 4096;
 
 bool is_gradient(const DumpLine& line) { return line.tensor.find("GRAD") != std::string::npos; }
 
@@ -64,21 +66,29 @@ DumpLine parsed(const std::string& text, const std::string& where) {
 }
 
 void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
+  const std::string name = terminal_text(path.string());
   std::error_code error;
-  std::ifstream file(path);
-  if (!file || !fs::is_regular_file(path, error))
+  // Asked first: to open a pipe waits for somebody who writes to it.
+  const bool regular = fs::is_regular_file(path, error);
+  std::ifstream file;
+  if (regular) file.open(path);
+  if (!file.is_open())
     fail_data("numerics dump: cannot read {}; want a file of the tensor checker, or a folder",
-              path.string());
+              name);
   int64_t step = 0, number = 0;
   bool is_dump = false;
-  for (std::string text; std::getline(file, text);) {
+  for (std::string text; read_line(file, text, longest_line);) {
     ++number;
-    if (text.starts_with("[STEP] ")) step = std::atoll(text.c_str() + 7);
+    if (text.starts_with("[STEP] ")) step = std::strtoll(text.c_str() + 7, nullptr, 10);
     is_dump = is_dump || text.starts_with("[STEP] ") || text.starts_with("[PRECISION] ");
-    if (!text.starts_with("[PRECISION] ")) continue;
-    const std::string where = fmt::format("{}:{}", path.string(), number);
-    if (static_cast<int64_t>(text.size()) > longest_line)
-      fail_data("numerics dump: {}: line too long; got {} letters", where, text.size());
+    const bool too_long = text.size() > longest_line;
+    if (!text.starts_with("[PRECISION] ")) {
+      if (too_long) skip_line(file);
+      continue;
+    }
+    const std::string where = fmt::format("{}:{}", name, number);
+    if (too_long)
+      fail_data("numerics dump: {}: line too long; want at most {} letters", where, longest_line);
     lines.push_back(parsed(text, where));
     lines.back().step = step;
   }
@@ -86,7 +96,7 @@ void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
     fail_data(
         "numerics dump: {}: no line of the tensor checker in it; want [STEP] N and "
         "[PRECISION] ...",
-        path.string());
+        name);
 }
 
 double ratio(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)) ? 1 : b / a; }
@@ -150,7 +160,8 @@ std::vector<DumpLine> read_dump(const fs::path& path) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error))
     if (entry.path().filename().string().starts_with("worker_")) files.push_back(entry.path());
-  if (files.empty()) fail_data("numerics dump: {} holds no file worker_*", path.string());
+  if (files.empty())
+    fail_data("numerics dump: {} holds no file worker_*", terminal_text(path.string()));
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) read_file(file, lines);
   return lines;
@@ -207,8 +218,8 @@ std::string Comparison::text(bool all) const {
                        : std::string(10, ' ');
     const std::string dtypes = matched ? row.a.dtype + "/" + row.b.dtype : line.dtype;
     const char* lone = !row.in_a ? "only in b" : "only in a";
-    text += fmt::format("{:>5} {:<22} {:<34} {:<10}{}  {}\n", line.step, line.op, line.tensor,
-                        dtypes, cells, matched ? row.abnormal : lone);
+    text += fmt::format("{:>5} {:<22} {:<34} {:<10}{}  {}\n", line.step, terminal_text(line.op),
+                        terminal_text(line.tensor), dtypes, cells, matched ? row.abnormal : lone);
   }
   return text + fmt::format(
                     "{} rows: {} abnormal, {} with a ratio outside 0.95 to 1.05 (*), {} in "
@@ -224,10 +235,10 @@ std::string Comparison::csv() const {
   for (const ComparedRow& row : rows) {
     const DumpLine& line = row.in_a ? row.a : row.b;
     text += fmt::format("{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{},{}\n", line.step,
-                        line.op, line.tensor, line.numel, row.b.infs + row.b.nans,
-                        row.in_a ? cells(row.a) : ",,,,", row.in_b ? cells(row.b) : ",,,,",
-                        row.b.infs, row.b.nans, row.ratio[0], row.ratio[1], row.ratio[2],
-                        row.flagged() ? 1 : 0, row.abnormal);
+                        terminal_text(line.op), terminal_text(line.tensor), line.numel,
+                        row.b.infs + row.b.nans, row.in_a ? cells(row.a) : ",,,,",
+                        row.in_b ? cells(row.b) : ",,,,", row.b.infs, row.b.nans, row.ratio[0],
+                        row.ratio[1], row.ratio[2], row.flagged() ? 1 : 0, row.abnormal);
   }
   return text;
 }

@@ -9,7 +9,7 @@ failures=0
 complain() { echo "$1"; failures=$((failures + 1)); }
 
 rooms="kernels|core|parallel|mixed_precision|plugins|booster|examples|benchmarks|tests|docs|scripts"
-documents=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md)
+documents=(README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md)
 for document in "${documents[@]}"; do
   folder=$(dirname "$document")
   while read -r link; do

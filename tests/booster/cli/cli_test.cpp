@@ -173,6 +173,19 @@ TEST_CASE("scaler reads questions from standard input and goes on after a wrong 
         1);
 }
 
+TEST_CASE("a line of endless length or endless levels is one mistake, and the next is answered") {
+  const TemporaryFolder folder;
+  std::string levels = "a";
+  for (int i = 1; i < 400'000; ++i) levels += ".a";
+  folder.write("questions", std::string(5'000'000, 'x') + "\ntorch --pattern F --set " + levels +
+                                "=1\ntorch --pattern F2\n");
+  const CommandResult result = run("scaler --json < " + in_quotes(folder / "questions"));
+  CHECK(result.code == 2);
+  CHECK(result.says("{\"line\":1,\"error\":\"line too long; want at most 4194304 bytes\"}"));
+  CHECK(result.says("nested too deep; got 400000 levels"));
+  CHECK(result.says("{\"line\":3,\"step\":2"));
+}
+
 TEST_CASE("explain answers in words or JSON, and names that do not exist end with code 2") {
   const CommandResult json = run("explain addcmul f32 bf16 half --strategy fp16 --json");
   CHECK(json.code == 0);
@@ -275,5 +288,12 @@ TEST_CASE("files that are no dumps are errors, and devices are not read") {
   CHECK(result.code == 1);
   CHECK(result.says("no line of the tensor checker in it"));
   CHECK(run("compare-numerics /dev/zero /dev/zero").code == 1);
+  const std::string pipe = in_quotes(folder / "pipe");
+  REQUIRE(run_command("mkfifo " + pipe).code == 0);
+  const CommandResult waited =
+      run_command("timeout 60 " + in_quotes(build_folder() / "booster/booster") +
+                  " compare-numerics " + pipe + " " + pipe);
+  CHECK(waited.code == 1);
+  CHECK(waited.says("pipe; want a file of the tensor checker, or a folder"));
   CHECK(run("scaler torch --pattern F3 > /dev/full").code == 1);
 }

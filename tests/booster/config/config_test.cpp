@@ -1,5 +1,6 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
+#include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/temporary_folder.h"
@@ -128,6 +129,33 @@ TEST_CASE("overrides win over the file, and the later over the earlier") {
   CHECK(c.get<std::string>("booster.plugin.name") == "torch_ddp");
   CHECK(c.get<std::string>("train.output_dir") == "a=b");
   CHECK(c.get<std::string>("lr_scheduler.name") == "cosine");
+}
+
+TEST_CASE("an override's path is as deep as a file may be, and 400,000 levels are refused") {
+  const auto path_of = [](size_t levels) {
+    std::string path = "a";
+    for (size_t i = 1; i < levels; ++i) path += ".a";
+    return path + "=1";
+  };
+  JsonValue root;
+  root.kind = JsonKind::object;
+  CHECK_THROWS_WITH_AS(apply_override(root, path_of(400'000)),
+                       Contains("nested too deep; got 400000 levels, want at most 64"), Error);
+  CHECK_THROWS_WITH_AS(apply_override(root, path_of(65)), Contains("nested too deep"), Error);
+  CHECK(root.items.empty());
+  apply_override(root, path_of(64));
+  CHECK(root.to_json().flatten().begin().value() == 1);
+}
+
+TEST_CASE("an object takes a thousand keys from overrides, and an old one still changes then") {
+  JsonValue root;
+  root.kind = JsonKind::object;
+  for (int i = 0; i < 1000; ++i) apply_override(root, fmt::format("k{}=1", i));
+  CHECK_THROWS_WITH_AS(apply_override(root, "more=1"), Contains("--set more=1: too many keys"),
+                       Error);
+  CHECK(root.items.size() == 1000);
+  apply_override(root, "k7=2");
+  CHECK(root.find("k7")->scalar == 2);
 }
 
 TEST_CASE("a mistake in an override names the override") {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace booster;
 
 namespace {
@@ -54,6 +56,16 @@ TEST_CASE("errors carry line, column and the key's path") {
   CHECK(contains(problem("{\"a\": [1, {\"b\": tru}]}"), "c.json:1:"));
   CHECK(contains(problem("{\"train\": {\"lr\": NaN}}"), "c.json:1:18: train.lr: not JSON"));
   CHECK(contains(problem("{\"a.b\": {\"c\": 1 \"d\"}}"), "\"a.b\""));
+}
+
+TEST_CASE("an error shows no bytes of the text that could control a terminal") {
+  for (const char* text :
+       {"[-\x7f\xff]", "[1e\x9b]", "[\"; expected \x7f", "{\"\x1b[31m\" 1}", "[1e999\x1b]",
+        "{\"\x1b[31m\":-\x7f}", "[tru\x7f; expected \x7f]", "\x7f"}) {
+    const std::string shown = problem(text);
+    CHECK(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+  }
+  CHECK(contains(problem("[-x]"), "invalid number; want digit after '-'"));
 }
 
 TEST_CASE("what is not strict JSON is refused") {

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 using namespace booster;
@@ -49,6 +50,22 @@ DumpLine line(const char* op, const char* tensor, const char* dtype, double max,
   line.min = min;
   line.mean = mean;
   return line;
+}
+
+// The most memory that the process holds at a time during a call, from now on.
+template <class Call>
+long megabytes_for(Call&& call) {
+  const auto megabytes = [](const std::string& row) {
+    std::ifstream status("/proc/self/status");
+    for (std::string text; std::getline(status, text);)
+      if (text.starts_with(row)) return std::stol(text.substr(row.size())) / 1024;
+    FAIL("no " << row);
+    return 0L;
+  };
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is held now
+  const long before = megabytes("VmRSS:");
+  call();
+  return megabytes("VmHWM:") - before;
 }
 
 }  // namespace
@@ -157,6 +174,31 @@ TEST_CASE("a dump is read as it was written, and a damaged line is told by its n
   CHECK(read_dump(folder.path()).size() == 2);
   folder.write("worker_cpu", "[STEP] 1\n[PRECISION] in [device=cpu, op=x]\n");
   CHECK_THROWS_WITH_AS(read_dump(folder.path()), Contains("worker_cpu:2: not a line of"), Error);
+}
+
+TEST_CASE("a dump's endless line takes no memory, and its file's name cannot deceive a terminal") {
+  const TemporaryFolder folder;
+  const auto endless = [&](const char* name, const char* begin) {
+    folder.write(name, begin);
+    std::filesystem::resize_file(folder / name, size_t{600} << 20);  // with zeros, and no end
+    return folder / name;
+  };
+  const auto dump = endless("a", "[STEP] 1\n[PRECISION] "), junk = endless("\x1b[31m", "junk");
+  CHECK(megabytes_for([&] {
+          CHECK_THROWS_WITH_AS(read_dump(dump), Contains("a:2: line too long; want at most 4096"),
+                               Error);
+          CHECK_THROWS_WITH_AS(read_dump(junk), Contains("\\x1b[31m: no line of the"), Error);
+        }) < 64);
+}
+
+TEST_CASE("names in a dump reach the terminal without what could control it") {
+  const DumpLine hostile = line("\x1b]0;x\x07linear", "a\tb\x7f", "fp32", 1, 1, 1);
+  const DumpLine nameless = line("log", "", "fp32", 1, 1, 1);
+  const Comparison result = compare_dumps({hostile, nameless}, {nameless});
+  for (const std::string& shown : {result.text(true), result.csv()}) {
+    CHECK(shown.find_first_of("\x1b\x07\t\x7f") == std::string::npos);
+    CHECK(shown.find("\\x1b]0;x\\x07linear") != std::string::npos);
+  }
 }
 
 TEST_CASE("ratios outside 0.95 to 1.05 are flagged, the loss scale taken out of gradients") {

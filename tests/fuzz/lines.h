@@ -1,0 +1,24 @@
+// Runs a command of the `booster` program that answers lines of standard input.
+#pragma once
+
+#include "booster/cli/commands.h"
+#include "tests/fuzz/target.h"
+
+#include <iostream>
+#include <sstream>
+
+namespace booster::fuzz {
+
+// `command` is cli::scaler or cli::explain_op. With --json all answers, errors too, go to standard
+// output, which is thrown away.
+inline void answer_lines(int (*command)(const std::vector<std::string>&), std::string_view text) {
+  static const bool silent = std::freopen("/dev/null", "w", stdout) != nullptr;
+  promise(silent, "standard output can be thrown away");
+  std::istringstream lines{std::string(text)};
+  std::streambuf* const own = std::cin.rdbuf(lines.rdbuf());
+  std::cin.clear();
+  accepts([&] { command({"-", "--json"}); });
+  std::cin.rdbuf(own);
+}
+
+}  // namespace booster::fuzz

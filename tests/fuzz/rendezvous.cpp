@@ -1,0 +1,84 @@
+// The files of a meeting place, read by rank 1 of two while a rank 0 lives: `current`, rank 0's own
+// file, a failure and a value, each after a zero byte. In `current` # stands for rank 0's process
+// and @ for the meeting place.
+#include "parallel/rendezvous/folder.h"
+#include "tests/fuzz/own_folder.h"
+
+#include <csignal>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+using namespace booster;
+
+namespace {
+
+// A process that holds the leader's lock as long as this one lives.
+pid_t start_leader(const std::filesystem::path& place) {
+  int ready[2];
+  fuzz::promise(pipe(ready) == 0, "a pipe can be made");
+  const pid_t leader = fork();
+  if (leader == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int file = open((place / "leader").c_str(), O_RDWR | O_CREAT, 0600);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    if (fcntl(file, F_SETLK, &lock) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  close(ready[1]);
+  char byte = 0;
+  fuzz::promise(leader > 0 && read(ready[0], &byte, 1) == 1, "a leader can be started");
+  close(ready[0]);
+  return leader;
+}
+
+struct MeetingPlace {
+  std::filesystem::path folder = fuzz::own_folder();
+  pid_t leader = start_leader(folder);
+  MeetingPlace() { setenv("BOOSTER_TIMEOUT", "0.02", 1); }
+};
+
+std::string expanded(std::string_view form, const MeetingPlace& place) {
+  std::string text;
+  for (const char letter : form) {
+    if (letter == '#') text += std::to_string(place.leader);
+    else if (letter == '@') text += place.folder.string();
+    else text += letter;
+  }
+  return text;
+}
+
+// A run is cleared away, whatever folder it names: here it must be this target's own.
+bool stays_inside(const std::string& current, const MeetingPlace& place) {
+  const size_t path = current.find('/');
+  if (path == current.npos) return current.find_first_not_of("0123456789") == current.npos;
+  const std::string inside = place.folder.string() + "/run-";
+  return current.compare(path, inside.size(), inside) == 0 && current.find("..") == current.npos;
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const MeetingPlace place;
+  std::string_view rest = fuzz::text_of(data, size);
+  const std::string current = expanded(fuzz::take_part(rest), place);
+  if (!stays_inside(current, place)) return 0;
+  const auto run = place.folder / "run-1";
+  std::filesystem::create_directory(run);
+  chmod(run.c_str(), 0700);
+  fuzz::put_file(place.folder / "current", current);
+  for (const char* file : {"rank-0", "failure", "value"})
+    if (const std::string_view text = fuzz::take_part(rest); !text.empty())
+      fuzz::put_file(run / file, text);
+  fuzz::accepts([&] {
+    FolderRendezvous rendezvous(place.folder, 1, 2);
+    fuzz::accepts([&] { rendezvous.wait_for({0}); });
+    fuzz::accepts([&] { rendezvous.get("value", {0}); });
+    rendezvous.trouble({0});
+    rendezvous.describe(0);
+  });
+  std::filesystem::remove_all(run);
+  return 0;
+}

@@ -1,0 +1,39 @@
+// A safetensors file: what is accepted lies in it, without gaps, and can be loaded.
+#include "booster/checkpoint/safetensors.h"
+#include "tests/fuzz/target.h"
+
+#include <algorithm>
+
+using namespace booster;
+
+namespace {
+
+void check_ranges(const SafetensorsFile& file) {
+  uint64_t end = 0;
+  for (const StoredTensor& tensor : file.tensors()) {
+    fuzz::promise(tensor.begin == end, "tensors follow each other without gaps");
+    end = tensor.end;
+    const auto bytes = file.bytes(tensor);
+    fuzz::promise(bytes.size() == tensor.end - tensor.begin, "a tensor has its bytes");
+    const auto touched = std::count(bytes.begin(), bytes.end(), std::byte{1});
+    fuzz::promise(touched >= 0, "its bytes can be read");
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const fuzz::MemoryFile memory(fuzz::text_of(data, size));
+  fuzz::accepts([&] {
+    const SafetensorsFile file(memory.path());
+    check_ranges(file);
+    for (const StoredTensor& tensor : file.tensors()) {
+      fuzz::accepts([&] {  // refused: a dtype that we do not have, too many dimensions
+        const Tensor loaded = file.load(tensor);
+        const auto bytes = static_cast<uint64_t>(loaded.bytes());
+        fuzz::promise(bytes == tensor.end - tensor.begin, "it is loaded whole");
+      });
+    }
+  });
+  return 0;
+}

@@ -1,0 +1,7 @@
+// Lines for `booster scaler`.
+#include "tests/fuzz/lines.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  booster::fuzz::answer_lines(booster::cli::scaler, booster::fuzz::text_of(data, size));
+  return 0;
+}
