@@ -54,10 +54,15 @@ Shape leading(const Shape& shape) {
   return Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 2));
 }
 
+// All dimensions but the last as one. A size of -1 would not do: without columns any size fits.
+Shape as_rows(const Shape& shape) {
+  return {Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 1)).numel(), shape.back()};
+}
+
 Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   if (a.ndim() == 2 && b.ndim() == 2) return batched_matmul(a, b);
   if (b.ndim() == 2) {  // one product of all rows at once
-    const Tensor y = batched_matmul(reshape(a, {-1, a.shape().back()}), b);
+    const Tensor y = batched_matmul(reshape(a, as_rows(a.shape())), b);
     Shape shape = a.shape();
     shape[a.ndim() - 1] = b.shape().back();
     return reshape(y, shape);
@@ -118,7 +123,7 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   }
   Shape shape = x.shape();
   shape[x.ndim() - 1] = weight.shape()[0];
-  const Tensor rows = untracked::reshape(x, {x.ndim() == 1 ? 1 : -1, x.shape().back()});
+  const Tensor rows = untracked::reshape(x, as_rows(x.shape()));
   Tensor y = empty({rows.shape()[0], weight.shape()[0]}, {x.dtype(), x.device()});
   kernels::on(x.device()).linear(y.view(), rows.view(), weight.view(), bias.view());
   const DType dw_dtype = gradient_dtype(given_weight, weight);

@@ -9,9 +9,13 @@
 
 namespace booster {
 
-TapeState* tape_state(const Tensor& x) { return static_cast<TapeState*>(x.body()->tracking.get()); }
+TapeState* tape_state(const Tensor& x) {
+  check(x.defined(), "autograd: tensor is undefined");
+  return static_cast<TapeState*>(x.body()->tracking.get());
+}
 
 TapeState& ensure_tape_state(const Tensor& x) {
+  check(x.defined(), "autograd: tensor is undefined");
   if (!x.body()->tracking) x.body()->tracking = std::make_unique<TapeState>();
   return *tape_state(x);
 }
@@ -36,16 +40,19 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
 }
 
 bool Tensor::is_leaf() const {
+  check(defined(), "is_leaf: tensor is undefined");
   const TapeState* state = tape_state(*this);
   return !state || !state->node;
 }
 
 Tensor Tensor::grad() const {
+  check(defined(), "grad: tensor is undefined");
   const TapeState* state = tape_state(*this);
   return state ? state->grad : Tensor();
 }
 
 void Tensor::set_grad(Tensor grad) const {
+  check(defined(), "set_grad: tensor is undefined");
   const auto dtype_fits = [&] {
     return grad.dtype() == dtype() || (is_16_bit(dtype()) && grad.dtype() == DType::f32);
   };

@@ -22,9 +22,14 @@ Shape Shape::dense_strides() const {
   int64_t stride = 1;
   for (int i = n_ - 1; i >= 0; --i) {
     strides.sizes_[i] = stride;
-    stride *= std::max<int64_t>(sizes_[i], 1);
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(sizes_[i], 1), &stride))
+      refuse_too_large();
   }
   return strides;
+}
+
+void Shape::refuse_too_large() const {
+  fail("shape: more elements than 64 bits count; got {}", *this);
 }
 
 std::string Shape::to_string() const {
@@ -46,7 +51,21 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   return out;
 }
 
+int64_t dense_bytes(const char* op, const Shape& shape, DType dtype) {
+  int64_t bytes = size_of(dtype);
+  bool exceeds = false, has_none = false;
+  for (const int64_t size : shape) {
+    check(size >= 0, "{}: negative size; got shape {}", op, shape);
+    exceeds |= __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes);
+    has_none |= size == 0;
+  }
+  check(!exceeds, "{}: more bytes than 64 bits count; got shape {} of {}", op, shape,
+        name_of(dtype));
+  return has_none ? 0 : bytes;
+}
+
 int normal_dim(const char* op, int64_t dim, int ndim) {
+  check(ndim > 0, "{}: a tensor without dimensions has none to name; got {}", op, dim);
   check(dim >= -ndim && dim < ndim, "{}: dimension out of range; got {}, want {} to {}", op, dim,
         -ndim, ndim - 1);
   return static_cast<int>(dim < 0 ? dim + ndim : dim);

@@ -27,19 +27,25 @@ class Shape {
   int64_t& operator[](int i) { return sizes_[i]; }
   const int64_t* begin() const { return sizes_; }
   const int64_t* end() const { return sizes_ + n_; }
-  int64_t back() const { return sizes_[n_ - 1]; }
+  // Error for a shape without dimensions.
+  int64_t back() const {
+    check(n_ > 0, "shape: no last size; got a shape without dimensions");
+    return sizes_[n_ - 1];
+  }
 
   void push_back(int64_t size) { insert(n_, size); }
   void insert(int at, int64_t size);
   void erase(int at);
 
-  // Product of all sizes; 1 for a scalar.
+  // Product of all sizes; 1 for a scalar. Error if it exceeds 64 bits.
   int64_t numel() const {
     int64_t n = 1;
-    for (int i = 0; i < n_; ++i) n *= sizes_[i];
+    bool exceeds = false;
+    for (int i = 0; i < n_; ++i) exceeds |= __builtin_mul_overflow(n, sizes_[i], &n);
+    if (exceeds) [[unlikely]] refuse_too_large();
     return n;
   }
-  // Strides of a dense row-major tensor of this shape.
+  // Strides of a dense row-major tensor of this shape. Errors as numel's, sizes of 0 left out.
   Shape dense_strides() const;
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
   std::string to_string() const;  // "(2, 3)"
@@ -52,12 +58,17 @@ class Shape {
   }
 
  private:
+  [[noreturn]] void refuse_too_large() const;
   int64_t sizes_[kernels::max_dims] = {};
   int n_ = 0;
 };
 
 // The shape of an elementwise result of a and b by NumPy's rules; an error names `op` otherwise.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+// Bytes of a dense tensor; an error names `op` for a negative size, and for more bytes than 64 bits
+// count, sizes of 0 left out.
+int64_t dense_bytes(const char* op, const Shape& shape, DType dtype);
 
 // Dimension in [0, ndim) from one in [-ndim, ndim); an error names `op` otherwise.
 int normal_dim(const char* op, int64_t dim, int ndim);

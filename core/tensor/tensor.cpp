@@ -19,6 +19,8 @@ bool grad_enabled() { return grad_mode; }
 GradMode::GradMode(bool enabled) : before_(grad_mode) { grad_mode = enabled; }
 GradMode::~GradMode() { grad_mode = before_; }
 
+void Tensor::refuse_undefined(const char* call) { fail("{}: tensor is undefined", call); }
+
 bool Tensor::is_contiguous() const {
   int64_t expected = 1;
   for (int i = ndim() - 1; i >= 0; --i) {
@@ -148,9 +150,8 @@ Tensor Tensor::to(Device target) const {
 }
 
 Tensor empty(const Shape& shape, TensorOptions options) {
-  for (int64_t size : shape) check(size >= 0, "empty: negative size; got shape {}", shape);
+  const int64_t bytes = dense_bytes("empty", shape, options.dtype);
   Reference<TensorBody> body(new TensorBody);
-  const int64_t bytes = shape.numel() * size_of(options.dtype);
   body->storage = Reference<Storage>(new Storage(options.device, bytes));
   body->shape = shape;
   body->strides = shape.dense_strides();
@@ -193,8 +194,9 @@ template Tensor from_vector(const std::vector<bool>&, const Shape&);
 
 Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
                    std::function<void()> owner) {
+  const int64_t bytes = dense_bytes("from_memory", shape, options.dtype);
+  check(data || bytes == 0, "from_memory: no memory; got a null pointer for shape {}", shape);
   Reference<TensorBody> body(new TensorBody);
-  const int64_t bytes = shape.numel() * size_of(options.dtype);
   body->storage = Reference<Storage>(new Storage(options.device, data, bytes, std::move(owner)));
   body->shape = shape;
   body->strides = shape.dense_strides();

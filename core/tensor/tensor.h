@@ -75,17 +75,19 @@ constexpr DType dtype_of() {
 
 class Tensor {
  public:
-  Tensor() = default;  // undefined: no body
+  // Undefined: no numbers, and every call below is an error but defined, shares_storage, view,
+  // to_string, body and same_body.
+  Tensor() = default;
   explicit Tensor(Reference<TensorBody> body) : body_(std::move(body)) {}
 
   bool defined() const { return static_cast<bool>(body_); }
-  const Shape& shape() const { return body_->shape; }
-  const Shape& strides() const { return body_->strides; }
-  int ndim() const { return body_->shape.ndim(); }
-  int64_t size(int64_t dim) const { return body_->shape[normal_dim("size", dim, ndim())]; }
-  int64_t numel() const { return body_->shape.numel(); }
-  DType dtype() const { return body_->dtype; }
-  Device device() const { return body_->storage->device; }
+  const Shape& shape() const { return body_of("shape").shape; }
+  const Shape& strides() const { return body_of("strides").strides; }
+  int ndim() const { return body_of("ndim").shape.ndim(); }
+  int64_t size(int64_t dim) const { return body_of("size").shape[normal_dim("size", dim, ndim())]; }
+  int64_t numel() const { return body_of("numel").shape.numel(); }
+  DType dtype() const { return body_of("dtype").dtype; }
+  Device device() const { return body_of("device").storage->device; }
   int64_t bytes() const { return numel() * size_of(dtype()); }
   bool is_contiguous() const;
   // True if both are views of the same storage.
@@ -93,7 +95,8 @@ class Tensor {
 
   // Pointer to the first element, on the tensor's device.
   void* data() const {
-    return static_cast<char*>(body_->storage->data) + body_->offset * size_of(dtype());
+    const TensorBody& body = body_of("data");
+    return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
   // The same, typed and on the CPU; error if the dtype is not T's, the device is not the CPU or the
   // tensor is not contiguous.
@@ -102,6 +105,7 @@ class Tensor {
     check_host_access(dtype_of<T>());
     return static_cast<T*>(data());
   }
+  // For kernels; without data, if the tensor is undefined: an argument that is left out.
   kernels::View view() const;
 
   // The one element as a double; error if there is not exactly one. Waits for the device.
@@ -118,8 +122,8 @@ class Tensor {
   Tensor& copy_(const Tensor& from);            // any dtype, device; from broadcasts to this shape
   Tensor& add_(const Tensor& other, double factor = 1);
   Tensor& mul_(double factor);
-  uint32_t version() const { return body_->storage->version; }
-  void bump_version() const { ++body_->storage->version; }
+  uint32_t version() const { return body_of("version").storage->version; }
+  void bump_version() const { ++body_of("bump_version").storage->version; }
 
   // The same numbers, detached from the tape.
   Tensor detach() const;
@@ -129,7 +133,10 @@ class Tensor {
   Tensor to(Device device) const;
 
   // --- autograd's part, implemented in core/autograd/tracking.cpp
-  bool requires_grad() const { return body_->tracking && body_->tracking->requires_grad; }
+  bool requires_grad() const {
+    const TensorBody& body = body_of("requires_grad");
+    return body.tracking && body.tracking->requires_grad;
+  }
   Tensor& requires_grad_(bool requires_grad = true);
   // The accumulated gradient of a leaf, or an undefined tensor.
   Tensor grad() const;
@@ -138,16 +145,21 @@ class Tensor {
   // Runs the tape from this scalar: see core/autograd/tape.h.
   void backward() const;
 
-  TensorBody* body() const { return body_.get(); }
+  TensorBody* body() const { return body_.get(); }  // null if undefined
   bool same_body(const Tensor& other) const { return body_ == other.body_; }
 
  private:
+  TensorBody& body_of(const char* call) const {
+    if (!body_) [[unlikely]] refuse_undefined(call);
+    return *body_;
+  }
+  [[noreturn]] static void refuse_undefined(const char* call);
   void check_host_access(DType dtype) const;
   void check_in_place(const char* op) const;
   Reference<TensorBody> body_;
 };
 
-// --- making tensors
+// --- making tensors. Error for a negative size, and for more bytes than 64 bits count.
 Tensor empty(const Shape& shape, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});
@@ -167,7 +179,8 @@ Tensor from_memory(void* data, const Shape& shape, TensorOptions options,
 
 // --- views and copies that are never recorded (core/autograd has the recorded ones)
 namespace untracked {
-// A view with any shape, strides and offset (in elements, from the start of the storage).
+// A view with any shape, strides and offset (in elements, from the start of the storage); error if
+// it leaves the storage.
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset);
 // One size may be -1. A view where strides allow, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape);

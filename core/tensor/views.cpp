@@ -6,21 +6,27 @@ namespace booster::untracked {
 namespace {
 
 // Replaces a size of -1 by the size that the others imply.
-Shape resolve(const Tensor& x, Shape shape) {
+Shape resolve(const Tensor& x, const Shape& wanted) {
+  Shape shape = wanted;
   int unknown = -1;
-  int64_t known = 1;
   for (int i = 0; i < shape.ndim(); ++i) {
-    check(shape[i] >= -1, "reshape: negative size; got {}", shape);
-    if (shape[i] == -1) {
-      check(unknown < 0, "reshape: more than one size is -1; got {}", shape);
-      unknown = i;
-    } else {
-      known *= shape[i];
-    }
+    check(shape[i] >= -1, "reshape: negative size; got {}", wanted);
+    if (shape[i] != -1) continue;
+    check(unknown < 0, "reshape: more than one size is -1; got {}", wanted);
+    unknown = i;
+    shape[i] = 1;
   }
-  if (unknown >= 0 && known > 0) shape[unknown] = x.numel() / known;
-  check(shape.numel() == x.numel() && (unknown < 0 || known > 0),
-        "reshape: number of elements differs; got {} to {}", x.shape(), shape);
+  const int64_t known = shape.numel();
+  if (unknown < 0) {
+    check(known == x.numel(), "reshape: number of elements differs; got {} to {}", x.shape(),
+          wanted);
+    return shape;
+  }
+  check(known > 0, "reshape: beside a size of 0 any size fits -1; got {} to {}", x.shape(), wanted);
+  check(x.numel() % known == 0,
+        "reshape: no size fits -1; got {} to {}, want a multiple of {} elements rather than {}",
+        x.shape(), wanted, known, x.numel());
+  shape[unknown] = x.numel() / known;
   return shape;
 }
 
@@ -51,9 +57,30 @@ bool window_strides(const Tensor& x, const Shape& shape, Shape& strides) {
   return view_dim < 0;
 }
 
+// What leaves the storage would read and write the memory of others.
+void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  check(shape.ndim() == strides.ndim(), "strided: want a stride for each size; got {} and {}",
+        shape, strides);
+  if (dense_bytes("strided", shape, x.dtype()) == 0) return;
+  int64_t first = offset, last = offset;
+  bool exceeds = false;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    int64_t reach = 0;
+    exceeds |= __builtin_mul_overflow(shape[i] - 1, strides[i], &reach);
+    int64_t& end = reach < 0 ? first : last;
+    exceeds |= __builtin_add_overflow(end, reach, &end);
+  }
+  const int64_t elements = x.body()->storage->bytes / size_of(x.dtype());
+  check(!exceeds && first >= 0 && last < elements,
+        "strided: the view leaves the storage; got shape {}, strides {} and offset {} in {} "
+        "elements",
+        shape, strides, offset, elements);
+}
+
 }  // namespace
 
 Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  check_window(x, shape, strides, offset);
   Reference<TensorBody> body(new TensorBody);
   body->storage = x.body()->storage;
   body->offset = offset;
@@ -101,18 +128,18 @@ Tensor expand(const Tensor& x, const Shape& wanted) {
   bool fits = skip >= 0;
   for (int i = 0; fits && i < wanted.ndim(); ++i) {
     const int64_t size = i < skip ? 1 : x.shape()[i - skip];
-    fits = size == wanted[i] || size == 1;
+    fits = wanted[i] >= 0 && (size == wanted[i] || size == 1);
     strides[i] = size == 1 && wanted[i] != 1 ? 0 : (i < skip ? 0 : x.strides()[i - skip]);
   }
-  check(fits, "expand: shape does not broadcast; got {} to {}", x.shape(), wanted.to_string());
+  check(fits, "expand: shape does not broadcast; got {} to {}", x.shape(), wanted);
   return strided(x, wanted, strides, x.body()->offset);
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   const int d = normal_dim("narrow", dim, x.ndim());
-  check(start >= 0 && length >= 0 && start + length <= x.shape()[d],
-        "narrow: range out of bounds; got [{}, {}) of dimension {} of {}", start, start + length, d,
-        x.shape());
+  check(start >= 0 && length >= 0 && length <= x.shape()[d] - start,
+        "narrow: range out of bounds; got {} elements from {} of dimension {} of {}", length, start,
+        d, x.shape());
   Shape shape = x.shape();
   shape[d] = length;
   return strided(x, shape, x.strides(), x.body()->offset + start * x.strides()[d]);
@@ -161,8 +188,12 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   Shape kept = x.shape();
   const int skip = x.ndim() - shape.ndim();
-  for (int i = 0; i < x.ndim(); ++i)
+  bool fits = skip >= 0;
+  for (int i = 0; fits && i < x.ndim(); ++i) {
     if (i < skip || shape[i - skip] == 1) kept[i] = 1;
+    else fits = shape[i - skip] == x.shape()[i];
+  }
+  check(fits, "sum_to: shape does not broadcast to the tensor's; got {} to {}", x.shape(), shape);
   Tensor y = empty(kept, {x.dtype(), x.device()});
   kernels::on(x.device()).reduce(kernels::ReduceOp::sum, y.view(), x.view());
   return strided(y, shape, shape.dense_strides(), 0);

@@ -1,11 +1,12 @@
 #include "core/tensor/tensor.h"
 
+#include "core/tensor/random.h"
 #include "kernels/system/memory.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
-
+#include <functional>
 #include <vector>
 
 using namespace booster;
@@ -109,6 +110,35 @@ TEST_CASE("misuse is an error that says what was wanted") {
   CHECK_THROWS_AS(empty({-1}), Error);
   CHECK_THROWS_AS(Tensor().item(), Error);
   CHECK_THROWS_AS(from_vector<float>({1, 2}, {3}), Error);
+}
+
+TEST_CASE("every call on an undefined tensor is an error, but those that are documented") {
+  Tensor x;
+  const Tensor& u = x;
+  CHECK_THROWS_WITH_AS(u.shape(), "shape: tensor is undefined", Error);
+  CHECK_THROWS_WITH_AS(u.requires_grad(), "requires_grad: tensor is undefined", Error);
+  const std::vector<std::function<void()>> calls = {
+      [&] { u.strides(); }, [&] { u.ndim(); }, [&] { u.size(0); }, [&] { u.numel(); },
+      [&] { u.dtype(); }, [&] { u.device(); }, [&] { u.bytes(); }, [&] { u.is_contiguous(); },
+      [&] { u.data(); }, [&] { u.data<float>(); }, [&] { u.item(); },
+      [&] { u.to_vector<float>(); }, [&] { x.fill_(1); }, [&] { x.zero_(); },
+      [&] { x.copy_(zeros({})); }, [&] { zeros({}).copy_(u); }, [&] { x.add_(zeros({})); },
+      [&] { zeros({}).add_(u); }, [&] { x.mul_(2); }, [&] { u.version(); },
+      [&] { u.bump_version(); }, [&] { u.detach(); }, [&] { u.clone(); }, [&] { u.to(Device{}); },
+      [&] { empty_like(u); }, [&] { zeros_like(u); }, [&] { untracked::reshape(u, {1}); },
+      [&] { untracked::strided(u, {1}, {1}, 0); }, [&] { untracked::permute(u, {}); },
+      [&] { untracked::transpose(u, 0, 1); }, [&] { untracked::expand(u, {1}); },
+      [&] { untracked::narrow(u, 0, 0, 0); }, [&] { untracked::select(u, 0, 0); },
+      [&] { untracked::unsqueeze(u, 0); }, [&] { untracked::squeeze(u, 0); },
+      [&] { untracked::contiguous(u); }, [&] { untracked::cast(u, DType::f32); },
+      [&] { untracked::sum_to(u, {1}); }, [&] { fill_uniform(x, 0, 1); },
+      [&] { fill_normal(x, 0, 1); }};
+  for (size_t i = 0; i < calls.size(); ++i) CHECK_THROWS_AS_MESSAGE(calls[i](), Error, i);
+  CHECK_FALSE(u.defined());
+  CHECK_FALSE(u.shares_storage(zeros({})));
+  CHECK(u.view().data == nullptr);
+  CHECK(u.to_string() == "undefined tensor");
+  CHECK(u.body() == nullptr);
 }
 
 TEST_CASE("a tensor on a CUDA device that is not there is an error that says so") {
