@@ -54,7 +54,8 @@ void make_private_folder(const std::string& path) {
     if (!made) fail_run("rendezvous: cannot make the folder {}: {}", path, std::strerror(errno));
     if (is_private_folder(path)) return;
     check(access(path.c_str(), F_OK) != 0,
-          "rendezvous: {} is not a private folder of this user; want a folder with mode 0700", path);
+          "rendezvous: {} is not a private folder of this user; want a folder with mode 0700",
+          path);
   }
   fail_run("rendezvous: cannot make the folder {}", path);
 }
