@@ -1,6 +1,8 @@
 #include "parallel/launch.h"
 
 #include "kernels/system/error.h"
+#include "parallel/rendezvous/job.h"
+#include "parallel/rendezvous/rendezvous.h"
 
 #include <unistd.h>
 
@@ -22,8 +24,9 @@ struct Launcher {
   const char* size;
   const char* local_rank;
   const char* local_size;  // null: see slurm_local_size
-  // Variables that tell one run on this machine from another, where they are set.
-  std::vector<const char*> run;
+  // Variables that tell one run on this machine from another, where they are set: where it meets,
+  // and its name, which no other run has.
+  std::vector<const char*> place, job;
 };
 
 const Launcher launchers[] = {
@@ -32,20 +35,29 @@ const Launcher launchers[] = {
      "WORLD_SIZE",
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
-     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+     {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"},
+     {"TORCHELASTIC_RUN_ID"}},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {},
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
      "SLURM_LOCALID",
      nullptr,
+     {},
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"PMI_PORT", "PMI_FD"}},
+    {"MPICH",
+     "PMI_RANK",
+     "PMI_SIZE",
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     {"PMI_FD"},
+     {"PMI_PORT"}},
 };
 
 // Environment, with "" for unset.
@@ -122,10 +134,21 @@ bool is_private_to_torchrun(const Launcher& launcher) {
 // "-" and digits and letters only: it becomes a file name.
 std::string run_name(const Launcher& launcher) {
   std::string name = launcher.name;
-  for (const char* key : launcher.run) name += fmt::format("-{}", variable(key));
+  for (const char* key : launcher.place) name += fmt::format("-{}", variable(key));
+  for (const char* key : launcher.job) name += fmt::format("-{}", variable(key));
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '-';
   return name.substr(0, 200);
+}
+
+// What the launcher calls the run; "" if it does not say. torchrun says "none" if nobody named it.
+std::string job_name(const Launcher& launcher) {
+  std::string name;
+  for (const char* key : launcher.job) {
+    const std::string value = variable(key);
+    if (!value.empty() && value != "none") name += fmt::format("{}{}", name.empty() ? "" : ".", value);
+  }
+  return name;
 }
 
 std::string meeting_place(const Launcher& launcher) {
@@ -162,7 +185,9 @@ World world_from(const Launcher& launcher) {
   check(world.local_rank < world.local_size, "{}: want less than {} = {}; got {}",
         launcher.local_rank, local_size_name, world.local_size, world.local_rank);
   if (is_private_to_torchrun(launcher)) check_master();
-  if (world.size > 1) world.folder = meeting_place(launcher);
+  if (world.size == 1) return world;
+  world.folder = meeting_place(launcher);
+  world.job = job_of(world.size, job_name(launcher));
   return world;
 }
 
@@ -191,7 +216,7 @@ Group World::group() const {
         "World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
         "machine, want all on one",
         size, local_size);
-  return made.emplace(size == 1 ? Group() : Group(folder, rank, size));
+  return made.emplace(size == 1 ? Group() : Group(meet(folder, rank, size, job)));
 }
 
 }  // namespace booster

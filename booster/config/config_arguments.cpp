@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <exception>
 
-#include <unistd.h>
-
 namespace booster {
 
 namespace {
@@ -145,7 +143,7 @@ void say_error(const char* text) {
     say_error("an unknown exception");
   }
   std::fflush(nullptr);
-  ::_exit(code);
+  std::quick_exit(code);  // not exit(): objects that are in use stay as they are
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ void filter(std::vector<std::string>& hosts, const std::string& list, const std:
 
 bool is_forwarded(std::string_view variable) {
   for (const char* prefix : {"BOOSTER_", "NCCL_", "GLOO_", "OMP_"})
-    if (variable.starts_with(prefix) && !variable.starts_with("BOOSTER_RENDEZVOUS")) return true;
+    if (variable.starts_with(prefix))
+      return !variable.starts_with("BOOSTER_RENDEZVOUS") && !variable.starts_with("BOOSTER_NOTES");
   return false;
 }
 
@@ -145,6 +146,8 @@ std::vector<std::string> ssh_command(const RunOptions& options,
        "--nnodes", std::to_string(hosts.size()), "--node_rank", std::to_string(node),
        "--master_addr", options.master_addr.empty() ? hosts[0] : options.master_addr,
        "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});
+  if (options.grace != RunOptions().grace)
+    remote.insert(remote.end(), {"--grace", std::to_string(options.grace)});
   if (!options.log_dir.empty()) remote.insert(remote.end(), {"--log_dir", options.log_dir});
   remote.push_back("--");
   remote.insert(remote.end(), options.command.begin(), options.command.end());

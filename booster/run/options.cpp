@@ -80,6 +80,8 @@ const std::vector<Option>& options() {
        text_into(&RunOptions::log_dir, "log_dir")},
       {"max_restarts", "N", "start all ranks again up to N times when one fails (0)",
        number_into(&RunOptions::max_restarts, "max_restarts", 0, 1000)},
+      {"grace", "SECONDS", "from a signal (Ctrl-C, SIGTERM) until ranks that still run are killed (30)",
+       number_into(&RunOptions::grace, "grace", 0, 86400)},
       {"dry-run", nullptr, "print what would be started, start nothing",
        switch_on(&RunOptions::dry_run)},
       {"stop_at_eof", nullptr, "stop the ranks when standard input ends",

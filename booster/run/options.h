@@ -17,6 +17,7 @@ struct RunOptions {
   std::vector<std::string> env;  // NAME or NAME=VALUE
   std::string log_dir;
   int max_restarts = 0;
+  int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
   bool stop_at_eof = false;  // the end of standard input counts as SIGTERM (set for remote nodes)
   bool help = false;

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -107,21 +109,51 @@ Process start(const Launch& launch) {
 
 namespace {
 
-// The keeper process: it reads process groups from the pipe and acts when the pipe closes.
-[[noreturn]] void keep(int pipe, const std::string& folder) {
-  std::set<pid_t> groups;
-  for (pid_t message; read(pipe, &message, sizeof message) == sizeof message;)
-    message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
-  for (pid_t group : groups) kill(-group, SIGKILL);
+std::string make_folder() {
+  for (const char* parent : {"/dev/shm", "/tmp"}) {
+    std::string path = fmt::format("{}/booster-run-{}-XXXXXX", parent, getppid());
+    if (mkdtemp(path.data())) return path;
+  }
+  return "";
+}
+
+// A process that is being killed may still make a file.
+void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
+  for (const pid_t group : groups) kill(-group, SIGKILL);
+  const auto any_left = [&] {
+    return std::any_of(groups.begin(), groups.end(), [](pid_t g) { return kill(-g, 0) == 0; });
+  };
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
+  for (int i = 0; i < 100 && any_left(); ++i) usleep(10000);
+  std::filesystem::remove_all(folder, ignored);
+}
+
+// The keeper process: it tells the name of its folder, reads process groups from the pipe and acts
+// when the pipe closes.
+[[noreturn]] void keep(int groups_from, int name_to) {
+  const std::string folder = make_folder();
+  if (write(name_to, folder.data(), folder.size()) < 0) _exit(1);
+  close(name_to);
+  std::set<pid_t> groups;
+  for (pid_t message; read(groups_from, &message, sizeof message) == sizeof message;)
+    message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
+  end_groups(groups, folder);
   _exit(0);
+}
+
+std::string read_to_end(int file) {
+  std::string text;
+  char bytes[256];
+  for (ssize_t n; (n = read(file, bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<size_t>(n));
+  return text;
 }
 
 }  // namespace
 
-Keeper::Keeper(const std::string& folder) {
-  const Pipe pipe = make_pipe();
+Keeper::Keeper() {
+  const Pipe pipe = make_pipe(), name = make_pipe();
   pid_ = fork();
   if (pid_ < 0) fail_run("run: cannot start a process: {}", std::strerror(errno));
   if (pid_ == 0) {
@@ -130,21 +162,34 @@ Keeper::Keeper(const std::string& folder) {
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     dup2(pipe.read, STDIN_FILENO);
-    close_range(STDIN_FILENO + 1, ~0U, 0);  // no reader should wait for its copies
-    keep(STDIN_FILENO, folder);
+    dup2(name.write, STDOUT_FILENO);
+    close_range(STDOUT_FILENO + 1, ~0U, 0);  // no reader should wait for its copies
+    keep(STDIN_FILENO, STDOUT_FILENO);
   }
-  close(pipe.read);
+  close_all({pipe.read, name.write});
   pipe_ = pipe.write;
+  folder_ = read_to_end(name.read);
+  close(name.read);
+  if (!folder_.empty()) return;
+  close(pipe_);
+  waitpid(pid_, nullptr, 0);
+  fail_run("run: cannot make a folder in /dev/shm or /tmp");
 }
 
 Keeper::~Keeper() {
   close(pipe_);
   waitpid(pid_, nullptr, 0);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
 }
 
 void Keeper::tell(pid_t message) {
-  if (write(pipe_, &message, sizeof message) != sizeof message)
-    fail_run("run: the process that guards the ranks has died");
+  if (!lives_ || write(pipe_, &message, sizeof message) == sizeof message) return;
+  lives_ = false;
+  const char* text =
+      "booster run: the process that guards the ranks has died; they go on, but may stay behind if "
+      "the run tool is killed\n";
+  std::fputs(text, stderr);
 }
 
 }  // namespace booster

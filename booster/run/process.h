@@ -13,6 +13,7 @@ struct Launch {
   std::string label;     // "rank 1", or "node 1 (host)"
   std::string prefix;    // before each line of its output; "" passes bytes unchanged
   std::string log_path;  // "": no log
+  std::string notes;     // the rank's BOOSTER_NOTES (parallel/rank_notes.h); "": none are read
   std::string path;      // of the program
   std::vector<std::string> arguments;              // the first is the program's name
   std::map<std::string, std::string> environment;  // added to the launcher's own
@@ -31,20 +32,25 @@ struct Process {
 // the calling thread ends; SIGHUP, SIGINT, SIGTERM and SIGCHLD are unblocked in it.
 Process start(const Launch& launch);
 
-// Kills process groups, then removes a folder, when this process ends in any way, even by SIGKILL.
+// A process that makes a private folder, in memory if possible, and kills process groups, then
+// removes the folder, when this process ends in any way, even by SIGKILL. If it is killed itself,
+// that is told, and the destructor does its work.
 class Keeper {
  public:
-  explicit Keeper(const std::string& folder);
+  Keeper();
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
+  const std::string& folder() const { return folder_; }
   void watch(pid_t group) { tell(group); }
   void forget(pid_t group) { tell(-group); }
 
  private:
   void tell(pid_t message);
+  std::string folder_;
   pid_t pid_ = -1;
   int pipe_ = -1;
+  bool lives_ = true;
 };
 
 }  // namespace booster

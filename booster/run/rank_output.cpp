@@ -1,6 +1,7 @@
 #include "booster/run/rank_output.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,27 +19,21 @@ constexpr size_t kept_line_bytes = 2000;
 // An endless line is forwarded in pieces of this size.
 constexpr size_t longest_line = 64 << 10;
 
-// If the sink is closed (`booster run ... | head`), output is dropped and the ranks continue.
-void write_all(int sink, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(sink, bytes.data(), bytes.size());
-    if (n < 0 && errno != EINTR) return;
-    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
-  }
-}
-
 }  // namespace
 
-RankRecord::RankRecord(const std::string& log_path) {
+RankRecord::RankRecord(const std::string& log_path) : log_path_(log_path) {
   if (log_path.empty()) return;
   log_.reset(std::fopen(log_path.c_str(), "ae"));
   if (!log_) fail_run("--log_dir: cannot write {}: {}", log_path, std::strerror(errno));
 }
 
-void RankRecord::add_bytes(std::string_view bytes) {
-  if (!log_) return;
-  std::fwrite(bytes.data(), 1, bytes.size(), log_.get());
-  std::fflush(log_.get());
+std::string RankRecord::add_bytes(std::string_view bytes) {
+  if (!log_) return "";
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), log_.get()) == bytes.size();
+  if (written && std::fflush(log_.get()) == 0) return "";
+  const std::string reason = std::strerror(errno);
+  log_.reset();
+  return fmt::format("cannot write {}: {}; it ends here, the ranks go on", log_path_, reason);
 }
 
 void RankRecord::add_line(std::string_view line) {
@@ -46,7 +41,7 @@ void RankRecord::add_line(std::string_view line) {
   if (last_lines_.size() > kept_lines) last_lines_.pop_front();
 }
 
-RankStream::RankStream(int source, int sink, std::string prefix, std::shared_ptr<RankRecord> record)
+RankStream::RankStream(int source, Sink& sink, std::string prefix, std::shared_ptr<RankRecord> record)
     : source_(source), sink_(sink), prefix_(std::move(prefix)), record_(std::move(record)) {
   fcntl(source_, F_SETFL, O_NONBLOCK);
 }
@@ -78,8 +73,9 @@ void RankStream::finish() {
 }
 
 void RankStream::take(std::string_view bytes) {
-  record_->add_bytes(bytes);
-  if (prefix_.empty()) write_all(sink_, bytes);
+  if (const std::string trouble = record_->add_bytes(bytes); !trouble.empty())
+    sink_.add(fmt::format("booster run: {}\n", terminal_text(trouble)));
+  if (prefix_.empty()) sink_.add(bytes);
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
@@ -93,7 +89,8 @@ void RankStream::take(std::string_view bytes) {
 
 void RankStream::pass_line(std::string_view line) {
   record_->add_line(line);
-  if (!prefix_.empty()) write_all(sink_, fmt::format("{}{}\n", prefix_, line));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (!prefix_.empty()) sink_.add(fmt::format("{}{}\n", prefix_, terminal_line(line)));
 }
 
 }  // namespace booster

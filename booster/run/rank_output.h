@@ -2,6 +2,8 @@
 // kept.
 #pragma once
 
+#include "booster/run/sink.h"
+
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -16,26 +18,29 @@ class RankRecord {
   RankRecord() = default;
   // Appends to the file, or does not log if the path is empty. Error if it cannot be opened.
   explicit RankRecord(const std::string& log_path);
-  void add_bytes(std::string_view bytes);  // to the log
-  void add_line(std::string_view line);    // to the last lines
+  // To the log. The first time that it cannot be written, returns why; "" otherwise.
+  std::string add_bytes(std::string_view bytes);
+  void add_line(std::string_view line);  // to the last lines
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:
+  std::string log_path_;
   std::unique_ptr<FILE, int (*)(FILE*)> log_{nullptr, std::fclose};
   std::deque<std::string> last_lines_;
 };
 
-// One stream of a rank: from the pipe `source` to the descriptor `sink`.
+// One stream of a rank: from the pipe `source` to a sink.
 class RankStream {
  public:
-  // With a prefix, complete lines are forwarded with the prefix before them; without, bytes are
-  // forwarded as they arrive.
-  RankStream(int source, int sink, std::string prefix, std::shared_ptr<RankRecord> record);
+  // With a prefix, complete lines are forwarded with the prefix before them, and what a terminal
+  // would obey written out, except tabs and colours; without, bytes are forwarded as they arrive.
+  RankStream(int source, Sink& sink, std::string prefix, std::shared_ptr<RankRecord> record);
   ~RankStream();
   RankStream(RankStream&& other) noexcept;
   RankStream& operator=(RankStream&&) = delete;
 
   int source() const { return source_; }  // -1 at its end
+  Sink& sink() const { return sink_; }
   // Reads what is available, without blocking. At the end of the stream, forwards a last line that
   // has no line break.
   void read_some();
@@ -45,7 +50,8 @@ class RankStream {
   void take(std::string_view bytes);
   void pass_line(std::string_view line);
 
-  int source_, sink_;
+  int source_;
+  Sink& sink_;
   std::string prefix_;
   std::shared_ptr<RankRecord> record_;
   std::string line_;  // incomplete line

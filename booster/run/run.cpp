@@ -5,6 +5,7 @@
 #include "booster/run/program.h"
 #include "booster/run/supervisor.h"
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -42,15 +43,6 @@ int free_port() {
   close(file);
   if (!found) fail_run("run: no free port on 127.0.0.1: {}", std::strerror(errno));
   return ntohs(address.sin_port);
-}
-
-// A private folder, in memory if possible, for the ranks' rendezvous.
-std::string make_meeting_place() {
-  for (const char* parent : {"/dev/shm", "/tmp"}) {
-    std::string path = fmt::format("{}/booster-run-XXXXXX", parent);
-    if (mkdtemp(path.data())) return path;
-  }
-  fail_run("run: cannot make a folder in /dev/shm or /tmp: {}", std::strerror(errno));
 }
 
 using Environment = std::map<std::string, std::string>;
@@ -130,24 +122,30 @@ void make_log_folder(const RunOptions& options) {
   if (error) fail_run("--log_dir: cannot make the folder {}: {}", options.log_dir, error.message());
 }
 
-// Each attempt uses a new folder, so that it never finds files of the previous one.
+// Each attempt uses a new folder, so that it never finds files of the previous one. What one tool
+// starts is one job, whatever a script makes of the arguments.
 Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper& keeper,
-                const std::string& meeting_place, int number) {
-  for (Launch& launch : launches) {
-    launch.environment["BOOSTER_RENDEZVOUS"] = fmt::format("{}/{}", meeting_place, number);
-    launch.environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
+                int number) {
+  const std::string place = fmt::format("{}/{}", keeper.folder(), number);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    auto& environment = launches[i].environment;
+    launches[i].notes = fmt::format("{}-notes-{}", place, i);
+    environment["BOOSTER_NOTES"] = launches[i].notes;
+    environment["BOOSTER_RENDEZVOUS"] = place;
+    environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
+    if (options.nnodes == 1 && !std::getenv("BOOSTER_JOB")) environment["BOOSTER_JOB"] = place;
   }
-  return supervise(launches, keeper, options.stop_at_eof);
+  return supervise(launches, keeper,
+                   {.grace = std::chrono::seconds(options.grace), .at_eof = options.stop_at_eof});
 }
 
 int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
   make_log_folder(options);
   for (const Launch& launch : launches)
     fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
-  const std::string meeting_place = make_meeting_place();
-  Keeper keeper(meeting_place);
+  Keeper keeper;
   for (int number = 0;; ++number) {
-    const Outcome outcome = attempt(launches, options, keeper, meeting_place, number);
+    const Outcome outcome = attempt(launches, options, keeper, number);
     if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts)
       return outcome.exit_code;
     fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1,
@@ -175,7 +173,7 @@ int run_tool(const std::vector<std::string>& args) {
   try {
     return run_with(parse_run_options(args));
   } catch (const Error& error) {
-    fmt::print(stderr, "booster: {}\n", error.what());
+    fmt::print(stderr, "booster: {}\n", terminal_line(error.what()));
     return error.exit_code();
   }
 }

@@ -1,17 +1,22 @@
 #include "booster/run/supervisor.h"
 
+#include "booster/run/hang_report.h"
 #include "booster/run/rank_output.h"
+#include "booster/run/signals.h"
+#include "booster/run/sink.h"
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <poll.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 
 namespace booster {
 
@@ -20,62 +25,38 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-constexpr seconds grace_after_failure(5), grace_after_signal(30), grace_for_output(1);
-
-// Receives signals through a descriptor to poll instead of handlers; restores the old state when
-// destroyed.
-class Signals {
- public:
-  Signals() {
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, number);
-    sigprocmask(SIG_BLOCK, &wanted, &before_);
-    pipe_before_ = signal(SIGPIPE, SIG_IGN);
-    file_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~Signals() {
-    close(file_);
-    signal(SIGPIPE, pipe_before_);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  int file() const { return file_; }
-  // The next pending signal, or 0.
-  int take() const {
-    signalfd_siginfo info;
-    return read(file_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_;
-  sighandler_t pipe_before_;
-  int file_;
-};
+constexpr seconds grace_after_failure(5), grace_for_output(1), grace_for_saving(600);
+// How long a rank that only follows another's failure leaves that one to end by itself.
+constexpr seconds grace_for_cause(1);
+constexpr seconds one_signal(1);
+constexpr int look_interval = 250;  // milliseconds
 
 struct Member {
   const Launch* launch;
   Process process;
   std::shared_ptr<RankRecord> record;
   bool running = true;
-  int status = 0;  // as from waitpid
-  bool failed() const { return !running && status != 0; }
+  bool killed = false;  // by the signal `code`, else ended with the exit code `code`
+  int code = 0;
+  int order = 0;            // in which the ends were seen
+  bool after_stop = false;  // it ended when it had been told to
+  bool follows = false;     // it says that it failed because of another
+
+  bool failed() const { return !running && code != 0; }
+  int exit_code() const { return killed ? 128 + code : code; }
+  std::string reason() const {
+    if (!killed) return fmt::format("ended with exit code {}", code);
+    const char* name = sigabbrev_np(code);
+    return fmt::format("was killed by signal {} (SIG{})", code, name ? name : "?");
+  }
+  // The smallest is the cause of the run's failure. Of those that were found ended at the same
+  // time, one killed by a signal comes first: the others fail because they lost it.
+  auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
-
-int exit_code_of(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-std::string reason_of(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-  const char* name = sigabbrev_np(WTERMSIG(status));
-  return fmt::format("was killed by signal {} (SIG{})", WTERMSIG(status), name ? name : "?");
-}
 
 class Supervisor {
  public:
-  Supervisor(const std::vector<Launch>& launches, Keeper& keeper, bool stop_at_eof);
+  Supervisor(const std::vector<Launch>& launches, Keeper& keeper, const StopRules& rules);
   ~Supervisor();
   Outcome run();
 
@@ -83,41 +64,53 @@ class Supervisor {
   void wait_for_event();
   void drain();
   void reap();
+  bool has_ended(Member& member);
   void take_signals();
   void pass_on(int signal_number);
-  void report(const Member& member);
   void stop_all(int signal_number, seconds grace);
+  void stop_if_due();
+  void look_at_notes();
+  void say(const std::string& text) { error_.add("booster run: " + text + "\n"); }
+  void say_lost_output();
+  const Member* cause() const;
+  void report(const Member& member);
   bool any_running() const;
+  bool any_saves() const;
 
   Signals signals_;
   Keeper& keeper_;
-  bool watches_input_;
+  StopRules rules_;
+  Sink out_{STDOUT_FILENO}, error_{STDERR_FILENO};
   std::vector<Member> members_;
   std::vector<RankStream> streams_;
-  std::optional<Clock::time_point> kill_at_;
+  std::optional<Clock::time_point> stop_at_, kill_at_, first_signal_;
+  Clock::time_point next_look_ = Clock::now();
+  HangReport hang_;
   Outcome outcome_;
-  bool failed_ = false;
+  int ends_ = 0;  // seen so far
+  bool stopping_ = false, killing_ = false;
 };
 
-Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, bool stop_at_eof)
-    : keeper_(keeper), watches_input_(stop_at_eof) {
+Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper,
+                       const StopRules& rules)
+    : keeper_(keeper), rules_(rules) {
   for (const Launch& launch : launches) {
     auto record = std::make_shared<RankRecord>(launch.log_path);
     const Process process = start(launch);
     keeper_.watch(process.pid);
-    if (process.out >= 0) streams_.emplace_back(process.out, STDOUT_FILENO, launch.prefix, record);
-    if (process.error >= 0)
-      streams_.emplace_back(process.error, STDERR_FILENO, launch.prefix, record);
-    members_.push_back({&launch, process, std::move(record)});
+    if (process.out >= 0) streams_.emplace_back(process.out, out_, launch.prefix, record);
+    if (process.error >= 0) streams_.emplace_back(process.error, error_, launch.prefix, record);
+    members_.push_back({.launch = &launch, .process = process, .record = std::move(record)});
   }
 }
 
 // However the run ends, even by an exception, this ends everything that the ranks have started.
+// Only now are the processes reaped: until then nobody else can get their numbers.
 Supervisor::~Supervisor() {
   for (Member& member : members_) {
     kill(-member.process.pid, SIGKILL);
-    if (member.running) waitpid(member.process.pid, nullptr, 0);
     keeper_.forget(member.process.pid);
+    waitpid(member.process.pid, nullptr, 0);
     if (member.process.input >= 0) close(member.process.input);
   }
 }
@@ -128,39 +121,58 @@ bool Supervisor::any_running() const {
   return false;
 }
 
+bool Supervisor::any_saves() const {
+  for (const Member& member : members_)
+    if (member.running && !note_at(member.launch->notes, RankNote::saves).empty()) return true;
+  return false;
+}
+
 Outcome Supervisor::run() {
   while (any_running()) {
     wait_for_event();
     take_signals();
     reap();
-    if (kill_at_ && Clock::now() > *kill_at_) stop_all(SIGKILL, grace_after_failure);
+    stop_if_due();
+    look_at_notes();
+    say_lost_output();
   }
   for (const Member& member : members_) kill(-member.process.pid, SIGKILL);
+  if (const Member* first = cause()) {
+    outcome_.exit_code = first->exit_code();
+    drain();
+    report(*first);
+  }
   drain();
-  for (const Member& member : members_)
-    if (member.failed() && outcome_.exit_code == exit_code_of(member.status) && failed_) {
-      report(member);
-      break;
-    }
   return outcome_;
 }
 
+// A stream whose reader is behind is not read, so that its ranks wait as they would for the reader
+// itself; but a rank that is to stop must not hang in what it says about that.
 void Supervisor::wait_for_event() {
   std::vector<pollfd> files = {{signals_.file(), POLLIN, 0},
-                               {watches_input_ ? STDIN_FILENO : -1, POLLIN, 0}};
-  for (const RankStream& stream : streams_) files.push_back({stream.source(), POLLIN, 0});
-  poll(files.data(), files.size(), kill_at_ ? 100 : -1);
+                               {rules_.at_eof ? STDIN_FILENO : -1, POLLIN, 0},
+                               {out_.waiting(), POLLOUT, 0},
+                               {error_.waiting(), POLLOUT, 0}};
+  const size_t first = files.size();
+  for (const RankStream& stream : streams_) {
+    if (stopping_ && stream.sink().is_full()) stream.sink().drop();
+    files.push_back({stream.sink().is_full() ? -1 : stream.source(), POLLIN, 0});
+  }
+  const bool looks = members_.size() > 1 || stop_at_ || kill_at_;
+  poll(files.data(), files.size(), looks ? look_interval : -1);
   for (size_t i = 0; i < streams_.size(); ++i)
-    if (files[i + 2].revents) streams_[i].read_some();
+    if (files[first + i].revents) streams_[i].read_some();
+  out_.write_some();
+  error_.write_some();
   if (!files[1].revents) return;
   char byte;
   if (read(STDIN_FILENO, &byte, 1) > 0) return;
-  watches_input_ = false;
+  rules_.at_eof = false;
   pass_on(SIGTERM);
 }
 
-// Forwards output written before the end, but does not wait: a process that left its group may hold
-// a pipe open.
+// Forwards output written before the end, but does not wait for more: a process that left its group
+// may hold a pipe open. For the reader it waits, until a signal comes.
 void Supervisor::drain() {
   const auto end = Clock::now() + grace_for_output;
   for (RankStream& stream : streams_) {
@@ -170,6 +182,25 @@ void Supervisor::drain() {
     }
     stream.finish();
   }
+  while (out_.waiting() >= 0 || error_.waiting() >= 0) {
+    pollfd files[] = {{out_.waiting(), POLLOUT, 0},
+                      {error_.waiting(), POLLOUT, 0},
+                      {signals_.file(), POLLIN, 0}};
+    poll(files, 3, look_interval);
+    out_.write_some();
+    say_lost_output();
+    error_.write_some();
+    const int number = signals_.take();
+    const bool stopped = number != 0 && number != SIGCHLD;
+    if (!stopped && !(outcome_.interrupted && Clock::now() > end)) continue;
+    out_.drop();
+    error_.drop();
+  }
+}
+
+void Supervisor::say_lost_output() {
+  if (const std::string why = out_.take_trouble(); !why.empty())
+    say(fmt::format("standard output: cannot be written: {}; it is dropped, the ranks go on", why));
 }
 
 void Supervisor::take_signals() {
@@ -177,50 +208,99 @@ void Supervisor::take_signals() {
     if (number != SIGCHLD) pass_on(number);
 }
 
+// A service manager or a closed terminal may send several signals at once.
 void Supervisor::pass_on(int signal_number) {
-  const bool again = outcome_.interrupted;
+  const auto now = Clock::now();
   outcome_.interrupted = true;
-  again ? stop_all(SIGKILL, grace_after_failure) : stop_all(signal_number, grace_after_signal);
+  if (!first_signal_) {
+    first_signal_ = now;
+    stop_all(signal_number == SIGHUP ? SIGTERM : signal_number, rules_.grace);
+  } else if (now - *first_signal_ > one_signal) {
+    killing_ = true;
+    stop_all(SIGKILL, grace_after_failure);
+  }
 }
 
 void Supervisor::stop_all(int signal_number, seconds grace) {
   for (const Member& member : members_)
     if (member.running) kill(-member.process.pid, signal_number);
+  stopping_ = true;
+  stop_at_.reset();
   kill_at_ = Clock::now() + grace;
 }
 
-// Of ranks that are found dead at the same time, one killed by a signal is taken as the first: the
-// others fail because they lost it.
+void Supervisor::stop_if_due() {
+  const auto now = Clock::now();
+  if (stop_at_ && now > *stop_at_) stop_all(SIGTERM, grace_after_failure);
+  if (!kill_at_ || now < *kill_at_) return;
+  if (!killing_ && now < *kill_at_ + grace_for_saving && any_saves()) return;
+  killing_ = true;
+  stop_all(SIGKILL, grace_after_failure);
+}
+
+// Leaves the process unreaped: its number, and that of its group, must not go to somebody else
+// while we may still signal it.
+bool Supervisor::has_ended(Member& member) {
+  siginfo_t info = {};
+  const auto id = static_cast<id_t>(member.process.pid);
+  if (waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return false;
+  member.running = false;
+  member.killed = info.si_code != CLD_EXITED;
+  member.code = info.si_status;
+  return true;
+}
+
 void Supervisor::reap() {
-  const Member* first = nullptr;
+  const int order = ++ends_;
+  bool knows_cause = false, new_failure = false;
   for (Member& member : members_) {
-    if (!member.running || waitpid(member.process.pid, &member.status, WNOHANG) <= 0) continue;
-    member.running = false;
-    if (member.failed() && (!first || (WIFSIGNALED(member.status) && !WIFSIGNALED(first->status))))
-      first = &member;
+    if (!member.running || !has_ended(member)) continue;
+    member.order = order;
+    member.after_stop = stopping_ && !outcome_.interrupted;
+    member.follows = !note_at(member.launch->notes, RankNote::follows).empty();
+    new_failure = new_failure || member.failed();
+    knows_cause = knows_cause || (member.failed() && !member.follows);
   }
-  if (!first || failed_) return;
-  failed_ = true;
-  outcome_.exit_code = exit_code_of(first->status);
-  if (!outcome_.interrupted) stop_all(SIGTERM, grace_after_failure);
+  if (!new_failure) return;
+  if (stopping_) return;
+  if (knows_cause) return stop_all(SIGTERM, grace_after_failure);
+  if (!stop_at_) stop_at_ = Clock::now() + grace_for_cause;
+}
+
+void Supervisor::look_at_notes() {
+  if (members_.size() == 1 || stopping_ || Clock::now() < next_look_) return;
+  next_look_ = Clock::now() + std::chrono::milliseconds(look_interval);
+  std::map<std::string, LongWait> waits;
+  for (const Member& member : members_) {
+    const std::string note = note_at(member.launch->notes, RankNote::waits);
+    if (member.running && !note.empty()) waits[member.launch->label] = LongWait::from(note);
+  }
+  if (const std::string text = hang_.due(waits); !text.empty()) say(text);
+}
+
+const Member* Supervisor::cause() const {
+  const Member* first = nullptr;
+  for (const Member& member : members_)
+    if (member.failed() && (!first || member.rank_as_cause() < first->rank_as_cause()))
+      first = &member;
+  return first;
 }
 
 void Supervisor::report(const Member& member) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  std::string text = fmt::format("booster run: {} (pid {}, host {}) {}", member.launch->label,
-                                 member.process.pid, host, reason_of(member.status));
+  std::string text = fmt::format("{} (pid {}, host {}) {}", member.launch->label,
+                                 member.process.pid, host, member.reason());
   const auto& lines = member.record->last_lines();
   if (!lines.empty()) text += "; its last lines:";
-  for (const auto& line : lines) text += "\n  " + line;
-  fmt::print(stderr, "{}\n", text);
-  std::fflush(stderr);
+  for (const auto& line : lines) text += "\n  " + terminal_line(line);
+  say(text);
 }
 
 }  // namespace
 
-Outcome supervise(const std::vector<Launch>& launches, Keeper& keeper, bool stop_at_eof) {
-  return Supervisor(launches, keeper, stop_at_eof).run();
+Outcome supervise(const std::vector<Launch>& launches, Keeper& keeper, const StopRules& rules) {
+  return Supervisor(launches, keeper, rules).run();
 }
 
 }  // namespace booster

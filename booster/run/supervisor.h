@@ -3,7 +3,7 @@
 
 #include "booster/run/process.h"
 
-#include <memory>
+#include <chrono>
 #include <vector>
 
 namespace booster {
@@ -13,11 +13,25 @@ struct Outcome {
   bool interrupted = false;  // a signal to the launcher ended the run
 };
 
-// Starts all processes, forwards their output and waits for them. When one fails, reports on stderr
-// which one, why and its last lines, and stops the others: SIGTERM, then SIGKILL after 5 seconds.
-// SIGINT, SIGTERM and SIGHUP to this process are forwarded; ranks that still run 30 seconds later,
-// or at a second signal, are killed. When it returns, no process of their groups is left.
-// `stop_at_eof`: the end of standard input counts as SIGTERM.
-Outcome supervise(const std::vector<Launch>& launches, Keeper& keeper, bool stop_at_eof);
+// How a run is stopped.
+struct StopRules {
+  std::chrono::seconds grace{30};  // from a signal until ranks that still run are killed
+  bool at_eof = false;             // the end of standard input counts as SIGTERM
+};
+
+// Starts all processes, forwards their output and waits for them. A reader that does not take the
+// output holds up ranks that print more, and nothing else.
+//
+// When one fails, the others are stopped: SIGTERM, then SIGKILL after 5 seconds. At the end the
+// first cause is reported on stderr: which rank, why, and its last lines; ranks that say that they
+// only followed another (RankNote::follows) come after those that do not.
+//
+// SIGINT and SIGTERM to this process are forwarded, SIGHUP as SIGTERM; ranks that still run after
+// the grace are killed. What arrives within a second counts as one signal; a later one kills at
+// once. While a rank says that it saves (RankNote::saves), it gets up to 10 minutes more.
+//
+// Ranks that wait long for another (RankNote::waits) are reported while they do. When supervise
+// returns, no process of the ranks' groups is left.
+Outcome supervise(const std::vector<Launch>& launches, Keeper& keeper, const StopRules& rules);
 
 }  // namespace booster

@@ -98,6 +98,16 @@ void Backend::fail_timeout(int group_rank) const {
            members_.describe(group_rank), group_timeout().count() / 1000.0);
 }
 
+// Calls between two ranks have no number that all ranks share.
+void Backend::still_waits(SlowWait& wait, int group_rank) const {
+  const std::string_view operation = operation_;
+  const bool numbered = sequence_ > 0 && !operation.starts_with("send") && operation != "receive";
+  wait.still([&] { return members_.describe(group_rank); },
+             [&] {
+               return numbered ? fmt::format("{} (call {})", operation, sequence_) : operation_;
+             });
+}
+
 template <class OutgoingTo, class IncomingFrom>
 void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from) {
   std::vector<Outgoing> outgoing;

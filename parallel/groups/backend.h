@@ -9,6 +9,7 @@
 #include "parallel/groups/buffer.h"
 #include "parallel/groups/reduction.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "parallel/rendezvous/slow_wait.h"
 
 #include <memory>
 #include <span>
@@ -62,6 +63,8 @@ class Backend {
   virtual void barrier();
 
   const Membership& members() const { return members_; }
+  // The operation that the calls from now on belong to, as errors and reports name it.
+  void begin(const char* operation) { operation_ = operation; }
 
  protected:
   // Moves all of them at once, in any order except that messages between two ranks keep theirs;
@@ -76,6 +79,8 @@ class Backend {
   // Throws if one of the members has died or has reported a failure.
   void check_members() const;
   [[noreturn]] void fail_timeout(int group_rank) const;
+  // Tells that this rank still waits for another.
+  void still_waits(SlowWait& wait, int group_rank) const;
 
  private:
   // What one rank is about to do; all ranks of a collective must say the same.
@@ -94,6 +99,7 @@ class Backend {
 
   Membership members_;
   bool check_;
+  const char* operation_ = "the start of the group";
   uint64_t sequence_ = 0;
   std::vector<std::byte> received_, scratch_;
 };

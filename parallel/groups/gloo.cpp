@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <optional>
 #include <thread>
 
 namespace booster {
@@ -64,6 +65,7 @@ class GlooBackend final : public Backend {
 
  private:
   void await(Pending& message);
+  void tell_wait();
   [[noreturn]] void explain(int peer, const char* what);
   void watch();
   bool is_hopeless();
@@ -73,6 +75,8 @@ class GlooBackend final : public Backend {
   std::vector<uint64_t> sent_, received_;  // messages so far, by peer: Gloo's slots
   std::mutex mutex_;
   std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
+  int waits_for_ = -1;            // the peer of the message that the operation waits for
+  std::optional<SlowWait> wait_;  // for it; both guarded by mutex_
   std::atomic<bool> stopped_ = false, closing_ = false;
   std::thread watcher_;
 };
@@ -128,11 +132,18 @@ bool GlooBackend::is_hopeless() {
 void GlooBackend::watch() {
   for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
     std::lock_guard lock(mutex_);
+    tell_wait();
     strikes = pending_.empty() || !is_hopeless() ? 0 : strikes + 1;
     if (strikes < 3) continue;
     for (Pending& message : pending_)
       message.sends ? message.buffer->abortWaitSend() : message.buffer->abortWaitRecv();
   }
+}
+
+void GlooBackend::tell_wait() {
+  if (waits_for_ < 0) return wait_.reset();
+  if (!wait_) wait_.emplace(members().ranks[members().rank]);
+  still_waits(*wait_, waits_for_);
 }
 
 void GlooBackend::explain(int peer, const char* what) {
@@ -144,6 +155,11 @@ void GlooBackend::explain(int peer, const char* what) {
 
 void GlooBackend::await(Pending& message) {
   UnboundBuffer& buffer = *message.buffer;
+  {
+    std::lock_guard lock(mutex_);
+    if (waits_for_ != message.peer) wait_.reset();
+    waits_for_ = message.peer;
+  }
   const auto start = std::chrono::steady_clock::now();
   try {
     if (message.sends ? buffer.waitSend(timeout_) : buffer.waitRecv(timeout_)) return;
@@ -162,6 +178,8 @@ void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const I
     ~Clear() {
       std::lock_guard lock(backend.mutex_);
       backend.pending_.clear();
+      backend.waits_for_ = -1;
+      backend.wait_.reset();
     }
   } clear{*this};
   const auto start = [&](int peer, bool sends, const void* data, size_t bytes) {

@@ -111,6 +111,7 @@ Work Group::issue(const char* name, Memory memory, Operation&& operation) const 
   auto guarded = [state, name, operation = std::forward<Operation>(operation)] {
     if (!state->failure.empty()) throw Error(state->failure, ErrorKind::failed);
     const kernels::TraceScope span(name, kernels::SpanKind::collective);
+    state->backend->begin(name);
     try {
       operation(*state->backend);
     } catch (const std::exception& error) {

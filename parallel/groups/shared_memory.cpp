@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <climits>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <thread>
 
 namespace booster {
@@ -110,6 +112,7 @@ class SharedMemoryBackend final : public Backend {
 
  private:
   int me() const { return members().rank; }
+  int world_rank() const { return members().ranks[me()]; }
   bool write_some(Outgoing& message);
   bool read_some(Incoming& message);
   template <class Message, class Move>
@@ -117,7 +120,7 @@ class SharedMemoryBackend final : public Backend {
   void ring_bell(int rank);
   // Sleeps until the own bell has rung more than `seen` times, or for a moment.
   void sleep(uint32_t seen);
-  void give_up_if_hopeless(int waits_for, Clock::time_point since);
+  void give_up_if_hopeless(int waits_for, Clock::time_point since, SlowWait& wait);
 
   Segment segment_;
   std::chrono::milliseconds timeout_;
@@ -128,9 +131,10 @@ class SharedMemoryBackend final : public Backend {
 void SharedMemoryBackend::join() {
   segment_.bell(me()).joined = 1;
   const auto start = Clock::now();
+  SlowWait wait(world_rank());
   for (int rank = 0; rank < members().size(); ++rank)
     while (!segment_.bell(rank).joined) {
-      give_up_if_hopeless(rank, start);
+      give_up_if_hopeless(rank, start, wait);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
@@ -197,11 +201,13 @@ bool SharedMemoryBackend::advance(std::vector<Message>& messages, Move&& move) {
   return moved;
 }
 
-void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point since) {
+void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point since,
+                                              SlowWait& wait) {
   if (stopped_)
     fail_run("the group was closed while an operation waited for {}", members().name_of(waits_for));
   check_members();
   if (Clock::now() - since > timeout_) fail_timeout(waits_for);
+  still_waits(wait, waits_for);
 }
 
 void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
@@ -213,22 +219,25 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
     return advance(to_read, [&](Incoming& message) { return read_some(message); }) || wrote;
   };
   auto last_move = Clock::now();
+  std::optional<SlowWait> wait;  // since the last move
   for (int idle = 0;;) {
     const uint32_t seen = segment_.bell(me()).rings.load();
     const bool moved = move();
     if (to_write.empty() && to_read.empty()) return;
     if (moved) {
       idle = 0;
+      wait.reset();
     } else if (++idle < spins) {
       __builtin_ia32_pause();
     } else if (idle < spins + yields) {
       sched_yield();
     } else {
       if (idle == spins + yields) last_move = Clock::now();
+      if (!wait) wait.emplace(world_rank());
       sleep(seen);
       // What a rank wrote before it ended still counts, so look once more before giving up.
       if (segment_.bell(me()).rings.load() != seen || move()) continue;
-      give_up_if_hopeless(to_read.empty() ? to_write[0].to : to_read[0].from, last_move);
+      give_up_if_hopeless(to_read.empty() ? to_write[0].to : to_read[0].from, last_move, *wait);
     }
   }
 }
@@ -244,6 +253,18 @@ int create_segment(const std::string& path, int ranks) {
   return -1;
 }
 
+// Descriptor of the file that rank 0 has made. A shorter one would end this process by SIGBUS.
+int open_segment(const std::string& path, int ranks) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) fail_run("shm: cannot open {}: {}", path, std::strerror(errno));
+  struct stat found = {};
+  const auto want = static_cast<off_t>(Segment::bytes_for(ranks));
+  if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == want) return file;
+  close(file);
+  fail_run("shm: {} is not the segment of {} ranks; got {} bytes, want a file of {}", path, ranks,
+           found.st_size, want);
+}
+
 }  // namespace
 
 std::unique_ptr<Backend> make_shared_memory(Membership members) {
@@ -255,8 +276,7 @@ std::unique_ptr<Backend> make_shared_memory(Membership members) {
   int file = creates ? create_segment(path, members.size()) : -1;
   if (creates) rendezvous->put(key, file >= 0 ? "ready" : "no room");
   if (rendezvous->get(key, members.ranks) != "ready") return nullptr;
-  if (!creates) file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (file < 0) fail_run("shm: cannot open {}: {}", path, std::strerror(errno));
+  if (!creates) file = open_segment(path, members.size());
   auto backend = std::make_unique<SharedMemoryBackend>(std::move(members), file);
   close(file);
   backend->join();

@@ -1,18 +1,19 @@
 #include "parallel/rendezvous/folder.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+#include "parallel/rendezvous/slow_wait.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <sstream>
+#include <set>
 #include <thread>
 
 namespace booster {
@@ -25,38 +26,11 @@ namespace {
 
 constexpr milliseconds poll_interval(5);
 // How long a place may still be held by a process of an earlier run that is about to end.
-constexpr std::chrono::seconds handover(10);
-
-// A POSIX lock on the whole file: it belongs to this process, not to its children, and ends with
-// it.
-bool try_lock(int file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return fcntl(file, F_SETLK, &lock) == 0;
-}
-
-// Process that holds the lock, or 0.
-pid_t lock_holder(int file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (fcntl(file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return 0;
-  return lock.l_pid;
-}
-
-int open_private(const std::string& path, int flags) {
-  return open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+constexpr std::chrono::seconds handover(2);
 
 // Readers see the whole value or none.
-void write_whole(const std::string& path, std::string_view value) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+void write_whole(const std::string& path, int rank, std::string_view value) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, rank);
   std::ofstream file(temporary, std::ios::binary);
   file.write(value.data(), static_cast<std::streamsize>(value.size()));
   file.close();
@@ -64,16 +38,26 @@ void write_whole(const std::string& path, std::string_view value) {
     fail_run("rendezvous: cannot write {}: {}", path, std::strerror(errno));
 }
 
+bool is_private_folder(const std::string& path) {
+  struct stat found = {};
+  return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         found.st_uid == geteuid() && (found.st_mode & 077) == 0;
+}
+
+// A run that ends removes the folder when it is empty, so it may go while we look.
 void make_private_folder(const std::string& path) {
   std::error_code ignored;
   if (const auto parent = fs::path(path).parent_path(); !parent.empty())
     fs::create_directories(parent, ignored);
-  mkdir(path.c_str(), 0700);
-  struct stat found = {};
-  if (lstat(path.c_str(), &found) != 0)
-    fail_run("rendezvous: cannot make the folder {}: {}", path, std::strerror(errno));
-  check(S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0,
-        "rendezvous: {} is not a private folder of this user; want a folder with mode 0700", path);
+  for (int i = 0; i < 100; ++i) {
+    const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+    if (!made) fail_run("rendezvous: cannot make the folder {}: {}", path, std::strerror(errno));
+    if (is_private_folder(path)) return;
+    check(access(path.c_str(), F_OK) != 0,
+          "rendezvous: {} is not a private folder of this user; want a folder with mode 0700",
+          path);
+  }
+  fail_run("rendezvous: cannot make the folder {}", path);
 }
 
 std::string process_label() {
@@ -81,6 +65,32 @@ std::string process_label() {
   gethostname(host, sizeof host - 1);
   return fmt::format("pid {} on {}", getpid(), host);
 }
+
+bool is_run_name(std::string_view name) {
+  const auto legal = [](unsigned char c) { return c < 128 && std::isalnum(c); };
+  return name.starts_with("run-") && name.size() == 10 &&
+         std::all_of(name.begin() + 4, name.end(), legal);
+}
+
+// The text of the place `leader`: three lines.
+struct Leader {
+  std::string run;      // name of the subfolder
+  std::string process;  // "pid 4242 on host"
+  std::string job;
+
+  std::string text() const { return fmt::format("{}\n{}\n{}", run, process, job); }
+  // Of a text that may be anything; nothing if it is not a leader's.
+  static std::optional<Leader> from(const std::string& text) {
+    const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+    if (first == text.npos || second == text.npos) return std::nullopt;
+    Leader leader{text.substr(0, first), text.substr(first + 1, second - first - 1),
+                  text.substr(second + 1)};
+    if (!is_run_name(leader.run)) return std::nullopt;
+    leader.process = terminal_text(leader.process);
+    leader.job = terminal_text(leader.job);
+    return leader;
+  }
+};
 
 // Calls `attempt` until it gives a value; nothing after `limit`.
 template <class Attempt>
@@ -92,98 +102,151 @@ auto keep_trying(milliseconds limit, Attempt&& attempt) -> decltype(attempt()) {
   }
 }
 
+// Those that take part, for leave_all().
+struct Registry {
+  std::mutex mutex;
+  std::set<FolderRendezvous*> present;
+};
+Registry& registry() {
+  static Registry* const made = new Registry;  // outlives every destructor
+  return *made;
+}
+
 }  // namespace
 
-FolderRendezvous::FolderRendezvous(std::string folder, int rank, int size)
-    : Rendezvous(rank, size), meeting_place_(std::move(folder)) {
-  make_private_folder(meeting_place_);
-  rank == 0 ? lead() : follow();
-  take_place();
-  if (rank == 0) put("../current", fmt::format("{} {}", getpid(), folder_));
+FolderRendezvous::FolderRendezvous(std::string folder, int rank, int size, std::string job)
+    : Rendezvous(rank, size), meeting_place_(std::move(folder)), job_(std::move(job)) {
+  const auto start = Clock::now();
+  SlowWait wait(rank);
+  for (auto last_free = start; folder_.empty(); std::this_thread::sleep_for(poll_interval)) {
+    const std::string obstacle = try_to_join();
+    const auto now = Clock::now();
+    if (obstacle.empty()) last_free = now;
+    if (!folder_.empty()) break;
+    if (now - last_free > handover || now - start > group_timeout()) give_up(obstacle);
+    wait.still([] { return "rank 0"; }, [&] { return meeting_place_; });
+  }
+  std::lock_guard lock(registry().mutex);
+  static const int registered = std::at_quick_exit(leave_all);
+  (void)registered;
+  registry().present.insert(this);
+}
+
+void FolderRendezvous::give_up(const std::string& obstacle) const {
+  std::error_code ignored;
+  fs::remove(meeting_place_, ignored);  // only if nothing is in it
+  if (!obstacle.empty()) fail_run("rendezvous: {}", obstacle);
+  fail_run("rendezvous: rank 0 did not come to {} within {} s", meeting_place_,
+           group_timeout().count() / 1000.0);
 }
 
 FolderRendezvous::~FolderRendezvous() {
-  if (own_lock_ >= 0) close(own_lock_);  // first: of two that leave together one is the last
+  {
+    std::lock_guard lock(registry().mutex);
+    registry().present.erase(this);
+  }
+  leave();
+}
+
+void FolderRendezvous::leave() {
+  own_.reset();  // first: of two that leave together one is the last
   std::error_code ignored;
   const bool failed = fs::exists(folder_ + "/failure", ignored);
   if (failed ? is_last() : rank() == 0) fs::remove_all(folder_, ignored);
-  if (rank() == 0) {
-    fs::remove(meeting_place_ + "/current", ignored);
-    fs::remove(meeting_place_ + "/leader", ignored);
-  }
+  if (leader_) fs::remove(meeting_place_ + "/leader", ignored);
   fs::remove(meeting_place_, ignored);  // only if nothing is in it
-  for (auto& [rank, member] : members_) close(member.lock);
-  if (leader_lock_ >= 0) close(leader_lock_);
+  leader_.reset();
 }
 
-// An earlier rank 0 may remove the file while we wait for its lock; then it is another file.
-bool FolderRendezvous::lock_leader() {
+// quick_exit() is how a program ends that has failed: the others must not take the end of rank 0
+// for the end of the run.
+void FolderRendezvous::leave_all() {
+  std::lock_guard lock(registry().mutex);
+  for (FolderRendezvous* rendezvous : registry().present) {
+    if (!rendezvous->is_last())
+      rendezvous->publish_failure(rendezvous->describe(rendezvous->rank()) +
+                                  " has ended while other ranks still need it");
+    rendezvous->leave();
+  }
+}
+
+std::string FolderRendezvous::try_to_join() {
   make_private_folder(meeting_place_);
+  return rank() == 0 ? lead() : follow();
+}
+
+// Why this rank cannot join the run of `leader`, which another process holds.
+std::string FolderRendezvous::other_leader(const Place& place) const {
+  const auto leader = Leader::from(place.text());
+  if (!leader)
+    return fmt::format("{}/leader is held by something else; want another MASTER_PORT",
+                       meeting_place_);
+  if (leader->job != job_)
+    return fmt::format(
+        "another job meets in {}: that of rank 0 ({}) is {}; this is rank {} of {}; want a "
+        "MASTER_PORT for each job, or one BOOSTER_JOB for all ranks of a job",
+        meeting_place_, leader->process, leader->job, rank(), job_);
+  if (rank() != 0) return "";
+  return fmt::format(
+      "rank 0 of {} is already taken by {}, which meets in {}; want each rank once, and a "
+      "MASTER_PORT for each job",
+      job_, leader->process, meeting_place_);
+}
+
+std::string FolderRendezvous::lead() {
   const std::string path = meeting_place_ + "/leader";
-  if (leader_lock_ >= 0) close(leader_lock_);
-  leader_lock_ = open_private(path, O_RDWR | O_CREAT);
-  if (leader_lock_ < 0 || !try_lock(leader_lock_)) return false;
-  struct stat locked = {}, named = {};
-  return fstat(leader_lock_, &locked) == 0 && stat(path.c_str(), &named) == 0 &&
-         locked.st_ino == named.st_ino;
-}
-
-void FolderRendezvous::lead() {
-  if (!keep_trying(handover, [&] { return lock_leader(); }))
-    fail_run("rendezvous: rank 0 of this run is already taken by pid {}, which meets in {}",
-             leader_lock_ < 0 ? 0 : lock_holder(leader_lock_), meeting_place_);
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(meeting_place_, ignored))
-    if (entry.path().filename().string().starts_with("run-")) fs::remove_all(entry, ignored);
-  folder_ = meeting_place_ + "/run-XXXXXX";
-  if (!mkdtemp(folder_.data()))
+  if (const auto other = Place::look(path); other && other->is_held()) return other_leader(*other);
+  Place::clear(path);
+  std::string run = meeting_place_ + "/run-XXXXXX";
+  if (!mkdtemp(run.data())) {
+    if (errno == ENOENT) return "";  // an earlier run has just removed the meeting place
     fail_run("rendezvous: cannot make a folder in {}: {}", meeting_place_, std::strerror(errno));
+  }
+  own_ = Place::take(run + "/rank-0", process_label());
+  const Leader leader{fs::path(run).filename().string(), process_label(), job_};
+  if (own_) leader_ = Place::take(path, leader.text());
+  std::error_code ignored;
+  if (!leader_) {  // somebody was faster, or what is there is no file of ours
+    own_.reset();
+    fs::remove_all(run, ignored);
+    return fmt::format("cannot make {}: a file that is not a rank's is in the way", path);
+  }
+  for (const auto& entry : fs::directory_iterator(meeting_place_, ignored))
+    if (is_run_name(entry.path().filename().string()) && entry.path() != run)
+      fs::remove_all(entry, ignored);
+  folder_ = run;
+  return "";
 }
 
-// `current` counts only while the process that wrote it holds the leader's lock.
-std::string FolderRendezvous::current_run() const {
-  std::istringstream words(read_all(meeting_place_ + "/current"));
-  pid_t leader = 0;
-  std::string run;
-  if (!(words >> leader) || !std::getline(words >> std::ws, run)) return "";
-  const int file = open_private(meeting_place_ + "/leader", O_RDONLY);
-  if (file < 0) return "";
-  const pid_t holder = lock_holder(file);
-  close(file);
-  const bool taken = access(fmt::format("{}/rank-{}", run, rank()).c_str(), F_OK) == 0;
-  return holder == leader && !taken ? run : "";
-}
-
-void FolderRendezvous::follow() {
-  if (!keep_trying(group_timeout(), [&] { return !(folder_ = current_run()).empty(); }))
-    fail_run("rendezvous: rank 0 did not come to {} within {} s, or another process has rank {}",
-             meeting_place_, group_timeout().count() / 1000.0, rank());
-}
-
-// The file appears under its name only when it is locked and filled.
-void FolderRendezvous::take_place() {
-  const std::string name = fmt::format("{}/rank-{}", folder_, rank());
-  const std::string temporary = fmt::format("{}.{}.tmp", name, getpid());
-  own_lock_ = open_private(temporary, O_RDWR | O_CREAT | O_EXCL);
-  const std::string label = process_label();
-  const bool written = own_lock_ >= 0 && try_lock(own_lock_) &&
-                       write(own_lock_, label.data(), label.size()) == ssize_t(label.size()) &&
-                       link(temporary.c_str(), name.c_str()) == 0;
-  const int error = errno;
-  unlink(temporary.c_str());
-  if (!written)
-    fail_run("rendezvous: cannot take the place of rank {} in {}: {}", rank(), folder_,
-             error == EEXIST ? "another process has it" : std::strerror(error));
+// A rank that has died leaves its place taken: its run fails, and another may come.
+std::string FolderRendezvous::follow() {
+  const auto place = Place::look(meeting_place_ + "/leader");
+  if (!place || !place->is_held()) return "";
+  if (const std::string obstacle = other_leader(*place); !obstacle.empty()) return obstacle;
+  const std::string run = meeting_place_ + "/" + Leader::from(place->text())->run;
+  if (!is_private_folder(run)) return "";  // rank 0 is about to leave
+  const std::string path = fmt::format("{}/rank-{}", run, rank());
+  own_ = Place::take(path, process_label());
+  if (own_) folder_ = run;
+  const auto other = own_ ? std::nullopt : Place::look(path);
+  if (!other || !other->is_held()) return "";
+  return fmt::format(
+      "rank {} of {} is already taken by {}, which meets in {}; want each rank once, and a "
+      "MASTER_PORT for each job",
+      rank(), job_, terminal_text(other->text()), meeting_place_);
 }
 
 void FolderRendezvous::put(const std::string& key, std::string_view value) {
-  write_whole(folder_ + "/" + key, value);
+  write_whole(folder_ + "/" + key, rank(), value);
 }
 
 void FolderRendezvous::wait_for(const std::vector<int>& ranks) {
   std::string problem;
+  SlowWait wait(rank());
   const auto all_here = keep_trying(group_timeout(), [&] {
-    return missing(ranks).empty() || !(problem = trouble(ranks)).empty();
+    if (missing(ranks).empty() || !(problem = trouble(ranks)).empty()) return true;
+    wait.still([&] { return "rank " + missing(ranks); }, [&] { return meeting_place_; });
+    return false;
   });
   if (!problem.empty()) fail_run("rendezvous: {}", problem);
   if (!all_here)
@@ -201,7 +264,9 @@ std::string FolderRendezvous::get(const std::string& key, const std::vector<int>
   if (!found)
     fail_run("rendezvous: a rank did not announce '{}' within {} s", key,
              group_timeout().count() / 1000.0);
-  return read_all(path);
+  const auto value = read_private(path);
+  if (!value) fail_run("rendezvous: cannot read {}", path);
+  return *value;
 }
 
 // Ranks that have not joined yet, as "1, 3".
@@ -214,47 +279,58 @@ std::string FolderRendezvous::missing(const std::vector<int>& ranks) const {
   return list;
 }
 
-const FolderRendezvous::Member* FolderRendezvous::member(int rank) const {
+const Place* FolderRendezvous::member(int rank) const {
   if (const auto known = members_.find(rank); known != members_.end()) return &known->second;
-  const std::string path = fmt::format("{}/rank-{}", folder_, rank);
-  const int file = open_private(path, O_RDWR);
-  if (file < 0) return nullptr;
-  return &(members_[rank] = {file, read_all(path)});
+  auto found = Place::look(fmt::format("{}/rank-{}", folder_, rank));
+  return found ? &members_.emplace(rank, std::move(*found)).first->second : nullptr;
 }
-
-bool FolderRendezvous::lives(const Member& other) { return lock_holder(other.lock) != 0; }
 
 bool FolderRendezvous::has_died(int rank) const {
   if (rank == this->rank()) return false;
-  if (const Member* found = member(rank)) return !lives(*found);
+  if (const Place* found = member(rank)) return !found->is_held();
   return rank == 0 && access(folder_.c_str(), F_OK) != 0;  // rank 0 removes it when it leaves
 }
 
 bool FolderRendezvous::is_last() const {
   std::lock_guard lock(mutex_);
   for (int rank = 0; rank < size(); ++rank)
-    if (const Member* other = rank == this->rank() ? nullptr : member(rank); other && lives(*other))
+    if (const Place* other = rank == this->rank() ? nullptr : member(rank);
+        other && other->is_held())
       return false;
   return true;
 }
 
+std::string FolderRendezvous::first_failure() const {
+  return read_private(folder_ + "/failure").value_or("");
+}
+
 std::string FolderRendezvous::trouble(const std::vector<int>& ranks) {
-  const std::string reported = read_all(folder_ + "/failure");
-  if (!reported.empty()) return reported;
+  const std::string text = trouble_of(ranks);
+  if (!text.empty() && !gave_up_) put_note(RankNote::follows, text);
+  return text;
+}
+
+std::string FolderRendezvous::trouble_of(const std::vector<int>& ranks) {
+  if (std::string reported = first_failure(); !reported.empty()) return reported;
   std::unique_lock lock(mutex_);
   for (int rank : ranks) {
     if (!has_died(rank)) continue;
     lock.unlock();
     const std::string text = describe(rank) + " has ended while other ranks still need it";
-    report_failure(text);
-    const std::string first = read_all(folder_ + "/failure");  // perhaps why that rank has ended
+    publish_failure(text);
+    const std::string first = first_failure();  // perhaps why that rank has ended
     return first.empty() ? text : first;
   }
   return "";
 }
 
-// The first report wins: a link does not replace, and nobody writes to the file once it is there.
 void FolderRendezvous::report_failure(std::string_view text) {
+  gave_up_ = true;
+  publish_failure(text);
+}
+
+// The first report wins: a link does not replace, and nobody writes to the file once it is there.
+void FolderRendezvous::publish_failure(std::string_view text) {
   std::lock_guard lock(mutex_);
   const std::string path = folder_ + "/failure";
   const std::string own = fmt::format("{}-{}", path, rank());
@@ -267,8 +343,8 @@ void FolderRendezvous::report_failure(std::string_view text) {
 std::string FolderRendezvous::process(int rank) const {
   if (rank == this->rank()) return process_label();
   std::lock_guard lock(mutex_);
-  const Member* found = member(rank);
-  return found ? found->label : "";
+  const Place* found = member(rank);
+  return found ? terminal_text(found->text()) : "";
 }
 
 }  // namespace booster

@@ -1,16 +1,21 @@
 // The rendezvous of ranks on one machine: a private folder (mode 0700, owned by this user).
 //
-// Rank 0 holds a lock on `leader` and names the run's own subfolder in `current`, so that what a
-// crashed run left behind is never taken for this one. Every rank holds a lock on its file there as
-// long as it lives; the kernel drops the lock however the process ends, so the others can tell that
-// it died, and which one. Rank 0 clears the subfolder away when it leaves; after a failure the last
-// rank does, so that all can read whose it was. Thread-safe.
+// Rank 0 holds the place `leader`, whose text says which job meets here, and in which subfolder
+// `run-XXXXXX`, so that what a crashed run left behind is never taken for this one. Every rank
+// holds a place in there as long as it lives, so the others can tell that it died, and which one.
+// Two jobs at one folder never mix: whoever belongs to another job than the rank 0 that came first,
+// or has a rank that is taken, ends with an error. Rank 0 clears the subfolder away when it leaves;
+// after a failure the last rank does, so that all can read whose it was. Ranks leave when the
+// process ends by exit() or quick_exit(), too. Thread-safe.
 #pragma once
 
+#include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +24,10 @@ namespace booster {
 
 class FolderRendezvous final : public Rendezvous {
  public:
-  // Joins the run that meets in `folder`, which is made if it is absent. Error if the folder is not
-  // private, if another living process has this rank, or if rank 0 does not come in time.
-  FolderRendezvous(std::string folder, int rank, int size);
+  // Joins the run of this job that meets in `folder`, which is made if it is absent. Error if the
+  // folder is not private, if another job meets there, if another living process has this rank, or
+  // if rank 0 does not come in time. `job`: as job_of() gives it.
+  FolderRendezvous(std::string folder, int rank, int size, std::string job);
   ~FolderRendezvous() override;
 
   void wait_for(const std::vector<int>& ranks) override;
@@ -36,28 +42,29 @@ class FolderRendezvous final : public Rendezvous {
   std::string process(int rank) const override;
 
  private:
-  struct Member {
-    int lock = -1;      // descriptor of its file
-    std::string label;  // "pid 4242 on host"
-  };
-  void lead();
-  void follow();
-  bool lock_leader();
-  // The run that meets here now, if its rank 0 lives and this rank's place in it is free.
-  std::string current_run() const;
-  void take_place();
-  const Member* member(int rank) const;
-  static bool lives(const Member& other);
+  // Each returns what stands in the way for now; "" if nothing does, or nobody has come yet.
+  std::string try_to_join();
+  std::string lead();
+  std::string follow();
+  [[noreturn]] void give_up(const std::string& obstacle) const;
+  std::string other_leader(const Place& leader) const;
+  void leave();
+  static void leave_all();
+  const Place* member(int rank) const;
   bool has_died(int rank) const;
   bool is_last() const;
+  std::string trouble_of(const std::vector<int>& ranks);
+  std::string first_failure() const;  // what was reported first; "" for nothing
+  void publish_failure(std::string_view text);
   std::string missing(const std::vector<int>& ranks) const;
 
-  std::string folder_;
-  std::string meeting_place_;
-  int leader_lock_ = -1;  // of rank 0
-  int own_lock_ = -1;
+  std::string meeting_place_, job_;
+  std::string folder_;           // "" until this rank has joined
+  std::optional<Place> leader_;  // of rank 0
+  std::optional<Place> own_;
+  std::atomic<bool> gave_up_ = false;  // this rank has reported why
   mutable std::mutex mutex_;
-  mutable std::map<int, Member> members_;  // those seen so far
+  mutable std::map<int, Place> members_;  // those seen so far
 };
 
 }  // namespace booster

@@ -2,6 +2,7 @@
 
 #include "kernels/system/error.h"
 #include "parallel/rendezvous/folder.h"
+#include "parallel/rendezvous/job.h"
 
 #include <cstdlib>
 
@@ -44,10 +45,11 @@ std::string Rendezvous::describe(int rank) const {
   return named(rank, where + (where.empty() || what.empty() ? "" : "; ") + what);
 }
 
-std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size) {
+std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size,
+                                 const std::string& job) {
   check(place.find("://") == std::string::npos,
         "rendezvous: no such kind of meeting place; got '{}', want a folder", place);
-  return std::make_shared<FolderRendezvous>(place, rank, size);
+  return std::make_shared<FolderRendezvous>(place, rank, size, job.empty() ? job_of(size) : job);
 }
 
 }  // namespace booster

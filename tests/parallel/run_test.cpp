@@ -3,99 +3,17 @@
 
 #include "booster/run/hosts.h"
 #include "booster/run/options.h"
-#include "booster/run/run.h"
 #include "kernels/system/error.h"
-#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/run_tool.h"
 
 #include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <thread>
 
 using namespace booster;
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The launcher in a separate process.
-class Running {
- public:
-  explicit Running(const Words& args) {
-    fflush(stdout);  // else the copy would write it too
-    pid_ = fork();
-    if (pid_ != 0) return;
-    for (const char* name : {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}) unsetenv(name);
-    if (!freopen((folder_ / "out").c_str(), "w", stdout) ||
-        !freopen((folder_ / "err").c_str(), "w", stderr))
-      _exit(99);
-    const int code = run_tool(args);
-    fflush(stdout);
-    fflush(stderr);
-    _exit(code);
-  }
-  pid_t pid() const { return pid_; }
-  int wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-  }
-  std::string out() const { return read_file(folder_ / "out"); }
-  std::string err() const { return read_file(folder_ / "err"); }
-
- private:
-  const TemporaryFolder folder_;
-  pid_t pid_;
-};
-
-struct Ended {
-  int code;
-  std::string out, err;
-  double seconds;
-};
-Ended run(const Words& args) {
-  const auto start = Clock::now();
-  Running running(args);
-  const int code = running.wait();
-  return {code, running.out(), running.err(),
-          std::chrono::duration<double>(Clock::now() - start).count()};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void wait_for(const std::string& path) {
-  for (int i = 0; i < 30000 && read_file(path).empty(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-}
-
-bool is_alive(pid_t pid) {
-  const std::string status = read_file("/proc/" + std::to_string(pid) + "/stat");
-  return !status.empty() && !contains(status, ") Z");
-}
-
-// True once none of the processes is alive; gives up after 30 seconds.
-bool all_gone(const std::vector<pid_t>& pids) {
-  for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
-    if (std::none_of(pids.begin(), pids.end(), is_alive)) return true;
-  return false;
-}
+namespace {
 
 const Words hostile = {"",
                        " ",

@@ -1,0 +1,23 @@
+// Tells while a run hangs which rank the others wait for, from the notes of those that wait.
+#pragma once
+
+#include "parallel/rank_notes.h"
+
+#include <map>
+#include <string>
+
+namespace booster {
+
+class HangReport {
+ public:
+  // `waits`: those that wait long now, by the label of the rank ("rank 0"). What to tell, without a
+  // line break; "" if it is not time: it is told once the notes of all have come, then each time
+  // after twice as long.
+  std::string due(const std::map<std::string, LongWait>& waits);
+
+ private:
+  size_t seen_ = 0;
+  double next_ = 0;  // seconds of waiting
+};
+
+}  // namespace booster

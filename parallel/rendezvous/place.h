@@ -1,0 +1,43 @@
+// A place that one process holds: a file that is locked as long as the process lives, however it
+// ends, and whose text says who that is. It appears under its name locked and filled.
+//
+// The lock is the process's own (POSIX): children do not inherit it. One thread at a time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace booster {
+
+class Place {
+ public:
+  // Takes the place for this process; nothing if there is a file already, or if its folder is gone.
+  // Error if it cannot be written for another reason.
+  static std::optional<Place> take(const std::string& path, std::string_view text);
+  // Another process's place; nothing if there is none, or if the file is not one: a link, not a
+  // regular file, another user's or too long.
+  static std::optional<Place> look(const std::string& path);
+  // Removes a file that no living process holds, even if others do the same or take the place
+  // meanwhile.
+  static void clear(const std::string& path);
+
+  Place(Place&& other) noexcept;
+  Place& operator=(Place&& other) noexcept;
+  ~Place();  // this process holds it no more
+
+  const std::string& text() const { return text_; }
+  // Whether another process that lives holds it, on this machine or in a container on it.
+  bool is_held() const;
+
+ private:
+  Place(int file, std::string text) : file_(file), text_(std::move(text)) {}
+  int file_;
+  std::string text_;
+};
+
+// The text of a private file that this process did not write; nothing if there is none, or if it is
+// a link, not a regular file, another user's or longer than 1 MB. Never waits.
+std::optional<std::string> read_private(const std::string& path);
+
+}  // namespace booster

@@ -1,0 +1,40 @@
+// Starts this test program again as ranks that somebody starts by hand: torchrun's variables, one
+// MASTER_PORT, and nothing else that says which ranks belong together.
+#pragma once
+
+#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+class ByHand {
+ public:
+  struct Rank {
+    int rank = 0, size = 1;
+    std::map<std::string, std::string> environment = {};
+    std::vector<std::string> arguments = {};  // after those that choose the test case
+    int delay_ms = 0;                    // before it starts
+  };
+
+  // `test_case` is the name of a test case with doctest::skip().
+  explicit ByHand(std::string test_case);
+  ~ByHand();
+  ByHand(const ByHand&) = delete;
+
+  void start(const Rank& rank);
+  pid_t pid(size_t index) const { return pids_[index]; }
+  // Waits for one, counted in the order of their start; kills it if it takes longer.
+  RankResult wait_for(size_t index, double seconds = 120);
+  std::vector<RankResult> wait(double seconds = 120);
+  // Where they meet. It need not exist.
+  const std::string& meeting_place() const { return meeting_place_; }
+
+ private:
+  const booster::TemporaryFolder folder_;
+  std::string test_case_, port_, meeting_place_;
+  std::vector<pid_t> pids_;
+};

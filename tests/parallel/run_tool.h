@@ -1,0 +1,94 @@
+// The run tool in a process of its own, and what a test asks about it.
+#pragma once
+
+#include "booster/run/run.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+using Words = std::vector<std::string>;
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Running {
+ public:
+  // `prepare` runs in the process before the tool does.
+  explicit Running(const Words& args, const std::function<void()>& prepare = [] {}) {
+    fflush(stdout);  // else the copy would write it too
+    pid_ = fork();
+    if (pid_ != 0) return;
+    for (const char* name : {"OMP_NUM_THREADS", "RANK", "WORLD_SIZE"}) unsetenv(name);
+    if (!freopen((folder_ / "out").c_str(), "w", stdout) ||
+        !freopen((folder_ / "err").c_str(), "w", stderr))
+      _exit(99);
+    prepare();
+    const int code = booster::run_tool(args);
+    fflush(stdout);
+    fflush(stderr);
+    _exit(code);
+  }
+  pid_t pid() const { return pid_; }
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+  std::string out() const { return read_file(folder_ / "out"); }
+  std::string err() const { return read_file(folder_ / "err"); }
+
+ private:
+  const booster::TemporaryFolder folder_;
+  pid_t pid_;
+};
+
+struct Ended {
+  int code;
+  std::string out, err;
+  double seconds;
+};
+inline Ended run(const Words& args, const std::function<void()>& prepare = [] {}) {
+  const auto start = std::chrono::steady_clock::now();
+  Running running(args, prepare);
+  const int code = running.wait();
+  return {code, running.out(), running.err(),
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Until the file is there and not empty; gives up after 60 seconds.
+inline void wait_for(const std::string& path) {
+  for (int i = 0; i < 30000 && read_file(path).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+inline bool is_alive(pid_t pid) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/stat");
+  return !status.empty() && !contains(status, ") Z");
+}
+
+// True once none of the processes is alive; gives up after 30 seconds.
+inline bool all_gone(const std::vector<pid_t>& pids) {
+  for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    if (std::none_of(pids.begin(), pids.end(), is_alive)) return true;
+  return false;
+}
