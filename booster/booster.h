@@ -49,6 +49,7 @@
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/fp8.h"
 #include "parallel/launch.h"
+#include "plugins/low_level_zero.h"
 #include "plugins/single.h"
 #include "plugins/torch_ddp.h"
 

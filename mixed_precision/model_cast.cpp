@@ -57,7 +57,8 @@ void widen_gradients(const Optimizer& optimizer) {
     if (!is_16_bit(parameter.grad().dtype())) continue;
     const Tensor grad = untracked::cast(parameter.grad(), DType::f32);
     set_memory_tag(grad, MemoryTag::gradients);
-    parameter.set_grad(grad);
+    if (grad.shape() == parameter.shape()) parameter.set_grad(grad);
+    else set_grad_part(parameter, grad);
   }
 }
 

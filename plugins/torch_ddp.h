@@ -10,10 +10,9 @@
 // frozen is not asked for one.
 #pragma once
 
+#include "plugins/data_parallel.h"
 #include "plugins/gradient_buckets.h"
-#include "plugins/plugin.h"
 
-#include <unordered_set>
 #include <vector>
 
 namespace booster {
@@ -25,7 +24,7 @@ struct TorchDDPOptions {
   bool gradient_as_bucket_view = true;   // gradients live in the buckets; false: copied there
 };
 
-class TorchDDPPlugin : public Plugin {
+class TorchDDPPlugin : public DataParallelPlugin {
  public:
   explicit TorchDDPPlugin(TorchDDPOptions options = {});
   // On ranks other than all of the world's.
@@ -34,15 +33,10 @@ class TorchDDPPlugin : public Plugin {
   ~TorchDDPPlugin() override;
 
   const char* name() const override { return "torch_ddp"; }
-  Mesh mesh() const override { return mesh_; }
-  void shard(const Model& model, const Optimizers& optimizers) override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
-  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
-                                DataLoaderOptions options) const override;
   void begin(Pass pass, bool sync) override;
   void end(Pass pass) override;
   void sync_grads(const Optimizer& optimizer) override;
-  void agree(Tensor& numbers, Among among) override;
 
  private:
   struct Watched {
@@ -50,20 +44,13 @@ class TorchDDPPlugin : public Plugin {
     int hook;
   };
 
-  void share_buffers() const;
   // Packs the parameters that require a gradient and are in no bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
   void adopt_gradients_of_others();
-  void check_none_missing(const Optimizer& optimizer) const;
 
   TorchDDPOptions options_;
-  Mesh mesh_;    // one axis, "data"
-  Group group_;  // along it
-  Model model_;
-  Optimizers optimizers_;
   std::vector<Watched> watched_;
-  std::unordered_set<const TensorBody*> known_;  // that are watched
   GradientBuckets buckets_;
   bool exchanges_ = false;  // a backward pass is open whose gradients go to all
 };

@@ -21,7 +21,6 @@ std::vector<Column> columns() {
     columns.push_back({name, typical_layout(*plugin_registry().make(name))});
   columns.push_back({"(tensor)", {.tensor = 2}});
   columns.push_back({"(pipeline)", {.pipeline = 2}});
-  columns.push_back({"(zero 1)", {.data = 2, .zero_stage = 1}});
   columns.push_back({"(zero 3)", {.data = 2, .zero_stage = 3}});
   return columns;
 }

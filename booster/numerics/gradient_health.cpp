@@ -31,10 +31,23 @@ bool is_lost(double weight, double update, DType dtype) {
   return std::fabs(update) < unit_in_last_place(weight, dtype) / 2;
 }
 
-// The tensor that the optimizer updates.
-Tensor updated(const Optimizer& optimizer, const NamedTensor& parameter) {
+using OwnedParts = std::map<std::string, OwnedPart>;
+
+// What the optimizer owns of x, which is of the parameter's shape or that part already.
+std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
+                             const OwnedParts& parts) {
+  std::vector<double> values = x.to_vector<double>();
+  const auto part = parts.find(parameter.name);
+  if (part == parts.end() || x.shape() != parameter.tensor.shape()) return values;
+  const auto [begin, end] = part->second.range;
+  return {values.begin() + begin, values.begin() + end};
+}
+
+// The numbers that the optimizer updates.
+std::vector<double> updated(const Optimizer& optimizer, const NamedTensor& parameter,
+                            const OwnedParts& parts) {
   const Tensor master = optimizer.master(parameter.name);
-  return master.defined() ? master : parameter.tensor;
+  return owned_of(master.defined() ? master : parameter.tensor, parameter, parts);
 }
 
 }  // namespace
@@ -45,25 +58,27 @@ double ParameterHealth::share_overflow() const { return share(overflows, gradien
 
 void GradientHealth::before_step(const Optimizer& optimizer, double scale, double loss_scale) {
   before_.clear();
+  const OwnedParts parts = optimizer.state_dict().parts;
   for (const auto& parameter : optimizer.parameters_with_grad()) {
     ParameterHealth& health = parameters_[parameter.name];
     health.dtype = name_of(parameter.tensor.dtype());
     health.has_master = optimizer.master(parameter.name).defined();
     ++health.steps;
-    for (const double g : parameter.tensor.grad().to_vector<double>())
+    for (const double g : owned_of(parameter.tensor.grad(), parameter, parts))
       add_gradient(health, g / scale, loss_scale);
-    before_[parameter.name] = updated(optimizer, parameter).clone();
+    before_[parameter.name] = updated(optimizer, parameter, parts);
   }
 }
 
 void GradientHealth::after_step(const Optimizer& optimizer) {
+  const OwnedParts parts = optimizer.state_dict().parts;
   for (const auto& parameter : optimizer.parameters_with_grad()) {
     const auto found = before_.find(parameter.name);
     if (found == before_.end()) continue;
     ParameterHealth& health = parameters_[parameter.name];
-    const auto old = found->second.to_vector<double>(),
-               now = updated(optimizer, parameter).to_vector<double>(),
-               gradient = parameter.tensor.grad().to_vector<double>();
+    const std::vector<double>& old = found->second;
+    const auto now = updated(optimizer, parameter, parts),
+               gradient = owned_of(parameter.tensor.grad(), parameter, parts);
     const bool in_16_bits = is_16_bit(parameter.tensor.dtype()) && !health.has_master;
     for (size_t i = 0; i < old.size(); ++i) {
       const double update = now[i] - old[i];

@@ -48,7 +48,7 @@ class GradientHealth {
 
  private:
   std::map<std::string, ParameterHealth> parameters_;
-  std::map<std::string, Tensor> before_;  // f32 weights, or masters
+  std::map<std::string, std::vector<double>> before_;  // weights, or masters: what is owned here
 };
 
 }  // namespace booster::numerics

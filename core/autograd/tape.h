@@ -269,6 +269,10 @@ void on_backward_end(std::function<void()> hook);
 
 // Drops a leaf's gradient; the next one is written rather than added.
 void clear_grad(const Tensor& leaf);
+// Leaves of a leaf's gradient only what this rank needs of it: some of its elements in row-major
+// order, as one dimension. Until it is dropped or replaced, a backward pass that reaches the leaf
+// is an error. Error for another dtype or device, as in set_grad.
+void set_grad_part(const Tensor& leaf, Tensor part);
 
 // Runs fn without recording the ops inside and keeps only `inputs`; backward runs fn again (with
 // the same random numbers and op policy) and differentiates that run. Trades time for activation

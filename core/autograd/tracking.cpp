@@ -51,16 +51,29 @@ Tensor Tensor::grad() const {
   return state ? state->grad : Tensor();
 }
 
+namespace {
+bool fits_as_grad(const Tensor& grad, const Tensor& x) {
+  const bool is_wider = is_16_bit(x.dtype()) && grad.dtype() == DType::f32;
+  return (grad.dtype() == x.dtype() || is_wider) && grad.device() == x.device();
+}
+}  // namespace
+
 void Tensor::set_grad(Tensor grad) const {
   check(defined(), "set_grad: tensor is undefined");
-  const auto dtype_fits = [&] {
-    return grad.dtype() == dtype() || (is_16_bit(dtype()) && grad.dtype() == DType::f32);
-  };
   if (grad.defined())
-    check(grad.shape() == shape() && dtype_fits() && grad.device() == device(),
+    check(grad.shape() == shape() && fits_as_grad(grad, *this),
           "set_grad: does not fit the tensor; got {} {}, want {} {}", name_of(grad.dtype()),
           grad.shape(), name_of(dtype()), shape());
   ensure_tape_state(*this).grad = std::move(grad);
+}
+
+void set_grad_part(const Tensor& leaf, Tensor part) {
+  check(part.defined() && part.ndim() == 1 && part.numel() <= leaf.numel() &&
+            fits_as_grad(part, leaf),
+        "set_grad_part: does not fit the leaf; got {}, want {}, one dimension, at most {} elements",
+        part.defined() ? fmt::format("{} {}", name_of(part.dtype()), part.shape()) : "undefined",
+        name_of(leaf.dtype()), leaf.numel());
+  ensure_tape_state(leaf).grad = std::move(part);
 }
 
 void Tensor::backward() const { booster::backward(*this); }
@@ -127,6 +140,10 @@ namespace {
 
 void add_to_leaf(TapeState& state, const Tensor& g) {
   if (state.grad.defined()) {
+    check(state.grad.shape() == g.shape(),
+          "backward: a leaf's gradient was exchanged, and this rank has only a part of it; got {}, "
+          "want {}: use booster.backward, or zero_grad before",
+          state.grad.shape(), g.shape());
     kernels::on(g.device()).accumulate(state.grad.view(), g.view());
     state.grad.bump_version();
   } else if (state.grad_buffer.defined()) {

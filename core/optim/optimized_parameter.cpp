@@ -1,4 +1,5 @@
 // What an optimizer keeps for one parameter: the range that it owns, the f32 master, the rounding.
+#include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "kernels/system/error.h"
 
@@ -53,6 +54,16 @@ Tensor OptimizedParameter::window(const Tensor& x, ElementRange held, ElementRan
   if (held == wanted) return x;
   return untracked::strided(x, {wanted.size()}, {1},
                             x.body()->offset + wanted.begin - held.begin);
+}
+
+Tensor OptimizedParameter::gradient() const {
+  const Tensor grad = dense_grad(tensor);
+  if (!grad.defined()) return grad;
+  if (grad.shape() == tensor.shape()) return owned_of(grad);
+  check(grad.numel() == owned().size(),
+        "optimizer: the gradient of {} is not of the part that is owned; got {} elements, want {}",
+        name, grad.numel(), owned().size());
+  return grad;
 }
 
 void OptimizedParameter::refresh_master() {

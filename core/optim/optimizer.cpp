@@ -84,7 +84,7 @@ std::vector<Tensor> Optimizer::Body::gradients() const {
   for (const auto& group : groups)
     for (const auto& p : group.parameters)
       if (p.owned().size() > 0 && p.tensor.grad().defined())
-        gradients.push_back(p.owned_of(dense_grad(p.tensor)));
+        gradients.push_back(p.gradient());
   return gradients;
 }
 

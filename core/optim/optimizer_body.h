@@ -47,6 +47,10 @@ struct OptimizedParameter {
   // The owned elements of a dense tensor of the parameter's shape.
   Tensor owned_of(const Tensor& x) const { return window(x, all(), owned()); }
 
+  // Of the owned elements: what steps use. Undefined where there is none. Ranks that exchanged
+  // gradients may have left this one its part only.
+  Tensor gradient() const;
+
   // What steps update.
   Tensor value() const { return master.defined() ? master : owned_of(tensor); }
   void keep_master(Tensor f32) {

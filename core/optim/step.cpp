@@ -29,7 +29,7 @@ Participant participant(OptimizedParameter& parameter, size_t states) {
   const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {.parameter = &parameter,
                    .value = parameter.value(),
-                   .grad = parameter.owned_of(dense_grad(parameter.tensor)),
+                   .grad = parameter.gradient(),
                    .state = parameter.state};
   if (const Tensor copy = working_copy(parameter); copy.defined())
     p.copy = parameter.owned_of(copy);

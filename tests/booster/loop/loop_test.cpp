@@ -29,10 +29,11 @@ std::string variable(const char* name, const std::string& otherwise) {
 Sequence drawn(const std::string& strategy, int n, int ranks) {
   std::seed_seq seed = {n, ranks, static_cast<int>(std::hash<std::string>()(strategy))};
   std::mt19937 random(seed);
-  const Setup setup = {.strategy = strategy,
-                       .two_models = random() % 2 == 0,
-                       .views = random() % 3 != 0,
-                       .finds_unused = random() % 4 == 0};
+  Setup setup = {.strategy = strategy,
+                 .two_models = random() % 2 == 0,
+                 .views = random() % 3 != 0,
+                 .finds_unused = random() % 4 == 0};
+  if (ranks > 1 && !setup.finds_unused) setup.zero_stage = static_cast<int>(random() % 3);
   return draw(random, setup, limits_of(strategy), ranks);
 }
 

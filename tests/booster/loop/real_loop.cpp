@@ -115,6 +115,10 @@ class RealLoop {
  private:
   BoosterOptions options() const {
     if (world_.size == 1) return {.mixed_precision = strategy_.make};
+    if (setup_.zero_stage)
+      return {.plugin = LowLevelZeroPlugin({.stage = setup_.zero_stage,
+                                            .reduce_bucket_size_in_m = 1e-5}),
+              .mixed_precision = strategy_.make};
     return {.plugin = TorchDDPPlugin({.bucket_cap_mb = 1e-4,
                                       .find_unused_parameters = setup_.finds_unused,
                                       .gradient_as_bucket_view = setup_.views}),
@@ -185,8 +189,15 @@ class RealLoop {
 
   Numbers values(int model) const {
     Numbers all;
-    for (const auto& [name, tensor] :
-         optimizers_[static_cast<size_t>(model)].unwrap().master_parameters()) {
+    const Optimizer optimizer = optimizers_[static_cast<size_t>(model)].unwrap();
+    StateDict updated;  // by steps
+    for (const auto& [name, tensor] : optimizer.parameters()) {
+      const Tensor master = optimizer.master(name);
+      if (master.defined()) updated.push_back({name + ".master", master});
+      else updated.push_back({name, tensor});
+    }
+    models_[0].session().plugin->join(updated);
+    for (const auto& [name, tensor] : updated) {
       const auto values = tensor.to_vector<double>();
       all.insert(all.end(), values.begin(), values.end());
     }

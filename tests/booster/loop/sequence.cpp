@@ -144,7 +144,9 @@ std::string to_text(const Sequence& sequence) {
   std::ostringstream out;
   const Setup& setup = sequence.setup;
   out << setup.strategy << "|" << (setup.two_models ? " two" : "") << (setup.views ? "" : " copies")
-      << (setup.finds_unused ? " unused" : "") << "|";
+      << (setup.finds_unused ? " unused" : "");
+  if (setup.zero_stage) out << " zero" << setup.zero_stage;
+  out << "|";
   for (const Action& action : sequence.actions) {
     out << " ";
     print(out, action);
@@ -162,6 +164,8 @@ Sequence from_text(const std::string& text) {
   sequence.setup.two_models = part.find("two") != part.npos;
   sequence.setup.views = part.find("copies") == part.npos;
   sequence.setup.finds_unused = part.find("unused") != part.npos;
+  if (const size_t zero = part.find("zero"); zero != part.npos)
+    sequence.setup.zero_stage = part[zero + 4] - '0';
   while (std::getline(in, part, ';')) {
     std::istringstream words(part);
     sequence.actions.push_back(parse(words));

@@ -1,0 +1,37 @@
+#include "plugins/low_level_zero.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/options/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = LowLevelZeroOptions;
+
+FieldTable<Fields> fields() {
+  return {
+      field("stage", &Fields::stage, between(1, 2),
+            "what ranks keep a part of: 1 optimizer state, 2 gradients too"),
+      field("reduce_bucket_size_in_m", &Fields::reduce_bucket_size_in_m, above(0),
+            "elements of one message, in units of 2^20"),
+      field("overlap_communication", &Fields::overlap_communication,
+            "gradients leave during backward"),
+      field("overlap_allgather", &Fields::overlap_allgather,
+            "parameters may arrive as late as the next forward pass: nobody may read them between"),
+      field("cpu_offload", &Fields::cpu_offload, "optimizer state in host memory")};
+}
+
+}  // namespace
+
+RegistryEntry<Plugin> low_level_zero_plugin() {
+  return {.name = "low_level_zero",
+          .description = "data parallel with ZeRO 1 and 2: every rank keeps a part of the optimizer "
+                         "state, and of the gradients",
+          .options = fields().options(),
+          .make = maker<LowLevelZeroPlugin>(fields()),
+          .idle = {{{"cpu_offload"}, [](auto&) { return true; },
+                    "where the model trains on the CPU"}}};
+}
+
+}  // namespace booster

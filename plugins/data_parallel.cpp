@@ -1,0 +1,106 @@
+#include "plugins/data_parallel.h"
+
+#include "core/autograd/tape.h"
+
+namespace booster {
+
+namespace {
+
+constexpr size_t names_shown = 5;
+
+// The numbers that the ranks start from: parameters and buffers, what the optimizers hold besides,
+// and masters that exist already.
+std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimizers) {
+  std::vector<Tensor> all;
+  std::unordered_set<const TensorBody*> known;
+  const auto add = [&](const std::vector<NamedTensor>& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      if (known.insert(tensor.body()).second) all.push_back(tensor);
+  };
+  add(model.state_dict());
+  for (const Optimizer& optimizer : optimizers) add(optimizer.parameters());
+  return all;
+}
+
+void share_masters(const Optimizers& optimizers, const Group& group) {
+  for (Optimizer optimizer : optimizers)
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      const Tensor master = optimizer.master(name);
+      if (!master.defined()) continue;
+      group.broadcast(master);
+      optimizer.set_master(name, master);
+    }
+}
+
+}  // namespace
+
+DataParallelPlugin::DataParallelPlugin(Group group, bool broadcast_buffers)
+    : mesh_(group, {{"data", group.size()}}), group_(std::move(group)),
+      broadcast_buffers_(broadcast_buffers) {}
+
+DataParallelPlugin::DataParallelPlugin(const DataParallelPlugin& other)
+    : DataParallelPlugin(other.group_, other.broadcast_buffers_) {
+  check(other.optimizers_.empty(), "{}: already serves a model; want a new plugin object",
+        other.name());
+}
+
+void DataParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
+  const NoGradGuard no_grad;
+  for (const Tensor& tensor : shared_numbers(model, optimizers)) group_.broadcast(tensor);
+  share_masters(optimizers, group_);
+}
+
+void DataParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
+  model_ = model;
+  optimizers_ = optimizers;
+}
+
+Parameters DataParallelPlugin::new_parameters() {
+  Parameters added;
+  const auto consider = [&](const Parameters& parameters) {
+    for (const NamedTensor& parameter : parameters)
+      if (parameter.tensor.requires_grad() && known_.insert(parameter.tensor.body()).second)
+        added.push_back(parameter);
+  };
+  consider(model_.parameters());
+  for (const Optimizer& optimizer : optimizers_) consider(optimizer.parameters());
+  return added;
+}
+
+DataLoader DataParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                                  DataLoaderOptions options) const {
+  options.rank = group_.rank();
+  options.world_size = group_.size();
+  return DataLoader(std::move(dataset), std::move(options));
+}
+
+void DataParallelPlugin::share_buffers() const {
+  const NoGradGuard no_grad;
+  for (const auto& buffer : model_.buffers()) group_.broadcast(buffer.tensor);
+}
+
+void DataParallelPlugin::begin(Pass pass, bool sync) {
+  const bool wanted = broadcast_buffers_ && pass == Pass::forward && sync && group_.size() > 1;
+  if (wanted && model_.module().training()) share_buffers();
+}
+
+void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const char* advice) const {
+  std::string names;
+  size_t missing = 0, asked = 0;
+  for (const auto& [name, parameter] : optimizer.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    ++asked;
+    if (parameter.grad().defined()) continue;
+    if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + name;
+  }
+  if (missing == asked) return;  // no backward pass since its gradients were forgotten
+  if (missing > names_shown) names += ", ...";
+  check(missing == 0, "{}: {} of {} parameters got no gradient in this step: {}; want {}", name(),
+        missing, asked, names, advice);
+}
+
+void DataParallelPlugin::agree(Tensor& numbers, Among) {
+  if (group_.size() > 1) group_.all_reduce(numbers, CollectiveOp::max);
+}
+
+}  // namespace booster

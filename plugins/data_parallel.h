@@ -1,0 +1,50 @@
+// What every kind of data parallelism shares: each rank sees its own share of the data and works on
+// the whole model. Rank 0's numbers are everybody's start, buffers are sent again before each
+// training forward, and a parameter that an optimizer steps without a gradient is an error that
+// names it. How gradients are exchanged is the derived plugin's.
+#pragma once
+
+#include "plugins/plugin.h"
+
+#include <unordered_set>
+#include <vector>
+
+namespace booster {
+
+class DataParallelPlugin : public Plugin {
+ public:
+  Mesh mesh() const override { return mesh_; }
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                DataLoaderOptions options) const override;
+  void begin(Pass pass, bool sync) override;
+  void agree(Tensor& numbers, Among among) override;
+
+ protected:
+  // Data parallel over all ranks of `group`.
+  DataParallelPlugin(Group group, bool broadcast_buffers);
+  // A description of it, for another model: error if it serves one.
+  DataParallelPlugin(const DataParallelPlugin& other);
+
+  // All that train together.
+  const Group& ranks() const { return group_; }
+  const Optimizers& optimizers() const { return optimizers_; }
+  // Parameters that require a gradient and were not returned by an earlier call: they may be
+  // thawed, and groups added to an optimizer, after the model was boosted.
+  Parameters new_parameters();
+  // Error if some of the optimizer's parameters have no gradient. `advice`: what to do then.
+  void check_none_missing(const Optimizer& optimizer, const char* advice) const;
+
+ private:
+  void share_buffers() const;
+
+  Mesh mesh_;    // one axis, "data"
+  Group group_;  // along it
+  bool broadcast_buffers_;
+  Model model_;
+  Optimizers optimizers_;
+  std::unordered_set<const TensorBody*> known_;
+};
+
+}  // namespace booster

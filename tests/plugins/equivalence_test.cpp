@@ -1,0 +1,87 @@
+// Every built-in plugin gives what one process gives, in every strategy, on several numbers of
+// ranks. With EQUIVALENCE=FILE the distances are written there as a table: docs/equivalence.md.
+#include "tests/parallel/ranks.h"
+#include "tests/plugins/spread_training.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+Model network() {
+  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
+                     Tanh(), Linear(hidden, features)});
+}
+
+Spread data_parallel(const std::string& name, Choice<Plugin> plugin, const Group& world) {
+  return {.name = name,
+          .plugin = std::move(plugin),
+          .model = network,
+          .shares = world.size(),
+          .share = world.rank(),
+          .breaking_rank = 0};
+}
+
+// Small buckets, so that there are several.
+Spread ddp(const Group& world) {
+  return data_parallel("torch_ddp", TorchDDPPlugin({.bucket_cap_mb = 0.01}, world), world);
+}
+template <int stage>
+Spread zero(const Group& world) {
+  const LowLevelZeroOptions options = {.stage = stage, .reduce_bucket_size_in_m = 0.002};
+  return data_parallel("zero " + std::to_string(stage), LowLevelZeroPlugin(options, world), world);
+}
+Spread late_zero(const Group& world) {
+  const LowLevelZeroOptions options = {.stage = 2, .overlap_allgather = true};
+  return data_parallel("zero 2, late", LowLevelZeroPlugin(options, world), world);
+}
+
+void run_ranks(const std::string& name, int size) {
+  const auto results = Ranks("rank: " + name, size).wait(240);
+  CHECK(failures(results) == "");
+  if (const char* file = std::getenv("EQUIVALENCE"))
+    std::ofstream(file, std::ios::app) << results[0].output;
+}
+
+}  // namespace
+
+TEST_CASE("rank: torch_ddp" * doctest::skip()) { train_all(ddp); }
+TEST_CASE("rank: zero 1" * doctest::skip()) { train_all(zero<1>); }
+TEST_CASE("rank: zero 2" * doctest::skip()) { train_all(zero<2>); }
+TEST_CASE("rank: late zero" * doctest::skip()) { train_all(late_zero); }
+
+TEST_CASE("torch_ddp trains as one process does in every strategy, on 2 ranks") {
+  run_ranks("torch_ddp", 2);
+}
+TEST_CASE("torch_ddp trains as one process does in every strategy, on 3 ranks") {
+  run_ranks("torch_ddp", 3);
+}
+TEST_CASE("torch_ddp trains as one process does in every strategy, on 4 ranks") {
+  run_ranks("torch_ddp", 4);
+}
+TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 2 ranks") {
+  run_ranks("zero 1", 2);
+}
+TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 3 ranks") {
+  run_ranks("zero 1", 3);
+}
+TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 4 ranks") {
+  run_ranks("zero 1", 4);
+}
+TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 2 ranks") {
+  run_ranks("zero 2", 2);
+}
+TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 3 ranks") {
+  run_ranks("zero 2", 3);
+}
+TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 4 ranks") {
+  run_ranks("zero 2", 4);
+}
+TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every strategy") {
+  run_ranks("late zero", 3);
+}

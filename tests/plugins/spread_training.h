@@ -1,0 +1,41 @@
+// Trains a small model spread over ranks and in one process, in a way that touches all that a
+// plugin has to keep right: two losses a step, accumulation without exchange, clips by value and
+// norm between and after them, a step without zero_grad, overflows of a loss and of one element.
+#pragma once
+
+#include "booster/booster.h"
+#include "tests/strategy_levels.h"
+
+#include <functional>
+#include <string>
+
+namespace booster::testing {
+
+constexpr int64_t batch = 12, features = 32, hidden = 64;
+
+// A way to spread a model, and how the ranks see a batch.
+struct Spread {
+  std::string name;
+  Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true});
+  std::function<Model()> model;  // its parameters are drawn
+  int shares = 1, share = 0;     // of each batch, here
+  bool by_pipeline = false;
+  int breaking_rank = -1;        // has an infinite gradient in one step; the last one
+  std::string broken = "5.bias"; // the parameter of that gradient
+};
+
+// How far the two are apart, relative to what training changed.
+struct Distance {
+  double state = 0, told = 0, part = 0;
+  std::string difference;  // "": within the strategy's tolerance
+};
+
+double tolerance_of(const StrategyLevel& strategy);
+// Trains by an optimizer ("sgd", "adamw", "lamb") spread, and alone. All ranks call it.
+Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
+// Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
+std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
+// Every strategy by every optimizer, and resumed: doctest checks.
+void train_all(const std::function<Spread(const Group& world)>& spread);
+
+}  // namespace booster::testing
