@@ -81,7 +81,7 @@ strategies_or_plugins() {  # KIND BASE ROOM
   for name in $(sed -nE "s/^$1\((\w+)\).*/\1/p" booster/config/builtins.def); do
     [[ $no_types != *" $name "* ]] || continue
     header=$(header_with "return \"$name\"" "$3")
-    types=$(sed -nE "s/.*class (\w+) : public $2\b.*/\1/p" "$header" | paste -sd'|')
+    types=$(sed -nE "s/.*class (\w+) : public \w*$2\b.*/\1/p" "$header" | paste -sd'|')
     [[ -n $types ]] || stop "$header: no class derived from $2"
     mention="$(header_or_source "$header")|\b($types)\b"
     [[ $dtypes == *" $name "* ]] || mention+="|<$name>"
