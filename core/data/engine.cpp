@@ -10,13 +10,16 @@
 namespace booster {
 namespace {
 
+constexpr auto ask_every = std::chrono::milliseconds(100);  // whether the consumer gives up
+
 std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
   if (options.world_size > 1)
     return std::make_shared<DistributedSampler>(
         size, DistributedSamplerOptions{.rank = options.rank,
                                         .world_size = options.world_size,
                                         .shuffle = options.shuffle,
-                                        .seed = options.seed});
+                                        .seed = options.seed,
+                                        .even_shares = options.even_shares});
   if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
   return std::make_shared<SequentialSampler>(size);
 }
@@ -40,7 +43,7 @@ Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options
     : dataset_(std::move(dataset)), options_(std::move(options)) {
   check_options(options_);
   if (!options_.sampler) options_.sampler = sampler_for(dataset_->size(), options_);
-  check(batches() > 0,
+  check(batches() > 0 || (options_.world_size > 1 && !options_.even_shares),
         "DataLoader: no full batch; got {} samples, want at least batch_size {} with drop_last",
         options_.sampler->size(), options_.batch_size);
 }
@@ -197,28 +200,39 @@ void Engine::reserve(Job& job, const Sample& sample) {
       sample.shape(), sample.name(), job.shape);
 }
 
+bool Engine::gives_up() const { return options_.give_up && options_.give_up(); }
+
+// Stops between two samples if the consumer gives up; a later call goes on.
 void Engine::finish_inline(Job& job) {
-  while (job.claimed < job.size()) fill(job, job.claimed++);
-  job.finished = job.size();
+  while (job.claimed < job.size() && !gives_up()) {
+    fill(job, job.claimed++);
+    ++job.finished;
+  }
 }
 
-// The finished first job, or null at the end of the epoch.
+// The finished first job, or null at the end of the epoch and if the consumer gives up.
 std::shared_ptr<Engine::Job> Engine::wait_for_front() {
   const kernels::TraceScope span("wait for batch", kernels::SpanKind::loader);
   const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   if (jobs_.empty() || prepared_) return nullptr;
   auto job = jobs_.front();
+  const auto ready = [&] { return job->finished == job->size(); };
+  bool given_up = false;
   if (options_.workers == 0) {
     lock.unlock();
     finish_inline(*job);
     lock.lock();
+    given_up = !ready();
+  } else {
+    while (!batch_ready_.wait_for(lock, ask_every, ready) && !given_up) given_up = gives_up();
+    given_up = given_up && !ready();
   }
-  batch_ready_.wait(lock, [&] { return job->finished == job->size(); });
-  jobs_.pop_front();
-  schedule();
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   wait_seconds_ += waited.count();
+  if (given_up) return nullptr;
+  jobs_.pop_front();
+  schedule();
   return job;
 }
 
@@ -272,7 +286,7 @@ std::optional<Batch> Engine::without_bad(Job& job) {
     return Batch{untracked::narrow(job.batch.image, 0, 0, good),
                  untracked::narrow(job.batch.label, 0, 0, good)};
   // The other ranks have a batch now; continuing without one would leave them waiting.
-  if (options_.world_size > 1)
+  if (options_.world_size > 1 && options_.even_shares)
     fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),
               options_.rank, bad_images().front().reason);
   return std::nullopt;

@@ -53,6 +53,7 @@ class Engine {
   void schedule();
   void fill(Job& job, int64_t position);
   void reserve(Job& job, const Sample& sample);
+  bool gives_up() const;
   void finish_inline(Job& job);
   std::shared_ptr<Job> wait_for_front();
   std::optional<Batch> without_bad(Job& job);

@@ -14,6 +14,7 @@
 #include "core/tensor/tensor.h"
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,14 @@ struct DataLoaderOptions {
   BadImagePolicy on_bad_image = BadImagePolicy::fail;
   int rank = 0;  // with world_size > 1 each rank gets its share: see DistributedSampler
   int world_size = 1;
+  // Equally many samples for all ranks, some of them twice, as training needs: ranks meet in every
+  // step. false, for evaluation: each sample once in all, so that some ranks may have a batch less
+  // than others, or none.
+  bool even_shares = true;
+  // Asked several times a second while a batch is waited for; true ends the loop without it, and
+  // load_state(state()) would continue there. For programs that must react to a signal while data
+  // is slow.
+  std::function<bool()> give_up = nullptr;
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };
 

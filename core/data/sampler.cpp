@@ -52,8 +52,13 @@ DistributedSampler::DistributedSampler(int64_t size, DistributedSamplerOptions o
   check(options.rank >= 0 && options.rank < options.world_size,
         "DistributedSampler: rank out of range; got {}, want 0 to {}", options.rank,
         options.world_size - 1);
-  per_rank_ = (size + (options.drop_last ? 0 : options.world_size - 1)) / options.world_size;
-  check(per_rank_ > 0, "DistributedSampler: too few samples; got {} for {} ranks with drop_last",
+  check(options.even_shares || !options.drop_last,
+        "DistributedSampler: drop_last makes shares even; got it with even_shares off, want one");
+  int64_t added = options.drop_last ? 0 : options.world_size - 1;
+  if (!options.even_shares) added -= options.rank;
+  per_rank_ = (size + added) / options.world_size;
+  check(per_rank_ > 0 || !options.even_shares,
+        "DistributedSampler: too few samples; got {} for {} ranks with drop_last",
         size, options.world_size);
 }
 

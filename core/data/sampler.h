@@ -44,12 +44,14 @@ struct DistributedSamplerOptions {
   bool shuffle = true;
   uint64_t seed = 42;
   bool drop_last = false;
+  bool even_shares = true;  // all ranks get equally many; see below
 };
 
 // Every world_size-th index of one common order, starting at the rank's number, as in PyTorch. All
 // ranks get equally many: indices from the front pad the end, or with drop_last the tail is
-// dropped. The k-th batches of all ranks together are the k-th batch of one process with the joined
-// batch size.
+// dropped. Without `even_shares` each index goes to exactly one rank, and the last ranks may have
+// one fewer than the first, or none. The k-th batches of all ranks together are the k-th batch of
+// one process with the joined batch size.
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(int64_t size, DistributedSamplerOptions options);

@@ -30,8 +30,7 @@ Compose validation_transform(int side) {
 }
 
 std::string root_of(const Config& config) {
-  const std::string root = config.get<std::string>("data.root");
-  if (!root.empty()) return root;
+  if (const auto root = config.options("data").given<std::string>("root")) return *root;
   const char* from_environment = std::getenv("DATA");
   return from_environment ? from_environment : "";
 }
@@ -43,12 +42,6 @@ std::string small_set(const Config& config, const World& world) {
   if (world.rank == 0) make_small_set(folder.string());
   world.group().barrier();
   return folder.string();
-}
-
-std::vector<int64_t> share_of(int64_t n, const World& world) {
-  std::vector<int64_t> indices;
-  for (int64_t i = world.rank; i < n; i += world.size) indices.push_back(i);
-  return indices;
 }
 
 int image_side(const Config& config) {
@@ -73,9 +66,11 @@ DataLoaderOptions loader_options(const Config& config) {
 }
 
 Datasets open_datasets(const Config& config, const World& world) {
-  std::string root = root_of(config);
-  const bool made = root.empty();
-  if (made) root = small_set(config, world);
+  Datasets datasets;
+  datasets.root = root_of(config);
+  datasets.made = datasets.root.empty();
+  if (datasets.made) datasets.root = small_set(config, world);
+  const std::string& root = datasets.root;
   const int side = image_side(config);
   const Caltech101 all(
       root, {.transform = training_transform(side),
@@ -86,15 +81,12 @@ Datasets open_datasets(const Config& config, const World& world) {
   check(classes <= outputs(config),
         "data: more classes than the model has outputs; got {} in {} and {} outputs", classes, root,
         outputs(config));
-  Datasets datasets;
   datasets.train = std::make_shared<ImageDataset>(train);
   datasets.validation =
-      std::make_shared<ImageDataset>(validation.with_transform(validation_transform(side))
-                                         .subset(share_of(validation.size(), world)));
-  datasets.said = fmt::format("data: {} images of {} classes in {}{}; {} to train, {} to validate",
-                              all.size(), classes, root,
-                              made ? " (made here: neither data.root nor DATA names a folder)" : "",
-                              train.size(), validation.size());
+      std::make_shared<ImageDataset>(validation.with_transform(validation_transform(side)));
+  datasets.said =
+      fmt::format("data: {} images of {} classes in {}; {} to train, {} to validate", all.size(),
+                  classes, root, train.size(), validation.size());
   return datasets;
 }
 

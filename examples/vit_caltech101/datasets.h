@@ -7,7 +7,9 @@ namespace example {
 
 struct Datasets {
   std::shared_ptr<booster::ImageDataset> train;
-  std::shared_ptr<booster::ImageDataset> validation;  // this rank's share
+  std::shared_ptr<booster::ImageDataset> validation;  // of all ranks
+  std::string root;                                   // their folder
+  bool made = false;                                  // a made-up set, for want of a folder
   std::string said;                                   // what to tell the user about them
 };
 

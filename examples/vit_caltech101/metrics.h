@@ -5,23 +5,30 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 
 namespace example {
 
 class Metrics {
  public:
   // Appends to the file after its first `keep_bytes` bytes: lines that a killed run wrote after its
-  // last checkpoint are dropped, since the resumed run writes them again.
+  // last checkpoint are dropped, since the resumed run writes them again. So is a last line without
+  // its end, which a crash of the system can leave.
   Metrics(const std::filesystem::path& path, int64_t keep_bytes);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
 
-  // Adds a line. Numbers that JSON cannot hold (nan, infinity) become null.
+  // Adds a line, or nothing: then it is an Error of kind failed. Numbers that JSON cannot hold
+  // (nan, infinity) become null.
   void add(const nlohmann::json& line);
-  int64_t bytes();
+  int64_t bytes() const { return bytes_; }
+  // Of the line without an end that was dropped.
+  int64_t broken_bytes() const { return broken_bytes_; }
 
  private:
   std::filesystem::path path_;
-  std::ofstream file_;
+  int descriptor_ = -1;
+  int64_t bytes_ = 0, broken_bytes_ = 0;
 };
 
 // Every line of the file so far.

@@ -10,9 +10,9 @@ Section data_section() {
   return {.name = "data",
           .description = "images and how they are loaded",
           .options = {
-              data_path_option(
-                  "root", "",
-                  "folder with the images; may begin with $NAME; empty: a small made-up set"),
+              or_null(data_path_option("root", "",
+                                       "folder with the images, else the environment variable "
+                                       "DATA names it; without either, a small made-up set")),
               integer_option("batch_size", 32, between(1, 1'000'000), "images per step and rank"),
               integer_option("workers", 2, between(0, 256),
                              "threads that load; 0: the training thread does"),
@@ -41,6 +41,9 @@ Section train_section() {
           integer_option("accumulate", 1, between(1, 1'000'000),
                          "batches whose gradients make one step"),
           number_option("clip_grad_norm", 0, at_least(0), "largest gradient norm; 0: none"),
+          choice_option("on_nan", "stop", {"stop", "warn"},
+                        "a loss that is not finite ends the training, or is told; weights that are "
+                        "not are never saved"),
           number_option("label_smoothing", 0, from_below(0, 1),
                         "share of the target spread over all classes"),
           integer_option("log_every", 10, between(1, 1'000'000'000),

@@ -1,8 +1,11 @@
 #include "examples/vit_caltech101/progress.h"
 
+#include "examples/vit_caltech101/console.h"
+#include "kernels/system/terminal_text.h"
+
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
 
 #include <unistd.h>
 
@@ -22,9 +25,8 @@ ProgressDisplay::ProgressDisplay(int64_t first_step, int64_t total_steps, bool s
 ProgressDisplay::~ProgressDisplay() { clear(); }
 
 void ProgressDisplay::clear() {
-  if (on_screen_) fmt::print("\r\033[K");
+  if (on_screen_) print("\r\033[K");
   on_screen_ = false;
-  std::fflush(stdout);
 }
 
 std::string ProgressDisplay::time_left(int64_t step) const {
@@ -41,25 +43,22 @@ void ProgressDisplay::step(int64_t step, int64_t epoch, double loss, double imag
   if (silent_ || !terminal_ || Clock::now() - drawn_ < redraw_every) return;
   drawn_ = Clock::now();
   const int filled = static_cast<int>(bar_width * step / std::max<int64_t>(total_, 1));
-  fmt::print("\r\033[K[{:=<{}}>{:{}}] {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left", "",
-             filled, "", bar_width - filled, step, total_, epoch, loss, images_per_second,
-             time_left(step));
+  print(fmt::format("\r\033[K[{:=<{}}>{:{}}] {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left",
+                    "", filled, "", bar_width - filled, step, total_, epoch, loss,
+                    images_per_second, time_left(step)));
   on_screen_ = true;
-  std::fflush(stdout);
 }
 
 void ProgressDisplay::log(int64_t step, int64_t epoch, double loss, double images_per_second) {
   if (silent_ || terminal_) return;
-  fmt::print("step {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left\n", step, total_, epoch,
-             loss, images_per_second, time_left(step));
-  std::fflush(stdout);
+  print(fmt::format("step {}/{}  epoch {}  loss {:.4f}  {:.1f} img/s  {} left\n", step, total_,
+                    epoch, loss, images_per_second, time_left(step)));
 }
 
 void ProgressDisplay::say(const std::string& text) {
   if (silent_) return;
   clear();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  print(booster::terminal_lines(text) + "\n");
 }
 
 }  // namespace example

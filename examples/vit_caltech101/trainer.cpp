@@ -1,6 +1,8 @@
 #include "examples/vit_caltech101/trainer.h"
 
-#include "examples/vit_caltech101/curves.h"
+#include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/bad_images.h"
+#include "examples/vit_caltech101/console.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
 #include <fmt/format.h>
@@ -30,8 +32,6 @@ std::string counted(int64_t n, const char* thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
 }
 
-constexpr size_t bad_images_shown = 10;
-
 }  // namespace
 
 Trainer::Trainer(const Config& config, const World& world)
@@ -51,6 +51,8 @@ Trainer::Trainer(const Config& config, const World& world)
   Optimizer optimizer = make_optimizer(config, model);
   datasets_ = open_datasets(config, world);
   DataLoaderOptions options = loader_options(config);
+  options.give_up = [] { return stop_signal() != 0; };
+  validation_.emplace(datasets_.validation, options, world);
   options.shuffle = options.drop_last = true;
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
   steps_per_epoch_ = loader.size() / accumulate_;
@@ -66,21 +68,16 @@ Trainer::Trainer(const Config& config, const World& world)
   const CrossEntropyLoss criterion(
       {.label_smoothing = config.get<double>("train.label_smoothing")});
   boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
-  options.shuffle = options.drop_last = false;
-  validation_.emplace(datasets_.validation, options);
   // Weights are the same on all ranks; dropout must differ.
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
               1000003ull * static_cast<uint64_t>(world.rank + 1));
-  make_folders(output_);
+  on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   boosted_->dataloader.prepare();
-  if (first_rank()) metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_);
+  on_first_rank(world, "metrics.jsonl", [&] { files_.emplace(output_, metrics_bytes_); });
   progress_.emplace(step_, total_steps_, !first_rank());
-  profiled_ = parse_step_range(config.get<std::string>("train.profile"));
-  if (const auto range = parse_step_range(config.get<std::string>("train.diagnose")))
-    doctor_.emplace(
-        boosted_->model,
-        DiagnoseOptions{.steps = *range, .steps_done = step_, .checker = checker_options()});
+  instruments_.emplace(config, world, output_, boosted_->model, step_,
+                       [this](const std::string& text) { progress_->say(text); });
 }
 
 void Trainer::resume() {
@@ -109,50 +106,74 @@ void Trainer::resume() {
 int Trainer::run() {
   try {
     return train();
-  } catch (const Error&) {  // the doctor's findings so far may explain why
-    if (doctor_) finish_diagnosis(Group());
+  } catch (const Error&) {
+    attempt([&] { instruments_->finish_alone(); });  // the doctor may have seen why
+    folder_.reset();
     throw;
   }
 }
 
 int Trainer::train() {
+  announce();
+  catch_stop_signals();
+  const auto rest = time_.spend_on(Activity::rest);
+  const auto done = [this] {
+    return (epoch_ >= epochs_ || step_ >= total_steps_) && validated_step_ == step_;
+  };
+  while (!done())
+    if (const Ending early = epoch(); early != Ending::none) return end_early(early);
+  instruments_->finish();
+  if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
+  if (saved_step_ != step_) save();
+  finish();
+  if (saved_step_ != step_) return 1;
+  progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}{}",
+                             100 * last_top1_, counted(step_, "step"), output_.string(),
+                             datasets_.made ? " (of images that were made up)" : ""));
+  return instruments_->exit_code();
+}
+
+void Trainer::announce() {
+  if (first_rank() && datasets_.made)
+    warn(fmt::format("warning: no data; neither data.root nor the variable DATA names a folder. "
+                     "The images are made up, in {}: accuracies say nothing about Caltech101",
+                     datasets_.root));
   progress_->say(datasets_.said);
   progress_->say(fmt::format(
       "model: {}, {:.2f} M parameters; {} on {} ({}), {}", config_.get<std::string>("model.name"),
       static_cast<double>(boosted_->model->parameter_count()) / 1e6, booster_.precision().name(),
       booster_.plugin().name(), counted(world_.size, "rank"), counted(total_steps_, "step")));
-  if (first_rank()) write_run_record();
+  on_first_rank(world_, "run.json", [&] { write_run_record(); });
   if (config_.get<std::string>("booster.mixed_precision.name") == "auto")
     progress_->say("mixed_precision auto: " + auto_precision().reason);
-  catch_stop_signals();
-  const auto rest = time_.spend_on(Activity::rest);
-  while (epoch_ < epochs_ && step_ < total_steps_) {
-    if (!train_epoch()) {
-      if (profiler_) finish_profile();
-      if (doctor_) finish_diagnosis(world_.group());
-      save();
-      finish_record();
-      progress_->say(
-          fmt::format("stopped by signal {} after step {}; the same command goes on from here",
-                      stop_signal(), step_));
-      return 128 + stop_signal();
-    }
-    if (validated_step_ != step_) evaluate();
-    if (step_ < total_steps_) ++epoch_;
-  }
-  if (profiler_) finish_profile();
-  if (doctor_) finish_diagnosis(world_.group());
-  if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
-  if (saved_step_ != step_) save();
-  if (first_rank()) write_curves();
-  say_bad_images();
-  finish_record();
-  progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}",
-                             100 * last_top1_, counted(step_, "step"), output_.string()));
-  return exit_code_;
 }
 
-bool Trainer::train_epoch() {
+// The hardware and software behind the result; finish() adds what the end knows.
+void Trainer::write_run_record() {
+  files_->record = {{"config", config_.to_json()},
+                    {"versions", library_versions()},
+                    {"machine", machine_info()},
+                    {"ranks", world_.size},
+                    {"data", {{"root", datasets_.root}, {"made_up", datasets_.made}}}};
+  files_->write_record();
+}
+
+// The rest of an epoch, and its validation. A checkpoint may lie between the two.
+Trainer::Ending Trainer::epoch() {
+  DataLoader& data = boosted_->dataloader;
+  const LoaderState at = data.state();
+  const auto reading = static_cast<int64_t>(at.epoch);
+  const bool at_end = reading == epoch_ && at.batch == data.size();
+  if (at_end) data.load_state({at.epoch + 1, 0});
+  if (!at_end && reading <= epoch_ && step_ < total_steps_)
+    if (const Ending early = train_epoch(); early != Ending::none) return early;
+  if (validated_step_ != step_)
+    if (const Ending early = evaluate(); early != Ending::none) return early;
+  if (step_ < total_steps_) ++epoch_;
+  return Ending::none;
+}
+
+Trainer::Ending Trainer::train_epoch() {
   auto& [net, opt, loss_fn, data, lr] = *boosted_;
   net.train();
   const double clip = config_.get<double>("train.clip_grad_norm");
@@ -160,26 +181,32 @@ bool Trainer::train_epoch() {
   double loss_sum = 0;
   auto start = Clock::now();
   const auto waiting = time_.spend_on(Activity::data);
-  for (auto& [image, label] : data) {
+  for (auto batch = data.begin();; ++batch) {
+    const bool ended = batch == data.end();
+    if (micro == 0)
+      if (const Ending early = agreed_ending(); early != Ending::none) {
+        const LoaderState at = data.state();  // behind this batch, which waits for the next run
+        if (!ended) data.load_state({at.epoch, at.batch - 1});
+        return early;
+      }
+    if (ended) return Ending::none;
     const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;
     if (micro == 1) before_step();
-    loss_sum += backward({image, label}, last) / static_cast<double>(accumulate_);
-    images += image.size(0);
+    loss_sum += backward(*batch, last) / static_cast<double>(accumulate_);
+    images += batch->image.size(0);
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
     const StepReport report = opt.step();
     lr.step(report);
     seconds_sum_ += seconds_since(start);
     images_sum_ += images;
-    after_step({loss_sum, report});
-    if (step_ >= total_steps_) return true;
-    if (must_stop()) return false;
+    if (const Ending early = after_step({loss_sum, report}); early != Ending::none) return early;
+    if (step_ >= total_steps_) return agreed_ending();
     micro = images = 0;
     loss_sum = 0;
     start = Clock::now();
   }
-  return true;
 }
 
 // Forward and backward of one batch; gradients stay on this rank unless it is the last of a step.
@@ -195,27 +222,30 @@ double Trainer::backward(const Batch& batch, bool last) {
 }
 
 void Trainer::before_step() {
-  if (profiled_ && step_ + 1 == profiled_->first) profiler_.emplace();
+  instruments_->before_step(step_ + 1);
   boosted_->optimizer.zero_grad();
   const bool ends_epoch = (step_ + 1) % steps_per_epoch_ == 0 || step_ + 1 == total_steps_;
   if (ends_epoch) validation_->prepare();
 }
 
-void Trainer::after_step(const StepResult& result) {
+Trainer::Ending Trainer::after_step(const StepResult& result) {
   const auto rest = time_.spend_on(Activity::rest);
   ++step_;
-  if (profiler_ && step_ >= profiled_->last) finish_profile();
+  instruments_->after_step(step_);
   if (result.report.skipped()) ++skipped_;
+  losses_.see(step_, result.loss);
   images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
   progress_->step(step_, epoch_, result.loss, images_per_second_);
   if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result);
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");
   // The last step is saved after its evaluation.
-  if (every > 0 && step_ % every == 0 && step_ < total_steps_) save();
+  if (every == 0 || step_ % every != 0 || step_ >= total_steps_) return Ending::none;
+  const Ending early = agreed_ending();
+  return early == Ending::none ? save_if_possible() : early;
 }
 
 void Trainer::log(const StepResult& result) {
-  const double loss = mean_over_ranks(result.loss), wait = boosted_->dataloader.wait_seconds();
+  const double loss = mean(world_, result.loss), wait = boosted_->dataloader.wait_seconds();
   const std::string refusal = result.report.refusal();
   nlohmann::json line = {{"step", step_},
                          {"epoch", epoch_},
@@ -226,7 +256,7 @@ void Trainer::log(const StepResult& result) {
                          {"images_per_s", number(images_per_second_)},
                          {"data_wait_s", wait - wait_before_}};
   if (!refusal.empty()) line["refusal"] = refusal;
-  if (first_rank()) metrics_->add(line);
+  if (first_rank()) files_->add(line);
   if (!refusal.empty() && !std::exchange(refusal_told_, true))
     progress_->say(fmt::format("after step {}: {}", step_, refusal));
   progress_->log(step_, epoch_, loss, images_per_second_);
@@ -235,86 +265,66 @@ void Trainer::log(const StepResult& result) {
   seconds_sum_ = 0;
 }
 
-// All ranks call this after the same step.
-void Trainer::finish_profile() {
-  profiler_->stop();
-  const std::filesystem::path trace = output_ / "trace.json";
-  profiler_->write_trace(trace, world_.group());
-  const std::string memory = memory_report();  // before the table measures its bounds
-  if (first_rank())
-    progress_->say(profiler_->table() + memory + "trace of all ranks: " + trace.string());
-  profiler_.reset();
-}
-
-numerics::CheckerOptions Trainer::checker_options() const {
-  const bool alone = world_.size == 1;
-  const std::string name = alone ? "worker_cpu" : fmt::format("worker_cpu.{}", world_.rank);
-  return {.mode = numerics::check_mode(config_.get<std::string>("train.diagnose_check")),
-          .checked_ops = config_.get<std::vector<std::string>>("train.diagnose_ops"),
-          .skipped_ops = config_.get<std::vector<std::string>>("train.diagnose_skip_ops"),
-          .file = output_ / name};
-}
-
-// All ranks call this together with the world's group, or one rank alone after an error.
-void Trainer::finish_diagnosis(const Group& group) {
-  doctor_->stop(group);
-  exit_code_ = doctor_->exit_code();
-  const std::filesystem::path path = output_ / "numerics.json";
-  if (first_rank()) {
-    doctor_->write(path);
-    progress_->say(doctor_->table() + "as JSON: " + path.string());
-  }
-  doctor_.reset();
-}
-
-// Number of images, number of correct ones and sum of losses, over all ranks.
-std::vector<double> Trainer::validate() {
-  const auto waiting = time_.spend_on(Activity::data);
-  std::vector<double> totals(3);
-  for (auto& [image, label] : *validation_) {
-    const auto computing = time_.spend_on(Activity::validation);
-    const Tensor logits = boosted_->model(image);
-    const auto n = static_cast<double>(image.size(0));
-    totals[0] += n;
-    totals[1] += sum(equal(argmax(logits, -1), label)).item();
-    totals[2] += cross_entropy(logits, label).item() * n;
-  }
-  world_.group().all_reduce(totals);
-  return totals;
-}
-
-void Trainer::evaluate() {
+Trainer::Ending Trainer::evaluate() {
   if (step_ < total_steps_) boosted_->dataloader.prepare();  // of the next epoch
-  const NoGradGuard no_grad;
   boosted_->model.eval();
-  const std::vector<double> totals = validate();
+  const auto result = validation_->run(boosted_->model, time_);
   boosted_->model.train();
-  if (totals[0] == 0)
+  if (!result) return agreed_ending();
+  if (result->images == 0)
     fail_data("data: no image to validate on could be read; {}", first_bad_image());
   validated_step_ = step_;
-  last_top1_ = totals[1] / totals[0];
-  const double loss = totals[2] / totals[0];
+  last_top1_ = result->top1;
   if (first_rank()) {
-    metrics_->add({{"step", step_},
-                   {"epoch", epoch_},
-                   {"val_top1", number(last_top1_)},
-                   {"val_loss", number(loss)}});
-    write_curves();
+    files_->add({{"step", step_},
+                 {"epoch", epoch_},
+                 {"val_top1", number(last_top1_)},
+                 {"val_loss", number(result->loss)}});
+    files_->draw();
   }
   progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch_,
-                             100 * last_top1_, loss));
+                             100 * last_top1_, result->loss));
+  if (const Ending early = agreed_ending(); early != Ending::none) return early;
+  if (std::isfinite(result->loss)) return Ending::none;
+  return say_non_finite(
+      fmt::format("epoch {}: the loss of the validation is {}", epoch_, result->loss));
 }
 
-// All ranks stop after the same step, even if only one of them got the signal.
-bool Trainer::must_stop() {
-  std::vector<int64_t> wanted = {stop_signal()};
-  if (world_.size > 1) world_.group().all_reduce(wanted, CollectiveOp::max);
-  return wanted[0] != 0;
+// What a rank has seen that ends the training of all. Collective.
+Trainer::Ending Trainer::agreed_ending() {
+  const bool lost = first_rank() && folder_->lost();
+  const auto any = largest(world_, {lost, losses_.found(), stop_signal()});
+  signal_ = any[2];
+  if (any[0] != 0) return Ending::folder_lost;
+  if (losses_.is_news(any[1] != 0))
+    if (const Ending early = say_non_finite(losses_.describe(world_)); early != Ending::none)
+      return early;
+  return signal_ != 0 ? Ending::signal : Ending::none;
 }
 
-void Trainer::save() {
+Trainer::Ending Trainer::say_non_finite(const std::string& what) {
+  const bool stops = config_.get<std::string>("train.on_nan") == "stop";
+  const std::string kept = saved_step_ < 0
+                               ? "No checkpoint has been saved"
+                               : fmt::format("The checkpoint of step {} stays", saved_step_);
+  if (first_rank())
+    warn(fmt::format(
+        "{}. {}. Try a smaller optimizer.lr (now {:.4g}), train.clip_grad_norm (now {}) or more "
+        "steps of warm-up; --diagnose shows where it began. train.on_nan is {}: the training {}",
+        what, kept, boosted_->optimizer.lr(), config_.get<double>("train.clip_grad_norm"),
+        stops ? "stop" : "warn", stops ? "ends" : "goes on"));
+  return stops ? Ending::non_finite : Ending::none;
+}
+
+// Saves the training, unless its weights are not finite: the last checkpoint has better ones.
+// Collective.
+Trainer::Ending Trainer::save() {
   const auto span = time_.spend_on(Activity::checkpoints);
-  const int64_t bytes = first_rank() ? metrics_->bytes() : 0;
+  const bool broken = !weights_are_finite(boosted_->model.unwrap());
+  if (largest(world_, {broken})[0] != 0)
+    return say_non_finite(
+        fmt::format("step {}: the weights are not finite and were not saved", step_));
+  const int64_t bytes = first_rank() ? files_->metrics_bytes() : 0;
   save_training(output_ / "checkpoint", *boosted_,
                 {.step = step_,
                  .epoch = epoch_,
@@ -324,6 +334,52 @@ void Trainer::save() {
                            {"skipped", skipped_}}},
                 static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
   saved_step_ = step_;
+  return Ending::none;
+}
+
+// Between steps a checkpoint that cannot be written is no reason to end: the next may work.
+Trainer::Ending Trainer::save_if_possible() {
+  Ending ending = Ending::none;
+  const bool saved = attempt([&] { ending = save(); }, first_rank());
+  if (!saved) world_.group().barrier();  // an error if a rank has died
+  return ending;
+}
+
+int Trainer::end_early(Ending ending) {
+  if (ending == Ending::folder_lost) folder_is_lost();
+  instruments_->finish();
+  if (ending == Ending::signal && saved_step_ != step_) save();
+  finish();
+  if (ending == Ending::non_finite || saved_step_ != step_)
+    return std::max(1, instruments_->exit_code());
+  progress_->say(
+      fmt::format("stopped by signal {} after step {}; the same command goes on from here", signal_,
+                  step_));
+  return 128 + static_cast<int>(signal_);
+}
+
+// Where nothing stands in its place, the training is saved there once more; what another run has
+// there by now is left alone.
+void Trainer::folder_is_lost() {
+  const bool stands = !first_rank() || std::filesystem::exists(output_);
+  const bool gone = largest(world_, {!stands})[0] != 0;
+  if (gone) save();
+  fail_run("train.output_dir: {} or its run.lock was removed or replaced during the training; {}",
+           output_.string(),
+           gone && saved_step_ == step_ ? fmt::format("step {} is saved there again", step_)
+                                        : "another run may be there, so nothing more was written");
+}
+
+// What a training leaves behind beside its weights, at its end.
+void Trainer::finish() {
+  const auto bad = on_all_ranks(bad_images(), world_);
+  if (!bad.empty()) progress_->say(describe_bad_images(bad));
+  if (!first_rank()) return;
+  files_->draw();
+  files_->record["bad_images"] = bad;
+  files_->record["seconds"] = time_.seconds();
+  attempt([&] { files_->write_record(); });
+  progress_->say(time_.summary());
 }
 
 std::vector<BadImage> Trainer::bad_images() const {
@@ -336,41 +392,6 @@ std::vector<BadImage> Trainer::bad_images() const {
 std::string Trainer::first_bad_image() const {
   const auto bad = bad_images();
   return bad.empty() ? "no reason is known" : bad[0].reason;
-}
-
-void Trainer::say_bad_images() {
-  const auto bad = bad_images();
-  if (bad.empty()) return;
-  progress_->say(
-      fmt::format("{} skipped:", counted(static_cast<int64_t>(bad.size()), "bad image")));
-  for (size_t i = 0; i < bad.size() && i < bad_images_shown; ++i)
-    progress_->say("  " + bad[i].reason);
-}
-
-double Trainer::mean_over_ranks(double value) const {
-  std::vector<double> values = {value};
-  if (world_.size > 1) world_.group().all_reduce(values, CollectiveOp::mean);
-  return values[0];
-}
-
-void Trainer::write_curves() const {
-  write_file(output_ / "curves.svg", draw_curves(read_metrics(output_ / "metrics.jsonl")));
-}
-
-// Writes the hardware and software behind the result and, if available, where the time went.
-void Trainer::write_run_record(const nlohmann::json& seconds) const {
-  nlohmann::json record = {{"config", config_.to_json()},
-                           {"versions", library_versions()},
-                           {"machine", machine_info()},
-                           {"ranks", world_.size}};
-  if (!seconds.is_null()) record["seconds"] = seconds;
-  write_file(output_ / "run.json", record.dump(2) + "\n");
-}
-
-void Trainer::finish_record() {
-  if (!first_rank()) return;
-  write_run_record(time_.seconds());
-  progress_->say(time_.summary());
 }
 
 }  // namespace example

@@ -2,9 +2,13 @@
 #pragma once
 
 #include "examples/vit_caltech101/datasets.h"
-#include "examples/vit_caltech101/metrics.h"
+#include "examples/vit_caltech101/instruments.h"
+#include "examples/vit_caltech101/non_finite.h"
+#include "examples/vit_caltech101/output_folder.h"
 #include "examples/vit_caltech101/progress.h"
+#include "examples/vit_caltech101/run_files.h"
 #include "examples/vit_caltech101/time_account.h"
+#include "examples/vit_caltech101/validation.h"
 
 #include <booster/booster.h>
 
@@ -24,29 +28,31 @@ class Trainer {
     double loss = 0;
     booster::StepReport report;
   };
+  // What ends a training before its last step; the same on all ranks.
+  enum class Ending { none, signal, non_finite, folder_lost };
 
   int train();
-  bool train_epoch();  // false: stopped by a signal
+  void announce();
+  void write_run_record();
+  Ending epoch();
+  Ending train_epoch();
   double backward(const booster::Batch& batch, bool last);
   void before_step();
-  void after_step(const StepResult& result);
-  void finish_profile();
-  void finish_diagnosis(const booster::Group& group);
-  booster::numerics::CheckerOptions checker_options() const;
+  Ending after_step(const StepResult& result);
   void log(const StepResult& result);
-  void evaluate();
-  std::vector<double> validate();
-  bool must_stop();
-  void save();
+  Ending evaluate();
+  Ending agreed_ending();
+  Ending say_non_finite(const std::string& what);
+  Ending save();
+  Ending save_if_possible();
   void resume();
-  void write_curves() const;
-  void write_run_record(const nlohmann::json& seconds = {}) const;
-  void finish_record();
+  int end_early(Ending ending);
+  [[noreturn]] void folder_is_lost();
+  void finish();
+
   // Those of this rank, in both sets.
   std::vector<booster::BadImage> bad_images() const;
   std::string first_bad_image() const;
-  void say_bad_images();
-  double mean_over_ranks(double value) const;
   bool first_rank() const { return world_.rank == 0; }
 
   TimeAccount time_;  // of this rank
@@ -55,21 +61,20 @@ class Trainer {
   std::filesystem::path output_;
   booster::Booster booster_;
   Datasets datasets_;
+  std::optional<OutputFolder> folder_;  // rank 0's
   std::optional<booster::Boosted> boosted_;
-  std::optional<booster::DataLoader> validation_;
-  std::optional<Metrics> metrics_;
+  std::optional<Validation> validation_;
+  std::optional<RunFiles> files_;  // rank 0's
   std::optional<ProgressDisplay> progress_;
-  std::optional<booster::StepRange> profiled_;
-  std::optional<booster::Profiler> profiler_;  // while it records
-  std::optional<booster::Diagnose> doctor_;    // until all its steps are done
+  std::optional<Instruments> instruments_;
+  LossWatch losses_;
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
-  int64_t metrics_bytes_ = 0;
-  double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
+  int64_t metrics_bytes_ = 0, signal_ = 0;
+  double seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;
   bool refusal_told_ = false;
-  int exit_code_ = 0;
 };
 
 }  // namespace example

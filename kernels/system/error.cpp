@@ -1,10 +1,13 @@
 #include "kernels/system/error.h"
 
+#include "kernels/system/terminal_text.h"
+
 #include <algorithm>
 
 namespace booster {
 
-void raise(ErrorKind kind, std::string text) { throw Error(text, kind); }
+// Errors quote names of files and other text from outside, and end on terminals and in logs.
+void raise(ErrorKind kind, std::string text) { throw Error(terminal_lines(text), kind); }
 
 namespace {
 

@@ -1,75 +1,13 @@
 // The example program, run as a user runs it: mistakes leave no files behind, and a rerun loses
 // nothing.
-#include "core/data/images/image.h"
-#include "tests/booster/command.h"
-#include "tests/booster/temporary_folder.h"
+#include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 
 using namespace booster;
-
-namespace {
-
-// A folder with two classes of eight images, and a tiny training on it.
-class Example {
- public:
-  Example() {
-    for (const char* name : {"dark", "light"}) {
-      const auto folder = folder_ / "data/101_ObjectCategories" / name;
-      std::filesystem::create_directories(folder);
-      for (int i = 1; i <= 8; ++i)
-        write_jpeg(folder / fmt::format("image_{:04}.jpg", i), name[0] == 'l' ? 200 : 40);
-    }
-  }
-
-  std::filesystem::path output() const { return folder_ / "out"; }
-  std::filesystem::path image(const std::string& name) const {
-    return folder_ / "data/101_ObjectCategories" / name;
-  }
-  std::string metrics() const { return folder_.read("out/metrics.jsonl"); }
-
-  std::string record() const { return folder_.read("out/run.json"); }
-
-  // `before` precedes the program: the launcher with its options.
-  CommandResult run(const std::string& sets = "", const std::string& before = "") const {
-    const std::string build = build_folder().string();
-    std::string command =
-        before.empty() ? "" : fmt::format("'{}/booster/booster' {} ", build, before);
-    command +=
-        fmt::format("'{}/examples/vit_caltech101' --set data.root='{}' --set train.output_dir='{}'",
-                    build, (folder_ / "data").string(), output().string());
-    command +=
-        " --set model.img_size=16 --set model.num_classes=2 --set data.batch_size=4"
-        " --set data.validation_fraction=0.25 --set train.log_every=1";
-    for (size_t begin = 0; begin < sets.size();) {
-      const size_t end = std::min(sets.find(' ', begin), sets.size());
-      command += fmt::format(" --set '{}'", sets.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return run_command(command);
-  }
-
-  static CommandResult compare(const std::string& a, const std::string& b) {
-    return run_command(fmt::format("'{}/booster/booster' compare-numerics '{}' '{}'",
-                                   build_folder().string(), a, b));
-  }
-
- private:
-  static void write_jpeg(const std::filesystem::path& path, int brightness) {
-    Image image(24, 20, 3);
-    for (size_t i = 0; i < image.bytes(); ++i)
-      image.data()[i] = static_cast<uint8_t>(brightness + i % 16);
-    std::ofstream(path, std::ios::binary) << encode_jpeg(image, 90);
-  }
-
-  TemporaryFolder folder_;
-};
-
-}  // namespace
 
 TEST_CASE("a diagnosed training tells what it saw, and its dump equals itself") {
   const Example example;
@@ -104,7 +42,8 @@ TEST_CASE("an error that the doctor finds ends all ranks with code 3") {
   const Example example;
   const CommandResult result = example.run(
       "booster.plugin=torch_ddp booster.mixed_precision=fp16 optimizer.lr=1e38 "
-      "optimizer.weight_decay=0.1 train.max_steps=4 train.epochs=4 train.diagnose=1:4",
+      "optimizer.weight_decay=0.1 train.max_steps=4 train.epochs=4 train.diagnose=1:4 "
+      "train.on_nan=warn",
       "run --nproc_per_node 2");
   CHECK_MESSAGE(result.code == 3, result.output);
   CHECK_MESSAGE(result.says("error, step 2, pitfall 2: patch_embed.proj: forward overflow"),
@@ -115,7 +54,7 @@ TEST_CASE("what the loss scaler refuses is told once, and metrics keep it") {
   const Example example;
   const CommandResult result = example.run(
       "booster.mixed_precision={\"name\":\"fp16\",\"init_scale\":1.2e-38} optimizer.lr=1e38 "
-      "optimizer.weight_decay=0.1 train.max_steps=8 train.epochs=4");
+      "optimizer.weight_decay=0.1 train.max_steps=8 train.epochs=4 train.on_nan=warn");
   CHECK_MESSAGE(result.code == 0, result.output);
   const size_t told = result.output.find("loss scale: it collapsed");
   CHECK_MESSAGE(told != std::string::npos, result.output);

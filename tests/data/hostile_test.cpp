@@ -186,3 +186,8 @@ TEST_CASE("only regular files of a sensible size are opened") {
   std::filesystem::resize_file(folder / "big.jpg", image_limits::file_bytes + 1);
   CHECK(contains(error_of([&] { load_image(folder / "big.jpg"); }), "file too big"));
 }
+
+TEST_CASE("the name of a bad file cannot steer a terminal") {
+  const std::string text = error_of([] { decode_image({}, "a\x1b[2J\nb\x07\xff.jpg"); });
+  CHECK_MESSAGE(contains(text, "bad image 'a\\x1b[2J\\nb\\x07\\xff.jpg'"), text);
+}

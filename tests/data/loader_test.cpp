@@ -3,6 +3,7 @@
 #include "core/tensor/allocator.h"
 #include "tests/data/files.h"
 
+#include <set>
 #include <thread>
 
 using namespace booster;
@@ -251,6 +252,70 @@ TEST_CASE("ranks together see what one process sees") {
     shares.push_back(labels(loader));
   }
   for (int i = 0; i < 16; ++i) CHECK(shares[i % 2][i / 2] == all[i]);
+}
+
+TEST_CASE("an evaluation counts every sample once, on any number of ranks") {
+  RandomStream random(11, 0, 0);
+  for (int draw = 0; draw < 60; ++draw) {
+    const int64_t n = 1 + random.below(23), batch_size = 1 + random.below(5);
+    const int ranks = static_cast<int>(1 + random.below(6));
+    std::multiset<int64_t> seen, once;
+    for (int64_t i = 0; i < n; ++i) once.insert(i);
+    for (int rank = 0; rank < ranks; ++rank) {
+      DataLoader loader(numbers(n), {.batch_size = batch_size,
+                                     .workers = static_cast<int>(random.below(3)),
+                                     .rank = rank,
+                                     .world_size = ranks,
+                                     .even_shares = false});
+      for (const int64_t label : labels(loader)) seen.insert(label);
+    }
+    CHECK_MESSAGE(seen == once, n, " samples on ", ranks, " ranks");
+  }
+}
+
+TEST_CASE("a rank whose whole batch is bad is no error where shares need not be even") {
+  const Pictures pictures(4);
+  const ImageFolder dataset = pictures.dataset();
+  for (int i : {0, 2}) std::filesystem::remove(dataset.path(i));
+  DataLoader loader(dataset, {.batch_size = 2,
+                              .on_bad_image = BadImagePolicy::skip,
+                              .rank = 0,
+                              .world_size = 2,
+                              .even_shares = false});
+  CHECK(epoch(loader).size() == 1);
+  CHECK(loader.bad_images().size() == 2);
+}
+
+TEST_CASE("a consumer that gives up waits no longer, and finds its batch again") {
+  struct Slow : Dataset {
+    int64_t size() const override { return 16; }
+    Sample load(int64_t index, RandomStream&) const override {
+      if (index >= 4) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      return {zeros({2}), index};
+    }
+  };
+  for (const int workers : {0, 1}) {
+    const auto gave_up = std::make_shared<std::atomic<bool>>(false);
+    DataLoader loader(Slow(), {.batch_size = 4, .workers = workers, .give_up = [gave_up] {
+                                 return gave_up->load();
+                               }});
+    auto batch = loader.begin();
+    REQUIRE(batch != loader.end());
+    std::thread later([gave_up] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      *gave_up = true;
+    });
+    const auto start = std::chrono::steady_clock::now();
+    ++batch;
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    later.join();
+    CHECK(batch == loader.end());
+    CHECK(waited.count() < 1);  // four samples take 1.6 s
+    CHECK(loader.state() == LoaderState{0, 1});
+    *gave_up = false;
+    loader.load_state(loader.state());
+    CHECK(labels(loader).size() == 12);
+  }
 }
 
 // Number of epochs until three in a row allocate nothing, at most `limit`.

@@ -1,5 +1,6 @@
 #include "core/data/sampler.h"
 
+#include "core/data/random_stream.h"
 #include "kernels/system/error.h"
 
 #include <doctest/doctest.h>
@@ -38,6 +39,25 @@ TEST_CASE("ranks get equal shares as in PyTorch, the end filled up from the fron
   CHECK(share(8, 3, true) == Indices{3, 7});
 }
 
+TEST_CASE("without even shares every sample belongs to one rank, for any size and ranks") {
+  RandomStream random(7, 0, 0);
+  for (int draw = 0; draw < 200; ++draw) {
+    const int64_t n = 1 + random.below(40);
+    const int ranks = static_cast<int>(1 + random.below(9));
+    const bool shuffle = random.below(2) == 1;
+    Indices all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DistributedSampler sampler(
+          n, {.rank = rank, .world_size = ranks, .shuffle = shuffle, .even_shares = false});
+      const Indices share = sampler.indices(draw);
+      CHECK(static_cast<int64_t>(share.size()) == sampler.size());
+      all.insert(all.end(), share.begin(), share.end());
+    }
+    std::sort(all.begin(), all.end());
+    CHECK_MESSAGE(all == SequentialSampler(n).indices(0), n, " samples on ", ranks, " ranks");
+  }
+}
+
 TEST_CASE("the k-th batches of all ranks are the k-th batch of one process") {
   const Indices alone = RandomSampler(24, 9).indices(2);
   Indices joined;
@@ -53,4 +73,6 @@ TEST_CASE("samplers refuse what cannot be") {
   CHECK_THROWS_AS(DistributedSampler(4, {.rank = 2, .world_size = 2}), Error);
   CHECK_THROWS_AS(DistributedSampler(4, {.rank = 0, .world_size = 0}), Error);
   CHECK_THROWS_AS(DistributedSampler(1, {.world_size = 2, .drop_last = true}), Error);
+  CHECK_THROWS_AS(
+      DistributedSampler(4, {.world_size = 2, .drop_last = true, .even_shares = false}), Error);
 }

@@ -146,10 +146,11 @@ class ValueCheck {
     if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
       wrong("bad range of steps", value_, "; want " + option_.wanted());
     if (option_.type != OptionType::data_path) return text;
+    if (text.empty()) wrong("empty path", value_, "; want a path, or no such option at all");
     bool well_formed = true;
     std::string path = expanded(text, well_formed);
     if (!well_formed) wrong("bad environment variable", value_, "; want $NAME or $NAME/folder");
-    return path;
+    return path.empty() && option_.nullable ? Json() : Json(path);
   }
 
   const Option& option_;

@@ -217,7 +217,7 @@ Json schema_of(const Option& option) {
       break;
     case OptionType::path: schema = {{"type", "string"}, {"pattern", "^[^$]"}}; break;
     case OptionType::data_path:
-      schema = {{"type", "string"}, {"pattern", "^([^$]|\\$[A-Za-z_][A-Za-z0-9_]*(/|$)|$)"}};
+      schema = {{"type", "string"}, {"pattern", "^([^$]|\\$[A-Za-z_][A-Za-z0-9_]*(/|$))"}};
       break;
     case OptionType::integers:
       range["type"] = "integer";

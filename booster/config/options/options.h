@@ -31,7 +31,7 @@ enum class OptionType : uint8_t {
   number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
   step_range,  // "FIRST:LAST" (step_range.h), or empty
-  data_path,  // the same, but may begin with $NAME; an unset variable makes it empty
+  data_path,  // the same, but may begin with $NAME; an unset variable makes it empty, or null
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list

@@ -2,6 +2,7 @@
 
 #include "core/data/images/decoders.h"
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -30,7 +31,7 @@ void Image::reshape(int width, int height, int channels) {
 }
 
 void bad_image(const std::string& name, const std::string& reason) {
-  fail_data("bad image '{}': {}", name, reason);
+  fail_data("bad image '{}': {}", terminal_text(name), reason);
 }
 
 void check_image_size(const std::string& name, int64_t width, int64_t height) {

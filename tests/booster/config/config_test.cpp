@@ -177,13 +177,15 @@ TEST_CASE("only data.root names an environment variable, and only in front") {
   ::setenv("BOOSTER_TEST_ROOT", "/a/$HOME", 1);
   ::unsetenv("BOOSTER_TEST_UNSET");
   const auto root = [](const std::string& text) {
-    return config(R"({"data": {"root": ")" + text + "\"}}").get<std::string>("data.root");
+    return config(R"({"data": {"root": ")" + text + "\"}}")
+        .options("data")
+        .given<std::string>("root");
   };
   CHECK(root("$BOOSTER_TEST_ROOT") == "/a/$HOME");
   CHECK(root("$BOOSTER_TEST_ROOT/b") == "/a/$HOME/b");
   CHECK(root("/x/$BOOSTER_TEST_ROOT") == "/x/$BOOSTER_TEST_ROOT");
-  CHECK(root("$BOOSTER_TEST_UNSET/b") == "");
-  CHECK(root("") == "");
+  CHECK(root("$BOOSTER_TEST_UNSET/b") == std::nullopt);
+  refuses(R"({"data": {"root": ""}})", "data.root: empty path");
   refuses("{\"data\": {\"root\": \"$(id)\"}}", "want $NAME or $NAME/folder");
   refuses(R"({"data": {"root": "$"}})", "want $NAME");
   refuses(R"({"data": {"root": "${HOME}"}})", "want $NAME");

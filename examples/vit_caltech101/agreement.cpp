@@ -1,0 +1,36 @@
+#include "examples/vit_caltech101/agreement.h"
+
+#include <optional>
+
+namespace example {
+
+using namespace booster;
+
+void on_first_rank(const World& world, const char* what, const std::function<void()>& action) {
+  std::optional<Error> failure;
+  if (world.rank == 0) try {
+      action();
+    } catch (const Error& error) {
+      failure = error;
+    }
+  constexpr int64_t none = -1;
+  const int64_t mine = failure ? static_cast<int64_t>(failure->kind()) : none;
+  const int64_t kind = largest(world, {mine})[0];
+  if (failure) throw *failure;
+  if (kind != none)
+    raise(static_cast<ErrorKind>(kind),
+          fmt::format("{}: rank 0 could not; its message says why", what));
+}
+
+std::vector<int64_t> largest(const World& world, std::vector<int64_t> values) {
+  if (world.size > 1) world.group().all_reduce(values, CollectiveOp::max);
+  return values;
+}
+
+double mean(const World& world, double value) {
+  std::vector<double> values = {value};
+  if (world.size > 1) world.group().all_reduce(values, CollectiveOp::mean);
+  return values[0];
+}
+
+}  // namespace example

@@ -1,0 +1,21 @@
+// What the ranks of a run agree on, so that none goes on alone. Collectives: all ranks call them,
+// in the same order.
+#pragma once
+
+#include <booster/booster.h>
+
+#include <functional>
+#include <vector>
+
+namespace example {
+
+// Runs `action` on rank 0 alone. If it fails with an Error, that is thrown there, and on the other
+// ranks one of the same kind that says which rank's message to read. `what` begins the latter.
+void on_first_rank(const booster::World& world, const char* what,
+                   const std::function<void()>& action);
+
+// The largest over all ranks, value by value.
+std::vector<int64_t> largest(const booster::World& world, std::vector<int64_t> values);
+double mean(const booster::World& world, double value);
+
+}  // namespace example

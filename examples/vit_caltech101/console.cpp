@@ -1,0 +1,49 @@
+#include "examples/vit_caltech101/console.h"
+
+#include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <stdio_ext.h>
+
+namespace example {
+
+void print(std::string_view text) {
+  // A pipe without a reader is then an error of the write below, not the end of the process.
+  [[maybe_unused]] static const auto before = std::signal(SIGPIPE, SIG_IGN);
+  static bool told = false;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return;
+  const int reason = errno;
+  __fpurge(stdout);  // else every later line would try to write this one again
+  std::clearerr(stdout);
+  if (!std::exchange(told, true))
+    warn(fmt::format("stdout: cannot be written: {}; the training goes on without it",
+                     std::strerror(reason)));
+}
+
+void warn(std::string_view line) {
+  const std::string text = booster::terminal_lines(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+bool attempt(const std::function<void()>& action, bool tells) {
+  try {
+    action();
+    return true;
+  } catch (const booster::Error& error) {
+    if (error.kind() != booster::ErrorKind::failed) throw;
+    if (tells) warn(fmt::format("warning: {}; the training goes on", error.what()));
+    return false;
+  }
+}
+
+}  // namespace example

@@ -1,0 +1,34 @@
+// The model on the images kept for validation: each counts once, on any number of ranks.
+#pragma once
+
+#include "examples/vit_caltech101/time_account.h"
+
+#include <booster/booster.h>
+
+#include <optional>
+
+namespace example {
+
+class Validation {
+ public:
+  // The loader's `options` as for training; order and shares are set here.
+  Validation(std::shared_ptr<const booster::Dataset> images, booster::DataLoaderOptions options,
+             const booster::World& world);
+
+  struct Result {
+    int64_t images = 0;
+    double top1 = 0, loss = 0;  // share of images that were right; mean over the images
+  };
+  // The same on all ranks; nothing if a rank got a stop signal meanwhile. Collective.
+  std::optional<Result> run(const booster::BoostedModel& model, TimeAccount& time);
+
+  // Begins to load, so that run() need not wait.
+  void prepare() { loader_.prepare(); }
+  std::vector<booster::BadImage> bad_images() const { return loader_.bad_images(); }
+
+ private:
+  booster::World world_;
+  booster::DataLoader loader_;
+};
+
+}  // namespace example

@@ -1,0 +1,68 @@
+// What the example says of its images: the bad ones, made-up ones, and each counted once.
+#include "tests/booster/example.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace booster;
+
+TEST_CASE("bad images of all ranks are counted, the list says what it leaves out") {
+  const Example example(40);
+  for (int i = 1; i <= 15; ++i)
+    std::ofstream(example.image(fmt::format("{}/image_{:04}.jpg", i % 2 ? "dark" : "light", i)))
+        << "no image";
+  const CommandResult result =
+      example.run("train.epochs=1 data.batch_size=10 data.on_bad_image=skip "
+                  "booster.plugin=torch_ddp",
+                  "run --nproc_per_node 2");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK_MESSAGE(result.says("15 bad images skipped:"), result.output);
+  CHECK(result.says("and 5 more: run.json lists all"));
+  const auto bad = nlohmann::json::parse(example.record()).at("bad_images");
+  CHECK(bad.size() == 15);
+}
+
+TEST_CASE("no name of a file steers the terminal") {
+  const Example example;
+  std::ofstream(example.image("dark/a\x1b[31m\nerror: b\xff.jpg")) << "no image";
+  for (const std::string policy : {"skip", "fail"}) {
+    std::filesystem::remove_all(example.output());
+    const CommandResult result = example.run("train.epochs=2 data.on_bad_image=" + policy);
+    CHECK(result.code == (policy == "skip" ? 0 : 1));
+    CHECK_MESSAGE(result.says("a\\x1b[31m\\nerror: b\\xff.jpg"), result.output);
+    CHECK_FALSE(result.says("\x1b"));
+  }
+}
+
+TEST_CASE("an empty folder of data is an error, none at all is told") {
+  const Example example;
+  const CommandResult empty = run_command(example.command("", "", false) + " --set data.root=");
+  CHECK(empty.code == 2);
+  CHECK_MESSAGE(empty.says("data.root: empty path"), empty.output);
+  CHECK_FALSE(std::filesystem::exists(example.output()));
+
+  const std::string command =
+      "env -u DATA " +
+      example.command("model.num_classes=8 train.max_steps=1 data.validation_fraction=0.02", "",
+                      false);
+  const CommandResult none = run_command("{ " + command + " 2>&1 >/dev/null; }");
+  CHECK_MESSAGE(none.code == 0, none.output);
+  CHECK_MESSAGE(none.says("warning: no data"), none.output);
+  CHECK(nlohmann::json::parse(example.record()).at("data").at("made_up") == true);
+  CHECK(run_command("{ " + command + " 2>/dev/null; }").says("made up)"));
+}
+
+TEST_CASE("the validation counts each image once, also where ranks have none") {
+  const Example example(11);
+  const std::string ranks = "train.epochs=1 data.batch_size=1 booster.plugin=torch_ddp ";
+  for (const auto& [fraction, images] : {std::pair{"0.5", 12}, std::pair{"0.05", 2}}) {
+    std::filesystem::remove_all(example.output());
+    const CommandResult result = example.run(
+        ranks + "data.validation_fraction=" + fraction, "run --nproc_per_node 3");
+    CHECK_MESSAGE(result.code == 0, result.output);
+    CHECK(result.says(fmt::format(", {} to validate", images)));
+    const double right = example.metric_lines().back().at("val_top1").get<double>() * images;
+    CHECK(std::abs(right - std::round(right)) < 1e-9);
+  }
+}

@@ -1,0 +1,61 @@
+// Stop signals reach the example wherever it is, and lose nothing.
+#include "tests/booster/example.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+
+namespace {
+constexpr int stopped = 128 + 15;
+const std::string two_ranks = "run --nproc_per_node 2";
+}  // namespace
+
+TEST_CASE("a signal in the validation saves and ends, and the next run validates") {
+  for (const bool several : {false, true}) {
+    const Example example(300);
+    const std::string sets =
+        "data.validation_fraction=0.9 train.epochs=1 train.max_steps=1 model.img_size=96 "
+        "booster.plugin=" + std::string(several ? "torch_ddp" : "single");
+    const std::string command = example.command(sets, several ? two_ranks : "");
+    const CommandResult first = example.run_and("step 1/1", "sleep 0.2; kill -TERM $pid", command);
+    CHECK_MESSAGE(first.code == stopped, first.output);
+    CHECK_MESSAGE(first.says("stopped by signal 15 after step 1;"), first.output);
+    CHECK_FALSE(first.says("validation accuracy"));
+    CHECK(example.has_checkpoint(1));
+    const CommandResult second = run_command(command);
+    CHECK_MESSAGE(second.code == 0, second.output);
+    CHECK(second.says("resumed from step 1 of 1"));
+    CHECK(second.says("epoch 0: validation accuracy"));
+  }
+}
+
+TEST_CASE("a validation that was stopped between two epochs costs no epoch") {
+  const Example example(300);
+  const std::string sets =
+      "data.validation_fraction=0.9 train.epochs=2 model.img_size=96 data.batch_size=20 "
+      "train.checkpoint_every=3";
+  const CommandResult first =
+      example.run_and("step 3/6", "sleep 0.2; kill -TERM $pid", example.command(sets));
+  CHECK_MESSAGE(first.says("stopped by signal 15 after step 3;"), first.output);
+  const CommandResult second = example.run(sets);
+  CHECK_MESSAGE(second.code == 0, second.output);
+  CHECK(second.says("epoch 0: validation accuracy"));
+  CHECK(second.says("epoch 1: validation accuracy"));
+  CHECK(second.says("after 6 steps"));
+}
+
+TEST_CASE("a signal while data is waited for ends before the batch is there") {
+  const Example example;
+  // Large images, which take long to decode.
+  const std::string jpeg = Example::make_jpeg(7000, 7000, 100);
+  for (const char* name : {"dark", "light"})
+    for (const auto& entry : std::filesystem::directory_iterator(example.image(name)))
+      std::ofstream(entry.path(), std::ios::binary) << jpeg;
+  const std::string command =
+      example.command("data.workers=1 data.batch_size=12 data.prefetch=1 train.epochs=1");
+  const CommandResult result =
+      example.run_and("parameters; fp32", "sleep 0.2; kill -TERM $pid", command);
+  CHECK_MESSAGE(result.code == stopped, result.output);
+  CHECK_MESSAGE(result.says("stopped by signal 15 after step 0;"), result.output);
+  CHECK(example.has_checkpoint(0));
+}
