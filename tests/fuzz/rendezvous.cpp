@@ -1,7 +1,7 @@
-// The files of a meeting place, read by rank 1 of two while a rank 0 lives: `current`, rank 0's own
-// file, a failure and a value, each after a zero byte. In `current` # stands for rank 0's process
-// and @ for the meeting place.
-#include "parallel/rendezvous/folder.h"
+// The files of a meeting place, read by rank 1 of two while a rank 0 lives: the one that says which
+// run meets here, rank 0's own, a failure and a value, each after a zero byte. In the first #
+// stands for rank 0's process and @ for the meeting place.
+#include "parallel/rendezvous/rendezvous.h"
 #include "tests/fuzz/own_folder.h"
 
 #include <csignal>
@@ -37,7 +37,10 @@ pid_t start_leader(const std::filesystem::path& place) {
 struct MeetingPlace {
   std::filesystem::path folder = fuzz::own_folder();
   pid_t leader = start_leader(folder);
-  MeetingPlace() { setenv("BOOSTER_TIMEOUT", "0.02", 1); }
+  MeetingPlace() {
+    setenv("BOOSTER_TIMEOUT", "0.02", 1);
+    setenv("BOOSTER_JOB", "fuzz", 1);
+  }
 };
 
 std::string expanded(std::string_view form, const MeetingPlace& place) {
@@ -50,12 +53,12 @@ std::string expanded(std::string_view form, const MeetingPlace& place) {
   return text;
 }
 
-// A run is cleared away, whatever folder it names: here it must be this target's own.
-bool stays_inside(const std::string& current, const MeetingPlace& place) {
-  const size_t path = current.find('/');
-  if (path == current.npos) return current.find_first_not_of("0123456789") == current.npos;
+// A reader that believes a path would write there, and clear it away: let it be this target's own.
+bool stays_inside(const std::string& text, const MeetingPlace& place) {
+  const size_t path = text.find('/');
+  if (path == text.npos) return text.find('.') == text.npos && text.find("run-") != text.npos;
   const std::string inside = place.folder.string() + "/run-";
-  return current.compare(path, inside.size(), inside) == 0 && current.find("..") == current.npos;
+  return text.compare(path, inside.size(), inside) == 0 && text.find("..") == text.npos;
 }
 
 }  // namespace
@@ -63,21 +66,21 @@ bool stays_inside(const std::string& current, const MeetingPlace& place) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const MeetingPlace place;
   std::string_view rest = fuzz::text_of(data, size);
-  const std::string current = expanded(fuzz::take_part(rest), place);
-  if (!stays_inside(current, place)) return 0;
-  const auto run = place.folder / "run-1";
+  const std::string leader = expanded(fuzz::take_part(rest), place);
+  if (!stays_inside(leader, place)) return 0;
+  const auto run = place.folder / "run-aaaaaa";
   std::filesystem::create_directory(run);
   chmod(run.c_str(), 0700);
-  fuzz::put_file(place.folder / "current", current);
+  for (const char* file : {"current", "leader"}) fuzz::put_file(place.folder / file, leader);
   for (const char* file : {"rank-0", "failure", "value"})
     if (const std::string_view text = fuzz::take_part(rest); !text.empty())
       fuzz::put_file(run / file, text);
   fuzz::accepts([&] {
-    FolderRendezvous rendezvous(place.folder, 1, 2);
-    fuzz::accepts([&] { rendezvous.wait_for({0}); });
-    fuzz::accepts([&] { rendezvous.get("value", {0}); });
-    rendezvous.trouble({0});
-    rendezvous.describe(0);
+    const auto rendezvous = meet(place.folder, 1, 2);
+    fuzz::accepts([&] { rendezvous->wait_for({0}); });
+    fuzz::accepts([&] { rendezvous->get("value", {0}); });
+    rendezvous->trouble({0});
+    rendezvous->describe(0);
   });
   std::filesystem::remove_all(run);
   return 0;
