@@ -1,5 +1,7 @@
 #include "mixed_precision/model_cast.h"
 
+#include "core/autograd/tape.h"
+
 namespace booster {
 namespace {
 
