@@ -12,6 +12,8 @@ struct RandomState {
   friend bool operator==(const RandomState&, const RandomState&) = default;
 };
 
+class RandomRecording;
+
 class Generator {
  public:
   explicit Generator(uint64_t seed = 42) : state_{seed, 0} {}
