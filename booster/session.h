@@ -48,6 +48,7 @@ struct Session {
   Model model;  // of several models: all of them, as parts "0", "1", ...
   Optimizer optimizer;
   SessionWatcher* watcher = nullptr;  // not owned; may be null
+  const PrecisionState first_precision_state;  // as boosted: the options a program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);

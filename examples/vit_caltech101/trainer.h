@@ -39,6 +39,7 @@ class Trainer {
   bool must_stop();
   void save();
   void resume();
+  nlohmann::json own_settings() const;
   void write_curves() const;
   void write_run_record(const nlohmann::json& seconds = {}) const;
   void finish_record();
@@ -65,6 +66,7 @@ class Trainer {
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
   int64_t metrics_bytes_ = 0;
+  nlohmann::json resumed_;  // from which step, and what was changed; null: it did not
   double loss_sum_ = 0, seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;
