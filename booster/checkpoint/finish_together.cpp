@@ -51,14 +51,21 @@ void fail_together(const Group& group, const char* what, const std::exception_pt
 void finish_together(const Group& group, const char* what, const std::function<void()>& work) {
   if (group.size() == 1) return work ? work() : void();
   std::future<void> mine;
-  if (work) mine = std::async(std::launch::async, work);
-  wait_for_all(group, mine);
   std::exception_ptr error;
-  try {
-    if (work) mine.get();
-  } catch (...) {
-    error = std::current_exception();
-  }
+  const auto try_to = [&](auto&& act) {
+    try {
+      act();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  try_to([&] {
+    if (work) mine = std::async(std::launch::async, work);  // or no thread is left
+  });
+  wait_for_all(group, mine);
+  try_to([&] {
+    if (mine.valid()) mine.get();
+  });
   fail_together(group, what, error);
 }
 
