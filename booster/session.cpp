@@ -16,7 +16,8 @@ Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> p
       plugin(std::move(plugin)),
       iteration(std::move(iteration)),
       model(model),
-      optimizer(optimizer) {}
+      optimizer(optimizer),
+      first_precision_state(this->precision->state()) {}
 
 Session::~Session() {
   try {

@@ -152,7 +152,8 @@ void fp8_result(View y, View sums, View bias, const float* inverse_a, const floa
 void fp8_delayed_scale(Fp8Scales scales, Fp8DelayedRule rule) {
   for_each_block(scales.tensors, [=] ON_DEVICE(int64_t tensor) {
     float* history = scales.history + tensor * scales.length;
-    const int64_t at = scales.cursor[tensor];
+    // Unsigned and in the ring: a checkpoint's may be anything.
+    const int64_t at = static_cast<uint32_t>(scales.cursor[tensor]) % scales.length;
     const float newest = scales.amax[tensor];
     const float window = reduce_run<float>(
         scales.length, 0.0f, [=](int64_t i) { return i == at ? newest : history[i]; },

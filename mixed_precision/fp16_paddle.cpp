@@ -146,8 +146,8 @@ void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
   LossScalePolicy law = step_.scaler().policy();
   law.growth = saved(state, "incr_ratio");
   law.backoff = saved(state, "decr_ratio");
-  law.growth_interval = static_cast<int64_t>(saved(state, "incr_every_n_steps"));
-  law.hysteresis = static_cast<int64_t>(saved(state, "decr_every_n_nan_or_inf"));
+  law.growth_interval = saved_counter(state, "incr_every_n_steps");
+  law.hysteresis = saved_counter(state, "decr_every_n_nan_or_inf");
   law.dynamic = saved(state, "use_dynamic_loss_scaling") != 0;
   step_.scaler().load_state_dict({{"scale", saved(state, "scale")},
                                   {"good_steps", saved(state, "incr_count")},

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/checkpoint.h"
 
 #include "booster/checkpoint/file.h"
-#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/sha256.h"
 #include "booster/config/json_document.h"
 
 #include <algorithm>
@@ -34,14 +34,18 @@ int64_t step_of(const fs::path& folder) {
   return fits ? std::stoll(digits) : -1;
 }
 
-// Newest first.
+// Newest first. One that a killed writer set aside counts where nothing has its name.
 std::vector<fs::path> checkpoint_folders(const fs::path& root) {
   std::vector<fs::path> folders;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error))
-    if (step_of(entry.path()) >= 0) folders.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const fs::path named = root / entry.path().stem();
+    const bool aside = entry.path() == aside_of(named) && is_marked(entry.path()) &&
+                       !fs::exists(named, error);
+    if (step_of(aside ? named : entry.path()) >= 0) folders.push_back(entry.path());
+  }
   std::sort(folders.begin(), folders.end(),
-            [](const auto& a, const auto& b) { return step_of(a) > step_of(b); });
+            [](const auto& a, const auto& b) { return step_of(a.stem()) > step_of(b.stem()); });
   return folders;
 }
 
@@ -72,9 +76,11 @@ std::string state_text(const nlohmann::json& state) {
 
 ManifestFile write_new_file(const fs::path& folder, const char* name, std::string_view content) {
   FileWriter file(folder / name);
+  Sha256 hash;
+  file.hash_into(hash);
   file.write(content);
   file.close();
-  return describe_file(folder, name);
+  return {name, file.written(), hash.digest()};
 }
 
 // Runs on its own thread: large files are written and hashed in parallel, which takes as long as
@@ -83,9 +89,11 @@ std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name
                                         const TensorMap& tensors) {
   return std::async(std::launch::async, [folder, name, &tensors] {
     FileWriter file(folder / name);
+    Sha256 hash;
+    file.hash_into(hash);
     write_safetensors(file, tensors, {{"format", "pt"}});
     file.close();
-    return describe_file(folder, name);
+    return ManifestFile{name, file.written(), hash.digest()};
   });
 }
 
@@ -111,7 +119,7 @@ bool looks_whole(const fs::path& folder) {
 }
 
 // Keeps the newest `keep` complete ones, of which `newest` is known to be one, and removes the
-// rest.
+// rest, as far as we made it.
 void prune(const fs::path& root, const fs::path& newest, int keep) {
   int kept = 1;
   for (const auto& folder : checkpoint_folders(root)) {
@@ -121,7 +129,8 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
       continue;
     }
     std::error_code ignored;
-    fs::remove_all(folder, ignored);
+    if (is_marked(folder) || fs::exists(folder / manifest_name, ignored))
+      fs::remove_all(folder, ignored);
   }
 }
 
@@ -145,7 +154,7 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
   check(keep >= 1, "checkpoint: how many to keep; got {}, want >= 1", keep);
   const std::string state = state_text(contents.state);
   make_folders(root);
-  remove_abandoned(root, folder_prefix);
+  clear_up(root, folder_prefix);
   const uint64_t bytes =
       bytes_of(contents.model) + bytes_of(contents.optimizer) + bytes_of(contents.precision);
   check_free_space(root, bytes + bytes / 20);
@@ -168,17 +177,74 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
   return target;
 }
 
-CheckpointContents load_checkpoint(const fs::path& folder) {
-  const Manifest manifest = read_manifest(folder);
+namespace {
+
+Manifest checkpoint_manifest(const fs::path& folder) {
+  Manifest manifest = read_manifest(folder);
+  const int64_t named = step_of(folder);
+  if (named >= 0 && named != manifest.step) {
+    fail_data("{}: the manifest is of another step; got {}, want {}", folder.string(),
+              manifest.step, named);
+  }
+  for (const char* name : {model_name, optimizer_name, state_name})
+    if (std::none_of(manifest.files.begin(), manifest.files.end(),
+                     [&](const auto& file) { return file.name == name; }))
+      fail_data("{}: not a checkpoint: its manifest does not name {}", folder.string(), name);
+  return manifest;
+}
+
+// Reads the file as a whole, and returns it if it is what the manifest names.
+template <class Read>
+auto read_listed(const Manifest& manifest, const fs::path& folder, const char* name, Read&& read) {
+  const auto want = std::find_if(manifest.files.begin(), manifest.files.end(),
+                                 [&](const auto& file) { return file.name == name; });
+  const fs::path path = folder / name;
+  Sha256 hash;
+  std::error_code error;
+  const uint64_t bytes = fs::file_size(path, error);
+  if (!error && bytes != want->bytes) check_content(*want, path, bytes, "");
+  try {
+    auto content = read(path, hash);
+    check_content(*want, path, want->bytes, hash.digest());
+    return content;
+  } catch (const Error&) {
+    verify_manifest({manifest.step, {*want}, {}}, folder);  // says more than what a parser met
+    throw;
+  }
+}
+
+TensorMap read_tensors(const Manifest& manifest, const fs::path& folder, const char* name) {
+  return read_listed(manifest, folder, name, [](const fs::path& path, Sha256& hash) {
+    return load_safetensors(path, &hash);
+  });
+}
+
+}  // namespace
+
+Manifest verify_checkpoint(const fs::path& folder) {
+  Manifest manifest = checkpoint_manifest(folder);
   verify_manifest(manifest, folder);
+  return manifest;
+}
+
+CheckpointContents load_checkpoint(const fs::path& folder) {
+  const Manifest manifest = checkpoint_manifest(folder);
   CheckpointContents contents;
   contents.step = manifest.step;
   contents.about = manifest.about;
-  contents.model = load_safetensors(folder / model_name);
-  contents.optimizer = load_safetensors(folder / optimizer_name);
+  contents.model = read_tensors(manifest, folder, model_name);
+  contents.optimizer = read_tensors(manifest, folder, optimizer_name);
   for (const ManifestFile& file : manifest.files)
-    if (file.name == precision_name) contents.precision = load_safetensors(folder / precision_name);
-  contents.state = read_json(folder / state_name, state_limits, ErrorKind::data).to_json();
+    if (file.name == precision_name)
+      contents.precision = read_tensors(manifest, folder, precision_name);
+  const std::string text =
+      read_listed(manifest, folder, state_name, [](const fs::path& path, Sha256& hash) {
+        std::string text = read_file(path, state_limits.bytes);
+        hash.add(std::as_bytes(std::span(text)));
+        return text;
+      });
+  contents.state =
+      parse_json(text, (folder / state_name).string(), state_limits, ErrorKind::data).to_json();
   return contents;
 }
 
@@ -187,7 +253,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
   std::string last_problem;
   for (const auto& folder : checkpoint_folders(root)) {
     try {
-      verify_manifest(read_manifest(folder), folder);
+      verify_checkpoint(folder);
       return folder;
     } catch (const Error& error) {
       last_problem =
@@ -199,7 +265,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
   return {};
 }
 
-void assign_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
+void check_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
   std::vector<std::string> missing, unexpected, different;
   for (const auto& [name, tensor] : into) {
     const auto found = from.find(name);
@@ -221,6 +287,10 @@ void assign_tensors(const TensorMap& into, const TensorMap& from, const std::str
   tell("unexpected", unexpected);
   tell("of another shape or dtype", different);
   if (!problem.empty()) fail_data("{}: made for another model{}", what, problem);
+}
+
+void assign_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
+  check_tensors(into, from, what);
   for (const auto& [name, tensor] : into) tensor.detach().copy_(from.at(name));
 }
 

@@ -12,31 +12,38 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace booster {
 
+class Sha256;
+
 // The whole content of a regular file of at most `limit` bytes. Errors have the given `kind`.
 std::string read_file(const std::filesystem::path& path, size_t limit,
                       ErrorKind kind = ErrorKind::data);
 
-// A regular file's content, read-only, mapped for the life of the object.
-class MappedFile {
+// A regular file, read in pieces. Never mapped: a disk that cannot read a page, or a file that
+// gets shorter, would be a signal instead of an error. Several threads may read.
+class FileReader {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
+  explicit FileReader(const std::filesystem::path& path);
+  ~FileReader();
+  FileReader(FileReader&& other) noexcept;
+  FileReader& operator=(FileReader&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  uint64_t size() const { return size_; }  // when it was opened
+  // Fills `to` from `offset` on. Error of kind data if the file ends before, or cannot be read.
+  void read(uint64_t offset, void* to, size_t bytes) const;
+  // From now on what is read is added to `hash`, which must live as long.
+  void hash_into(Sha256& hash) { hash_ = &hash; }
 
  private:
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+  Sha256* hash_ = nullptr;
 };
 
 // One file, written in order and fsynced by close(). Creates `path`, which must not exist.
@@ -50,10 +57,15 @@ class FileWriter {
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
   void close();
+  // From now on what is written is added to `hash`, which must live as long.
+  void hash_into(Sha256& hash) { hash_ = &hash; }
+  uint64_t written() const { return written_; }
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
+  uint64_t written_ = 0;
+  Sha256* hash_ = nullptr;
 };
 
 // Replaces a file: write to writer(), then commit().
@@ -71,7 +83,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Creates or replaces a folder: fill path() with FileWriter, then commit().
+// Creates or replaces a folder: fill path() with FileWriter, then commit(). A small file in it, the
+// mark, tells it from a user's folder that happens to have such a name.
 class AtomicFolder {
  public:
   explicit AtomicFolder(const std::filesystem::path& target);
@@ -83,6 +96,8 @@ class AtomicFolder {
   void commit();
 
  private:
+  void replace_target();
+
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   int lock_ = -1;  // tells other processes that the temporary is in use
@@ -91,13 +106,19 @@ class AtomicFolder {
 
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-// Creates the folder and its parents if they are missing.
+// Creates the folder and its parents if they are missing; what it created outlives a crash.
 void make_folders(const std::filesystem::path& path);
 
 // True if this is the name of a temporary of AtomicFile or AtomicFolder.
 bool is_temporary_name(std::string_view name);
-// Removes the temporaries in `folder` whose name begins with `prefix` and whose writer is gone.
-void remove_abandoned(const std::filesystem::path& folder, std::string_view prefix);
+// True if AtomicFolder made this folder.
+bool is_marked(const std::filesystem::path& folder);
+// Where file systems cannot swap folders (NFS), a folder that is being replaced stands for a moment
+// under this name; a kill in that moment leaves it there.
+std::filesystem::path aside_of(const std::filesystem::path& folder);
+// Clears up in `folder`, under names that begin with `prefix`, what killed writers left: removes
+// their temporaries, and gives folders that they had set aside their names back.
+void clear_up(const std::filesystem::path& folder, std::string_view prefix);
 
 // Fails unless the disk that holds `folder` has that many bytes free.
 void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
@@ -107,5 +128,9 @@ void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
 // variable BOOSTER_FAIL_WRITE does the same from outside the process: "7", "7:EIO", "7:kill" (no
 // name: ENOSPC).
 void fail_file_operation(int64_t n, int error);
+// For tests: every file operation from now on takes this long, as on a slow disk.
+void delay_file_operations(int milliseconds);
+// For tests: as on a file system that cannot swap folders.
+void forbid_exchange(bool forbidden);
 
 }  // namespace booster

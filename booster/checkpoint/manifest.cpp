@@ -1,9 +1,11 @@
 #include "booster/checkpoint/manifest.h"
 
 #include "booster/checkpoint/file.h"
+#include "booster/checkpoint/sha256.h"
 #include "booster/config/json_document.h"
 
-#include <openssl/evp.h>
+#include <algorithm>
+#include <set>
 
 namespace booster {
 
@@ -38,16 +40,6 @@ ManifestFile file_row(const JsonValue& row, const fs::path& path) {
 
 }  // namespace
 
-std::string sha256(std::span<const std::byte> bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  check(EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) == 1,
-        "sha256: libcrypto failed");
-  std::string text;
-  for (unsigned int i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
-}
-
 std::string Manifest::to_text() const {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const auto& file : files)
@@ -73,26 +65,36 @@ Manifest read_manifest(const fs::path& folder) {
   }
   Manifest manifest;
   manifest.step = step->scalar;
-  for (const auto& row : files->items) manifest.files.push_back(file_row(row, path));
+  if (step->scalar < 0) not_a_manifest(path, "step below 0");
+  if (files->items.empty()) not_a_manifest(path, "it names no file");
+  std::set<std::string> names;
+  for (const auto& row : files->items) {
+    const ManifestFile& file = manifest.files.emplace_back(file_row(row, path));
+    if (!names.insert(file.name).second) not_a_manifest(path, "two files " + show_text(file.name));
+  }
   if (const JsonValue* about = root.find("about")) manifest.about = about->to_json();
   return manifest;
 }
 
-ManifestFile describe_file(const fs::path& folder, const std::string& name) {
-  const MappedFile file(folder / name);
-  return {name, file.bytes().size(), sha256(file.bytes())};
+void check_content(const ManifestFile& want, const fs::path& path, uint64_t bytes,
+                   const std::string& sha256) {
+  if (bytes != want.bytes)
+    fail_data("{}: wrong size; got {} bytes, want {}", path.string(), bytes, want.bytes);
+  if (sha256 != want.sha256) {
+    fail_data("{}: wrong content; got SHA-256 {}, want {}", path.string(), sha256, want.sha256);
+  }
 }
 
 void verify_manifest(const Manifest& manifest, const fs::path& folder) {
+  std::vector<char> piece(size_t{1} << 20);
   for (const auto& want : manifest.files) {
-    const std::string path = (folder / want.name).string();
-    const MappedFile file(path);
-    if (file.bytes().size() != want.bytes) {
-      fail_data("{}: wrong size; got {} bytes, want {}", path, file.bytes().size(), want.bytes);
-    }
-    const std::string hash = sha256(file.bytes());
-    if (hash != want.sha256)
-      fail_data("{}: wrong content; got SHA-256 {}, want {}", path, hash, want.sha256);
+    FileReader file(folder / want.name);
+    Sha256 hash;
+    file.hash_into(hash);
+    if (file.size() == want.bytes)
+      for (uint64_t at = 0; at < file.size(); at += piece.size())
+        file.read(at, piece.data(), std::min<uint64_t>(piece.size(), file.size() - at));
+    check_content(want, file.path(), file.size(), hash.digest());
   }
 }
 

@@ -5,13 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace booster {
-
-std::string sha256(std::span<const std::byte> bytes);  // 64 hexadecimal digits
 
 struct ManifestFile {
   std::string name;
@@ -29,12 +26,13 @@ struct Manifest {
 
 inline constexpr const char* manifest_name = "manifest.json";
 
-// Reads FOLDER/manifest.json. Error of kind data if it is not a manifest, names a file outside the
-// folder, or comes from a later version of the format.
+// Reads FOLDER/manifest.json. Error of kind data if it is not a manifest, names no file, a file
+// twice or one outside the folder, or comes from a later version of the format.
 Manifest read_manifest(const std::filesystem::path& folder);
-// Describes an existing file in the folder.
-ManifestFile describe_file(const std::filesystem::path& folder, const std::string& name);
 // Error of kind data that names the first file that is missing or whose size or content differs.
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder);
+// The same for one file, of which this was read.
+void check_content(const ManifestFile& want, const std::filesystem::path& path, uint64_t bytes,
+                   const std::string& sha256);
 
 }  // namespace booster

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <set>
 
 namespace booster {
@@ -16,27 +15,6 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 namespace {
 
 constexpr size_t length_bytes = 8;
-
-// The header's text in the file; its length is checked against the limits and the file.
-std::string_view header_text(const MappedFile& file) {
-  const std::string name = file.path().string();
-  const auto bytes = file.bytes();
-  if (bytes.size() < length_bytes) {
-    fail_data("{}: too small for a safetensors file; got {} bytes, want at least {}", name,
-              bytes.size(), length_bytes);
-  }
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), length_bytes);
-  if (length > max_safetensors_header) {
-    fail_data("{}: header too large; got {} bytes, want at most {}", name, length,
-              max_safetensors_header);
-  }
-  if (length > bytes.size() - length_bytes) {
-    fail_data("{}: the header goes past the end of the file; got {} bytes, want at most {}", name,
-              length, bytes.size() - length_bytes);
-  }
-  return {reinterpret_cast<const char*>(bytes.data()) + length_bytes, length};
-}
 
 void check_to_store(const std::vector<TensorToStore>& tensors) {
   std::set<std::string_view> names;
@@ -90,14 +68,33 @@ Tensor storable(const Tensor& tensor) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
-  const std::string_view text = header_text(file_);
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, Sha256* hash) : file_(path) {
+  if (hash) file_.hash_into(*hash);
+  const std::string text = read_header();
   data_offset_ = length_bytes + text.size();
-  header_ = parse_safetensors_header(text, file_.bytes().size() - data_offset_, path.string());
+  header_ = parse_safetensors_header(text, file_.size() - data_offset_, path.string());
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
-  return file_.bytes().subspan(data_offset_ + tensor.begin, tensor.end - tensor.begin);
+// Its length is checked against the limits and the file before memory is taken.
+std::string SafetensorsFile::read_header() {
+  const std::string name = file_.path().string();
+  if (file_.size() < length_bytes) {
+    fail_data("{}: too small for a safetensors file; got {} bytes, want at least {}", name,
+              file_.size(), length_bytes);
+  }
+  uint64_t length = 0;
+  file_.read(0, &length, length_bytes);
+  if (length > max_safetensors_header) {
+    fail_data("{}: header too large; got {} bytes, want at most {}", name, length,
+              max_safetensors_header);
+  }
+  if (length > file_.size() - length_bytes) {
+    fail_data("{}: the header goes past the end of the file; got {} bytes, want at most {}", name,
+              length, file_.size() - length_bytes);
+  }
+  std::string text(length, '\0');
+  file_.read(length_bytes, text.data(), text.size());
+  return text;
 }
 
 Tensor SafetensorsFile::load(const StoredTensor& tensor) const {
@@ -116,14 +113,14 @@ Tensor SafetensorsFile::load(const StoredTensor& tensor) const {
     fail_data("{} has a shape that cannot be loaded; got {}, want at most {} dimensions", name,
               shape_text(tensor.shape), kernels::max_dims);
   }
-  const auto from = bytes(tensor);
-  const bool odd_bool =
-      *tensor.dtype->dtype == DType::boolean &&
-      std::any_of(from.begin(), from.end(), [](std::byte b) { return b > std::byte{1}; });
-  if (odd_bool) fail_data("{} holds a BOOL that is neither 0 nor 1", name);
   Tensor loaded = empty(std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end()),
                         {.dtype = *tensor.dtype->dtype});
-  if (!from.empty()) std::memcpy(loaded.data(), from.data(), from.size());
+  const size_t bytes = tensor.end - tensor.begin;
+  file_.read(data_offset_ + tensor.begin, loaded.data(), bytes);
+  const auto* first = static_cast<const uint8_t*>(loaded.data());
+  const bool odd_bool = loaded.dtype() == DType::boolean &&
+                        std::any_of(first, first + bytes, [](uint8_t byte) { return byte > 1; });
+  if (odd_bool) fail_data("{} holds a BOOL that is neither 0 nor 1", name);
   return loaded;
 }
 
@@ -164,8 +161,8 @@ void write_safetensors(FileWriter& file, const TensorMap& tensors, const Metadat
   write_safetensors(file, std::move(to_store), metadata);
 }
 
-TensorMap load_safetensors(const std::filesystem::path& path) {
-  return SafetensorsFile(path).load_all();
+TensorMap load_safetensors(const std::filesystem::path& path, Sha256* hash) {
+  return SafetensorsFile(path, hash).load_all();
 }
 
 void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,

@@ -48,20 +48,24 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
                                            const std::string& file);
 
 inline constexpr uint64_t max_safetensors_header = 100'000'000;
+// Ours, like the reference's of the header: a file of small ones would take ten times its size.
+inline constexpr size_t max_safetensors_tensors = 1'000'000, max_safetensors_metadata = 10'000;
 
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  // `hash`: what is read, from the first byte on, is added to it; load_all() completes it.
+  explicit SafetensorsFile(const std::filesystem::path& path, Sha256* hash = nullptr);
 
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
   const Metadata& metadata() const { return header_.metadata; }
-  std::span<const std::byte> bytes(const StoredTensor& tensor) const;
-  // A copy in our own memory; error if we do not support its dtype or its number of dimensions.
+  // Reads it; error if we do not support its dtype or its number of dimensions.
   Tensor load(const StoredTensor& tensor) const;
   TensorMap load_all() const;
 
  private:
-  MappedFile file_;
+  std::string read_header();
+
+  FileReader file_;
   SafetensorsHeader header_;
   uint64_t data_offset_ = 0;
 };
@@ -79,7 +83,7 @@ void write_safetensors(FileWriter& file, std::vector<TensorToStore> tensors,
                        const Metadata& metadata = {});
 void write_safetensors(FileWriter& file, const TensorMap& tensors, const Metadata& metadata = {});
 
-TensorMap load_safetensors(const std::filesystem::path& path);
+TensorMap load_safetensors(const std::filesystem::path& path, Sha256* hash = nullptr);
 // Replaces the file completely or not at all.
 void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
                       const Metadata& metadata = {});

@@ -64,6 +64,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool string(string_t& value) override {
     if (place_ == Place::metadata) {
+      if (header.metadata.size() == max_safetensors_metadata)
+        broken("too many metadata keys; want at most {}", max_safetensors_metadata);
       if (!header.metadata.emplace(key_, std::move(value)).second) {
         broken("duplicate metadata key {}; want each key once", show_text(key_));
       }
@@ -87,6 +89,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       metadata_seen_ = true;
       place_ = Place::metadata;
     } else if (place_ == Place::file) {
+      if (header.tensors.size() == max_safetensors_tensors)
+        broken("too many tensors; want at most {}", max_safetensors_tensors);
       header.tensors.emplace_back().name = key_;
       fields_ = {};
       place_ = Place::tensor;

@@ -1,11 +1,17 @@
 #include "booster/checkpoint/training_checkpoint.h"
 
+#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/finish_together.h"
 #include "booster/checkpoint/rank_tensors.h"
+#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/training_state.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
+#include "parallel/groups/gather_text.h"
 
 #include <bit>
+#include <span>
 #include <string_view>
 
 namespace booster {
@@ -88,20 +94,13 @@ TensorMap split_precision(const Session& session, const TensorMap& whole) {
   return as_one(own, rounded);
 }
 
-// All or nothing; converts back from the saved dtype.
+// Converts back from the saved dtype.
 void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
   const TensorMap model = as_map(session.model.state_dict()),
                   converted = as_map(saved_model(session));
-  assign_tensors(converted, split(session, saved), what);
+  assign_tensors(converted, saved, what);
   if (session.precision->saved_dtype())
     for (auto [name, tensor] : model) tensor.copy_(converted.at(name));
-}
-
-Json optimizer_numbers(const OptimizerState& state) {
-  Json groups = Json::array();
-  for (const auto& group : state.groups)
-    groups.push_back({{"options", group.options}, {"step", group.step}});
-  return {{"rule", state.rule}, {"steps", state.steps}, {"groups", groups}};
 }
 
 // A parameter's count of steps travels with its tensors: ranks may hold different parameters.
@@ -136,167 +135,242 @@ OptimizerState joined_optimizer(const Session& session) {
   return state;
 }
 
-OptimizerState optimizer_state(const Json& numbers, const TensorMap& tensors) {
-  OptimizerState state{numbers.at("rule"), tensors, numbers.at("steps"), {}};
-  for (const auto& group : numbers.at("groups"))
-    state.groups.push_back({group.at("options"), group.at("step")});
-  return state;
-}
-
-// Every rank's random stream, in rank order: seed and offset.
-Json random_states(const Group& group) {
+// Every rank's random stream, in rank order.
+std::vector<RandomState> random_states(const Group& group) {
   const RandomState mine = default_generator().state();
   std::vector<int64_t> own = {std::bit_cast<int64_t>(mine.seed),
                               std::bit_cast<int64_t>(mine.offset)};
   std::vector<int64_t> all(own.size() * static_cast<size_t>(group.size()));
   group.all_gather(all, own);
-  Json states = Json::array();
+  std::vector<RandomState> states;
   for (size_t i = 0; i < all.size(); i += 2)
     states.push_back({std::bit_cast<uint64_t>(all[i]), std::bit_cast<uint64_t>(all[i + 1])});
   return states;
 }
 
-Json training_state(Session& session, const Boosted& boosted, const Progress& progress,
-                    const OptimizerState& optimizer) {
-  const LoaderState loader = boosted.dataloader.state();
-  const LRSchedulerState schedule = boosted.lr_scheduler.state_dict();
-  return {
-      {"epoch", progress.epoch},
-      {"extra", progress.extra},
-      {"plugin", session.plugin->name()},
-      {"precision", {{"name", session.precision->name()}, {"state", session.precision->state()}}},
-      {"optimizer", optimizer_numbers(optimizer)},
-      {"lr_scheduler",
-       {{"name", schedule.name}, {"step", schedule.step}, {"base_lrs", schedule.base_lrs}}},
-      {"loader", {{"epoch", loader.epoch}, {"batch", loader.batch}}},
-      {"random", random_states(session.plugin->group())}};
+uint64_t order_of(const DataLoader& loader, uint64_t epoch) {
+  Fingerprint fingerprint;
+  for (const int64_t index : loader.options().sampler->indices(epoch)) fingerprint.add(index);
+  return fingerprint.value();
 }
 
-// Errors here leave everything unchanged.
-void check_fits(const Session& session, const Json& state, const std::string& what) {
-  const std::string precision = state.at("precision").at("name");
-  if (precision != session.precision->name())
-    fail_data("{}: was trained in {}; got {} now, want the same precision to resume", what,
-              precision, session.precision->name());
-  const size_t ranks = state.at("random").size();
-  const size_t now = static_cast<size_t>(session.plugin->group().size());
-  if (ranks != now)
-    fail_data("{}: was trained on {} ranks; got {} now, want the same number to resume", what,
-              ranks, now);
-}
-
-void load_numbers(Session& session, Boosted& boosted, const CheckpointContents& contents) {
-  const Json& state = contents.state;
-  const Json& schedule = state.at("lr_scheduler");
-  OptimizerState optimizer = optimizer_state(state.at("optimizer"), contents.optimizer);
-  StateDict tensors = with_steps(optimizer);
-  session.plugin->split(tensors);
-  set_tensors(optimizer, tensors);
-  session.optimizer.load_state_dict(optimizer);
-  boosted.lr_scheduler.load_state_dict(
-      {schedule.at("name"), schedule.at("step"), schedule.at("base_lrs")});
-  session.precision->load(state.at("precision").at("state").get<PrecisionState>());
-  boosted.dataloader.load_state({state.at("loader").at("epoch"), state.at("loader").at("batch")});
-  const Json& mine = state.at("random").at(static_cast<size_t>(session.plugin->group().rank()));
-  default_generator().set_state({mine.at(0), mine.at(1)});
-}
-
-// Restores everything unless `keep` is called.
-class Rollback {
- public:
-  Rollback(Session& session, Boosted& boosted)
-      : session_(session),
-        boosted_(boosted),
-        optimizer_(session.optimizer.state_dict()),
-        schedule_(boosted.lr_scheduler.state_dict()),
-        precision_(session.precision->state()) {
-    for (const auto& [name, tensor] : session.model.state_dict())
-      model_.push_back({name, tensor.clone()});
-    for (const auto& [name, tensor] : session.precision->state_tensors())
-      precision_tensors_.emplace(name, tensor.clone());
-    for (auto& [name, tensor] : optimizer_.tensors) tensor = tensor.clone();
-  }
-  ~Rollback() {
-    if (kept_) return;
-    session_.model.load_state_dict(model_);
-    session_.optimizer.load_state_dict(optimizer_);
-    boosted_.lr_scheduler.load_state_dict(schedule_);
-    session_.precision->load(precision_);
-    assign_tensors(as_map(session_.precision->state_tensors()), precision_tensors_, "rollback");
-  }
-  void keep() { kept_ = true; }
-
- private:
-  Session& session_;
-  Boosted& boosted_;
-  StateDict model_;
-  OptimizerState optimizer_;
-  LRSchedulerState schedule_;
-  PrecisionState precision_;
-  TensorMap precision_tensors_;
-  bool kept_ = false;
-};
-
-// Shares whether rank 0 succeeded, so that no rank continues alone.
-void agree_on_success(const Group& group, const std::string& error) {
-  std::vector<int64_t> failed = {error.empty() ? 0 : 1};
-  group.broadcast(failed, 0);
-  if (!error.empty()) raise(ErrorKind::failed, error);
-  if (failed[0]) fail_run("checkpoint: rank 0 could not save; its message says why");
+// That of the program now, without the optimizer's and the ranks' random streams. `epoch` is that
+// whose order of samples is compared, on rank 0 alone.
+TrainingState present_state(const Session& session, const Boosted& boosted, const Json& settings,
+                            uint64_t epoch) {
+  const DataLoaderOptions& options = boosted.dataloader.options();
+  TrainingState state;
+  state.settings = settings;
+  state.plugin = session.plugin->name();
+  state.precision = session.precision->name();
+  state.precision_state = session.precision->state();
+  state.first_precision_state = session.first_precision_state;
+  state.schedule = boosted.lr_scheduler.state_dict();
+  state.position = boosted.dataloader.state();
+  state.batch_size = options.batch_size;
+  state.seed = options.seed;
+  state.shuffle = options.shuffle;
+  state.drop_last = options.drop_last;
+  state.data = boosted.dataloader.dataset().identity();
+  if (session.plugin->group().rank() == 0) state.order = order_of(boosted.dataloader, epoch);
+  return state;
 }
 
 }  // namespace
 
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    int keep) {
+  check(progress.extra.is_object() && progress.settings.is_object(),
+        "save_training: extra and settings; got {} and {}, want objects",
+        progress.extra.type_name(), progress.settings.type_name());
   Session& session = boosted.model.session();
   const Group group = session.plugin->group();
-  CheckpointContents contents;
-  contents.step = progress.step;
   StateDict model = saved_model(session);
   session.plugin->join(model);
   const OptimizerState optimizer = joined_optimizer(session);
   const TensorMap precision = joined_precision(session);
-  contents.state = training_state(session, boosted, progress, optimizer);
-  contents.about = {{"ranks", group.size()},
-                    {"plugin", session.plugin->name()},
-                    {"precision", session.precision->name()}};
-  std::string error;
-  if (group.rank() == 0) {
-    contents.model = as_map(model);
-    contents.optimizer = optimizer.tensors;
-    contents.precision = precision;
-    try {
-      save_checkpoint(root, contents, keep);
-    } catch (const Error& failure) {
-      error = failure.what();
-    }
-  }
-  agree_on_success(group, error);
+  TrainingState state = present_state(session, boosted, progress.settings,
+                                      boosted.dataloader.state().epoch);
+  state.step = progress.step;
+  state.extra = progress.extra;
+  state.optimizer = optimizer;
+  state.random = random_states(group);
+  const auto write = [&] {
+    CheckpointContents contents = {.step = progress.step,
+                                   .model = as_map(model),
+                                   .optimizer = optimizer.tensors,
+                                   .precision = precision,
+                                   .state = to_json(state)};
+    contents.about = {{"ranks", group.size()},
+                      {"plugin", session.plugin->name()},
+                      {"precision", session.precision->name()}};
+    save_checkpoint(root, contents, keep);
+  };
+  finish_together(group, "checkpoint", group.rank() == 0 ? write : std::function<void()>());
   session.pass_on_all_notes();
 }
 
-std::optional<Progress> resume_training(const std::filesystem::path& root, Boosted& boosted,
-                                        const std::function<void(const std::string&)>& report) {
-  Session& session = boosted.model.session();
-  const auto folder = latest_checkpoint(root, report);
-  if (!folder) return {};
-  const CheckpointContents contents = load_checkpoint(*folder);
-  const std::string what = folder->string();
-  const NoGradGuard no_grad;
+namespace {
+
+// A checkpoint's parts, found right, and not yet in force.
+struct Incoming {
+  TrainingState state;
+  std::vector<SettingChange> changes;
+  TensorMap model, precision;  // what this rank holds
+  std::function<void()> load_optimizer;
+};
+
+// What others say of a checkpoint's contents, as an error of the checkpoint.
+template <class F>
+auto blaming(const std::string& what, F&& load) {
   try {
-    check_fits(session, contents.state, what);
-    Rollback rollback(session, boosted);
-    load_model(session, contents.model, what);
-    assign_tensors(precision_tensors(session), split_precision(session, contents.precision),
-                   what + ": precision");
-    load_numbers(session, boosted, contents);
-    rollback.keep();
-    session.zero_grad();  // gradients from before belong to other weights
-    return Progress{contents.step, contents.state.at("epoch"), contents.state.at("extra")};
-  } catch (const Json::exception& mistake) {
-    fail_data("{}: state.json lacks something or holds the wrong type: {}", what, mistake.what());
+    return load();
+  } catch (const Error& error) {
+    fail_data("{}: {}", what, error.what());
   }
+}
+
+Incoming read_numbers(const Session& session, const Boosted& boosted,
+                      const CheckpointContents& contents, const std::string& what,
+                      const Json& settings) {
+  Incoming in;
+  in.state = training_state_from(contents.state, what + "/state.json");
+  if (in.state.step != contents.step) {
+    fail_data("{}: its manifest is of another step; got {}, want {}", what, contents.step,
+              in.state.step);
+  }
+  TrainingState now = present_state(session, boosted, settings, in.state.position.epoch);
+  now.optimizer = session.optimizer.state_dict();
+  now.random.resize(static_cast<size_t>(session.plugin->group().size()));
+  if (session.plugin->group().rank() > 0) now.order = in.state.order;
+  check_same_training(in.state, now, what);
+  const int64_t batches = boosted.dataloader.size();
+  if (in.state.position.batch > batches) {
+    fail_data("{}: no such position in the data; got batch {}, want 0 to {}", what,
+              in.state.position.batch, batches);
+  }
+  in.changes = blaming(what, [&] { return adopt_changes(in.state, now, session.optimizer); });
+  return in;
+}
+
+// Whole tensors become those that this rank holds; plugins may use the group.
+void read_tensors(Session& session, CheckpointContents contents, const std::string& what,
+                  Incoming& in) {
+  in.model = split(session, contents.model);
+  check_tensors(as_map(saved_model(session)), in.model, what);
+  in.precision = split_precision(session, contents.precision);
+  check_tensors(precision_tensors(session), in.precision, what + ": precision");
+  for (const auto& [name, tensor] : contents.optimizer)
+    if (name.ends_with(steps_suffix))
+      fail_data("{}: optimizer: no such tensor; got {}", what, name);
+  in.state.optimizer.tensors = std::move(contents.optimizer);
+  StateDict tensors = with_steps(in.state.optimizer);
+  session.plugin->split(tensors);
+  set_tensors(in.state.optimizer, tensors);
+  in.load_optimizer =
+      blaming(what, [&] { return session.optimizer.prepare_load(in.state.optimizer); });
+  in.state.optimizer.tensors.clear();
+}
+
+// Puts the numbers that schedule and strategy may refuse in force, or none of them.
+void try_numbers(Session& session, Boosted& boosted, const TrainingState& state) {
+  Optimizer& optimizer = session.optimizer;
+  const LRSchedulerState before = boosted.lr_scheduler.state_dict();
+  std::vector<OptimizerOptions> options;
+  for (int group = 0; group < optimizer.group_count(); ++group)
+    options.push_back(optimizer.options(group));
+  boosted.lr_scheduler.load_state_dict(state.schedule);
+  try {
+    session.precision->load(state.precision_state);
+  } catch (...) {
+    boosted.lr_scheduler.load_state_dict(before);
+    for (size_t group = 0; group < options.size(); ++group)
+      optimizer.set_options(static_cast<int>(group), options[group]);
+    throw;
+  }
+}
+
+// Nothing fails behind try_numbers. The order counts: masters are put into parameters last, and the
+// schedule's rate into the optimizer's options.
+void put_in_force(Session& session, Boosted& boosted, const Incoming& in, const std::string& what) {
+  const NoGradGuard no_grad;
+  blaming(what, [&] { try_numbers(session, boosted, in.state); });
+  load_model(session, in.model, what);
+  assign_tensors(precision_tensors(session), in.precision, what);
+  in.load_optimizer();
+  boosted.lr_scheduler.load_state_dict(in.state.schedule);
+  boosted.dataloader.load_state(in.state.position);
+  default_generator().set_state(
+      in.state.random[static_cast<size_t>(session.plugin->group().rank())]);
+  session.zero_grad();  // gradients from before belong to other weights
+}
+
+// Runs on this thread; an error on any rank is one on all.
+template <class F>
+void together(const Group& group, F&& work) {
+  std::exception_ptr error;
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  fail_together(group, "resume", error);
+}
+
+std::string manifest_hash(const std::filesystem::path& folder) {
+  const std::string text = read_file(folder / manifest_name, size_t{16} << 20);
+  return sha256(std::as_bytes(std::span(text)));
+}
+
+// Rank 0's choice: the name of the newest whole checkpoint and its manifest's hash; "" for none.
+std::pair<std::string, std::string> choose(const std::filesystem::path& root, const Group& group,
+                                           const std::function<void(const std::string&)>& report) {
+  std::string chosen;
+  std::vector<std::string> lines;  // told on the caller's thread
+  const auto look = [&] {
+    const auto keep = [&](const std::string& line) { lines.push_back(line); };
+    const auto folder = latest_checkpoint(root, keep);
+    if (folder) chosen = manifest_hash(*folder) + folder->filename().string();
+  };
+  std::exception_ptr error;
+  try {
+    finish_together(group, "resume", group.rank() == 0 ? look : std::function<void()>());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  for (const auto& line : lines) report(line);
+  if (error) std::rethrow_exception(error);
+  const std::string text = gather_text(chosen, group)[0];
+  const size_t digits = std::min<size_t>(text.size(), 64);
+  return {text.substr(digits), text.substr(0, digits)};
+}
+
+}  // namespace
+
+std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
+                                       const std::function<void(const std::string&)>& report,
+                                       const Json& settings) {
+  Session& session = boosted.model.session();
+  const Group group = session.plugin->group();
+  const auto [name, manifest] = choose(root, group, report);
+  if (name.empty()) return {};
+  const std::filesystem::path folder = root / name;
+  const std::string what = folder.string();
+  CheckpointContents contents;
+  Incoming in;
+  finish_together(group, "resume", [&, &manifest = manifest] {
+    if (manifest_hash(folder) != manifest)
+      fail_data("{}: another checkpoint than that of rank 0; want one folder for all ranks", what);
+    contents = load_checkpoint(folder);
+  });
+  together(group, [&] { in = read_numbers(session, boosted, contents, what, settings); });
+  together(group, [&] { read_tensors(session, std::move(contents), what, in); });
+  put_in_force(session, boosted, in, what);
+  for (const auto& [setting, before, now] : in.changes)
+    if (group.rank() == 0)
+      report(fmt::format("{}: changed from {} to {}; the new value counts", setting, before, now));
+  return Resumed{in.state.step, static_cast<int64_t>(in.state.position.epoch), in.state.extra,
+                 in.changes};
 }
 
 }  // namespace booster

@@ -1,32 +1,66 @@
 // Saving and resuming a training run: all state that affects what comes next, so that a resumed run
 // continues bit for bit on the same layout.
+//
+//   int64_t step = 0, epoch = 0;
+//   if (const auto resumed = resume_training("out", boosted, print_line)) {
+//     step = resumed->step;
+//     epoch = resumed->epoch;
+//   }
+//   for (; epoch < epochs; ++epoch) {
+//     for (auto& [image, label] : data) {
+//       ...
+//       if (++step % 100 == 0) save_training("out", boosted, {.step = step});
+//     }
+//     save_training("out", boosted, {.step = step});
+//   }
+//
+// Saved in the body of the loop over the loader, it goes on behind that batch; saved behind the
+// loop, at the start of the next epoch.
 #pragma once
 
 #include "booster/boosted.h"
 #include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/resume_rules.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <vector>
 
 namespace booster {
 
-// The position of a training run, in addition to the state of its parts.
+// What a program says of its run, in addition to the state of its parts.
 struct Progress {
   int64_t step = 0;  // optimizer steps taken or skipped
-  int64_t epoch = 0;
-  nlohmann::json extra = nlohmann::json::object();  // the program's own
+  nlohmann::json extra = nlohmann::json::object();  // the program's own state
+  // The program's own settings, by name; those that differ when it resumes are told.
+  nlohmann::json settings = nlohmann::json::object();
+};
+
+struct Resumed {
+  int64_t step = 0;
+  int64_t epoch = 0;  // the loader's: in which the next loop over it goes on
+  nlohmann::json extra;
+  std::vector<SettingChange> changes;  // settings that are others now, and in force
 };
 
 // Writes ROOT/step-N: model (safetensors), optimizer, scheduler, loss scaler, loader position and
-// every rank's random stream. All ranks must call it; rank 0 writes. Errors are those of
-// save_checkpoint; on other ranks an error says that rank 0 failed.
+// every rank's random stream. All ranks must call it; rank 0 writes, and the others wait for it
+// however long it takes. Errors are those of save_checkpoint, on all ranks, and leave everything
+// as it was: a loop may go on and save later.
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    int keep = 2);
 
 // Loads the newest complete checkpoint under `root` into the boosted objects; nothing if there is
-// none. All ranks must call it. All or nothing: a checkpoint of another model, precision or number
-// of ranks is an error, and nothing is changed.
-std::optional<Progress> resume_training(const std::filesystem::path& root, Boosted& boosted,
-                                        const std::function<void(const std::string&)>& report);
+// none. All ranks must call it: rank 0 chooses the checkpoint, and all load that one.
+//
+// Options of the optimizer, strategy or schedule that the program constructs otherwise than the one
+// that saved count from now on, and so do its own `settings`; each is told to `report`, on rank 0,
+// in a line with its name, the old and the new value. Another optimizer or schedule, precision,
+// model, number of ranks, batch size, seed or data set is an Error of kind data. All or nothing:
+// after an error on any rank, all ranks have it and nothing is changed.
+std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
+                                       const std::function<void(const std::string&)>& report,
+                                       const nlohmann::json& settings = nlohmann::json::object());
 
 }  // namespace booster

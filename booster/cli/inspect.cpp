@@ -1,5 +1,4 @@
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/manifest.h"
 #include "booster/checkpoint/safetensors.h"
 #include "booster/cli/commands.h"
 #include "booster/config/json_document.h"
@@ -60,8 +59,7 @@ bool holds_tensors(const ManifestFile& file) {
 }
 
 void print_checkpoint(const fs::path& folder) {
-  const Manifest manifest = read_manifest(folder);
-  verify_manifest(manifest, folder);
+  const Manifest manifest = verify_checkpoint(folder);
   fmt::print("{}: checkpoint of step {}\n", folder.string(), manifest.step);
   for (const auto& file : manifest.files) {
     fmt::print("  {:<24} {:>12} bytes  sha256 {}\n", plain(file.name), file.bytes, file.sha256);
@@ -86,8 +84,7 @@ Json json_of_tensors(const fs::path& path) {
 }
 
 Json json_of_checkpoint(const fs::path& folder) {
-  const Manifest manifest = read_manifest(folder);
-  verify_manifest(manifest, folder);
+  const Manifest manifest = verify_checkpoint(folder);
   Json files = Json::array(), tensors = Json::array();
   for (const auto& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});

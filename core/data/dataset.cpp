@@ -2,6 +2,7 @@
 
 #include "kernels/system/error.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace booster {
@@ -53,6 +54,21 @@ TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
 
 Sample TensorDataset::load(int64_t index, RandomStream&) const {
   return {untracked::select(inputs_, 0, index), untracked::select(targets_, 0, index)};
+}
+
+DatasetIdentity TensorDataset::identity() const {
+  constexpr int64_t most_bytes = int64_t{1} << 20;
+  Fingerprint fingerprint;
+  for (const Tensor& tensor : {inputs_, targets_}) {
+    fingerprint.add(name_of(tensor.dtype()));
+    fingerprint.add(tensor.shape().to_string());
+  }
+  const int64_t row = targets_.bytes() / std::max<int64_t>(size(), 1);
+  const int64_t rows = std::min(size(), most_bytes / std::max<int64_t>(row, 1));
+  const Tensor first = untracked::contiguous(untracked::narrow(targets_, 0, 0, rows));
+  if (first.bytes() > 0)
+    fingerprint.add({static_cast<const char*>(first.data()), static_cast<size_t>(first.bytes())});
+  return {.kind = "tensors", .samples = size(), .fingerprint = fingerprint.value()};
 }
 
 }  // namespace booster

@@ -3,6 +3,7 @@
 // A Dataset is immutable once built; load() is called by several threads at once.
 #pragma once
 
+#include "core/data/dataset_identity.h"
 #include "core/data/images/lazy_image.h"
 #include "core/data/random_stream.h"
 #include "core/tensor/tensor.h"
@@ -40,6 +41,8 @@ class Dataset {
   // Sample `index` of 0 .. size() - 1, augmented using only draws from `random`. A bad file is
   // an Error of kind data.
   virtual Sample load(int64_t index, RandomStream& random) const = 0;
+  // Kept in checkpoints, which resume only on data of the same identity.
+  virtual DatasetIdentity identity() const { return {.samples = size()}; }
 };
 
 // Rows of tensors on the CPU: row i of `inputs` belongs to row i of `targets`.
@@ -48,6 +51,8 @@ class TensorDataset : public Dataset {
   TensorDataset(Tensor inputs, Tensor targets);
   int64_t size() const override { return inputs_.size(0); }
   Sample load(int64_t index, RandomStream& random) const override;
+  // By shapes, dtypes and the first MiB of the targets.
+  DatasetIdentity identity() const override;
 
  private:
   Tensor inputs_, targets_;

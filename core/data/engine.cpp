@@ -245,6 +245,9 @@ std::optional<Batch> Engine::next() {
     }
     if (batch) return batch;
   }
+  // The consumer has left the epoch: a position taken from here on is in the next one.
+  std::lock_guard lock(mutex_);
+  if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
   return std::nullopt;
 }
 

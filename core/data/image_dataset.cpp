@@ -12,8 +12,9 @@ namespace booster {
 namespace fs = std::filesystem;
 
 struct ImageDataset::Files {
+  std::string root;
   std::vector<std::string> classes;
-  std::vector<std::string> paths;
+  std::vector<std::string> paths;  // ROOT/CLASS/...
   std::vector<int64_t> labels;
   DecodeOptions decode;
   std::unique_ptr<ImageCache> cache;  // null without a budget
@@ -85,6 +86,7 @@ ImageDataset::ImageDataset(const char* what, const std::string& root,
     : transform_(std::move(options.transform)) {
   if (!fs::is_directory(root)) fail_data("{}: no such folder; got '{}'", what, root);
   auto files = std::make_shared<Files>();
+  files->root = root;
   try {
     list_images(what, root, excluded, files->classes, files->paths, files->labels);
   } catch (const fs::filesystem_error& error) {
@@ -109,6 +111,19 @@ Sample ImageDataset::load(int64_t index, RandomStream& random) const {
   LazyImage lazy(std::move(image), files_->paths[file]);
   transform_.apply(lazy, random);
   return {std::move(lazy), files_->labels[file]};
+}
+
+DatasetIdentity ImageDataset::identity() const {
+  Fingerprint fingerprint;
+  for (const std::string& name : classes()) fingerprint.add(name);
+  for (const int64_t file : items_) {
+    const std::string_view path = files_->paths[file], below = path.substr(files_->root.size());
+    fingerprint.add(below.substr(std::min(below.find_first_not_of('/'), below.size())));
+  }
+  return {.kind = "image files",
+          .samples = size(),
+          .classes = static_cast<int64_t>(classes().size()),
+          .fingerprint = fingerprint.value()};
 }
 
 const std::vector<std::string>& ImageDataset::classes() const { return files_->classes; }

@@ -23,6 +23,8 @@ class ImageDataset : public Dataset {
  public:
   int64_t size() const override { return static_cast<int64_t>(items_.size()); }
   Sample load(int64_t index, RandomStream& random) const override;
+  // By the names of the classes and the files below the root, which may lie elsewhere.
+  DatasetIdentity identity() const override;
 
   // Names of the classes, sorted; a label is an index into them.
   const std::vector<std::string>& classes() const;

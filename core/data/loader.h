@@ -59,7 +59,8 @@ struct DataLoaderOptions {
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };
 
-// A loader's position: `batch` batches of `epoch` have been delivered.
+// A loader's position: `batch` batches of `epoch` have been delivered. In the loop's body after the
+// last batch it is that of the epoch's end; once the loop has ended, the start of the next epoch.
 struct LoaderState {
   uint64_t epoch = 0;
   int64_t batch = 0;
@@ -108,7 +109,7 @@ class DataLoader {
   // The next begin() starts this epoch.
   void set_epoch(uint64_t epoch);
   // After load_state(state()) the next begin() gives the batch that would have come next; samples
-  // before it are not read.
+  // before it are not read. A loop that was left early has not ended its epoch: the rest comes.
   LoaderState state() const;
   void load_state(LoaderState state);
 

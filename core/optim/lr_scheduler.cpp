@@ -35,7 +35,9 @@ double LRScheduler::lr(int group) const { return body_->optimizer.lr(group); }
 int64_t LRScheduler::step_count() const { return body_->step; }
 const char* LRScheduler::name() const { return body_->schedule->name(); }
 
-LRSchedulerState LRScheduler::state_dict() const { return {name(), body_->step, body_->base_lrs}; }
+LRSchedulerState LRScheduler::state_dict() const {
+  return {name(), body_->step, body_->base_lrs, body_->schedule->settings()};
+}
 
 void LRScheduler::load_state_dict(const LRSchedulerState& state) {
   check(state.name == name(), "load_state_dict: saved by another scheduler; got {}, want {}",
@@ -48,10 +50,16 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
     check(std::isfinite(lr) && lr >= 0,
           "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
   const auto before = std::exchange(body_->base_lrs, state.base_lrs);
+  Optimizer& optimizer = body_->optimizer;
+  std::vector<OptimizerOptions> options;
+  for (int group = 0; group < optimizer.group_count(); ++group)
+    options.push_back(optimizer.options(group));
   try {
     body_->apply(state.step);
-  } catch (...) {
+  } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
     body_->base_lrs = before;
+    for (size_t group = 0; group < options.size(); ++group)
+      optimizer.set_options(static_cast<int>(group), options[group]);
     throw;
   }
 }

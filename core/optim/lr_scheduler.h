@@ -13,11 +13,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace booster {
+
+// A schedule's options by name, as text: "total_steps", "400".
+using ScheduleSettings = std::map<std::string, std::string>;
 
 class Schedule {
  public:
@@ -25,6 +29,8 @@ class Schedule {
   // "linear_warmup": begins messages, marks saved state.
   virtual const char* name() const = 0;
   virtual double lr(int64_t t, double base, int group) const = 0;
+  // Its options, so that a resumed training can tell which of them changed.
+  virtual ScheduleSettings settings() const { return {}; }
   // What else follows the steps: one-cycle's momentum.
   virtual void apply_more(Optimizer&, int64_t) const {}
 };
@@ -33,6 +39,7 @@ struct LRSchedulerState {
   std::string name;
   int64_t step = 0;
   std::vector<double> base_lrs;  // by parameter group
+  ScheduleSettings settings = {};  // for information: those in force are the scheduler's own
 };
 
 class LRScheduler {

@@ -2,6 +2,8 @@
 #include "core/optim/lr_scheduler.h"
 #include "kernels/system/error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -30,23 +32,33 @@ double share(int64_t part, int64_t whole) {
 template <class F>
 class FormulaSchedule : public Schedule {
  public:
-  FormulaSchedule(const char* name, F formula) : name_(name), formula_(std::move(formula)) {}
+  FormulaSchedule(const char* name, ScheduleSettings settings, F formula)
+      : name_(name), settings_(std::move(settings)), formula_(std::move(formula)) {}
   const char* name() const override { return name_; }
+  ScheduleSettings settings() const override { return settings_; }
   double lr(int64_t t, double base, int group) const override { return formula_(t, base, group); }
 
  private:
   const char* name_;
+  ScheduleSettings settings_;
   F formula_;
 };
 template <class F>
-std::unique_ptr<Schedule> schedule(const char* name, F formula) {
-  return std::make_unique<FormulaSchedule<F>>(name, std::move(formula));
+std::unique_ptr<Schedule> schedule(const char* name, ScheduleSettings settings, F formula) {
+  return std::make_unique<FormulaSchedule<F>>(name, std::move(settings), std::move(formula));
+}
+
+template <class T>
+std::pair<const std::string, std::string> setting(const char* name, const T& value) {
+  return {name, fmt::format("{}", value)};
 }
 
 std::unique_ptr<Schedule> linear_warmup(const LinearWarmupOptions& o) {
   check_count("linear_warmup", "warmup_steps", o.warmup_steps, 0);
   check_count("linear_warmup", "total_steps", o.total_steps, 1);
-  return schedule("linear_warmup", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("warmup_steps", o.warmup_steps),
+                                     setting("total_steps", o.total_steps)};
+  return schedule("linear_warmup", settings, [o](int64_t t, double base, int) {
     if (t < o.warmup_steps) return share(t + 1, o.warmup_steps + 1) * base;
     if (t >= o.total_steps) return 0.0;
     return share(o.total_steps - t, o.total_steps - o.warmup_steps) * base;
@@ -56,7 +68,8 @@ std::unique_ptr<Schedule> linear_warmup(const LinearWarmupOptions& o) {
 std::unique_ptr<Schedule> cosine_annealing(const CosineAnnealingOptions& o) {
   check_count("cosine", "T_max", o.T_max, 1);
   check_number("cosine", "eta_min", o.eta_min);
-  return schedule("cosine", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("T_max", o.T_max), setting("eta_min", o.eta_min)};
+  return schedule("cosine", settings, [o](int64_t t, double base, int) {
     return o.eta_min + (base - o.eta_min) * cosine(share(t, o.T_max));
   });
 }
@@ -65,7 +78,10 @@ std::unique_ptr<Schedule> cosine_warmup(const CosineAnnealingWarmupOptions& o) {
   check_count("cosine_warmup", "warmup_steps", o.warmup_steps, 0);
   check_count("cosine_warmup", "total_steps", o.total_steps, 1);
   check_number("cosine_warmup", "eta_min", o.eta_min);
-  return schedule("cosine_warmup", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("warmup_steps", o.warmup_steps),
+                                     setting("total_steps", o.total_steps),
+                                     setting("eta_min", o.eta_min)};
+  return schedule("cosine_warmup", settings, [o](int64_t t, double base, int) {
     if (t < o.warmup_steps) return share(t + 1, o.warmup_steps) * base;
     if (t >= o.total_steps) return o.eta_min;
     const double progress = share(t - o.warmup_steps, o.total_steps - o.warmup_steps);
@@ -77,7 +93,10 @@ std::unique_ptr<Schedule> polynomial(const PolynomialOptions& o) {
   check_count("polynomial", "total_steps", o.total_steps, 1);
   check_number("polynomial", "power", o.power);
   check_number("polynomial", "end_lr", o.end_lr);
-  return schedule("polynomial", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("total_steps", o.total_steps),
+                                     setting("power", o.power),
+                                     setting("end_lr", o.end_lr)};
+  return schedule("polynomial", settings, [o](int64_t t, double base, int) {
     const double left = 1 - share(std::min(t, o.total_steps), o.total_steps);
     return o.end_lr + (base - o.end_lr) * std::pow(left, o.power);
   });
@@ -86,7 +105,8 @@ std::unique_ptr<Schedule> polynomial(const PolynomialOptions& o) {
 std::unique_ptr<Schedule> step_decay(const StepOptions& o) {
   check_count("step", "step_size", o.step_size, 1);
   check_number("step", "gamma", o.gamma);
-  return schedule("step", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("step_size", o.step_size), setting("gamma", o.gamma)};
+  return schedule("step", settings, [o](int64_t t, double base, int) {
     return base * std::pow(o.gamma, static_cast<double>(t / o.step_size));
   });
 }
@@ -95,7 +115,9 @@ std::unique_ptr<Schedule> multi_step(MultiStepOptions o) {
   for (int64_t milestone : o.milestones) check_count("multi_step", "milestone", milestone, 0);
   check_number("multi_step", "gamma", o.gamma);
   std::sort(o.milestones.begin(), o.milestones.end());
-  return schedule("multi_step", [o](int64_t t, double base, int) {
+  const std::string milestones = fmt::format("{}", fmt::join(o.milestones, ", "));
+  const ScheduleSettings settings = {{"milestones", milestones}, setting("gamma", o.gamma)};
+  return schedule("multi_step", settings, [o](int64_t t, double base, int) {
     const auto passed = std::upper_bound(o.milestones.begin(), o.milestones.end(), t);
     return base * std::pow(o.gamma, static_cast<double>(passed - o.milestones.begin()));
   });
@@ -103,7 +125,7 @@ std::unique_ptr<Schedule> multi_step(MultiStepOptions o) {
 
 std::unique_ptr<Schedule> exponential(const ExponentialOptions& o) {
   check_number("exponential", "gamma", o.gamma);
-  return schedule("exponential", [o](int64_t t, double base, int) {
+  return schedule("exponential", {setting("gamma", o.gamma)}, [o](int64_t t, double base, int) {
     return base * std::pow(o.gamma, static_cast<double>(t));
   });
 }
@@ -111,7 +133,9 @@ std::unique_ptr<Schedule> exponential(const ExponentialOptions& o) {
 std::unique_ptr<Schedule> constant(const ConstantOptions& o) {
   check_number("constant", "factor", o.factor);
   check_count("constant", "total_steps", o.total_steps, 0);
-  return schedule("constant", [o](int64_t t, double base, int) {
+  const ScheduleSettings settings = {setting("factor", o.factor),
+                                     setting("total_steps", o.total_steps)};
+  return schedule("constant", settings, [o](int64_t t, double base, int) {
     return o.total_steps == 0 || t < o.total_steps ? base * o.factor : base;
   });
 }
@@ -121,7 +145,7 @@ std::unique_ptr<Schedule> lambda(const Optimizer& optimizer, std::vector<LRFacto
   check(factors.size() == 1 || static_cast<int>(factors.size()) == groups,
         "lambda: number of functions; got {}, want 1 or one for each of {} parameter groups",
         factors.size(), groups);
-  return schedule("lambda", [factors](int64_t t, double base, int group) {
+  return schedule("lambda", {}, [factors](int64_t t, double base, int group) {
     return base * factors[factors.size() == 1 ? 0 : group](t);
   });
 }

@@ -42,6 +42,19 @@ class OneCycle : public Schedule {
   }
 
   const char* name() const override { return "one_cycle"; }
+  ScheduleSettings settings() const override {
+    const auto text = [](auto value) { return fmt::format("{}", value); };
+    return {{"max_lr", text(o_.max_lr)},
+            {"total_steps", text(o_.total_steps)},
+            {"pct_start", text(o_.pct_start)},
+            {"anneal_strategy", o_.anneal_strategy},
+            {"cycle_momentum", text(o_.cycle_momentum)},
+            {"base_momentum", text(o_.base_momentum)},
+            {"max_momentum", text(o_.max_momentum)},
+            {"div_factor", text(o_.div_factor)},
+            {"final_div_factor", text(o_.final_div_factor)},
+            {"three_phase", text(o_.three_phase)}};
+  }
 
   double lr(int64_t t, double, int) const override {
     check(t <= o_.total_steps, "one_cycle: no rate after {} steps; got step {}", o_.total_steps, t);

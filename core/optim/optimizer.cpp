@@ -58,7 +58,7 @@ void Optimizer::Body::add(const ParameterGroup& added) {
   check(!added.parameters.empty(), "{}: no parameters; got an empty list as group {}", rule->name(),
         groups.size());
   Group group;
-  group.options = merged(*rule, defaults, added.options);
+  group.options = group.constructed = merged(*rule, defaults, added.options);
   for (const auto& parameter : added.parameters) {
     check_parameter(rule->name(), parameter);
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
@@ -149,8 +149,13 @@ const OptimizerOptions& Optimizer::options(int group) const {
 }
 
 void Optimizer::set_option(int group, const std::string& option, double value) {
-  OptimizerOptions changed = merged(*body_->rule, options(group), {{option, value}});
-  body_->groups[group].options = std::move(changed);
+  set_options(group, merged(*body_->rule, options(group), {{option, value}}));
+}
+
+void Optimizer::set_options(int group, OptimizerOptions all) {
+  options(group);  // error if there is no such group
+  check_options(*body_->rule, all);
+  body_->groups[group].options = std::move(all);
   body_->renew_numbers(body_->groups[group]);
 }
 

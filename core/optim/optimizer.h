@@ -90,12 +90,20 @@ struct OptimizerState {
   struct Group {
     OptimizerOptions options;
     int64_t step = 0;  // LAMB's count; 0 elsewhere
+    OptimizerOptions constructed = {};  // the options that the program gave
   };
   std::string rule;  // "adamw"
   std::map<std::string, Tensor> tensors;
   std::map<std::string, int64_t> steps;  // each parameter's own count
   std::vector<Group> groups;
   std::map<std::string, OwnedPart> parts = {};  // by parameter; absent: owned whole
+};
+
+// An option that a program gave another value than the one whose training was saved.
+struct ChangedOption {
+  int group;
+  std::string name;
+  double before, now;
 };
 
 class Optimizer {
@@ -148,6 +156,8 @@ class Optimizer {
   const OptimizerOptions& options(int group = 0) const;
   // Errors: no such option, or out of range.
   void set_option(int group, const std::string& option, double value);
+  // All of a group's at once. Errors: one is missing or unknown, or out of range.
+  void set_options(int group, OptimizerOptions options);
   double lr(int group = 0) const { return options(group).at("lr"); }
   void set_lr(double lr);  // of all groups
 
@@ -191,10 +201,18 @@ class Optimizer {
 
   // --- state
   OptimizerState state_dict() const;
+  // Options of `saved` that were constructed otherwise than this optimizer's become this one's, and
+  // are returned: what a program changed before it resumes counts, what a schedule moved or
+  // set_option set since stays as saved. Errors: another number of groups; an option under which
+  // other state is kept than was saved.
+  std::vector<ChangedOption> adopt_changed_options(OptimizerState& saved) const;
   // Copies state in. A tensor may be of the whole parameter or of any range that holds the one
   // owned here (by `parts`; without an entry there: of just that). All or nothing: an error names
   // the parameter or option that does not fit and leaves the optimizer as it was.
   void load_state_dict(const OptimizerState& state);
+  // The same in two halves. Everything is checked now; calling the result puts the state in force
+  // and cannot fail. Tensors are taken over, not copied: nobody else may write to them.
+  std::function<void()> prepare_load(const OptimizerState& state);
 
   // True if both handles stand for one optimizer.
   friend bool operator==(const Optimizer& a, const Optimizer& b) { return a.body_ == b.body_; }

@@ -73,6 +73,7 @@ struct Optimizer::Body {
   struct Group {
     std::vector<OptimizedParameter> parameters;
     OptimizerOptions options;
+    OptimizerOptions constructed;  // as the program gave them
     StepCount steps = {};
     Tensor numbers = {};  // bytes of StepNumbers on the device, those of `options`; see numbers_of
   };

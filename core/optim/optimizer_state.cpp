@@ -42,7 +42,10 @@ class Reader {
     const ElementRange held = range_of(parameter, saved);
     const bool whole = held == parameter.all();
     check_tensor(name, saved, whole ? parameter.tensor.shape() : Shape{held.size()}, dtype);
-    return OptimizedParameter::window(untracked::contiguous(saved), held, parameter.owned());
+    const Tensor dense = untracked::contiguous(saved);
+    if (held == parameter.owned()) return dense;
+    // Not a window: it would keep the memory of the whole.
+    return OptimizedParameter::window(dense, held, parameter.owned()).clone();
   }
   // The tensor that the precision in force keeps beside a parameter (`now`), or does not.
   Tensor beside(const OptimizedParameter& parameter, const char* kind, const Tensor& now,
@@ -86,7 +89,7 @@ class Reader {
   std::set<std::string> used_;
 };
 
-// The parameter as it will be, with fresh copies of its state.
+// The parameter as it will be, with the saved state.
 OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
                           const std::vector<std::string>& kinds) {
   OptimizedParameter next = now;
@@ -97,13 +100,13 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
     check(saved.defined() == (steps > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
           steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
-    if (saved.defined()) next.state[i] = saved.to(now.tensor.device()).clone();
+    if (saved.defined()) next.state[i] = saved.to(now.tensor.device());
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
   next.master = reader.beside(now, master_name, now.master, now.state_dtype());
   const DType dtype = now.tensor.dtype();
   const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
-  if (saved.defined()) next.compensation = saved.to(now.tensor.device()).clone();
+  if (saved.defined()) next.compensation = saved.to(now.tensor.device());
   return next;
 }
 
@@ -115,6 +118,22 @@ void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   loaded.keep_master(master);
 }
 
+void put_in_force(Optimizer::Body& body, std::vector<Optimizer::Body::Group> next,
+                  const std::vector<int64_t>& group_steps,
+                  const std::map<std::string, int64_t>& steps) {
+  for (size_t i = 0; i < next.size(); ++i) {
+    next[i].steps.set(group_steps[i], body.device());
+    body.renew_numbers(next[i]);
+    for (size_t j = 0; j < next[i].parameters.size(); ++j) {
+      OptimizedParameter& parameter = next[i].parameters[j];
+      keep_master(body.groups[i].parameters[j].master, parameter);
+      parameter.steps.set(steps.at(parameter.name), body.device());
+    }
+  }
+  body.groups = std::move(next);
+  body.forget_clip();
+}
+
 }  // namespace
 
 OptimizerState Optimizer::state_dict() const {
@@ -122,7 +141,8 @@ OptimizerState Optimizer::state_dict() const {
   state.rule = name();
   for (const auto& group : body_->groups) {
     state.groups.push_back(
-        {group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0});
+        {group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0,
+         group.constructed});
     const auto kinds = body_->rule->state_names(group.options);
     for (const auto& p : group.parameters) {
       const int64_t taken = state.steps[p.name] = p.steps.taken();
@@ -137,12 +157,50 @@ OptimizerState Optimizer::state_dict() const {
   return state;
 }
 
+namespace {
+
+void check_groups(size_t saved, size_t now) {
+  check(saved == now, "load_state_dict: number of parameter groups differs; got {}, want {}", saved,
+        now);
+}
+
+}  // namespace
+
+std::vector<ChangedOption> Optimizer::adopt_changed_options(OptimizerState& saved) const {
+  check_groups(saved.groups.size(), body_->groups.size());
+  const UpdateRule& rule = *body_->rule;
+  std::vector<ChangedOption> changes;
+  for (size_t i = 0; i < saved.groups.size(); ++i) {
+    auto& group = saved.groups[i];
+    for (const auto& [name, value] : body_->groups[i].constructed) {
+      const auto before = group.constructed.find(name);
+      check(before != group.constructed.end(), "{}: the saved option {} is missing", rule.name(),
+            name);
+      if (before->second == value) continue;
+      OptimizerOptions changed = group.options;
+      changed[name] = value;
+      check(rule.state_names(changed) == rule.state_names(group.options),
+            "{}: {} cannot change between saving and resuming, for other state would be kept; got "
+            "{}, want {}",
+            rule.name(), name, value, before->second);
+      group.options = std::move(changed);
+      changes.push_back({static_cast<int>(i), name, before->second, value});
+    }
+  }
+  return changes;
+}
+
 void Optimizer::load_state_dict(const OptimizerState& state) {
+  OptimizerState copy = state;
+  for (auto& [name, tensor] : copy.tensors)
+    if (tensor.defined()) tensor = tensor.clone();
+  prepare_load(copy)();
+}
+
+std::function<void()> Optimizer::prepare_load(const OptimizerState& state) {
   check(state.rule == name(), "load_state_dict: saved by another optimizer; got {}, want {}",
         state.rule, name());
-  check(state.groups.size() == body_->groups.size(),
-        "load_state_dict: number of parameter groups differs; got {}, want {}", state.groups.size(),
-        body_->groups.size());
+  check_groups(state.groups.size(), body_->groups.size());
   Reader reader(state);
   std::vector<Body::Group> next;
   size_t parameters = 0;
@@ -150,24 +208,21 @@ void Optimizer::load_state_dict(const OptimizerState& state) {
     const OptimizerOptions& options = state.groups[i].options;
     check_options(*body_->rule, options);
     const Body::Group& group = body_->groups[i];
-    next.push_back({{}, options, group.steps, group.numbers});
+    check(state.groups[i].step >= 0,
+          "load_state_dict: step count of group {} is out of range; got {}, want >= 0", i,
+          state.groups[i].step);
+    next.push_back({{}, options, group.constructed, group.steps, group.numbers});
     for (const auto& now : group.parameters)
       next.back().parameters.push_back(loaded(now, reader, body_->rule->state_names(options)));
     parameters += next.back().parameters.size();
   }
   reader.check_all_used(parameters);
-  // Nothing can fail from here on.
-  for (size_t i = 0; i < next.size(); ++i) {
-    next[i].steps.set(state.groups[i].step, device());
-    body_->renew_numbers(next[i]);
-    for (size_t j = 0; j < next[i].parameters.size(); ++j) {
-      OptimizedParameter& parameter = next[i].parameters[j];
-      keep_master(body_->groups[i].parameters[j].master, parameter);
-      parameter.steps.set(reader.step(parameter), device());
-    }
-  }
-  body_->groups = std::move(next);
-  body_->forget_clip();
+  std::vector<int64_t> group_steps;
+  for (const auto& group : state.groups) group_steps.push_back(group.step);
+  return [this_body = body_, next = std::make_shared<std::vector<Body::Group>>(std::move(next)),
+          group_steps, steps = state.steps] {
+    put_in_force(*this_body, std::move(*next), group_steps, steps);
+  };
 }
 
 }  // namespace booster

@@ -32,6 +32,15 @@ std::string counted(int64_t n, const char* thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
 }
 
+int64_t saved_count(const nlohmann::json& extra, const char* name) {
+  const auto found = extra.find(name);
+  const bool is_count = found != extra.end() && found->is_number_integer();
+  if (!is_count)
+    fail_data("checkpoint: {}: got {}, want a whole number", name,
+              found == extra.end() ? "nothing" : found->type_name());
+  return found->get<int64_t>();
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config, const World& world)
@@ -90,17 +99,30 @@ void Trainer::resume() {
           root.string());
     return;
   }
-  const auto progress = resume_training(root, *boosted_, [&](const std::string& text) {
-    if (first_rank()) fmt::print(stderr, "{}\n", text);
-  });
-  if (!progress) return;
-  step_ = saved_step_ = progress->step;
-  epoch_ = progress->epoch;
-  validated_step_ = progress->extra.value("validated_step", int64_t{-1});
-  metrics_bytes_ = progress->extra.value("metrics_bytes", int64_t{0});
-  last_top1_ = progress->extra.value("val_top1", 0.0);
-  skipped_ = progress->extra.value("skipped", int64_t{0});
+  const auto resumed = resume_training(
+      root, *boosted_, [](const std::string& text) { fmt::print(stderr, "{}\n", text); },
+      own_settings());
+  if (!resumed) return;
+  step_ = saved_step_ = resumed->step;
+  epoch_ = saved_count(resumed->extra, "epoch");  // whose validation may still be due
+  validated_step_ = saved_count(resumed->extra, "validated_step");
+  metrics_bytes_ = saved_count(resumed->extra, "metrics_bytes");
+  skipped_ = saved_count(resumed->extra, "skipped");
+  const auto top1 = resumed->extra.find("val_top1");
+  if (top1 != resumed->extra.end() && top1->is_number()) last_top1_ = top1->get<double>();
+  resumed_ = {{"step", step_}, {"changes", nlohmann::json::object()}};
+  for (const auto& [name, before, now] : resumed->changes)
+    resumed_["changes"][name] = {{"before", before}, {"now", now}};
   if (first_rank()) fmt::print("resumed from step {} of {}\n", step_, total_steps_);
+}
+
+// Those that the library does not know: "train.accumulate".
+nlohmann::json Trainer::own_settings() const {
+  nlohmann::json settings = nlohmann::json::object();
+  for (const std::string section : {"data", "train"})
+    for (const auto& [name, value] : config_.to_json().at(section).items())
+      settings[section + "." + name] = value;
+  return settings;
 }
 
 int Trainer::run() {
@@ -155,6 +177,7 @@ void Trainer::write_run_record() {
                     {"machine", machine_info()},
                     {"ranks", world_.size},
                     {"data", {{"root", datasets_.root}, {"made_up", datasets_.made}}}};
+  if (!resumed_.is_null()) files_->record["resumed"] = resumed_;
   files_->write_record();
 }
 
@@ -327,11 +350,12 @@ Trainer::Ending Trainer::save() {
   const int64_t bytes = first_rank() ? files_->metrics_bytes() : 0;
   save_training(output_ / "checkpoint", *boosted_,
                 {.step = step_,
-                 .epoch = epoch_,
-                 .extra = {{"metrics_bytes", bytes},
+                 .extra = {{"epoch", epoch_},
+                           {"metrics_bytes", bytes},
                            {"validated_step", validated_step_},
                            {"val_top1", number(last_top1_)},
-                           {"skipped", skipped_}}},
+                           {"skipped", skipped_}},
+                 .settings = own_settings()},
                 static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
   saved_step_ = step_;
   return Ending::none;

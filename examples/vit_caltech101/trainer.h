@@ -46,6 +46,7 @@ class Trainer {
   Ending save();
   Ending save_if_possible();
   void resume();
+  nlohmann::json own_settings() const;
   int end_early(Ending ending);
   [[noreturn]] void folder_is_lost();
   void finish();
@@ -71,6 +72,7 @@ class Trainer {
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
   int64_t metrics_bytes_ = 0, signal_ = 0;
+  nlohmann::json resumed_;  // from which step, and what was changed; null: it did not
   double seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;

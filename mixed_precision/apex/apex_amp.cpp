@@ -316,10 +316,11 @@ void ApexAmp::load(const PrecisionState& state) {
             name, losses_.size());
       return found->second;
     };
-    loaded.push_back({.scale = number("loss_scale"),
-                      .good = static_cast<int64_t>(number("unskipped"))});
-    check(is_usable_scale(loaded.back().scale), "fp16_apex: load: loss_scaler{}.loss_scale: got {}",
-          i, loaded.back().scale);
+    const double scale = number("loss_scale");
+    check(is_usable_scale(scale) && static_cast<float>(scale) == scale,
+          "fp16_apex: load: loss_scaler{}.loss_scale: got {}", i, scale);
+    loaded.push_back(
+        {.scale = scale, .good = saved_counter(state, fmt::format("loss_scaler{}.unskipped", i))});
   }
   for (size_t i = 0; i < losses_.size(); ++i) losses_[i].scaler().load(loaded[i]);
 }

@@ -27,6 +27,7 @@ struct Origin {
 // `cursor` is the oldest entry of the ring, the one before it the newest.
 Origin origin_of(const std::vector<double>& history, int64_t cursor, bool most_recent) {
   const auto length = static_cast<int64_t>(history.size());
+  cursor = static_cast<uint32_t>(cursor) % length;  // as the kernel reads it
   Origin origin;
   for (int64_t age = 1; age <= (most_recent ? 1 : length); ++age) {
     const double amax = history[static_cast<size_t>((cursor - age + length) % length)];

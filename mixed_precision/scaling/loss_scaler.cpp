@@ -10,18 +10,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace booster {
 
 namespace {
-
-// Counters are whole numbers that doubles hold exactly.
-int64_t counter(const std::map<std::string, double>& state, const char* key) {
-  const double value = state.at(key);
-  check(std::nearbyint(value) == value && std::fabs(value) < 0x1p53,
-        "LossScaler: {} must be a whole number; got {}", key, value);
-  return static_cast<int64_t>(value);
-}
 
 void check_law(const LossScalePolicy& policy) {
   check(policy.growth > 1, "LossScaler: growth must be > 1; got {}", policy.growth);
@@ -38,7 +31,22 @@ void check_usable(double scale) {
         scale);
 }
 
+bool f32_holds(double scale) {
+  constexpr double most = std::numeric_limits<float>::max();
+  return !std::isfinite(scale) ||
+         (std::fabs(scale) <= most && static_cast<double>(static_cast<float>(scale)) == scale);
+}
+
 }  // namespace
+
+int64_t saved_counter(const std::map<std::string, double>& state, const std::string& key) {
+  const auto found = state.find(key);
+  check(found != state.end(), "loss scale: the saved {} is missing", key);
+  const double value = found->second;
+  check(std::nearbyint(value) == value && std::fabs(value) < 0x1p53,
+        "loss scale: the saved {} must be a whole number; got {}", key, value);
+  return static_cast<int64_t>(value);
+}
 
 bool is_usable_scale(double scale) {
   const auto narrow = static_cast<float>(scale), inverse = static_cast<float>(1 / scale);
@@ -136,6 +144,8 @@ LossScaleState LossScaler::state() const {
 
 void LossScaler::load(const LossScaleState& state) {
   if (policy_.refuses) check_usable(state.scale);
+  check(policy_.f64_scale || f32_holds(state.scale),
+        "loss scale: the saved one is not of f32; got {}", state.scale);
   start_ = state;
   ++generation_;
   if (started()) write(state);
@@ -152,8 +162,8 @@ void LossScaler::load_state_dict(const std::map<std::string, double>& state) {
   for (const char* key : {"scale", "good_steps", "bad_steps"})
     check(state.count(key) == 1, "LossScaler::load_state_dict: {} is missing", key);
   load({.scale = state.at("scale"),
-        .good = counter(state, "good_steps"),
-        .bad = counter(state, "bad_steps")});
+        .good = saved_counter(state, "good_steps"),
+        .bad = saved_counter(state, "bad_steps")});
 }
 
 namespace {

@@ -101,6 +101,10 @@ class LossScaler {
   int64_t generation_ = 0;
 };
 
+// A counter among a strategy's saved numbers. Error if it is missing or not a whole number that a
+// double holds exactly.
+int64_t saved_counter(const std::map<std::string, double>& state, const std::string& key);
+
 // --- looks at the gradients of an optimizer in one pass over memory. The flag is one f32 on the
 // device: 1 if a gradient is not finite, or is not once it is multiplied by `inverse`, else 0.
 

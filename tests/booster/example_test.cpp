@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <sstream>
 
 using namespace booster;
 
@@ -115,6 +116,35 @@ TEST_CASE("a finished training goes on when it is given more steps") {
   CHECK(more.code == 0);
   CHECK(more.says("resumed from step 4 of 8"));
   CHECK(more.says("after 8 steps"));
+}
+
+TEST_CASE("settings changed between two runs are in force and told, or refused by name") {
+  const Example example;
+  const std::string sets =
+      "train.epochs=3 optimizer.lr=0.001 lr_scheduler={\"name\":\"constant\"} ";
+  REQUIRE(example.run(sets + "train.max_steps=4").code == 0);
+  for (const auto& [set, says] :
+       {std::pair("train.seed=43", "another seed; got 43 now, want 42 to resume"),
+        std::pair("data.batch_size=2", "another batch_size; got 2 now, want 4 to resume"),
+        std::pair("data.validation_fraction=0.5", "other data; got 8 samples of 2 classes")}) {
+    const CommandResult refused = example.run(sets + "train.max_steps=8 " + set);
+    CHECK(refused.code == 1);
+    CHECK_MESSAGE(refused.says(says), refused.output);
+  }
+  const CommandResult more = example.run(sets + "train.max_steps=8 optimizer.lr=0.5");
+  CHECK(more.code == 0);
+  CHECK_MESSAGE(more.says("optimizer.lr: changed from 0.001 to 0.5; the new value counts"),
+                more.output);
+  CHECK(more.says("train.max_steps: changed from 4 to 8; the new value counts"));
+  const auto record = nlohmann::json::parse(example.record());
+  CHECK(record["resumed"]["step"] == 4);
+  CHECK(record["resumed"]["changes"]["optimizer.lr"]["now"] == "0.5");
+  std::istringstream metrics(example.metrics());
+  for (std::string line; std::getline(metrics, line);) {
+    const auto row = nlohmann::json::parse(line);
+    if (!row.contains("lr")) continue;
+    CHECK((row["lr"] <= 0.001) == (row["step"] <= 4));
+  }
 }
 
 TEST_CASE("a run says where its time went, and run.json keeps it") {

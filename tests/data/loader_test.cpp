@@ -129,7 +129,7 @@ TEST_CASE("preparing the next epoch ends the one that runs") {
     if (++batches == 2) loader.prepare();
   CHECK(batches == 2);
   CHECK(labels(loader).size() == 10);
-  CHECK(loader.state() == LoaderState{1, 5});
+  CHECK(loader.state() == LoaderState{2, 0});
 }
 
 TEST_CASE("a loader goes on where another one stood, without reading what came before") {
@@ -166,13 +166,26 @@ TEST_CASE("a loader goes on where another one stood, without reading what came b
   CHECK(resumed.state() == state);
   CHECK(epoch(resumed) == std::vector(second.begin() + 3, second.end()));
   CHECK(*counting.loads == 8);
-  CHECK(resumed.state() == LoaderState{1, 5});
+  CHECK(resumed.state() == LoaderState{2, 0});
   CHECK_THROWS_AS(resumed.load_state({1, 6}), Error);
 
   DataLoader at_end(pictures.dataset(), options);
   at_end.load_state({1, 5});
-  CHECK(epoch(at_end).empty());
   CHECK(at_end.state() == LoaderState{1, 5});
+  CHECK(epoch(at_end).empty());
+  CHECK(at_end.state() == LoaderState{2, 0});
+}
+
+TEST_CASE("after its last batch an epoch is still that epoch in the loop, and over behind it") {
+  DataLoader loader(numbers(10), {.batch_size = 4, .shuffle = true});
+  for (uint64_t epoch : {0, 1}) {
+    CHECK(loader.state() == LoaderState{epoch, 0});
+    int64_t batches = 0;
+    for ([[maybe_unused]] auto& batch : loader)
+      CHECK(loader.state() == LoaderState{epoch, ++batches});
+    CHECK(batches == 3);
+  }
+  CHECK(loader.state() == LoaderState{2, 0});
 }
 
 TEST_CASE("a bad image fails the epoch by name, the first in order whatever the workers") {

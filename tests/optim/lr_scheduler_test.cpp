@@ -122,6 +122,19 @@ TEST_CASE("a scheduler goes on from saved state exactly") {
   CHECK(first.lr() == second.lr());
 }
 
+TEST_CASE("state whose rate one group refuses leaves the rates of all groups") {
+  auto optimizer = SGD({{{{"a", leaf()}}}, {{{"b", leaf()}}, {{"lr", 0.1}}}}, {.lr = 0});
+  auto scheduler = ExponentialLR(optimizer, {.gamma = 1e200});
+  LRSchedulerState state = scheduler.state_dict();
+  state.base_lrs[0] = 1e-300;
+  state.step = 2;
+  CHECK_THROWS_AS(scheduler.load_state_dict(state), Error);
+  CHECK(optimizer.lr(0) == 0);
+  CHECK(optimizer.lr(1) == 0.1);
+  CHECK(scheduler.step_count() == 0);
+  CHECK(scheduler.state_dict().base_lrs == std::vector<double>{0, 0.1});
+}
+
 TEST_CASE("one-cycle ends with an error and needs something to cycle") {
   auto optimizer = SGD({leaf()}, {.lr = 0.1});
   auto scheduler = OneCycleLR(optimizer, {.max_lr = 1, .total_steps = 3});

@@ -129,6 +129,36 @@ TEST_CASE("a master is saved, and loading it rewrites the 16-bit parameter") {
   CHECK(held.to_vector<float>() == a.master("b").to_vector<float>());
 }
 
+TEST_CASE("prepared state is in force only once it is put there, in the tensors that were given") {
+  auto source = Adam(two(), {.lr = 0.1});
+  source.step();
+  const OptimizerState saved = deep_copy(source.state_dict());
+  auto optimizer = Adam(two(), {.lr = 0.7});
+  const auto put_in_force = optimizer.prepare_load(saved);
+  CHECK(optimizer.lr() == 0.7);
+  CHECK(optimizer.state_dict().tensors.empty());
+  put_in_force();
+  CHECK(optimizer.lr() == 0.1);
+  CHECK(optimizer.state_dict().steps == saved.steps);
+  for (const auto& [name, tensor] : optimizer.state_dict().tensors)
+    CHECK(tensor.shares_storage(saved.tensors.at(name)));
+}
+
+TEST_CASE("only options that were constructed otherwise are adopted") {
+  auto source = Adam(two(), {.lr = 0.1, .weight_decay = 0.5});
+  source.set_option(0, "eps", 1e-3);
+  source.set_lr(0.01);
+  OptimizerState saved = source.state_dict();
+  const auto changes = Adam(two(), {.lr = 0.1, .weight_decay = 0}).adopt_changed_options(saved);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].name == "weight_decay");
+  CHECK(changes[0].before == 0.5);
+  CHECK(changes[0].now == 0);
+  OptimizerOptions wanted = source.options();
+  wanted["weight_decay"] = 0;
+  CHECK(saved.groups[0].options == wanted);
+}
+
 TEST_CASE("state that does not fit changes nothing and is refused by name") {
   auto source = Adam(two(), {.lr = 0.1});
   source.step();

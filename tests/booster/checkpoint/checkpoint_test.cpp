@@ -1,6 +1,7 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/file.h"
 #include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/sha256.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -134,7 +135,31 @@ TEST_CASE("a hostile manifest is refused") {
   refuses(R"({"format": 1, "step": 1, "files": [{"name": "x", "bytes": -1, "sha256": ""}]})",
           "without name, bytes");
   refuses(R"({"format": 1, "step": 1, "files": [5]})", "without name");
+  refuses(R"({"format": 1, "step": 1, "files": []})", "it names no file");
+  refuses(R"({"format": 1, "step": -1, "files": []})", "step below 0");
+  refuses(R"({"format": 1, "step": 1, "files": [{"name": "x", "bytes": 1, "sha256": ""},
+                                                {"name": "x", "bytes": 1, "sha256": ""}]})",
+          "two files \"x\"");
   refuses(std::string(100'000, '['), "nested too deep");
+}
+
+TEST_CASE("a manifest that names too little, or another step, is no checkpoint's") {
+  const TemporaryFolder root;
+  const auto folder = save_checkpoint(root.path(), contents(1));
+  const Manifest whole = read_manifest(folder);
+  const auto refuses = [&](const Manifest& manifest, const char* part) {
+    root.write("step-000000001/manifest.json", manifest.to_text());
+    CHECK_THROWS_WITH_AS(load_checkpoint(folder), Contains(part), Error);
+    CHECK_THROWS_WITH_AS(verify_checkpoint(folder), Contains(part), Error);
+  };
+  for (size_t i = 0; i < whole.files.size(); ++i) {
+    Manifest less = whole;
+    less.files.erase(less.files.begin() + static_cast<ptrdiff_t>(i));
+    refuses(less, ("its manifest does not name " + whole.files[i].name).c_str());
+  }
+  Manifest other = whole;
+  other.step = 2;
+  refuses(other, "the manifest is of another step; got 2, want 1");
 }
 
 TEST_CASE("a failure at any operation leaves the old checkpoint and no temporary") {

@@ -6,6 +6,10 @@
 
 #include <cstring>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace booster;
 using doctest::Contains;
 
@@ -255,6 +259,37 @@ TEST_CASE("a file may be replaced by the tensors that were read from it") {
   const SafetensorsFile mapped(folder / "a");
   save_safetensors(folder / "a", mapped.load_all());
   CHECK(mapped.load_all().at("x").to_vector<float>() == std::vector<float>{3, 3, 3, 3});
+}
+
+TEST_CASE("a header of many small things is refused in little memory") {
+  std::string keys = "{\"__metadata__\":{";
+  for (int i = 0; keys.size() < 99'000'000; ++i) keys += fmt::format("\"{:x}\":\"\",", i);
+  keys.back() = '}';
+  const TemporaryFolder folder;
+  folder.write("x.safetensors", file_of(keys + "}", 0));
+  keys.clear();
+  keys.shrink_to_fit();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (200u << 20);
+    const rlimit limit{most, most};
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      SafetensorsFile(folder / "x.safetensors");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      ::_exit(text.find("too many metadata keys") != text.npos ? 7 : 8);
+    } catch (...) {
+      ::_exit(9);
+    }
+    ::_exit(10);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 7);
 }
 
 TEST_CASE("only regular files are opened") {

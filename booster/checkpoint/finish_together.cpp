@@ -1,0 +1,72 @@
+#include "booster/checkpoint/finish_together.h"
+
+#include "parallel/groups/gather_text.h"
+#include "parallel/rendezvous/rendezvous.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+namespace booster {
+
+namespace {
+
+// Between two signs of life.
+std::chrono::milliseconds patience() {
+  return std::clamp(group_timeout() / 4, std::chrono::milliseconds(1),
+                    std::chrono::milliseconds(1000));
+}
+
+// Returns when all ranks are done.
+void wait_for_all(const Group& group, const std::future<void>& mine) {
+  const auto slice = patience();
+  std::vector<int64_t> busy = {1};
+  while (busy[0]) {
+    const bool done = !mine.valid() || mine.wait_for(slice) == std::future_status::ready;
+    busy[0] = done ? 0 : 1;
+    group.all_reduce(busy, CollectiveOp::max);
+  }
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  if (!error) return "";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& failure) {
+    return failure.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
+}  // namespace
+
+void fail_together(const Group& group, const char* what, const std::exception_ptr& error) {
+  const auto problems = gather_text(text_of(error), group);
+  if (error) std::rethrow_exception(error);
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty()) fail_run("{}: rank {}: {}", what, rank, problems[rank]);
+}
+
+void finish_together(const Group& group, const char* what, const std::function<void()>& work) {
+  if (group.size() == 1) return work ? work() : void();
+  std::future<void> mine;
+  std::exception_ptr error;
+  const auto try_to = [&](auto&& act) {
+    try {
+      act();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  try_to([&] {
+    if (work) mine = std::async(std::launch::async, work);  // or no thread is left
+  });
+  wait_for_all(group, mine);
+  try_to([&] {
+    if (mine.valid()) mine.get();
+  });
+  fail_together(group, what, error);
+}
+
+}  // namespace booster

@@ -1,0 +1,113 @@
+#include "booster/checkpoint/resume_rules.h"
+
+#include "kernels/system/error.h"
+
+#include <fmt/format.h>
+
+namespace booster {
+
+namespace {
+
+template <class T>
+void check_same(const std::string& what, const char* name, const T& saved, const T& now) {
+  if (saved != now) {
+    fail_data("{}: was saved with another {}; got {} now, want {} to resume", what, name, now,
+              saved);
+  }
+}
+
+std::string text_of(const DatasetIdentity& data) {
+  const std::string classes =
+      data.classes ? fmt::format(" of {} classes", data.classes) : std::string();
+  return fmt::format("{} samples{} ({}, fingerprint {:016x})", data.samples, classes, data.kind,
+                     data.fingerprint);
+}
+
+std::string text_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Members of one or both that differ, told and then taken over by the caller.
+template <class Map>
+void tell_differences(const std::string& prefix, const Map& saved, const Map& now,
+                      std::vector<SettingChange>& changes) {
+  const auto value = [](const Map& map, const std::string& name) {
+    const auto found = map.find(name);
+    return found == map.end() ? std::string("nothing") : fmt::format("{}", found->second);
+  };
+  Map both = now;
+  both.insert(saved.begin(), saved.end());
+  for (const auto& [name, any] : both)
+    if (value(saved, name) != value(now, name))
+      changes.push_back({prefix + name, value(saved, name), value(now, name)});
+}
+
+std::map<std::string, std::string> as_texts(const nlohmann::json& settings) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : settings.items()) texts.emplace(name, text_of(value));
+  return texts;
+}
+
+std::string of_group(size_t group, size_t groups) {
+  return groups > 1 ? fmt::format(" of group {}", group) : "";
+}
+
+}  // namespace
+
+void check_same_training(const TrainingState& saved, const TrainingState& now,
+                         const std::string& what) {
+  check_same(what, "precision", saved.precision, now.precision);
+  for (const auto& [name, value] : saved.precision_state)
+    if (!now.precision_state.contains(name)) {
+      fail_data("{}: was saved with other numbers of {}; got {}, which it does not keep now", what,
+                now.precision, name);
+    }
+  check_same(what, "number of ranks", saved.random.size(), now.random.size());
+  check_same(what, "optimizer", saved.optimizer.rule, now.optimizer.rule);
+  check_same(what, "number of parameter groups", saved.optimizer.groups.size(),
+             now.optimizer.groups.size());
+  check_same(what, "lr_scheduler", saved.schedule.name, now.schedule.name);
+  if (saved.data != now.data) {
+    fail_data("{}: was saved with other data; got {} now, want {} to resume", what,
+              text_of(now.data), text_of(saved.data));
+  }
+  check_same(what, "batch_size", saved.batch_size, now.batch_size);
+  check_same(what, "seed", saved.seed, now.seed);
+  check_same(what, "shuffle", saved.shuffle, now.shuffle);
+  check_same(what, "drop_last", saved.drop_last, now.drop_last);
+  check_same(what, "order of samples (sampler)", saved.order, now.order);
+}
+
+std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingState& now,
+                                         const Optimizer& optimizer) {
+  std::vector<SettingChange> changes;
+  if (saved.plugin != now.plugin) changes.push_back({"plugin", saved.plugin, now.plugin});
+  const size_t groups = now.optimizer.groups.size();
+  for (const auto& [group, name, before, value] : optimizer.adopt_changed_options(saved.optimizer))
+    changes.push_back({"optimizer." + name + of_group(static_cast<size_t>(group), groups),
+                       fmt::format("{}", before), fmt::format("{}", value)});
+  // The rates that a schedule multiplies are the optimizer's when the schedule was made; told here
+  // where that is not told yet.
+  for (size_t i = 0; i < std::min(saved.schedule.base_lrs.size(), now.schedule.base_lrs.size());
+       ++i) {
+    const double before = saved.schedule.base_lrs[i], value = now.schedule.base_lrs[i];
+    const std::string name = "optimizer.lr" + of_group(i, groups);
+    const bool told = std::any_of(changes.begin(), changes.end(),
+                                  [&](const auto& change) { return change.name == name; });
+    if (before != value && !told)
+      changes.push_back({name, fmt::format("{}", before), fmt::format("{}", value)});
+  }
+  if (saved.schedule.base_lrs.size() == now.schedule.base_lrs.size())
+    saved.schedule.base_lrs = now.schedule.base_lrs;
+  tell_differences("lr_scheduler.", saved.schedule.settings, now.schedule.settings, changes);
+  for (const auto& [name, value] : now.first_precision_state) {
+    const auto before = saved.first_precision_state.find(name);
+    if (before != saved.first_precision_state.end() && before->second != value)
+      saved.precision_state[name] = value;
+  }
+  tell_differences("precision.", saved.first_precision_state, now.first_precision_state, changes);
+  tell_differences("", as_texts(saved.settings), as_texts(now.settings), changes);
+  return changes;
+}
+
+}  // namespace booster

@@ -1,0 +1,95 @@
+#include "booster/checkpoint/state_reader.h"
+
+#include "booster/config/json_document.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace booster {
+
+namespace {
+
+constexpr int64_t most = int64_t{1} << 53;  // what a double holds exactly, and sums do not overflow
+
+}  // namespace
+
+void StateReader::wrong(const char* want) const {
+  const auto got = value_->is_structured() ? std::string(value_->type_name())
+                   : value_->is_string()   ? show_text(value_->get_ref<const std::string&>())
+                                           : value_->dump();
+  fail_data("{}: {}: got {}, want {}", file_, path_.empty() ? "the whole" : path_, got, want);
+}
+
+StateReader StateReader::member(const std::string& name) const {
+  return {value_->at(name), file_, join_key(path_, name)};
+}
+
+std::vector<StateReader> StateReader::members(std::initializer_list<const char*> names) const {
+  object();
+  std::vector<StateReader> found;
+  for (const char* name : names) {
+    if (!value_->contains(name)) fail_data("{}: {} is missing", file_, join_key(path_, name));
+    found.push_back(member(name));
+  }
+  for (const auto& [name, value] : value_->items())
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail_data("{}: {} is not known to this version", file_, join_key(path_, name));
+  return found;
+}
+
+std::vector<StateReader> StateReader::items(std::optional<size_t> size) const {
+  if (!value_->is_array()) wrong("a list");
+  if (size && value_->size() != *size) {
+    fail_data("{}: {}: got {} values, want {}", file_, path_, value_->size(), *size);
+  }
+  std::vector<StateReader> found;
+  for (size_t i = 0; i < value_->size(); ++i)
+    found.push_back({(*value_)[i], file_, fmt::format("{}[{}]", path_, i)});
+  return found;
+}
+
+std::string StateReader::text() const {
+  if (!value_->is_string()) wrong("a text");
+  return value_->get<std::string>();
+}
+
+bool StateReader::flag() const {
+  if (!value_->is_boolean()) wrong("true or false");
+  return value_->get<bool>();
+}
+
+double StateReader::number() const {
+  if (!value_->is_number() || !std::isfinite(value_->get<double>())) wrong("a finite number");
+  return value_->get<double>();
+}
+
+int64_t StateReader::count() const {
+  const bool fits = value_->is_number_unsigned() && value_->get<uint64_t>() <= uint64_t{most};
+  const bool is_count = fits || (value_->is_number_integer() && !value_->is_number_unsigned() &&
+                                 value_->get<int64_t>() >= 0 && value_->get<int64_t>() <= most);
+  if (!is_count) wrong("a whole number from 0 to 2^53");
+  return value_->get<int64_t>();
+}
+
+uint64_t StateReader::bits() const {
+  if (!value_->is_number_unsigned()) wrong("a whole number from 0 to 2^64 - 1");
+  return value_->get<uint64_t>();
+}
+
+const nlohmann::json& StateReader::object() const {
+  if (!value_->is_object()) wrong("an object");
+  return *value_;
+}
+
+template <class T>
+std::map<std::string, T> StateReader::map_of(T (StateReader::*read)() const) const {
+  std::map<std::string, T> map;
+  for (const auto& [name, value] : object().items()) map.emplace(name, (member(name).*read)());
+  return map;
+}
+
+std::map<std::string, double> StateReader::numbers() const { return map_of(&StateReader::number); }
+std::map<std::string, int64_t> StateReader::counts() const { return map_of(&StateReader::count); }
+std::map<std::string, std::string> StateReader::texts() const { return map_of(&StateReader::text); }
+
+}  // namespace booster

@@ -1,0 +1,50 @@
+// StateReader: a checkpoint's JSON, read value by value. Nothing is believed: each has its type and
+// its range, and each Error (kind data) names the file, the key's path, what is there and what is
+// wanted. A reader points into the JSON and must not outlive it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class StateReader {
+ public:
+  // `file` is for messages.
+  StateReader(const nlohmann::json& value, std::string file) : StateReader(value, file, "") {}
+
+  // The values of an object with exactly these members, in this order.
+  std::vector<StateReader> members(std::initializer_list<const char*> names) const;
+  // Of a list; of exactly `size`, if that is given.
+  std::vector<StateReader> items(std::optional<size_t> size = {}) const;
+
+  std::string text() const;
+  bool flag() const;
+  double number() const;   // finite
+  int64_t count() const;   // whole, 0 to 2^53
+  uint64_t bits() const;   // whole, 0 to 2^64 - 1
+  // An object of the program's own.
+  const nlohmann::json& object() const;
+  std::map<std::string, double> numbers() const;
+  std::map<std::string, int64_t> counts() const;
+  std::map<std::string, std::string> texts() const;
+
+ private:
+  StateReader(const nlohmann::json& value, std::string file, std::string path)
+      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
+  [[noreturn]] void wrong(const char* want) const;
+  StateReader member(const std::string& name) const;
+  template <class T>
+  std::map<std::string, T> map_of(T (StateReader::*read)() const) const;
+
+  const nlohmann::json* value_;
+  std::string file_, path_;
+};
+
+}  // namespace booster

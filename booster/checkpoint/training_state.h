@@ -1,0 +1,44 @@
+// What state.json of a training holds: all that is not a tensor. Values; read and written as a
+// whole, so that a training is touched only by a state that is right.
+#pragma once
+
+#include "core/data/loader.h"
+#include "core/optim/lr_scheduler.h"
+#include "core/optim/optimizer.h"
+#include "core/tensor/random.h"
+#include "mixed_precision/precision.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace booster {
+
+struct TrainingState {
+  int64_t step = 0;
+  nlohmann::json extra = nlohmann::json::object(), settings = nlohmann::json::object();
+  std::string plugin;
+
+  std::string precision;
+  PrecisionState precision_state, first_precision_state;  // now, and when it was boosted
+
+  OptimizerState optimizer;  // without its tensors
+  LRSchedulerState schedule;
+
+  LoaderState position;
+  // What positions count in.
+  int64_t batch_size = 0;
+  uint64_t seed = 0;
+  bool shuffle = false, drop_last = false;
+  uint64_t order = 0;  // a fingerprint of rank 0's samples in this epoch
+  DatasetIdentity data;
+
+  std::vector<RandomState> random;  // by rank
+};
+
+nlohmann::json to_json(const TrainingState& state);
+// Error of kind data; `file` begins it.
+TrainingState training_state_from(const nlohmann::json& json, const std::string& file);
+
+}  // namespace booster

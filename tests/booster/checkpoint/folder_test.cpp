@@ -1,0 +1,216 @@
+// A checkpoint's folder against kills, other people's folders and a disk that takes files away.
+#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/sha256.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace booster;
+using doctest::Contains;
+
+namespace {
+
+CheckpointContents contents(int64_t step, double number = 1, int64_t size = 8) {
+  CheckpointContents c;
+  c.step = step;
+  c.model = {{"weight", full({size}, number)}};
+  c.optimizer = {{"weight.exp_avg", full({size}, number)}};
+  c.state = {{"number", number}};
+  return c;
+}
+
+void ignore(const std::string&) {}
+
+// The number of the newest checkpoint, or -1; its parts must belong together.
+double newest_number(const std::filesystem::path& root) {
+  const auto folder = latest_checkpoint(root, ignore);
+  if (!folder) return -1;
+  const CheckpointContents c = load_checkpoint(*folder);
+  CHECK(c.model.at("weight").to_vector<float>()[0] == c.state.at("number"));
+  CHECK(c.optimizer.at("weight.exp_avg").to_vector<float>()[0] == c.state.at("number"));
+  return c.state.at("number");
+}
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+struct NormalDisk {
+  ~NormalDisk() {
+    fail_file_operation(0, 0);
+    forbid_exchange(false);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a kill at any operation of replacing a checkpoint leaves the old or the new one") {
+  for (const bool swaps : {true, false}) {
+    CAPTURE(swaps);
+    const NormalDisk afterwards;
+    bool finished = false;
+    int old_ones = 0, new_ones = 0, asides = 0;
+    for (int64_t n = 1; !finished; ++n) {
+      CAPTURE(n);
+      const TemporaryFolder root;
+      save_checkpoint(root.path(), contents(5, 1));
+      const pid_t child = ::fork();
+      if (child == 0) {
+        forbid_exchange(!swaps);
+        fail_file_operation(n, 0);
+        save_checkpoint(root.path(), contents(5, 2));
+        ::_exit(0);
+      }
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      finished = WIFEXITED(status);
+      const double number = newest_number(root.path());
+      CHECK((number == 1 || number == 2));
+      ++(number == 1 ? old_ones : new_ones);
+      asides += !std::filesystem::exists(root / "step-000000005");
+      save_checkpoint(root.path(), contents(6, 3));
+      CHECK(newest_number(root.path()) == 3);
+      CHECK(names_in(root.path()) ==
+            std::set<std::string>{"latest", "step-000000005", "step-000000006"});
+    }
+    CHECK(old_ones > 10);
+    CHECK(new_ones > 0);
+    CHECK(asides == (swaps ? 0 : 1));
+  }
+}
+
+TEST_CASE("a failure at any operation of replacing a checkpoint leaves the old or the new one") {
+  for (const bool swaps : {true, false}) {
+    const NormalDisk afterwards;
+    forbid_exchange(!swaps);
+    for (int64_t n = 1;; ++n) {
+      CAPTURE(n);
+      const TemporaryFolder root;
+      save_checkpoint(root.path(), contents(5, 1));
+      fail_file_operation(n, EIO);
+      bool failed = false;
+      try {
+        save_checkpoint(root.path(), contents(5, 2));
+      } catch (const Error&) {
+        failed = true;
+      }
+      fail_file_operation(0, 0);
+      CHECK(newest_number(root.path()) > 0);
+      CHECK(names_in(root.path()) == std::set<std::string>{"latest", "step-000000005"});
+      if (!failed) break;
+    }
+  }
+}
+
+TEST_CASE("a process killed at random moments always leaves what it last saved, or newer") {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 25; ++trial) {
+    const bool swaps = trial % 2;
+    CAPTURE(trial);
+    const TemporaryFolder root;
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      forbid_exchange(!swaps);
+      for (int number = 1;; ++number) {  // every step is saved twice
+        save_checkpoint(root.path(), contents(number / 2, number, 1000));
+        const char done = static_cast<char>(number);
+        if (::write(ends[1], &done, 1) != 1) ::_exit(1);
+      }
+    }
+    ::close(ends[1]);
+    ::usleep(std::uniform_int_distribution<useconds_t>(1000, 120'000)(random));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    int acknowledged = 0;
+    for (unsigned char done = 0; ::read(ends[0], &done, 1) == 1;) acknowledged = done;
+    ::close(ends[0]);
+    CHECK(newest_number(root.path()) >= (acknowledged ? acknowledged : -1));
+  }
+}
+
+TEST_CASE("folders that are not ours stay, whatever they are called") {
+  const TemporaryFolder root;
+  const std::vector<std::string> own = {"step-000000009.tmp-0123abcd", "step-000000003",
+                                        "step-000000004.aside", "step-000000009.aside"};
+  for (const auto& name : own) root.write(name + "/notes.txt", "a user's own");
+  for (int step = 8; step <= 10; ++step) save_checkpoint(root.path(), contents(step, step), 1);
+  for (const auto& name : own) {
+    CAPTURE(name);
+    CHECK(root.read(name + "/notes.txt") == "a user's own");
+  }
+  CHECK(newest_number(root.path()) == 10);
+  CHECK_FALSE(std::filesystem::exists(root / "step-000000008"));
+}
+
+TEST_CASE("folders that a save creates are synced in their parents") {
+  const NormalDisk afterwards;
+  const TemporaryFolder folder;
+  std::set<std::string> synced;
+  for (int64_t n = 1;; ++n) {
+    const auto root = folder / fmt::format("{}", n);
+    fail_file_operation(n, EIO);
+    try {
+      save_checkpoint(root / "out/checkpoint", contents(1));
+      break;
+    } catch (const Error& error) {
+      const std::string text = error.what(), what = ": cannot sync the folder";
+      if (text.find(what) != text.npos)
+        synced.insert(std::filesystem::relative(text.substr(0, text.find(what)), root).string());
+    }
+  }
+  CHECK(synced.count(".."));
+  CHECK(synced.count("."));
+  CHECK(synced.count("out"));
+  CHECK(synced.count("out/checkpoint"));
+}
+
+TEST_CASE("a file that gets shorter while it is verified is an error, not a signal") {
+  const TemporaryFolder root;
+  save_checkpoint(root.path(), contents(1, 1));
+  const auto folder = save_checkpoint(root.path(), contents(2, 2, 8 << 20));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread cutter([&] {
+      ::usleep(3000);
+      ::truncate((folder / "optimizer.safetensors").c_str(), 5000);
+      ::truncate((folder / "model.safetensors").c_str(), 5000);
+    });
+    const auto newest = latest_checkpoint(root.path(), ignore);
+    cutter.join();
+    ::_exit(newest == root / "step-000000001" ? 7 : 8);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
+TEST_CASE("a hash is of the bytes that were given, whatever the disk makes of them") {
+  const TemporaryFolder folder;
+  Sha256 hash;
+  FileWriter file(folder / "x");
+  file.hash_into(hash);
+  file.write("abc");
+  { std::ofstream(folder / "x", std::ios::in | std::ios::out) << "X"; }
+  file.write("def");
+  file.close();
+  CHECK(folder.read("x") == "Xbcdef");
+  CHECK(hash.digest() == sha256(std::as_bytes(std::span("abcdef", 6))));
+  CHECK(file.written() == 6);
+}
