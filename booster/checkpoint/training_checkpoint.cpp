@@ -3,6 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
+#include "parallel/rank_notes.h"
 
 #include <bit>
 #include <string_view>
@@ -242,6 +243,7 @@ void agree_on_success(const Group& group, const std::string& error) {
 
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
                    int keep) {
+  const SavingNote saving("a checkpoint");
   Session& session = boosted.model.session();
   const Group group = session.plugin->group();
   CheckpointContents contents;

@@ -5,6 +5,7 @@
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/parallel/memory_rendezvous.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -181,6 +182,29 @@ TEST_CASE("a rank joins, and removes, no folder but a run's own under the meetin
   CHECK(folder.read("victim/precious") == "x");
   CHECK(std::distance(fs::directory_iterator(folder / "victim"), {}) == 1);
   unsetenv("BOOSTER_TIMEOUT");
+}
+
+// Memory beyond the end of the file would end the process by a signal.
+TEST_CASE("a segment of another size than the ranks want is an error") {
+  for (const uintmax_t bytes : {uintmax_t{0}, uintmax_t{4096}, uintmax_t{1} << 30}) {
+    const auto room = std::make_shared<MeetingRoom>();
+    const TemporaryFolder folder;
+    room->folder = folder.path();
+    room->joined = {0};
+    room->values["world.shm"] = "ready";
+    folder.write("world.shm-segment", "");
+    fs::resize_file(folder / "world.shm-segment", bytes);
+    setenv("BOOSTER_BACKEND", "shm", 1);
+    std::string error;
+    try {
+      const Group group(std::make_shared<MemoryRendezvous>(room, 1, 2));
+    } catch (const Error& caught) {
+      error = caught.what();
+    }
+    unsetenv("BOOSTER_BACKEND");
+    CHECK(error.find(fmt::format("is not the segment of 2 ranks; got {} bytes, want ", bytes)) !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a file in a leader's way is an error that names it") {
