@@ -1,6 +1,7 @@
 #include "parallel/launch.h"
 
 #include "kernels/system/error.h"
+#include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/rendezvous.h"
 
@@ -151,10 +152,14 @@ std::string job_name(const Launcher& launcher) {
   return name;
 }
 
+std::string memory_folder() { return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; }
+
+// Where the ranks meet that no run tool has given a place.
+std::string own_place_prefix() { return fmt::format("booster-{}-", geteuid()); }
+
 std::string meeting_place(const Launcher& launcher) {
   if (const std::string given = variable("BOOSTER_RENDEZVOUS"); !given.empty()) return given;
-  const std::string memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  return fmt::format("{}/booster-{}-{}", memory, geteuid(), run_name(launcher));
+  return memory_folder() + "/" + own_place_prefix() + run_name(launcher);
 }
 
 void check_master() {
@@ -216,6 +221,8 @@ Group World::group() const {
         "World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
         "machine, want all on one",
         size, local_size);
+  if (size > 1 && rank == 0 && variable("BOOSTER_RENDEZVOUS").empty())
+    remove_dead_places(memory_folder(), own_place_prefix());
   return made.emplace(size == 1 ? Group() : Group(meet(folder, rank, size, job)));
 }
 

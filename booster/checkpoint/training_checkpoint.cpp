@@ -9,6 +9,7 @@
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
 #include "parallel/groups/gather_text.h"
+#include "parallel/rank_notes.h"
 
 #include <bit>
 #include <span>
@@ -183,6 +184,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   check(progress.extra.is_object() && progress.settings.is_object(),
         "save_training: extra and settings; got {} and {}, want objects",
         progress.extra.type_name(), progress.settings.type_name());
+  const SavingNote saving("a checkpoint");
   Session& session = boosted.model.session();
   const Group group = session.plugin->group();
   StateDict model = saved_model(session);

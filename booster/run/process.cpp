@@ -1,6 +1,7 @@
 #include "booster/run/process.h"
 
 #include "kernels/system/error.h"
+#include "parallel/rendezvous/dead_places.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -109,8 +110,10 @@ Process start(const Launch& launch) {
 
 namespace {
 
+constexpr const char* parents[] = {"/dev/shm", "/tmp"};
+
 std::string make_folder() {
-  for (const char* parent : {"/dev/shm", "/tmp"}) {
+  for (const char* parent : parents) {
     std::string path = fmt::format("{}/booster-run-{}-XXXXXX", parent, getppid());
     if (mkdtemp(path.data())) return path;
   }
@@ -133,6 +136,7 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
 // when the pipe closes.
 [[noreturn]] void keep(int groups_from, int name_to) {
   const std::string folder = make_folder();
+  const auto place = Place::take(folder + "/keeper", "booster run");
   if (write(name_to, folder.data(), folder.size()) < 0) _exit(1);
   close(name_to);
   std::set<pid_t> groups;
@@ -153,6 +157,7 @@ std::string read_to_end(int file) {
 }  // namespace
 
 Keeper::Keeper() {
+  for (const char* parent : parents) remove_dead_places(parent, "booster-run-");
   const Pipe pipe = make_pipe(), name = make_pipe();
   pid_ = fork();
   if (pid_ < 0) fail_run("run: cannot start a process: {}", std::strerror(errno));
@@ -170,7 +175,10 @@ Keeper::Keeper() {
   pipe_ = pipe.write;
   folder_ = read_to_end(name.read);
   close(name.read);
-  if (!folder_.empty()) return;
+  if (!folder_.empty()) {
+    place_ = Place::take(folder_ + "/tool", "booster run");
+    return;
+  }
   close(pipe_);
   waitpid(pid_, nullptr, 0);
   fail_run("run: cannot make a folder in /dev/shm or /tmp");

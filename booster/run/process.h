@@ -1,9 +1,12 @@
 // Starts one process of a run, without a shell, so that it cannot outlive the launcher.
 #pragma once
 
+#include "parallel/rendezvous/place.h"
+
 #include <sys/types.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +37,7 @@ Process start(const Launch& launch);
 
 // A process that makes a private folder, in memory if possible, and kills process groups, then
 // removes the folder, when this process ends in any way, even by SIGKILL. If it is killed itself,
-// that is told, and the destructor does its work.
+// that is told, and the destructor does its work. First it clears away what killed tools have left.
 class Keeper {
  public:
   Keeper();
@@ -48,6 +51,7 @@ class Keeper {
  private:
   void tell(pid_t message);
   std::string folder_;
+  std::optional<Place> place_;  // so that nobody takes the folder for a dead run's
   pid_t pid_ = -1;
   int pipe_ = -1;
   bool lives_ = true;

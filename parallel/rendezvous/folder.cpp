@@ -38,12 +38,6 @@ void write_whole(const std::string& path, int rank, std::string_view value) {
     fail_run("rendezvous: cannot write {}: {}", path, std::strerror(errno));
 }
 
-bool is_private_folder(const std::string& path) {
-  struct stat found = {};
-  return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
-         found.st_uid == geteuid() && (found.st_mode & 077) == 0;
-}
-
 // A run that ends removes the folder when it is empty, so it may go while we look.
 void make_private_folder(const std::string& path) {
   std::error_code ignored;

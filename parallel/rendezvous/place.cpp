@@ -117,6 +117,12 @@ Place::~Place() {
 
 bool Place::is_held() const { return is_locked(file_); }
 
+bool is_private_folder(const std::string& path) {
+  struct stat found = {};
+  return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         found.st_uid == geteuid() && (found.st_mode & 077) == 0;
+}
+
 std::optional<std::string> read_private(const std::string& path) {
   const int file = open_private(path, O_RDONLY);
   if (file < 0) return std::nullopt;

@@ -36,6 +36,9 @@ class Place {
   std::string text_;
 };
 
+// Whether it is a folder of this user, and no link, that nobody else may enter.
+bool is_private_folder(const std::string& path);
+
 // The text of a private file that this process did not write; nothing if there is none, or if it is
 // a link, not a regular file, another user's or longer than 1 MB. Never waits.
 std::optional<std::string> read_private(const std::string& path);

@@ -5,6 +5,7 @@
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/parallel/memory_rendezvous.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -114,24 +115,24 @@ TEST_CASE("of processes that race for a place that a dead one left, one has it a
   for (auto& child : children) CHECK(child->wait() == 0);
 }
 
+// From within the namespace the holder has no process id.
 TEST_CASE("a process in another PID namespace holds its place") {
   const TemporaryFolder folder;
   const std::string path = folder / "place";
+  const Holder holder(path, "outside");
+  constexpr int cannot_tell = 3;
   Child outer([&] {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 && unshare(CLONE_NEWPID) != 0) _exit(0);
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+      _exit(cannot_tell);
     Child inner([&] {
-      const auto place = Place::take(path, "inside");
-      for (;;) pause();
+      const auto place = Place::look(path);
+      _exit(place && place->is_held() ? 0 : 1);
     });
-    for (;;) pause();
+    _exit(WEXITSTATUS(inner.wait()));
   });
-  for (int i = 0; i < 1000 && !Place::look(path); ++i) nap(2);
-  const auto place = Place::look(path);
-  if (!place) {
-    MESSAGE("this system makes no PID namespaces");
-    return;
-  }
-  CHECK(place->is_held());
+  const int code = WEXITSTATUS(outer.wait());
+  if (code == cannot_tell) MESSAGE("this system makes no PID namespaces");
+  CHECK((code == 0 || code == cannot_tell));
 }
 
 TEST_CASE("what is not a private regular file of a sensible size is no place and is not read") {
@@ -181,6 +182,29 @@ TEST_CASE("a rank joins, and removes, no folder but a run's own under the meetin
   CHECK(folder.read("victim/precious") == "x");
   CHECK(std::distance(fs::directory_iterator(folder / "victim"), {}) == 1);
   unsetenv("BOOSTER_TIMEOUT");
+}
+
+// Memory beyond the end of the file would end the process by a signal.
+TEST_CASE("a segment of another size than the ranks want is an error") {
+  for (const uintmax_t bytes : {uintmax_t{0}, uintmax_t{4096}, uintmax_t{1} << 30}) {
+    const auto room = std::make_shared<MeetingRoom>();
+    const TemporaryFolder folder;
+    room->folder = folder.path();
+    room->joined = {0};
+    room->values["world.shm"] = "ready";
+    folder.write("world.shm-segment", "");
+    fs::resize_file(folder / "world.shm-segment", bytes);
+    setenv("BOOSTER_BACKEND", "shm", 1);
+    std::string error;
+    try {
+      const Group group(std::make_shared<MemoryRendezvous>(room, 1, 2));
+    } catch (const Error& caught) {
+      error = caught.what();
+    }
+    unsetenv("BOOSTER_BACKEND");
+    CHECK(error.find(fmt::format("is not the segment of 2 ranks; got {} bytes, want ", bytes)) !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a file in a leader's way is an error that names it") {

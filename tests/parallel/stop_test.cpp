@@ -118,8 +118,9 @@ TEST_CASE("a closed terminal stops the ranks by SIGTERM, unless the tool was tol
   for (const bool ignored : {false, true}) {
     const TemporaryFolder folder;
     Running tool(
-        {"sh", "-c", "trap 'exit 44' TERM; echo > \"$0/up\"; until [ -e \"$0/go\" ]; do sleep 0.02; "
-                     "done", folder.path()},
+        {"sh", "-c",
+         "cd \"$0\"; trap 'exit 44' TERM; echo > up; until [ -e go ]; do sleep 0.02; done",
+         folder.path()},
         [&] { signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL); });
     wait_for(folder / "up");
     kill(tool.pid(), SIGHUP);

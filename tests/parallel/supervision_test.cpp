@@ -139,8 +139,8 @@ TEST_CASE("a reader that does not read holds up output, not supervision") {
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   const TemporaryFolder folder;
   Running tool({"--nproc_per_node", "2", "sh", "-c",
-                "cd \"$0\"; echo $$ > pid$RANK; if [ $RANK = 0 ]; then exec yes 12345678; fi; until "
-                "[ -e go ]; do sleep 0.02; done; exit 5",
+                "cd \"$0\"; echo $$ > pid$RANK; [ $RANK != 0 ] || exec yes 1234567; "
+                "until [ -e go ]; do sleep 0.02; done; exit 5",
                 folder.path()},
                [&] { dup2(ends[1], STDOUT_FILENO); });
   close(ends[1]);
@@ -228,6 +228,7 @@ TEST_CASE("the number of a rank that has ended goes to nobody else while the run
 
 TEST_CASE("lines of ranks and the summary cannot steer a terminal; tabs and colours stay") {
   const auto ended = run({"--nproc_per_node", "2", "sh", "-c",
+                          "[ $RANK = 0 ] || exec sleep 60; "
                           "printf 'a\\tb \\033[1;31mred\\033[0m \\033]0;title\\007 \\303\\251 "
                           "\\302\\233 x\\ry\\r\\n'; exit 3"});
   const std::string safe =
@@ -279,6 +280,39 @@ TEST_CASE("a run tool that is killed at any moment leaves no folder and no rank"
     for (int i = 0; i < 1000 && !left_by(tool.pid()).empty(); ++i) nap(10);
     CHECK(left_by(tool.pid()) == "");
   }
+}
+
+TEST_CASE("what killed ranks and run tools leave is cleared away by the next, and nothing else") {
+  ByHand killed("rank: reduces for ever"), next("rank: one comes late");
+  const fs::path place = killed.meeting_place(), users = place.string() + "users";
+  const std::string prefix = fmt::format("/dev/shm/booster-run-{}-", getpid());
+  const fs::path dead = prefix + "dead", old = prefix + "old";
+  for (const int rank : {0, 1}) killed.start({.rank = rank, .size = 2});
+  while (!fs::exists(place / "leader")) nap(2);
+  for (const auto& folder : {users, dead, old}) {
+    fs::create_directories(folder / "run-aaaaaa");
+    fs::permissions(folder, fs::perms::owner_all);
+  }
+  std::ofstream(users / "leader") << "mine";
+  std::ofstream(users / "notes.txt") << "mine";
+  std::ofstream(dead / "keeper") << "booster run";
+  nap(200);
+  ByHand beside("rank: one comes late");
+  for (const int rank : {0, 1}) beside.start({.rank = rank, .size = 2});
+  CHECK(failures(beside.wait()) == "");
+  CHECK(fs::exists(place / "leader"));  // it lives
+  for (const size_t i : {0, 1}) kill(killed.pid(i), SIGKILL);
+  killed.wait();
+  CHECK(fs::exists(place / "leader"));
+  for (const int rank : {0, 1}) next.start({.rank = rank, .size = 2});
+  CHECK(failures(next.wait()) == "");
+  CHECK(!fs::exists(place));
+  CHECK(fs::exists(users / "notes.txt"));
+  CHECK(run({"true"}).code == 0);
+  CHECK(!fs::exists(dead));
+  CHECK(fs::exists(old));  // nothing in it says that it is a run tool's
+  fs::remove_all(users);
+  fs::remove_all(old);
 }
 
 TEST_CASE("ranks started by hand that end by an error at any moment leave no folder") {
