@@ -72,7 +72,7 @@ class LRScheduler {
 // Warm-up base (t + 1) / (warmup_steps + 1), then straight to 0 at total_steps and 0 after it:
 // base (total_steps - t) / (total_steps - warmup_steps). Colossal-AI's LinearWarmupLR.
 struct LinearWarmupOptions {
-  int64_t warmup_steps = 0;
+  int64_t warmup_steps = 0;  // at most total_steps
   int64_t total_steps = 0;  // >= 1
 };
 class LinearWarmupLR : public LRScheduler {
@@ -94,7 +94,7 @@ class CosineAnnealingLR : public LRScheduler {
 // eta_min + (base - eta_min) (1 + cos(pi s)) / 2, s = (t - warmup_steps) / (total_steps -
 // warmup_steps), and eta_min from total_steps on. Colossal-AI's CosineAnnealingWarmupLR.
 struct CosineAnnealingWarmupOptions {
-  int64_t warmup_steps = 0;
+  int64_t warmup_steps = 0;  // at most total_steps
   int64_t total_steps = 0;  // >= 1
   double eta_min = 0;
 };

@@ -21,6 +21,14 @@ void check_number(const char* schedule, const char* option, double value) {
         value);
 }
 
+void check_warmup(const char* schedule, int64_t warmup_steps, int64_t total_steps) {
+  check_count(schedule, "warmup_steps", warmup_steps, 0);
+  check_count(schedule, "total_steps", total_steps, 1);
+  check(warmup_steps <= total_steps,
+        "{}: warmup_steps is more than total_steps; got {} and {}, want at most {}", schedule,
+        warmup_steps, total_steps, total_steps);
+}
+
 // Half a cosine wave: 1 at progress 0, 0 at progress 1.
 double cosine(double progress) { return (1 + std::cos(std::numbers::pi * progress)) / 2; }
 
@@ -54,8 +62,7 @@ std::pair<const std::string, std::string> setting(const char* name, const T& val
 }
 
 std::unique_ptr<Schedule> linear_warmup(const LinearWarmupOptions& o) {
-  check_count("linear_warmup", "warmup_steps", o.warmup_steps, 0);
-  check_count("linear_warmup", "total_steps", o.total_steps, 1);
+  check_warmup("linear_warmup", o.warmup_steps, o.total_steps);
   const ScheduleSettings settings = {setting("warmup_steps", o.warmup_steps),
                                      setting("total_steps", o.total_steps)};
   return schedule("linear_warmup", settings, [o](int64_t t, double base, int) {
@@ -75,8 +82,7 @@ std::unique_ptr<Schedule> cosine_annealing(const CosineAnnealingOptions& o) {
 }
 
 std::unique_ptr<Schedule> cosine_warmup(const CosineAnnealingWarmupOptions& o) {
-  check_count("cosine_warmup", "warmup_steps", o.warmup_steps, 0);
-  check_count("cosine_warmup", "total_steps", o.total_steps, 1);
+  check_warmup("cosine_warmup", o.warmup_steps, o.total_steps);
   check_number("cosine_warmup", "eta_min", o.eta_min);
   const ScheduleSettings settings = {setting("warmup_steps", o.warmup_steps),
                                      setting("total_steps", o.total_steps),

@@ -157,8 +157,8 @@ def cosine_warmup(warmup, total, steps):
 
 def schedules():
     s = torch.optim.lr_scheduler
-    cases = [linear_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (9, 5, 12), (1, 1, 3)]]
-    cases += [cosine_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (9, 5, 12)]]
+    cases = [linear_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (1, 1, 3)]]
+    cases += [cosine_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8)]]
     for T_max, eta_min, steps in [(10, 0.0, 45), (7, 0.01, 30), (1, 0.0, 6), (2, 0.02, 9)]:
         cases.append(torch_schedule(
             f"cosine T_max {T_max}", "cosine", {"T_max": T_max, "eta_min": eta_min},

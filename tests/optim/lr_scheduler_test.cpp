@@ -154,10 +154,16 @@ TEST_CASE("options out of range are refused") {
   CHECK_THROWS_WITH_AS(LinearWarmupLR(optimizer, {.warmup_steps = 5}),
                        "linear_warmup: total_steps is out of range; got 0, want at least 1", Error);
   CHECK_THROWS_AS(LinearWarmupLR(optimizer, {.warmup_steps = -1, .total_steps = 5}), Error);
+  CHECK_THROWS_WITH_AS(LinearWarmupLR(optimizer, {.warmup_steps = 6, .total_steps = 5}),
+                       "linear_warmup: warmup_steps is more than total_steps; got 6 and 5, want "
+                       "at most 5",
+                       Error);
+  CHECK_THROWS_AS(CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 6, .total_steps = 5}), Error);
   CHECK_THROWS_AS(CosineAnnealingLR(optimizer, {}), Error);
   CHECK_THROWS_AS(StepLR(optimizer, {.step_size = 0}), Error);
   CHECK_THROWS_AS(StepLR(optimizer, {.step_size = 1, .gamma = NAN}), Error);
   CHECK_THROWS_AS(MultiStepLR(optimizer, {.milestones = {-1}}), Error);
   CHECK_THROWS_AS(PolynomialLR(optimizer, {.total_steps = 0}), Error);
   CHECK(optimizer.lr() == 0.1);
+  CHECK_NOTHROW(CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 5, .total_steps = 5}));
 }
