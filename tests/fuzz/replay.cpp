@@ -1,5 +1,5 @@
 // Runs a fuzz target without libFuzzer: on every file of its corpus, then for a second on random
-// changes of them. Each input has 10 seconds and the process 2 GiB.
+// changes of them. Each input has 10 seconds of a core and the process 2 GiB.
 // usage: fuzz_TARGET [--seconds N] [--seed N] FILE_OR_FOLDER...
 //
 // Inputs run in a process of their own, so that no end of it, not even by a stack that overflows,
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 namespace {
@@ -26,14 +28,15 @@ namespace fs = std::filesystem;
 using namespace booster;
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned seconds_per_input = 10;
+constexpr unsigned most_waiting = 100;  // seconds, for an input that hangs without using a core
 constexpr rlim_t most_memory = rlim_t{2} << 30;
 constexpr size_t fewest_files = 3;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool reserves_address_space = true;  // far more than it uses
+constexpr bool sanitized = true;  // slower, and reserves far more addresses than it uses
 #else
-constexpr bool reserves_address_space = false;
+constexpr bool sanitized = false;
 #endif
+constexpr time_t seconds_per_input = sanitized ? 60 : 10;
 
 // What the process that runs the inputs leaves to the other.
 struct Report {
@@ -80,6 +83,13 @@ Arguments read_arguments(int argc, char** argv) {
   return arguments;
 }
 
+// Of this process; 0 is no limit.
+void limit_time(time_t seconds) {
+  const itimerval timer = {.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_usec = 0}};
+  setitimer(ITIMER_PROF, &timer, nullptr);
+  alarm(seconds == 0 ? 0 : most_waiting);
+}
+
 void run(Report& report, const Input& input) {
   ++report.inputs;
   report.size = input.bytes.size();
@@ -88,14 +98,14 @@ void run(Report& report, const Input& input) {
   // A block of this size alone, so that AddressSanitizer sees who reads beyond it.
   const auto copy = std::make_unique_for_overwrite<uint8_t[]>(input.bytes.size());
   std::memcpy(copy.get(), input.bytes.data(), input.bytes.size());
-  alarm(seconds_per_input);
+  limit_time(seconds_per_input);
   LLVMFuzzerTestOneInput(copy.get(), input.bytes.size());
-  alarm(0);
+  limit_time(0);
 }
 
 [[noreturn]] void run_all(const Arguments& arguments, Report& report) {
   rlimit memory = {most_memory, most_memory};
-  if (!reserves_address_space) setrlimit(RLIMIT_AS, &memory);
+  if (!sanitized) setrlimit(RLIMIT_AS, &memory);
   std::vector<std::string> inputs;
   for (const Input& input : arguments.corpus) {
     run(report, input);
@@ -109,8 +119,9 @@ void run(Report& report, const Input& input) {
 
 std::string reason(int status) {
   if (WIFEXITED(status)) return fmt::format("exit status {}", WEXITSTATUS(status));
-  if (WTERMSIG(status) == SIGALRM)
-    return fmt::format("more than {} seconds", seconds_per_input);
+  if (WTERMSIG(status) == SIGPROF)
+    return fmt::format("more than {} seconds of a core", seconds_per_input);
+  if (WTERMSIG(status) == SIGALRM) return fmt::format("more than {} seconds", most_waiting);
   return strsignal(WTERMSIG(status));
 }
 
