@@ -62,6 +62,7 @@ TEST_CASE("the validation counts each image once, also where ranks have none") {
         ranks + "data.validation_fraction=" + fraction, "run --nproc_per_node 3");
     CHECK_MESSAGE(result.code == 0, result.output);
     CHECK(result.says(fmt::format(", {} to validate", images)));
+    REQUIRE(!example.metric_lines().empty());
     const double right = example.metric_lines().back().at("val_top1").get<double>() * images;
     CHECK(std::abs(right - std::round(right)) < 1e-9);
   }

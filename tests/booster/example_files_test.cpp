@@ -1,4 +1,5 @@
 // The folder that the example writes to: one run at a time, and what happens when it cannot write.
+#include "examples/vit_caltech101/metrics.h"
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>
@@ -119,6 +120,22 @@ TEST_CASE("a log that cannot be written costs the log alone") {
       "{ { " + example.command("train.epochs=2") + " 2>/dev/null; echo $? >&2; } | true; }");
   CHECK_MESSAGE(closed.output == "0\n", closed.output);
   CHECK(example.has_checkpoint(6));
+}
+
+TEST_CASE("metrics go on behind the last whole line that is kept, wherever they end") {
+  const TemporaryFolder folder;
+  const std::string whole = "{\"step\":1}\n{\"step\":22}\n{\"step\":333}\n", added = "{\"x\":0}\n";
+  for (size_t size = 0; size <= whole.size(); ++size)
+    for (size_t keep = 0; keep <= whole.size() + 2; ++keep) {
+      folder.write("m", whole.substr(0, size));
+      const std::string kept = whole.substr(0, std::min(size, keep));
+      const std::string lines = kept.substr(0, kept.rfind('\n') + 1);  // npos + 1 is 0
+      example::Metrics metrics(folder / "m", static_cast<int64_t>(keep));
+      CHECK(metrics.broken_bytes() == static_cast<int64_t>(kept.size() - lines.size()));
+      metrics.add({{"x", 0}});
+      CHECK(metrics.bytes() == static_cast<int64_t>((lines + added).size()));
+      CHECK(folder.read("m") == lines + added);
+    }
 }
 
 TEST_CASE("metrics that were cut short go on in a new line") {

@@ -33,7 +33,7 @@ const char* name_of(OptionType type) {
     case OptionType::number_or_name: return "a number";
     case OptionType::path: return "a path";
     case OptionType::step_range: return "steps FIRST:LAST, counted from 1, or an empty string";
-    case OptionType::data_path: return "a path, which may begin with $NAME,";
+    case OptionType::data_path: return "a path that may begin with $NAME";
     case OptionType::integers: return "a list of whole numbers";
     case OptionType::numbers: return "a list of numbers";
     case OptionType::texts: return "a list of strings";
