@@ -23,7 +23,8 @@ bool names(const std::string& rank, const std::string& label) {
 
 }  // namespace
 
-std::string HangReport::due(const std::map<std::string, LongWait>& waits) {
+std::string HangReport::due(const std::map<std::string, LongWait>& waits,
+                            const std::map<std::string, std::string>& doing) {
   double longest = 0;
   for (const auto& [label, wait] : waits)
     longest = std::max(longest, monotonic_seconds() - wait.since);
@@ -45,9 +46,12 @@ std::string HangReport::due(const std::map<std::string, LongWait>& waits) {
     if (!waits_too) add(causes);
   }
   std::string text;
-  for (const auto& [place, kept] : causes.empty() ? all : causes)
+  for (const auto& [place, kept] : causes.empty() ? all : causes) {
     text += fmt::format("{}{}; {} {} for it", text.empty() ? "" : "; ", kept.wait.told(),
                         kept.ranks, kept.count > 1 ? "wait" : "waits");
+    for (const auto& [label, what] : doing)
+      if (names(kept.wait.waits_for, label)) text += fmt::format(" ({} {})", label, what);
+  }
   return text;
 }
 

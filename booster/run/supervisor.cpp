@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,15 @@ struct Member {
   // time, one killed by a signal comes first: the others fail because they lost it.
   auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
+
+// As by Ctrl-Z or a debugger; the state follows the program's name, which is in parentheses.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const size_t end = text.rfind(") ");
+  return end != text.npos && (text[end + 2] == 'T' || text[end + 2] == 't');
+}
 
 class Supervisor {
  public:
@@ -271,11 +281,16 @@ void Supervisor::look_at_notes() {
   if (members_.size() == 1 || stopping_ || Clock::now() < next_look_) return;
   next_look_ = Clock::now() + std::chrono::milliseconds(look_interval);
   std::map<std::string, LongWait> waits;
+  std::map<std::string, std::string> doing;
   for (const Member& member : members_) {
-    const std::string note = note_at(member.launch->notes, RankNote::waits);
-    if (member.running && !note.empty()) waits[member.launch->label] = LongWait::from(note);
+    if (!member.running) continue;
+    const std::string wait = note_at(member.launch->notes, RankNote::waits);
+    const std::string saves = note_at(member.launch->notes, RankNote::saves);
+    if (!wait.empty()) waits[member.launch->label] = LongWait::from(wait);
+    if (!saves.empty()) doing[member.launch->label] = "saves " + terminal_text(saves);
+    if (is_stopped(member.process.pid)) doing[member.launch->label] = "is stopped by a signal";
   }
-  if (const std::string text = hang_.due(waits); !text.empty()) say(text);
+  if (const std::string text = hang_.due(waits, doing); !text.empty()) say(text);
 }
 
 const Member* Supervisor::cause() const {

@@ -1,9 +1,11 @@
 // The run tool while things go wrong: who is named, what goes on, what is left behind.
 #include <doctest/doctest.h>
 
+#include "booster/run/hang_report.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 #include "parallel/launch.h"
+#include "parallel/rank_notes.h"
 #include "tests/parallel/by_hand.h"
 #include "tests/parallel/run_tool.h"
 
@@ -11,7 +13,10 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <random>
+#include <sstream>
 
 using namespace booster;
 namespace fs = std::filesystem;
@@ -98,7 +103,10 @@ TEST_CASE("the failure summary names the rank that failed, not one that saw it f
 TEST_CASE("rank: one comes late" * doctest::skip()) {
   const Group group = launch_from_env().group();
   group.barrier();
-  if (group.rank() == 1) nap(3000);
+  const std::string why = std::getenv("TEST_WHY") ? std::getenv("TEST_WHY") : "";
+  std::optional<SavingNote> note;
+  if (why == "saves" && group.rank() == 1) note.emplace("a checkpoint\x1b");
+  if (group.rank() == 1) why == "is stopped" ? void(raise(SIGSTOP)) : nap(3000);
   group.barrier();
 }
 
@@ -118,6 +126,41 @@ TEST_CASE("a rank that others wait for is named while they wait, each time after
     for (size_t at = 0; (at = ended.err.find(told, at)) != std::string::npos; ++at) ++times;
     CHECK(times >= 2);
     CHECK(times <= 5);
+  }
+}
+
+TEST_CASE("what is known of a rank that others wait for is told: it saves, it is stopped") {
+  const std::string saves = run(ranks_of(2, "rank: one comes late"), [] {
+                              setenv("BOOSTER_SLOW_WAIT", "0.3", 1);
+                              setenv("TEST_WHY", "saves", 1);
+                            }).err;
+  CHECK(contains(saves, "; rank 0 waits for it (rank 1 saves a checkpoint\\x1b)\n"));
+  Running tool(ranks_of(2, "rank: one comes late"), [] {
+    setenv("BOOSTER_SLOW_WAIT", "0.3", 1);
+    setenv("TEST_WHY", "is stopped", 1);
+  });
+  const std::string told = "; rank 0 waits for it (rank 1 is stopped by a signal)\n";
+  for (int i = 0; i < 3000 && !contains(tool.err(), told); ++i) nap(10);
+  CHECK(contains(tool.err(), told));
+  const std::string before = "booster run: rank 1 (pid ";
+  kill(std::stoi(tool.err().substr(tool.err().find(before) + before.size())), SIGCONT);
+  CHECK(tool.wait() == 0);
+}
+
+// Notes are files that anybody may have written.
+TEST_CASE("a hang report takes any notes, and its text cannot steer a terminal") {
+  std::mt19937 random{std::random_device()()};
+  for (int i = 0; i < 500; ++i) {
+    std::map<std::string, LongWait> waits;
+    for (int rank = draw(random, 1, 3); rank >= 0; --rank) {
+      std::string note(draw(random, 0, 30), '\0');
+      for (char& c : note) c = "\n\n\x1b" "rank 01(9e.-\xff"[draw(random, 0, 15)];
+      waits["rank " + std::to_string(rank)] = LongWait::from(note);
+    }
+    HangReport report;
+    report.due(waits, {});
+    for (const char c : report.due(waits, {{"rank 0", "saves"}}))
+      CHECK(static_cast<unsigned char>(c) >= 0x20);
   }
 }
 
