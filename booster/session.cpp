@@ -72,7 +72,7 @@ void Session::pass_on_notes() {
 }
 
 void Session::look_for_skips(bool at_end) {
-  if (plugin->group().rank() != 0 || !(at_end || skipped.is_due())) return;
+  if (!(at_end || skipped.is_due()) || plugin->group().rank() != 0) return;
   std::string text = skipped.look(*precision, optimizer, at_end);
   if (!text.empty()) precision->add_note(std::move(text));
   if (iteration->refusal_told) return;

@@ -280,8 +280,6 @@ void Trainer::log(const StepResult& result) {
                          {"data_wait_s", wait - wait_before_}};
   if (!refusal.empty()) line["refusal"] = refusal;
   if (first_rank()) files_->add(line);
-  if (!refusal.empty() && !std::exchange(refusal_told_, true))
-    progress_->say(fmt::format("after step {}: {}", step_, refusal));
   progress_->log(step_, epoch_, loss, images_per_second_);
   wait_before_ = wait;
   images_sum_ = 0;

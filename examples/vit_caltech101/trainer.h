@@ -76,7 +76,6 @@ class Trainer {
   double seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;
   double images_per_second_ = 0, last_top1_ = 0;
-  bool refusal_told_ = false;
 };
 
 }  // namespace example

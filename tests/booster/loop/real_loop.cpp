@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -62,6 +63,22 @@ struct Batch {
   Tensor input, target;
 };
 
+// At no moment does the unboosted handle do anything with gradients.
+void check_refused(Optimizer unboosted) {
+  const std::function<void()> calls[] = {[&] { unboosted.step(); }, [&] { unboosted.zero_grad(); },
+                                         [&] { unboosted.clip_grad_by_norm(1); },
+                                         [&] { unboosted.clip_grad_by_value(1); }};
+  for (const auto& call : calls) {
+    bool refused = false;
+    try {
+      call();
+    } catch (const Error&) {
+      refused = true;
+    }
+    check(refused, "loop: an unboosted handle was not refused");
+  }
+}
+
 class RealLoop {
  public:
   RealLoop(const Setup& setup, const World& world, const std::string& folder)
@@ -76,6 +93,7 @@ class RealLoop {
   // True if a step was skipped.
   bool run(const Action& action, int index) {
     BoostedOptimizer& optimizer = optimizers_[static_cast<size_t>(action.model)];
+    check_refused(optimizer.unwrap());
     switch (action.call) {
       case Call::backward: backward(action, index); break;
       case Call::clip_value: optimizer.clip_grad_by_value(action.limit); break;
