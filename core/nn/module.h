@@ -90,6 +90,7 @@ class Module {
   // Freezes (false) or unfreezes all parameters.
   void requires_grad_(bool requires_grad = true);
   void freeze() { requires_grad_(false); }
+  // Error if the model was boosted: then its optimizer does this, which knows what else to forget.
   void zero_grad();
   // Calls fn for every module, submodules before their parents (initialisers rely on it).
   void apply(const std::function<void(Module&)>& fn);

@@ -8,6 +8,9 @@
 //   optimizer.clip_grad_by_norm(1.0);
 //   optimizer.step();
 //
+// Once a Booster has boosted it, the boosted handle does all that concerns gradients: here step,
+// zero_grad and clips are errors then (core/autograd/gradient_keeper.h).
+//
 // Copying an Optimizer copies the handle. One optimizer is for one thread at a time. Its own state
 // (momentum, moments) is made at a parameter's first step; a step that is skipped changes neither
 // state nor counts, though step() never learns of it: the verdict stays on the device. So do the
