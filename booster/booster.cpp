@@ -62,8 +62,6 @@ Booster::Booster(BoosterOptions options)
 }
 
 Booster Booster::from_config(const Config& config) {
-  check(config.get<std::string>("device") != "cuda",
-        "device: models live on the CPU in this version; got cuda, want auto or cpu");
   const OptionValues plugin = config.options("booster.plugin");
   const OptionValues precision = config.options("booster.mixed_precision");
   return Booster({.plugin = Choice<Plugin>([plugin] { return plugin_registry().make(plugin); }),

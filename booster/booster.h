@@ -21,6 +21,7 @@
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
 #include "booster/config/library.h"
+#include "booster/config/mistakes.h"
 #include "booster/config/registry.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/machine.h"

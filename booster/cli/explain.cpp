@@ -74,6 +74,7 @@ void print_json(const Explanation& answer, int line) {
   nlohmann::ordered_json json;
   if (line > 0) json["line"] = line;
   json["op"] = answer.op;
+  json["device"] = answer.device;
   json["arguments"] = answer.arguments;
   if (answer.error.empty()) {
     json["runs_in"] = answer.runs_in;
@@ -88,12 +89,19 @@ void print_json(const Explanation& answer, int line) {
   fmt::print("{}\n", json.dump());
 }
 
-void print_text(const Explanation& answer) {
+// Whose rules follow; those of the default are not what a training on a CPU meets.
+std::string on_device(const std::string& given) {
+  const char* hint = given.empty() ? " (the default; --device cpu for the CPU)" : "";
+  return "on " + explained_device(given) + hint;
+}
+
+void print_text(const Explanation& answer, const std::string& given_device) {
   const std::string call = fmt::format("{}({})", answer.op, fmt::join(answer.arguments, ", "));
+  const std::string place = on_device(given_device);
   if (answer.error.empty())
-    fmt::print("{} runs in {} and returns {}\n", call, answer.runs_in, answer.returns);
+    fmt::print("{} runs in {} and returns {} {}\n", call, answer.runs_in, answer.returns, place);
   else
-    fmt::print("{} is an error: {}\n", call, answer.error);
+    fmt::print("{} is an error {}: {}\n", call, place, answer.error);
   if (!answer.in_model.empty()) fmt::print("  model   {}\n", answer.in_model);
   fmt::print("  rule    {}\n  list    {}\n  source  {}\n", answer.rule, answer.list, answer.source);
 }
@@ -103,7 +111,7 @@ int answer(const QueryLine& query, int line) {
   if (query.json)
     print_json(explanation, line);
   else
-    print_text(explanation);
+    print_text(explanation, query.question.device);
   return 0;
 }
 
@@ -130,7 +138,9 @@ int explain_op(const std::vector<std::string>& arguments) {
 
 int list_ops(const ListOps& what) {
   const auto rows = listed_ops(what.strategy, what.level, what.device);
-  if (rows.empty() && !what.json) fmt::print("{} has no op lists\n", what.strategy);
+  if (!what.json)
+    fmt::print("{} {}{}\n", what.strategy, rows.empty() ? "has no op lists " : "",
+               on_device(what.device));
   for (const OpClassRow& row : rows) {
     if (what.json)
       fmt::print("{}\n", nlohmann::ordered_json{{"op", row.op},

@@ -1,6 +1,7 @@
 // The `booster` program: one subcommand per task.
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
+#include "booster/config/config_layout.h"
 #include "booster/config/json_document.h"
 #include "booster/run/run.h"
 #include "booster/version.h"
@@ -108,6 +109,11 @@ struct CommandLine {
   void add_config() {
     CLI::App* config =
         app.add_subcommand("config", "check a config, or print the JSON schema of configs");
+    config->footer([] {
+      return "What a config may hold beside the sections of a program, which the program's own "
+             "--help shows:\n" +
+             describe(config_layout());
+    });
     config->require_subcommand(1);
     const char* asked =
         "whose own sections are known too: it is started with --check or --schema; by default the "

@@ -1,8 +1,9 @@
 #include "booster/config/config.h"
 
 #include "booster/config/config_layout.h"
-#include "booster/config/json_document.h"
+#include "booster/config/from_config.h"
 #include "booster/config/library.h"
+#include "booster/config/mistakes.h"
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "booster/pairing.h"
@@ -16,63 +17,76 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Checks that only the strategy can make: whether its options are compatible.
-void check_precision(const Json& values, const JsonValue& root, const std::string& file) {
-  try {
-    precision_registry().make(OptionValues(values));
-  } catch (const Error& error) {
-    const JsonValue* booster = root.find("booster");
-    const JsonValue* place = booster ? booster->find("mixed_precision") : nullptr;
-    fail("{}: booster.mixed_precision: {}", place_of(file, place ? *place : root), error.what());
-  }
-}
-
 // Runs before the layout is built, since the names they add are legal in the rest of the config.
-void load_libraries(const JsonValue& root, const std::string& file) {
+void load_libraries(const JsonValue& root, Mistakes& mistakes) {
   const JsonValue* section = root.find("booster");
   const JsonValue* libraries = section ? section->find("libraries") : nullptr;
   if (!libraries) return;
-  checked_value(libraries_option(), *libraries, file, "booster");
+  checked_value(libraries_option(), *libraries, "booster", mistakes);
+  if (mistakes.any_in("booster.libraries")) return;
   for (const JsonValue& library : libraries->items) {
     try {
       load_library(library.scalar.get<std::string>());
     } catch (const Error& error) {
-      fail("{}: booster.libraries: {}", place_of(file, library), error.what());
+      mistakes.add(library, "booster.libraries", error.what());
     }
   }
 }
 
-Json checked(JsonValue root, const std::string& file, const std::vector<std::string>& overrides,
-             const ProgramConfig& program) {
-  if (root.kind == JsonKind::object) {
-    for (const auto& text : overrides) apply_override(root, text);
+void apply_overrides(JsonValue& root, const std::vector<std::string>& overrides,
+                     Mistakes& mistakes) {
+  if (root.kind != JsonKind::object) return;
+  for (const auto& text : overrides) {
+    try {
+      apply_override(root, text);
+    } catch (const Error& error) {
+      mistakes.add_override(error.what());
+    }
   }
-  load_libraries(root, file);
-  Json values = checked_section(config_layout(program), &root, file);
-  check_precision(values.at("booster").at("mixed_precision"), root, file);
-  return values;
 }
 
 }  // namespace
 
 Config::Config() : values_(checked_section(config_layout(), nullptr, "")) {}
 
+Config Config::checked(JsonValue root, const std::string& file,
+                       const std::vector<std::string>& overrides, const ProgramConfig& program) {
+  Mistakes mistakes(file, &root);
+  apply_overrides(root, overrides, mistakes);
+  load_libraries(root, mistakes);
+  if (mistakes.any_in("booster.libraries")) mistakes.raise();  // what else is legal they would say
+  Config config(checked_section(config_layout(program), &root, mistakes));
+  for (const JsonValue& member : root.items) config.given_.push_back(member.key);
+  check_together(config, mistakes);
+  if (program.check) program.check(config, mistakes);
+  mistakes.raise();
+  return config;
+}
+
 Config Config::from_file(const std::filesystem::path& path,
                          const std::vector<std::string>& overrides,
                          const ProgramConfig& program) {
-  return Config(checked(read_json(path), path.string(), overrides, program));
+  return checked(read_json(path), path.string(), overrides, program);
 }
 
 Config Config::from_text(std::string_view text, const std::string& name,
                          const std::vector<std::string>& overrides,
                          const ProgramConfig& program) {
-  return Config(checked(parse_json(text, name), name, overrides, program));
+  return checked(parse_json(text, name), name, overrides, program);
+}
+
+bool Config::gives(const std::string& section) const {
+  return std::find(given_.begin(), given_.end(), section) != given_.end();
 }
 
 std::vector<std::string> check_objects(const Config& config) {
   const auto plugin = plugin_registry().make(config.options("booster.plugin"));
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
   check_pair(*precision, *plugin, typical_layout(*plugin));
+  if (config.gives("model")) {  // a strategy may ask for layers by name
+    const Model model = make_model(config);
+    precision->prepare(model, {make_optimizer(config, model)});
+  }
   return precision->notes();
 }
 

@@ -6,10 +6,12 @@
 // The library knows the sections booster, model, optimizer and lr_scheduler, and device; a program
 // that wants more of its config declares its own sections (ProgramConfig in section.h).
 //
-// Every mistake is an Error of kind usage (exit code 2) that begins with file:line:column, or with
-// the override it came from, and the key's path; nothing is written. Only an option of type
-// data_path may name an environment variable, as a leading $NAME. A Config is a value; sharing one
-// for reading is safe.
+// All mistakes together are one Error of kind usage (exit code 2) with a line for each, in the
+// order of the file, that begins with file:line:column, or with the override it came from, and the
+// key's path; nothing is written. Mistakes are also options that do not go together: what the
+// model, the optimizer, the schedule or the strategy would refuse. Only an option of type data_path
+// may name an environment variable, as a leading $NAME. A Config is a value; sharing one for
+// reading is safe.
 #pragma once
 
 #include "booster/config/section.h"
@@ -45,6 +47,8 @@ class Config {
     return options(section).get<T>(name);
   }
   bool has(const std::string& path) const;
+  // True if the file or an override says something of this section.
+  bool gives(const std::string& section) const;
   // The options of a section: "optimizer", "booster.plugin", or "" for top-level options.
   OptionValues options(const std::string& section) const;
 
@@ -53,12 +57,16 @@ class Config {
 
  private:
   explicit Config(nlohmann::json values) : values_(std::move(values)) {}
+  static Config checked(JsonValue root, const std::string& file,
+                        const std::vector<std::string>& overrides, const ProgramConfig& program);
   static std::pair<std::string, std::string> split(const std::string& path);
   nlohmann::json values_;
+  std::vector<std::string> given_;  // keys at the top of the document
 };
 
-// Makes the plugin and the strategy that a config names, with the errors that a program would meet,
-// also for a pair that does not work together. Returns what the strategy has to say.
+// Makes the plugin and the strategy that a config names, and the model and the optimizer if it
+// gives a model, with the errors that a program would meet, also for a pair that does not work
+// together. Returns what the strategy has to say.
 std::vector<std::string> check_objects(const Config& config);
 
 // A program whose main lets an Error escape ends with "error: TEXT" on stderr and the error's exit

@@ -18,9 +18,13 @@ Option libraries_option();
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
 
-// Checks `value` (null: left out) against the layout; gives every value in force. `file` is for
-// errors, which carry line, column and the key's path. At the top "$schema" may stand, a string
-// for editors.
+class Mistakes;
+
+// Checks `value` (null: left out) against the layout; gives every value in force, with defaults in
+// the place of wrong ones, which `mistakes` is told. At the top "$schema" may stand, a string for
+// editors.
+nlohmann::json checked_section(const Section& section, const JsonValue* value, Mistakes& mistakes);
+// The same; all mistakes are one Error. `file` is for their places.
 nlohmann::json checked_section(const Section& section, const JsonValue* value,
                                const std::string& file);
 

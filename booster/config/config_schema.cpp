@@ -28,6 +28,18 @@ Json section_schema(const Section& section) {
   return {{"description", section.description}, {"oneOf", forms}};
 }
 
+// The keys of a section whatever it chooses, the choice's name among them.
+OptionTable own_keys(const Section& section, const std::string& path) {
+  OptionTable keys = section.options;
+  if (!section.choices.empty()) {
+    const std::string form = section.short_form ? "; the name alone may stand for the object" : "";
+    keys.insert(keys.begin(), choice_option("name", section.default_choice,
+                                            names_of(section.choices), section.description + form));
+  }
+  if (path.empty()) keys.push_back(text_option("$schema", "", "for editors; says nothing here"));
+  return keys;
+}
+
 Json object_schema(const Section& section, const OptionTable& options) {
   Json properties = Json::object();
   for (const auto& option : options) properties[option.name] = schema_of(option);
@@ -53,7 +65,7 @@ std::string describe(const Section& section, const std::string& path) {
   const auto titled = [&](const std::string& name, const OptionTable& options) {
     if (!options.empty()) text += "\n" + name + "\n" + describe(options);
   };
-  titled(path.empty() ? "(top)" : path, section.options);
+  titled(path.empty() ? "(top)" : path, own_keys(section, path));
   // Choices in a row with the same options share a paragraph.
   for (size_t i = 0; i < section.choices.size(); ++i) {
     const std::string options = describe(section.choices[i].options);

@@ -1,5 +1,5 @@
 // What a config describes, made: model, optimizer, scheduler. The errors are those of the objects'
-// own constructors. Thread-safe.
+// own constructors. Thread-safe, but check_together as Mistakes.
 #pragma once
 
 #include "booster/config/config.h"
@@ -15,5 +15,9 @@ Optimizer make_optimizer(const Config& config, const Model& model);
 // of 0.
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,
                               int64_t training_steps);
+
+// Tells `mistakes` what the constructors of these, and of the strategy, would refuse: options that
+// do not go together. Nothing large is made. Sections that have mistakes already are left out.
+void check_together(const Config& config, Mistakes& mistakes);
 
 }  // namespace booster

@@ -1,6 +1,7 @@
 #include "booster/config/json_document.h"
 
 #include "booster/checkpoint/file.h"
+#include "booster/config/foreign_syntax.h"
 
 #include <algorithm>
 #include <cctype>
@@ -86,7 +87,10 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(size_t offset, const std::string&, const nlohmann::json::exception& e) override {
     if (dynamic_cast<const nlohmann::json::out_of_range*>(&e)) number_too_large();
-    stop(offset ? offset - 1 : 0, json_problem(e));
+    const size_t at = offset ? offset - 1 : 0;
+    const ForeignSyntax foreign = foreign_syntax(text_, at);
+    if (!foreign.problem.empty()) stop(foreign.offset, foreign.problem);
+    stop(at, json_problem(e));
   }
 
   [[noreturn]] void stop(size_t offset, const std::string& problem) const {
@@ -248,8 +252,8 @@ JsonValue parse_json(std::string_view text, const std::string& name, const JsonL
   }
   if (text.find_first_not_of(white_space) == text.npos)
     builder.stop(text.size(), "empty; want a JSON value");
-  if (text.substr(0, 3) == "\xEF\xBB\xBF")
-    builder.stop(0, "begins with a byte order mark; want plain UTF-8");
+  if (const std::string encoding = foreign_encoding(text); !encoding.empty())
+    builder.stop(0, encoding);
   // nlohmann_json treats a zero byte as the end of the text.
   const size_t zero = text.find('\0');
   const bool complete = nlohmann::json::sax_parse(text.substr(0, zero), &builder);

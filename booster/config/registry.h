@@ -8,6 +8,7 @@
 #pragma once
 
 #include "booster/config/options/idle_options.h"
+#include "booster/config/other_names.h"
 
 #include <functional>
 #include <memory>
@@ -62,7 +63,7 @@ class Registry {
   // The entry; an error that lists the legal names and the nearest one.
   const Entry& find(std::string_view name) const {
     const Entry* entry = get(name);
-    check(entry, "{}: unknown name; got {}{}", what_, name, legal_names(name, names()));
+    check(entry, "{}: unknown name; got {}{}", what_, name, legal_words(name, names()));
     return *entry;
   }
   std::unique_ptr<Product> make(std::string_view name) const {

@@ -9,10 +9,14 @@
 
 #include "booster/config/options/options.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace booster {
+
+class Config;
+class Mistakes;
 
 // One way to fill a section that is chosen by its "name".
 struct NamedTable {
@@ -51,6 +55,9 @@ struct ProgramConfig {
   std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
   // Objects that neither knows may stand beside the sections: another program's.
   bool open = false;
+  // Tells what the program would refuse although each value is legal. Values that are mistakes
+  // themselves are the defaults here.
+  std::function<void(const Config&, Mistakes&)> check = {};
 };
 
 }  // namespace booster

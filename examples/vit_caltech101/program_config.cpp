@@ -1,5 +1,7 @@
 #include "examples/vit_caltech101/program_config.h"
 
+#include <fmt/format.h>
+
 namespace example {
 
 using namespace booster;
@@ -65,6 +67,36 @@ Section train_section() {
       }};
 }
 
+// What can be told before the data are opened.
+void check_lengths(const Config& config, Mistakes& mistakes) {
+  const int64_t max_steps = config.get<int64_t>("train.max_steps");
+  const bool has_warmup = config.has("lr_scheduler.warmup_steps");
+  if (max_steps == 0 || !has_warmup || config.get<int64_t>("lr_scheduler.total_steps") > 0) return;
+  const int64_t warmup = config.get<int64_t>("lr_scheduler.warmup_steps");
+  if (warmup > max_steps)
+    mistakes.add("lr_scheduler.warmup_steps",
+                 fmt::format("longer than the training; got {}, want at most {}, which is "
+                             "train.max_steps",
+                             warmup, max_steps));
+}
+
+// Images have three channels, and the side that the config gives.
+void check_inputs(const Config& config, Mistakes& mistakes) {
+  if (mistakes.any_in("model") || mistakes.any_in("data")) return;
+  if (config.has("model.in_chans") && config.get<int64_t>("model.in_chans") != 3)
+    mistakes.add("model.in_chans", fmt::format("images have three channels; got {}, want 3",
+                                               config.get<int64_t>("model.in_chans")));
+  if (!config.has("model.sizes")) return;
+  const int64_t side = config.get<int64_t>("data.img_size"), pixels = 3 * side * side;
+  const int64_t first = config.get<std::vector<int64_t>>("model.sizes").front();
+  if (first != pixels)
+    mistakes.add("model.sizes", fmt::format("the first is not an image's; got {}, want 3 x {} x {} "
+                                            "= {}",
+                                            first, side, side, pixels));
+  if (!config.get<bool>("model.flatten"))
+    mistakes.add("model.flatten", "images have to become rows; got false, want true");
+}
+
 const char* const all_steps = "1:1000000000000";
 
 }  // namespace
@@ -75,7 +107,11 @@ ProgramConfig program_config() {
                          "shows where the time of these steps goes"},
                         {"--diagnose", "train.diagnose", "FIRST:LAST",
                          "looks at the numerics of these steps, or all", all_steps}},
-          .defaults = {{"model.num_classes", 101}}};
+          .defaults = {{"model.num_classes", 101}},
+          .check = [](const Config& config, Mistakes& mistakes) {
+            check_lengths(config, mistakes);
+            check_inputs(config, mistakes);
+          }};
 }
 
 }  // namespace example

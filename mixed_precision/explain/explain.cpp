@@ -1,6 +1,7 @@
 #include "mixed_precision/explain/explain.h"
 
 #include "core/autograd/cast_plan.h"
+#include "mixed_precision/explain/explain_question.h"
 #include "mixed_precision/explain/explain_systems.h"
 
 #include <fmt/format.h>
@@ -156,11 +157,16 @@ void answer_in_model(const System& system, const KnownOp& op, const Types& types
 
 }  // namespace
 
+std::string explained_device(const std::string& device) {
+  return device_of({.device = device}) == DeviceType::cpu ? "cpu" : "cuda";
+}
+
 Explanation explain(const Question& question) {
   const auto system = make_system(question);
   const KnownOp op = system->find(question.op);
   const Types types = parse(question);
   Explanation explanation{.op = question.op,
+                          .device = explained_device(question.device),
                           .arguments = names_of(types),
                           .rule = op.rule.empty() ? rule_text(*system, op) : op.rule,
                           .list = op.list,

@@ -26,6 +26,7 @@ struct Question {
 
 struct Explanation {
   std::string op = {};
+  std::string device = {};  // whose rules these are: "cuda", "cpu"
   std::vector<std::string> arguments = {};
   std::string runs_in = {};  // the dtype that it computes in
   std::string returns = {};  // of its first result; "none" if that is not a tensor
@@ -35,6 +36,9 @@ struct Explanation {
   std::string source = {};   // where that list is from
   std::string error = {};    // what goes wrong, instead of runs_in and returns
 };
+
+// "cuda" if `device` is empty; error for one that does not exist.
+std::string explained_device(const std::string& device);
 
 // Error for an op, dtype, strategy, level, device or setting that does not exist.
 Explanation explain(const Question& question);

@@ -7,21 +7,27 @@ namespace booster {
 namespace {
 
 struct Names {
-  const char* torch;
-  const char* paddle;
+  const char* torch = nullptr;
+  const char* paddle = nullptr;
 };
 
-std::array<Names, op_count> make_names() {
+constexpr std::array<Names, op_count> make_names() {
   std::array<Names, op_count> names = {};
 #define OURS(op, torch, paddle) names[static_cast<int>(Op::op)] = {torch, paddle};
 #include "mixed_precision/ops/tables/our_ops.def"
   return names;
 }
 
-const Names& names_of(Op op) {
-  static const std::array<Names, op_count> names = make_names();
-  return names[static_cast<int>(op)];
+constexpr std::array<Names, op_count> all_names = make_names();
+
+constexpr bool is_complete() {
+  for (const Names& names : all_names)
+    if (!names.torch || !names.paddle) return false;
+  return true;
 }
+static_assert(is_complete(), "an op has no row in our_ops.def");
+
+const Names& names_of(Op op) { return all_names[static_cast<size_t>(op)]; }
 
 ListedOp parse(std::string_view name, const OpTable::Group& group) {
   const size_t dot = name.find('.');

@@ -196,3 +196,79 @@ TEST_CASE("16-bit inputs may stand beside f32 scales, and small whole numbers ma
   CHECK(cross_entropy(logits, from_vector<int32_t>({4, 0, 1}, {3})).item() == want);
   CHECK(cross_entropy(logits, from_vector<uint8_t>({4, 0, 1}, {3})).item() == want);
 }
+
+TEST_CASE("an undefined argument is an error in every function") {
+  const Tensor u, x = f({2, 4, 4, 4}), rows = f({2, 4}), ones4 = f({4}), none;
+  const std::vector<std::pair<const char*, std::function<void()>>> calls = {
+      {"softmax", [&] { softmax(u, 0); }},
+      {"log_softmax", [&] { log_softmax(u, 0); }},
+      {"gelu", [&] { gelu(u, GeluForm::erf); }},
+      {"linear_gelu", [&] { linear_gelu(u, f({4, 4})); }},
+      {"linear_gelu", [&] { linear_gelu(rows, u); }},
+      {"layer_norm", [&] { layer_norm(u, {4}); }},
+      {"residual_layer_norm", [&] { residual_layer_norm(u, rows, {4}); }},
+      {"residual_layer_norm", [&] { residual_layer_norm(rows, u, {4}); }},
+      {"dtype_for_linear", [&] { dtype_for_linear(u); }},
+      {"group_norm", [&] { group_norm(u, 2); }},
+      {"batch_norm", [&] { batch_norm(u, ones4, ones4); }},
+      {"batch_norm", [&] { batch_norm(x, u, ones4); }},
+      {"batch_norm", [&] { batch_norm(x, ones4, u); }},
+      {"conv2d", [&] { conv2d(u, f({4, 4, 1, 1})); }},
+      {"conv2d", [&] { conv2d(x, u); }},
+      {"max_pool2d", [&] { max_pool2d(u, 2); }},
+      {"avg_pool2d", [&] { avg_pool2d(u, 2); }},
+      {"adaptive_avg_pool2d", [&] { adaptive_avg_pool2d(u, 2); }},
+      {"attention", [&] { attention(u, x, x); }},
+      {"attention", [&] { attention(x, u, x); }},
+      {"attention", [&] { attention(x, x, u); }},
+      {"attention_packed", [&] { attention_packed(u); }},
+      {"embedding", [&] { embedding(u, f({4, 4})); }},
+      {"embedding", [&] { embedding(classes({1}), u); }},
+      {"dropout", [&] { dropout(u, 0.5); }},
+      {"drop_path", [&] { drop_path(u, 0.5); }},
+      {"dropout off", [&] { dropout(u, 0.5, false); }},
+      {"cross_entropy", [&] { cross_entropy(u, classes({1})); }},
+      {"cross_entropy", [&] { cross_entropy(f({1, 4}), u); }},
+      {"nll_loss", [&] { nll_loss(u, classes({1})); }},
+      {"nll_loss", [&] { nll_loss(f({1, 4}), u); }},
+      {"mse_loss", [&] { mse_loss(u, rows); }},
+      {"mse_loss", [&] { mse_loss(rows, u); }},
+      {"l1_loss", [&] { l1_loss(u, rows); }},
+      {"smooth_l1_loss", [&] { smooth_l1_loss(rows, u); }},
+      {"binary_cross_entropy", [&] { binary_cross_entropy(u, rows); }},
+      {"binary_cross_entropy", [&] { binary_cross_entropy(rows, u); }},
+      {"with_logits", [&] { binary_cross_entropy_with_logits(u, rows); }},
+      {"with_logits", [&] { binary_cross_entropy_with_logits(rows, u); }},
+      {"truncated_normal", [&] { init::truncated_normal(u); }},
+      {"normal", [&] { init::normal(u); }},
+      {"zeros", [&] { init::zeros(u); }}};
+  for (const auto& [name, call] : calls) CHECK_THROWS_AS_MESSAGE(call(), Error, name);
+}
+
+TEST_CASE("a batch of no samples gives results and gradients of the same rules of shapes") {
+  const Tensor x = f({0, 4, 6, 6}).requires_grad_(), rows = f({0, 4}).requires_grad_();
+  const Tensor kernel = f({8, 4, 3, 3}).requires_grad_(), scale = f({4}).requires_grad_();
+  const std::vector<std::pair<Tensor, Shape>> results = {
+      {conv2d(x, kernel), {0, 8, 4, 4}},
+      {max_pool2d(x, 2), {0, 4, 3, 3}},
+      {avg_pool2d(x, 2), {0, 4, 3, 3}},
+      {adaptive_avg_pool2d(x, 2), {0, 4, 2, 2}},
+      {softmax(rows, 1), {0, 4}},
+      {log_softmax(rows, 1), {0, 4}},
+      {gelu(rows, GeluForm::erf), {0, 4}},
+      {linear_gelu(rows, f({5, 4})), {0, 5}},
+      {layer_norm(rows, {4}, scale), {0, 4}},
+      {group_norm(x, 2, scale), {0, 4, 6, 6}},
+      {attention(x, x, x), {0, 4, 6, 6}},
+      {attention_packed(f({0, 5, 3, 2, 4}).requires_grad_()), {0, 5, 8}},
+      {embedding(classes({}), f({3, 4}).requires_grad_()), {0, 4}},
+      {dropout(rows, 0.5), {0, 4}},
+      {drop_path(rows, 0.5), {0, 4}}};
+  for (size_t i = 0; i < results.size(); ++i) {
+    CAPTURE(i);
+    CHECK(results[i].first.shape() == results[i].second);
+    sum(results[i].first).backward();
+  }
+  CHECK(kernel.grad().shape() == kernel.shape());
+  for (const float value : kernel.grad().to_vector<float>()) CHECK(value == 0);
+}

@@ -1,6 +1,7 @@
 // Checks one value of a config against its option.
-#include "booster/config/json_document.h"
+#include "booster/config/mistakes.h"
 #include "booster/config/options/options.h"
+#include "booster/config/other_names.h"
 #include "booster/profile/step_range.h"
 
 #include <fmt/format.h>
@@ -68,12 +69,15 @@ std::string expanded(const std::string& text, bool& well_formed) {
 
 class ValueCheck {
  public:
-  ValueCheck(const Option& option, const JsonValue& value, const std::string& file,
-             const std::string& path)
-      : option_(option), value_(value), file_(file), path_(join_key(path, option.name)) {}
+  ValueCheck(const Option& option, const JsonValue& value, const std::string& path,
+             Mistakes& mistakes)
+      : option_(option),
+        value_(value),
+        path_(join_key(path, option.name)),
+        mistakes_(mistakes) {}
 
-  Json run() const {
-    if (!has_type(option_, value_)) wrong("wrong type", value_, "; want " + option_.wanted());
+  Json run() {
+    if (!has_type(option_, value_)) return wrong("wrong type", value_);
     if (value_.kind == JsonKind::null) return nullptr;
     switch (option_.type) {
       case OptionType::boolean:
@@ -90,80 +94,82 @@ class ValueCheck {
   }
 
  private:
-  [[noreturn]] void wrong(const char* problem, const JsonValue& at, const std::string& want) const {
-    fail("{}: {}: {}; got {}{}", place_of(file_, at), path_, problem, show_value(at), want);
+  Json wrong(const char* problem, const JsonValue& at, const std::string& want) {
+    mistakes_.add(at, path_, fmt::format("{}; got {}{}", problem, show_value(at), want));
+    return option_.default_value;
   }
-  void check_range(const JsonValue& value, double x) const {
-    if (!option_.range.contains(x)) wrong("out of range", value, "; want " + option_.wanted());
+  Json wrong(const char* problem, const JsonValue& at) {
+    return wrong(problem, at, "; want " + option_.wanted());
   }
-  Json whole(const JsonValue& value) const {
-    check_range(value, value.scalar.get<double>());
+  Json whole(const JsonValue& value) {
+    if (!option_.range.contains(value.scalar.get<double>())) return wrong("out of range", value);
     return value.scalar.get<int64_t>();
   }
-  Json number(const JsonValue& value) const {
+  Json number(const JsonValue& value) {
     const double x = value.scalar.get<double>();
-    check_range(value, x);
+    if (!option_.range.contains(x)) return wrong("out of range", value);
     return x;
   }
   template <class Convert>
-  Json list(Convert convert) const {
-    if (option_.type == OptionType::numbers &&
-        value_.items.size() != option_.default_value.size()) {
-      wrong(fmt::format("{} numbers", value_.items.size()).c_str(), value_,
-            "; want " + option_.wanted());
-    }
+  Json list(Convert convert) {
+    if (option_.type == OptionType::numbers && value_.items.size() != option_.default_value.size())
+      return wrong(fmt::format("{} numbers", value_.items.size()).c_str(), value_);
     Json values = Json::array();
     for (const auto& item : value_.items) values.push_back(convert(item));
     return values;
   }
-  Json object() const {
+  Json object() {
     Json values = default_values(option_.members);
     for (const auto& member : value_.items)
-      values[member.key] = checked_value(member_called(member), member, file_, path_);
+      if (const Option* row = member_called(member))
+        values[member.key] = checked_value(*row, member, path_, mistakes_);
     return values;
   }
-  const Option& member_called(const JsonValue& member) const {
+  // Null if there is none of this name.
+  const Option* member_called(const JsonValue& member) {
     std::vector<std::string> names;
     for (const auto& row : option_.members) {
-      if (row.name == member.key) return row;
+      if (row.name == member.key) return &row;
       names.push_back(row.name);
     }
-    fail("{}: {}: unknown key; got {}{}", place_of_key(file_, member), join_key(path_, member.key),
-         show_text(member.key), legal_names(member.key, names));
+    mistakes_.add_key(member, join_key(path_, member.key),
+                      fmt::format("unknown key; got {}{}", show_text(member.key),
+                                  legal_words(member.key, names)));
+    return nullptr;
   }
-  Json text() const {
+  Json text() {
     const auto text = value_.scalar.get<std::string>();
     const bool is_choice =
         std::find(option_.choices.begin(), option_.choices.end(), text) != option_.choices.end();
     if (option_.type == OptionType::choice && !is_choice)
-      wrong("unknown name", value_, legal_names(text, option_.choices));
+      return wrong("unknown name", value_, legal_words(text, option_.choices));
     if (option_.type == OptionType::number_or_name && !is_choice)
-      wrong("wrong type", value_, "; want " + option_.wanted());
-    if (option_.type == OptionType::path && (text.empty() || text[0] == '$')) {
-      wrong("bad path", value_,
-            "; want a path, without environment variables");
-    }
+      return wrong("wrong type", value_);
+    if (option_.type == OptionType::path && (text.empty() || text[0] == '$'))
+      return wrong("bad path", value_, "; want a path, without environment variables");
     if (option_.type == OptionType::step_range && !text.empty() && !parse_step_range(text))
-      wrong("bad range of steps", value_, "; want " + option_.wanted());
+      return wrong("bad range of steps", value_);
     if (option_.type != OptionType::data_path) return text;
-    if (text.empty()) wrong("empty path", value_, "; want a path, or no such option at all");
+    if (text.empty())
+      return wrong("empty path", value_, "; want a path, or no such option at all");
     bool well_formed = true;
     std::string path = expanded(text, well_formed);
-    if (!well_formed) wrong("bad environment variable", value_, "; want $NAME or $NAME/folder");
+    if (!well_formed)
+      return wrong("bad environment variable", value_, "; want $NAME or $NAME/folder");
     return path.empty() && option_.nullable ? Json() : Json(path);
   }
 
   const Option& option_;
   const JsonValue& value_;
-  const std::string& file_;
   std::string path_;
+  Mistakes& mistakes_;
 };
 
 }  // namespace
 
-Json checked_value(const Option& option, const JsonValue& value, const std::string& file,
-                   const std::string& path) {
-  return ValueCheck(option, value, file, path).run();
+Json checked_value(const Option& option, const JsonValue& value, const std::string& path,
+                   Mistakes& mistakes) {
+  return ValueCheck(option, value, path, mistakes).run();
 }
 
 }  // namespace booster

@@ -96,10 +96,12 @@ Option object_option(std::string name, OptionTable members, std::string descript
 // The same option without a default: null unless given.
 Option or_null(Option row);
 
-// The checked value of an option, with $NAME expanded. `file` and `path` (of the option's section)
-// are for errors.
-nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& file,
-                             const std::string& path);
+class Mistakes;
+
+// The checked value of an option, with $NAME expanded; its default, if `mistakes` had to be told of
+// one. `path` is that of the option's section.
+nlohmann::json checked_value(const Option& option, const JsonValue& value, const std::string& path,
+                             Mistakes& mistakes);
 nlohmann::json default_values(const OptionTable& table);
 // The JSON schema of one option's values.
 nlohmann::json schema_of(const Option& option);

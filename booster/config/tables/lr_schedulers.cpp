@@ -19,7 +19,7 @@ LRSchedulerEntry entry(const char* name, const char* description,
 template <class Made, class Fields>
 LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields::*total,
                        std::vector<FieldRow<Fields>> rows) {
-  rows.push_back(field("total_steps", total, at_least(0),
+  rows.push_back(field("total_steps", total, between(0, most_scheduled_steps),
                        "steps of the schedule; 0: the whole training"));
   const FieldTable<Fields> fields = std::move(rows);
   return {name, description, fields.options(),
@@ -38,7 +38,8 @@ LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields
 
 template <class Fields>
 FieldRow<Fields> warmup_steps() {
-  return field("warmup_steps", &Fields::warmup_steps, at_least(0), "steps until the full rate");
+  return field("warmup_steps", &Fields::warmup_steps, between(0, most_scheduled_steps),
+               "steps until the full rate");
 }
 
 template <class Fields>

@@ -6,6 +6,9 @@
 
 namespace booster {
 
+// The longest schedule and training.
+constexpr int64_t most_scheduled_steps = 1'000'000'000'000'000;
+
 // `training_steps` is the number of optimizer steps of the whole training: what total_steps = 0
 // stands for.
 using LRSchedulerEntry = NamedEntry<LRScheduler(const Optimizer&, const OptionValues&,

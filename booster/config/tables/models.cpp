@@ -40,7 +40,8 @@ FieldTable<models::VitOptions> vit_fields(const std::string& name) {
 ModelEntry vit(const std::string& name) {
   const auto fields = vit_fields(name);
   return {name, "Vision Transformer, as timm's", fields.options(),
-          [=](const OptionValues& values) { return models::vit(name, fields.read(values)); }};
+          [=](const OptionValues& values) { return models::vit(name, fields.read(values)); },
+          [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); }};
 }
 
 ModelEntry resnet20() {
@@ -58,12 +59,17 @@ ModelEntry mlp() {
       field("bias", &Fields::bias, "layers have a bias"),
       field("flatten", &Fields::flatten, "samples of several dimensions become rows first")};
   OptionTable options = fields.options();
-  options.insert(options.begin(), integers_option("sizes", {}, at_least(1),
+  options.insert(options.begin(), integers_option("sizes", {}, between(1, 1'000'000'000),
                                                   "numbers of features, from the input's to the "
                                                   "output's: two or more"));
-  return {"mlp", "linear layers with ReLU between them", options, [=](const OptionValues& values) {
-            return models::mlp(values.get<std::vector<int64_t>>("sizes"), fields.read(values));
-          }};
+  const auto sizes = [](const OptionValues& values) {
+    return values.get<std::vector<int64_t>>("sizes");
+  };
+  return {"mlp", "linear layers with ReLU between them", options,
+          [=](const OptionValues& values) {
+            return models::mlp(sizes(values), fields.read(values));
+          },
+          [=](const OptionValues& values) { models::check_mlp_sizes(sizes(values)); }};
 }
 
 std::vector<ModelEntry> all_models() {

@@ -14,6 +14,9 @@ struct NamedEntry {
   std::string description;
   OptionTable options;
   std::function<Signature> make;
+  // The errors of `make`, without the work; empty where checked options cannot be refused, or
+  // making one is little work.
+  std::function<void(const OptionValues&)> check = {};
 };
 
 // For a section that is chosen by name.

@@ -16,5 +16,7 @@ struct MlpOptions {
 // may have any number of leading dimensions, unless it is flattened. Error for fewer than two
 // sizes.
 Model mlp(const std::vector<int64_t>& sizes, const MlpOptions& options = {});
+// That error alone.
+void check_mlp_sizes(const std::vector<int64_t>& sizes);
 
 }  // namespace booster::models

@@ -29,6 +29,25 @@ void initialize(Module& module) {
   }
 }
 
+void check_image(Size2d image, int64_t patch) {
+  check(image.height >= patch && image.width >= patch,
+        "vit: image is smaller than a patch; got ({}, {}), want at least {}", image.height,
+        image.width, patch);
+}
+
+void check_heads(int64_t features, int64_t heads) {
+  check(heads > 0 && features % heads == 0,
+        "vit: heads do not divide the features; got {} heads of {}", heads, features);
+}
+
+void check_sizes(const VitOptions& options) {
+  check(*options.patch_size > 0 && *options.embed_dim > 0 && *options.depth >= 0,
+        "vit: sizes must be positive; got patch_size {}, embed_dim {}, depth {}",
+        *options.patch_size, *options.embed_dim, *options.depth);
+  check_image(*options.img_size, *options.patch_size);
+  check_heads(*options.embed_dim, *options.num_heads);
+}
+
 }  // namespace
 
 VitAttention::VitAttention(int64_t features, int64_t heads, const VitOptions& options)
@@ -38,8 +57,7 @@ VitAttention::VitAttention(int64_t features, int64_t heads, const VitOptions& op
       proj_drop(add<Dropout>("proj_drop", options.proj_drop_rate)),
       heads_(heads),
       attn_drop_(options.attn_drop_rate) {
-  check(heads > 0 && features % heads == 0,
-        "vit: heads do not divide the features; got {} heads of {}", heads, features);
+  check_heads(features, heads);
 }
 
 Tensor VitAttention::forward(const Tensor& x) {
@@ -84,9 +102,7 @@ PatchEmbed::PatchEmbed(Size2d image, int64_t patch, int64_t channels, int64_t fe
       proj(add<Conv2d>("proj", channels, features, Size2d(patch), Conv2dOptions{.stride = patch})),
       image_(image),
       patch_(patch) {
-  check(image.height >= patch && image.width >= patch,
-        "vit: image is smaller than a patch; got ({}, {}), want at least {}", image.height,
-        image.width, patch);
+  check_image(image, patch);
 }
 
 int64_t PatchEmbed::patches() const { return (image_.height / patch_) * (image_.width / patch_); }
@@ -180,15 +196,12 @@ VitOptions vit_options(const std::string& name, VitOptions options) {
   options.embed_dim = options.embed_dim.value_or(preset.features);
   options.depth = options.depth.value_or(preset.depth);
   options.num_heads = options.num_heads.value_or(preset.heads);
+  check_sizes(options);
   return options;
 }
 
 Model vit(const std::string& name, VitOptions options) {
-  options = vit_options(name, std::move(options));
-  check(*options.patch_size > 0 && *options.embed_dim > 0 && *options.depth >= 0,
-        "vit: sizes must be positive; got patch_size {}, embed_dim {}, depth {}",
-        *options.patch_size, *options.embed_dim, *options.depth);
-  return std::make_shared<VisionTransformer>(options);
+  return std::make_shared<VisionTransformer>(vit_options(name, std::move(options)));
 }
 
 }  // namespace booster::models

@@ -34,7 +34,8 @@ struct VitOptions {
 // name for any other name.
 Model vit(const std::string& name, VitOptions options = {});
 std::vector<std::string> vit_names();
-// `options` with what the name fixes filled in.
+// `options` with what the name fixes filled in. Error for sizes that do not fit together: an image
+// smaller than a patch, heads that do not divide the features.
 VitOptions vit_options(const std::string& name, VitOptions options = {});
 
 // The residual stream between blocks: x + branch, not yet added, so that the addition can be done

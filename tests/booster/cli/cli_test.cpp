@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <sstream>
 
 using namespace booster;
@@ -64,6 +65,66 @@ TEST_CASE("config check tells the place of a mistake with code 2") {
   CHECK(bad.says("bad.json:3:4: optimizer.momentun: unknown key of sgd; got \"momentun\"; want "));
   CHECK(bad.says("(did you mean momentum?)"));
   CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("config check tells all mistakes, those of the objects among them") {
+  const TemporaryFolder folder;
+  folder.write("bad.json", R"({"$schema": "booster.schema.json",
+  "optimizer": {"name": "sgd", "nesterov": true},
+  "booster": {"mixed_precision": {"name": "fp8", "exclude": ["hed"]}, "plugin": "ddp"},
+  "model": {"name": "vit_small_patch32_224", "img_size": 20},
+  "device": "gpu",
+  "lr_scheduler": {"name": "cosine_warmup", "warmup_steps": 8, "total_steps": 7}})");
+  const CommandResult bad = run("config check " + in_quotes(folder / "bad.json"));
+  CHECK(bad.code == 2);
+  size_t at = 0;
+  for (const char* part : {"bad.json:2:16: optimizer: sgd: nesterov needs momentum",
+                           "bad.json:3:81: booster.plugin.name: unknown name; got \"ddp\"",
+                           "bad.json:4:12: model: vit: image is smaller than a patch",
+                           "bad.json:5:13: device: unknown name; got \"gpu\"; want one of auto, "
+                           "cpu, cuda (did you mean cuda?)",
+                           "bad.json:6:19: lr_scheduler: cosine_warmup: warmup_steps is more"}) {
+    at = bad.output.find(part, at);
+    CHECK_MESSAGE(at != std::string::npos, part, bad.output);
+  }
+  CHECK(std::count(bad.output.begin(), bad.output.end(), '\n') == 5);
+  // What only the made model knows comes once the rest is right.
+  folder.write("layer.json", R"({"model": {"num_classes": 5}, "booster": {"mixed_precision":
+    {"name": "fp8", "exclude": ["hed"]}}})");
+  const CommandResult layer = run("config check " + in_quotes(folder / "layer.json"));
+  CHECK(layer.code == 2);
+  CHECK_MESSAGE(layer.says("fp8: exclude: no layer of this name; got hed"), layer.output);
+}
+
+TEST_CASE("--help lists every key of a config with its legal names and its default") {
+  const auto example = in_quotes(build_folder() / "examples/vit_caltech101");
+  const std::string whole = run_command(example + " --help").output;
+  const auto schema = nlohmann::json::parse(run("config schema").output);
+  const auto listed = [&](const auto& self, const nlohmann::json& object) -> void {
+    const auto properties = object.value("properties", nlohmann::json::object());
+    for (const auto& [key, option] : properties.items()) {
+      CHECK_MESSAGE(whole.find(key) != std::string::npos, key);
+      const bool is_section = option.contains("properties") || option.contains("oneOf");
+      const bool is_row = whole.find("\n  " + key + " ") != std::string::npos ||
+                          whole.find("." + key + " ") != std::string::npos;  // of an object
+      CHECK_MESSAGE((is_section || is_row), key);
+      if (option.contains("default"))
+        CHECK_MESSAGE(whole.find(option["default"].dump()) != std::string::npos, key);
+      const auto names = option.value("enum", nlohmann::json::array());
+      for (const auto& name : names)
+        CHECK_MESSAGE(whole.find(name.template get<std::string>()) != std::string::npos, key);
+      self(self, option);
+    }
+    const auto forms = object.value("oneOf", nlohmann::json::array());
+    for (const auto& form : forms) self(self, form);
+  };
+  listed(listed, schema);
+  for (const char* row : {"one of sgd, adam, adamw, lamb", "one of single, torch_ddp",
+                          "one of fp32, fp16, fp16_apex", "one of constant, linear_warmup, cosine"})
+    CHECK_MESSAGE(whole.find(row) != std::string::npos, row);
+  const std::string own = run("config --help").output;
+  CHECK(own.find("one of sgd, adam, adamw, lamb") != std::string::npos);
+  CHECK(own.find("growth_interval") != std::string::npos);
 }
 
 TEST_CASE("config check says which sections it leaves to a program, and has one check them") {
@@ -191,6 +252,7 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
   CHECK(json.code == 0);
   const auto object = nlohmann::ordered_json::parse(json.output);
   CHECK(object["op"] == "addcmul");
+  CHECK(object["device"] == "cuda");
   CHECK(object["arguments"] == nlohmann::json{"f32", "bf16", "f16"});
   CHECK(object["runs_in"] == "f32");
   CHECK(object["returns"] == "f32");
@@ -203,6 +265,11 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
   CHECK(run("explain elementwise_add f32 f32 --strategy fp16_paddle --level o1 "
             "--set custom_white_list=elementwise_add")
             .says("returns f16"));
+  CHECK(run("explain softmax f16 --strategy fp16")
+            .output.starts_with("softmax(f16) runs in f32 and returns f32 on cuda (the default; "
+                                "--device cpu for the CPU)\n"));
+  CHECK(run("explain softmax f16 --strategy fp16 --device cpu").says("returns f16 on cpu\n"));
+  CHECK(run("explain binary_cross_entropy f16 f16 --strategy fp16").says("is an error on cuda"));
   CHECK(run("explain sofmax f16 --strategy fp16").says("did you mean softmax?"));
   for (const char* wrong :
        {"sofmax f16 --strategy fp16", "softmax f15 --strategy fp16", "softmax f16",
@@ -231,6 +298,8 @@ TEST_CASE("list ops prints op, class, list and source") {
   const CommandResult text = run("list ops --strategy fp16_apex");
   CHECK(text.code == 0);
   CHECK(text.says("torch.nn.functional FP32_FUNCS"));
+  CHECK(text.output.starts_with("fp16_apex on cuda (the default; --device cpu for the CPU)\n"));
+  CHECK(run("list ops --strategy bf16 --device cpu").output.starts_with("bf16 on cpu\n"));
   const CommandResult json = run("list ops --strategy bf16 --device cpu --json");
   const std::string first = json.output.substr(0, json.output.find('\n'));
   CHECK(nlohmann::json::parse(first)["class"] == "lower_precision");

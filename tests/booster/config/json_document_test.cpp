@@ -117,6 +117,43 @@ TEST_CASE("what is not strict JSON is refused") {
   CHECK(contains(problem(std::string_view("\0", 1)), "c.json:1:1"));
 }
 
+TEST_CASE("what is written in another syntax or encoding is recognised") {
+  using namespace std::string_view_literals;
+  const std::pair<std::string_view, const char*> cases[] = {
+      {"train:\n  epochs: 2\n"sv, "c.json:1:1: not JSON but YAML"},
+      {"# settings\nname: x\n"sv, "c.json:2:1: not JSON but YAML"},
+      {"---\ntrain:\n"sv, "c.json:1:1: not JSON but YAML"},
+      {"- a\n- b\n"sv, "not JSON but YAML"},
+      {"[train]\nepochs = 2\n"sv, "c.json:1:1: not JSON but TOML"},
+      {"lr = 2\n"sv, "not JSON but TOML"},
+      {"{'a': 1}"sv, "c.json:1:2: a single quote; want double quotes"},
+      {"{\"a\": 'x'}"sv, "c.json:1:7: a: a single quote; want double quotes"},
+      {"{\"a\": 1,\n}"sv, "c.json:1:8: a comma before }; want none after the last item"},
+      {"{\"a\": [1, 2, ]}"sv, "a comma before ]"},
+      {"{\"a\": 1 // one\n}"sv, "c.json:1:9: a comment; want none: JSON has no comments"},
+      {"// first\n{}"sv, "c.json:1:1: a comment"},
+      {"# first\n{}"sv, "c.json:1:1: a comment"},
+      {"{\"a\": /* one */ 1}"sv, "c.json:1:7: a: a comment"},
+      {"{a: 1}"sv, "c.json:1:2: a key without quotes; want \"a\""},
+      {"{\"a\": {lr_x : 1}}"sv, "a key without quotes; want \"lr_x\""},
+      {"{\"a\": True}"sv, "c.json:1:7: a: not JSON; got True, want true"},
+      {"{\"a\": False}"sv, "got False, want false"},
+      {"{\"a\": None}"sv, "c.json:1:7: a: not JSON; got None, want null"},
+      {"\xEF\xBB\xBF{}"sv, "c.json:1:1: begins with a byte order mark; want plain UTF-8"},
+      {"\xFF\xFE{\0}\0"sv, "c.json:1:1: the text is UTF-16; want UTF-8"},
+      {"\xFE\xFF\0{\0}"sv, "the text is UTF-16"},
+      {"{\0}\0"sv, "the text is UTF-16"},
+      {"\0{\0}"sv, "the text is UTF-16"},
+      {"\xFF\xFE\0\0{\0\0\0"sv, "the text is UTF-32"}};
+  for (const auto& [text, part] : cases) {
+    const std::string told = problem(text);
+    CHECK_MESSAGE(contains(told, part), told);
+  }
+  for (const char* text : {"[nonsense]", "{\"a\": tru}", "{\"a\" 1}", "[1 2]", "{\"x\":: 1}"})
+    for (const char* part : {"YAML", "TOML", "quote", "comment", "UTF-16"})
+      CHECK_MESSAGE(!contains(problem(text), part), problem(text));
+}
+
 TEST_CASE("numbers keep to 64 bits") {
   CHECK(parse_json("9223372036854775807", "c").scalar == INT64_MAX);
   CHECK(parse_json("-9223372036854775808", "c").scalar == INT64_MIN);
