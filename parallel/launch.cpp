@@ -147,7 +147,8 @@ std::string job_name(const Launcher& launcher) {
   std::string name;
   for (const char* key : launcher.job) {
     const std::string value = variable(key);
-    if (!value.empty() && value != "none") name += fmt::format("{}{}", name.empty() ? "" : ".", value);
+    if (value.empty() || value == "none") continue;
+    name += (name.empty() ? "" : ".") + value;
   }
   return name;
 }

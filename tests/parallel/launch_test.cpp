@@ -4,6 +4,7 @@
 #include "parallel/launch.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -19,6 +20,8 @@ const char* const known[] = {"RANK",
                              "LOCAL_WORLD_SIZE",
                              "MASTER_ADDR",
                              "MASTER_PORT",
+                             "TORCHELASTIC_RUN_ID",
+                             "BOOSTER_JOB",
                              "BOOSTER_RENDEZVOUS",
                              "OMPI_COMM_WORLD_RANK",
                              "OMPI_COMM_WORLD_SIZE",
@@ -114,6 +117,24 @@ TEST_CASE("the run tool inside a Slurm job counts, not the job") {
   variables["SLURM_PROCID"] = "0";
   variables["SLURM_NTASKS"] = "1";
   check_world(variables, 5, 8, 1, 4);
+}
+
+TEST_CASE("a job is what its launcher or BOOSTER_JOB calls it, else what runs where") {
+  CHECK(world_of(with(torchrun, "TORCHELASTIC_RUN_ID", "a7")).job == "8 ranks of job a7");
+  const std::string plain = world_of(torchrun).job;
+  CHECK(plain.starts_with("8 ranks of /"));
+  CHECK(plain.find("parallel_test") != std::string::npos);
+  CHECK(plain.ends_with(" in " + std::filesystem::current_path().string()));
+  CHECK(world_of(with(torchrun, "TORCHELASTIC_RUN_ID", "none")).job == plain);
+  CHECK(world_of(with(torchrun, "WORLD_SIZE", "9")).job != plain);
+  CHECK(world_of(with(torchrun, "SLURM_JOB_ID", "7")).job == plain);  // two may share a Slurm job
+  const Variables slurm = {{"SLURM_PROCID", "1"},
+                           {"SLURM_NTASKS", "2"},
+                           {"SLURM_JOB_ID", "7"},
+                           {"SLURM_STEP_ID", "0"}};
+  CHECK(world_of(slurm).job == "2 ranks of job 7.0");
+  CHECK(world_of(with(slurm, "BOOSTER_JOB", "mine\n")).job == "2 ranks of job mine\\n");
+  CHECK(world_of({}).job == "");
 }
 
 TEST_CASE("wrong values are errors that name the variable") {
