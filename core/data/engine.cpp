@@ -230,7 +230,10 @@ std::shared_ptr<Engine::Job> Engine::wait_for_front() {
   }
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   wait_seconds_ += waited.count();
-  if (given_up) return nullptr;
+  if (given_up) {
+    if (!next_) next_ = now_;
+    return nullptr;
+  }
   jobs_.pop_front();
   schedule();
   return job;

@@ -53,8 +53,8 @@ struct DataLoaderOptions {
   // than others, or none.
   bool even_shares = true;
   // Asked several times a second while a batch is waited for; true ends the loop without it, and
-  // load_state(state()) would continue there. For programs that must react to a signal while data
-  // is slow.
+  // the next loop goes on there. For programs that have to react to something, such as a signal,
+  // also while data is slow.
   std::function<bool()> give_up = nullptr;
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };

@@ -181,14 +181,16 @@ void Trainer::write_run_record() {
   files_->write_record();
 }
 
-// The rest of an epoch, and its validation. A checkpoint may lie between the two.
+// The rest of an epoch, and its validation. Of a checkpoint that lies between the two, the loader
+// stands at the end of that epoch, or at the start of the next.
 Trainer::Ending Trainer::epoch() {
   DataLoader& data = boosted_->dataloader;
   const LoaderState at = data.state();
-  const auto reading = static_cast<int64_t>(at.epoch);
-  const bool at_end = reading == epoch_ && at.batch == data.size();
+  const bool due = step_ > 0 && validated_step_ != step_;
+  const bool at_end = due && at.batch == data.size(), at_next = due && at.batch == 0;
   if (at_end) data.load_state({at.epoch + 1, 0});
-  if (!at_end && reading <= epoch_ && step_ < total_steps_)
+  if (at_next) epoch_ = static_cast<int64_t>(at.epoch) - 1;
+  if (!at_end && !at_next && step_ < total_steps_)
     if (const Ending early = train_epoch(); early != Ending::none) return early;
   if (validated_step_ != step_)
     if (const Ending early = evaluate(); early != Ending::none) return early;
