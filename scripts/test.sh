@@ -25,6 +25,7 @@ while (($# > 0)); do
     --sanitize=thread)
       sanitize build-thread thread 10
       export OMP_NUM_THREADS=1  # it does not understand libgomp's synchronisation
+      export TSAN_OPTIONS=suppressions=$PWD/scripts/thread_sanitizer.supp
       ;;
     --werror) setup+=(-Dwerror=true) ;;
     --suite)
