@@ -148,7 +148,10 @@ void FP16PaddleMixedPrecision::load(const PrecisionState& state) {
   law.backoff = saved(state, "decr_ratio");
   law.growth_interval = saved_counter(state, "incr_every_n_steps");
   law.hysteresis = saved_counter(state, "decr_every_n_nan_or_inf");
-  law.dynamic = saved(state, "use_dynamic_loss_scaling") != 0;
+  const double dynamic = saved(state, "use_dynamic_loss_scaling");
+  check(dynamic == 0 || dynamic == 1,
+        "fp16_paddle: load: use_dynamic_loss_scaling: got {}, want 0 or 1", dynamic);
+  law.dynamic = dynamic == 1;
   step_.scaler().load_state_dict({{"scale", saved(state, "scale")},
                                   {"good_steps", saved(state, "incr_count")},
                                   {"bad_steps", saved(state, "decr_count")}});

@@ -190,7 +190,9 @@ void try_fault(const SmallSettings& settings, const CheckpointContents& whole, u
   CheckpointContents contents = whole;
   const size_t which = dice.below(8);
   std::string fault;
-  if (which < 5) fault = spoil(contents.state, dice);
+  Json& numbers = contents.state["precision"]["state"];
+  if (which == 4 && !numbers.empty()) fault = "precision: " + spoil(numbers, dice);
+  else if (which < 5) fault = spoil(contents.state, dice);
   else if (which == 5) fault = spoil(contents.model, dice);
   else if (which == 6) fault = spoil(contents.optimizer, dice);
   else fault = spoil(contents.precision, dice);

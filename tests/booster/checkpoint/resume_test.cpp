@@ -171,6 +171,24 @@ TEST_CASE("a finished epoch resumes at the start of the next, saved in the loop 
   }
 }
 
+TEST_CASE("saved behind a loop, the next loop is a whole epoch; saved in its last round, none") {
+  for (const bool in_loop : {false, true}) {
+    const TemporaryFolder root;
+    SmallTraining first, second;
+    int64_t step = 0;
+    for (auto& batch : first.boosted.dataloader) {
+      first.step(batch);
+      if (++step == 4 && in_loop) save_training(root.path(), first.boosted, {.step = step});
+    }
+    if (!in_loop) save_training(root.path(), first.boosted, {.step = step});
+    const auto resumed = resume_training(root.path(), second.boosted, ignore_line);
+    CHECK(resumed->epoch == (in_loop ? 0 : 1));
+    int64_t batches = 0;
+    for ([[maybe_unused]] auto& batch : second.boosted.dataloader) ++batches;
+    CHECK(batches == (in_loop ? 0 : 4));
+  }
+}
+
 TEST_CASE("a resume takes the memory of what it loads once, and gives the old state's back") {
   const TemporaryFolder root;
   const auto make = [] {
