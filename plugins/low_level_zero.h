@@ -22,7 +22,7 @@ struct LowLevelZeroOptions {
   int64_t stage = 1;                    // 1: optimizer state; 2: and gradients
   double reduce_bucket_size_in_m = 12;  // elements of a message, in units of 2^20
   bool overlap_communication = true;    // buckets leave during backward
-  bool overlap_allgather = false;       // parameters arrive by the next forward pass, not in step():
+  bool overlap_allgather = false;       // parameters arrive by the next forward pass, not in step;
                                         // nobody may read them in between
   bool cpu_offload = false;  // optimizer state in host memory: no change where training is there
 };

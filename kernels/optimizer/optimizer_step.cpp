@@ -26,9 +26,10 @@ ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Bo
   visit_compute(slot.value_dtype, [&](auto* type) { body(slot, part, type); });
 }
 
-// Applies an update that keeps `states` numbers per element. All are read before one is written: large
-// tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in the low 12 bits,
-// and a load just after a store to such an address waits for it (7 % of an AdamW step on Zen 4).
+// Applies an update that keeps `states` numbers per element. All are read before one is written:
+// large tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in the low 12
+// bits, and a load just after a store to such an address waits for it (7 % of an AdamW step on
+// Zen 4).
 template <int states, template <class> class Update, class Step>
 void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& control) {
   const Parameters cut(slots.slots, slots.count);
