@@ -1,5 +1,6 @@
-// low_level_zero: data parallelism that keeps optimizer state once (ZeRO stages 1 and 2: Rajbhandari
-// et al., "ZeRO: memory optimizations toward training trillion parameter models", SC'20).
+// low_level_zero: data parallelism that keeps optimizer state once (ZeRO stages 1 and 2, by
+// Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models",
+// SC'20).
 //
 // Each rank updates its part of every parameter (plugins/rank_parts.h) and keeps moments, masters
 // and compensations of that part alone; after a step all gather the parameters. Gradients are

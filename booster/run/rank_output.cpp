@@ -41,7 +41,8 @@ void RankRecord::add_line(std::string_view line) {
   if (last_lines_.size() > kept_lines) last_lines_.pop_front();
 }
 
-RankStream::RankStream(int source, Sink& sink, std::string prefix, std::shared_ptr<RankRecord> record)
+RankStream::RankStream(int source, Sink& sink, std::string prefix,
+                       std::shared_ptr<RankRecord> record)
     : source_(source), sink_(sink), prefix_(std::move(prefix)), record_(std::move(record)) {
   fcntl(source_, F_SETFL, O_NONBLOCK);
 }

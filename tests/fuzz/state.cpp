@@ -34,7 +34,7 @@ struct Fixture {
   Manifest manifest;
 
   Fixture() {
-    save_training(root, training.boosted, {.step = 7, .epoch = 1});
+    save_training(root, training.boosted, {.step = 7});
     folder = *latest_checkpoint(root, [](const std::string&) {});
     manifest = read_manifest(folder);
   }
