@@ -2,6 +2,7 @@
 // somebody can make who writes the whole folder.
 #include "booster/booster.h"
 #include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/sha256.h"
 #include "core/nn/criterion.h"
 #include "tests/fuzz/own_folder.h"
 
