@@ -1,6 +1,7 @@
 #include "examples/vit_caltech101/stop_signal.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace example {
 namespace {
@@ -15,8 +16,17 @@ void on_signal(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  std::signal(SIGTERM, on_signal);
-  std::signal(SIGINT, on_signal);
+  // oneDNN's matrix products let the stack pointer point into a small block of the heap: a handler
+  // that ran on that stack would write over what lies below it.
+  static char stack[64 << 10];
+  stack_t own = {};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
+  sigaltstack(&own, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
 }
 
 int stop_signal() { return caught; }
