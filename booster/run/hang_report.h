@@ -10,9 +10,9 @@ namespace booster {
 
 class HangReport {
  public:
-  // `waits`: those that wait long now, by the label of the rank ("rank 0"); `doing`: what is known of
-  // ranks, such as "saves a checkpoint". What to tell, without a line break; "" if it is not time: it
-  // is told once the notes of all have come, then each time after twice as long.
+  // What to tell, without a line break; "" if it is not time: it is told once the notes of all have
+  // come, then each time after twice as long. `waits`: those that wait long now, by the label of
+  // the rank ("rank 0"); `doing`: what is known of ranks, such as "saves a checkpoint".
   std::string due(const std::map<std::string, LongWait>& waits,
                   const std::map<std::string, std::string>& doing);
 

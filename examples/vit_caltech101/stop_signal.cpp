@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <initializer_list>
 
 namespace example {
 namespace {
@@ -32,8 +33,20 @@ void on_signal(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
-    if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
+  // oneDNN's matrix products let the stack pointer point into a small block of the heap: a handler
+  // that ran on that stack would write over what lies below it. Signals go to this thread first.
+  static char stack[64 << 10];
+  stack_t own = {};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
+  sigaltstack(&own, nullptr);
+  struct sigaction action = {}, before = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_ONSTACK | SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup stays
+  }
 }
 
 int stop_signal() { return caught; }

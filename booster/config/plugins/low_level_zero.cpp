@@ -26,7 +26,7 @@ FieldTable<Fields> fields() {
 
 RegistryEntry<Plugin> low_level_zero_plugin() {
   return {.name = "low_level_zero",
-          .description = "data parallel with ZeRO 1 and 2: every rank keeps a part of the optimizer "
+          .description = "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
                          "state, and of the gradients",
           .options = fields().options(),
           .make = maker<LowLevelZeroPlugin>(fields()),
