@@ -1,7 +1,5 @@
 #include "examples/vit_caltech101/bad_images.h"
 
-#include "parallel/groups/gather_text.h"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #include "examples/vit_caltech101/progress.h"
 
 #include "examples/vit_caltech101/console.h"
-#include "kernels/system/terminal_text.h"
 
+#include <booster/booster.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -186,8 +186,10 @@ void ApexAmp::Stash::add_back() const {
   for (const auto& [parameter, before] : kept_) {
     if (parameter.grad().defined())
       parameter.grad().add_(before);
-    else
+    else if (before.shape() == parameter.shape())
       parameter.set_grad(before);
+    else
+      set_grad_part(parameter, before);
   }
 }
 

@@ -145,9 +145,9 @@ TEST_CASE("ranks get the grace that was asked for, and more while they say that 
   CHECK(seconds.count() < 15);
 
   const TemporaryFolder saving;
-  Running saver(ranks_of(2, "rank: saves when it is to stop", {"--grace=1"}), [&] {
+  Running saver(ranks_of(2, "rank: saves when it is to stop", {"--grace=3"}), [&] {
     setenv("TEST_FOLDER", saving.path().c_str(), 1);
-    setenv("TEST_SAVE_MS", "3000", 1);
+    setenv("TEST_SAVE_MS", "5000", 1);
   });
   for (const char* name : {"up0", "up1"}) pid_in(saving / name);
   kill(saver.pid(), SIGTERM);

@@ -32,10 +32,10 @@ TEST_CASE("the example of an own strategy trains") {
   const CommandResult result = run_command(
       fmt::format("OMP_NUM_THREADS=1 '{}' --set booster.libraries='[\"{}\"]'"
                   " --set booster.mixed_precision='{{\"name\":\"fp16_static\",\"scale\":4096}}'"
-                  " --set data.root='{}' --set train.output_dir='{}' --set model.img_size=16"
+                  " --set train.output_dir='{}' --set model.img_size=16"
                   " --set train.max_steps=2 --set train.log_every=1 --set train.clip_grad_norm=1",
                   (build_folder() / "examples/vit_caltech101").string(), library("own_strategy"),
-                  "", (folder / "out").string()));
+                  (folder / "out").string()));
   CHECK_MESSAGE(result.code == 0, result.output);
   CHECK(result.says("fp16_static on single"));
   const std::string metrics = folder.read("out/metrics.jsonl");
@@ -46,7 +46,7 @@ TEST_CASE("the example of an own plugin trains on two ranks") {
   const TemporaryFolder folder;
   const CommandResult result = run_command(fmt::format(
       "OMP_NUM_THREADS=1 '{}' run --nproc_per_node 2 '{}' --set booster.libraries='[\"{}\"]'"
-      " --set booster.plugin='{{\"name\":\"local_sgd\",\"every\":2}}' --set data.root=''"
+      " --set booster.plugin='{{\"name\":\"local_sgd\",\"every\":2}}'"
       " --set train.output_dir='{}' --set model.img_size=16 --set train.max_steps=3",
       (build_folder() / "booster/booster").string(),
       (build_folder() / "examples/vit_caltech101").string(), library("own_plugin"),
