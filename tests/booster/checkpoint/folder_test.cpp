@@ -2,6 +2,7 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/file.h"
 #include "booster/checkpoint/sha256.h"
+#include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -70,6 +71,7 @@ TEST_CASE("a kill at any operation of replacing a checkpoint leaves the old or t
       save_checkpoint(root.path(), contents(5, 1));
       const pid_t child = ::fork();
       if (child == 0) {
+        kernels::set_thread_count(1);  // a fork has no other threads
         forbid_exchange(!swaps);
         fail_file_operation(n, 0);
         save_checkpoint(root.path(), contents(5, 2));
@@ -126,6 +128,7 @@ TEST_CASE("a process killed at random moments always leaves what it last saved, 
     REQUIRE(::pipe(ends) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
+      kernels::set_thread_count(1);  // a fork has no other threads
       forbid_exchange(!swaps);
       for (int number = 1;; ++number) {  // every step is saved twice
         save_checkpoint(root.path(), contents(number / 2, number, 1000));
@@ -186,6 +189,7 @@ TEST_CASE("a file that gets shorter while it is verified is an error, not a sign
   const auto folder = save_checkpoint(root.path(), contents(2, 2, 8 << 20));
   const pid_t child = ::fork();
   if (child == 0) {
+    kernels::set_thread_count(1);  // a fork has no other threads
     std::thread cutter([&] {
       ::usleep(3000);
       ::truncate((folder / "optimizer.safetensors").c_str(), 5000);

@@ -1,4 +1,5 @@
 #include "booster/checkpoint/safetensors.h"
+#include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
 
@@ -271,6 +272,7 @@ TEST_CASE("a header of many small things is refused in little memory") {
   keys.shrink_to_fit();
   const pid_t child = ::fork();
   if (child == 0) {
+    kernels::set_thread_count(1);  // a fork has no other threads
     std::ifstream statm("/proc/self/statm");
     rlim_t pages = 0;
     statm >> pages;

@@ -3,6 +3,7 @@
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "examples/vit_caltech101/program_config.h"
+#include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -216,6 +217,7 @@ TEST_CASE("command line options are read strictly") {
 TEST_CASE("a program that lets a config's error escape ends with code 2") {
   const pid_t child = ::fork();
   if (child == 0) {
+    kernels::set_thread_count(1);  // a fork has no other threads
     const auto program = []() noexcept {
       const char* arguments[] = {"program", "--set", "train.epochs=0"};
       ::close(STDERR_FILENO);
