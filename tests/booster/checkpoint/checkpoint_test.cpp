@@ -2,6 +2,7 @@
 #include "booster/checkpoint/file.h"
 #include "booster/checkpoint/manifest.h"
 #include "booster/checkpoint/sha256.h"
+#include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -195,6 +196,7 @@ TEST_CASE("a kill at any operation leaves a whole checkpoint, and its remains ar
   for (int64_t n = 1; !finished; ++n) {
     const pid_t child = ::fork();
     if (child == 0) {
+      kernels::set_thread_count(1);  // a fork has no other threads
       fail_file_operation(n, 0);
       save_checkpoint(root.path(), contents(2));
       ::_exit(0);
@@ -217,6 +219,7 @@ TEST_CASE("a real limit on file size ends the save cleanly") {
   save_checkpoint(root.path(), contents(1));
   const pid_t child = ::fork();
   if (child == 0) {
+    kernels::set_thread_count(1);  // a fork has no other threads
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1000, 1000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
