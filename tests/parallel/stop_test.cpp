@@ -95,7 +95,8 @@ TEST_CASE("a signal that comes more than a second after the first ends a rank at
   nap(1200);
   kill(one, SIGTERM);
   kill(other, SIGINT);
-  CHECK(tool.wait() == 128 + SIGTERM);
+  const int code = tool.wait();  // of the one that is seen to end first
+  CHECK((code == 128 + SIGTERM || code == 128 + SIGINT));
   CHECK(!fs::exists(folder / "saved0"));
   CHECK(!fs::exists(folder / "saved1"));
 }
