@@ -4,6 +4,7 @@
 #include "parallel/launch.h"
 #include "plugins/rank_norms.h"
 
+#include <cstdio>
 #include <map>
 #include <utility>
 
@@ -51,7 +52,19 @@ Layout LowLevelZeroPlugin::layout() const {
   return layout;
 }
 
+// State is where the parameters are; there is no other place for it yet.
+void LowLevelZeroPlugin::consider_offload(const Optimizers& optimizers) const {
+  if (!options_.cpu_offload) return;
+  for (const Optimizer& optimizer : optimizers)
+    check(optimizer.device().type == DeviceType::cpu,
+          "low_level_zero: cpu_offload needs training on the CPU so far; got a GPU, want "
+          "cpu_offload = false");
+  if (ranks().rank() == 0)
+    std::fputs("low_level_zero: cpu_offload has no effect: training is on the CPU\n", stderr);
+}
+
 void LowLevelZeroPlugin::shard(const Model& model, const Optimizers& optimizers) {
+  consider_offload(optimizers);
   DataParallelPlugin::shard(model, optimizers);
   for (const Optimizer& optimizer : optimizers) {
     by_optimizer_.push_back(std::make_shared<std::vector<Tensor>>());
@@ -66,7 +79,6 @@ void LowLevelZeroPlugin::own_new(Optimizer optimizer, std::vector<Tensor>& known
   for (size_t i = known.size(); i < all.size(); ++i) {  // groups are added behind
     const auto& [name, tensor] = all[i];
     optimizer.own(name, RankParts{tensor.numel(), ranks().size()}.of(ranks().rank()));
-    owned_.push_back(all[i]);
     known.push_back(tensor);
   }
 }
@@ -118,7 +130,8 @@ void LowLevelZeroPlugin::sync_params(const Optimizer& optimizer) {
     if (!message.first.empty()) gather(optimizer, std::exchange(message, {}).first);
   };
   for (const auto& [name, tensor] : optimizer.parameters()) {
-    if (!tensor.requires_grad()) continue;
+    // One that was frozen behind its backward pass is still stepped.
+    if (!tensor.requires_grad() && !tensor.grad().defined()) continue;
     auto& message = open[tensor.dtype()];
     message.first.push_back(tensor);
     message.second += tensor.numel();
@@ -154,8 +167,9 @@ void LowLevelZeroPlugin::finish_gathering() {
 
 Tensor LowLevelZeroPlugin::kept_for(const NamedTensor& held) const {
   if (!is_floating(held.tensor.dtype())) return {};  // a count is whole
-  for (const auto& [name, parameter] : owned_)
-    if (held.name != name && lies_in(held.name, name)) return parameter;
+  for (const Optimizer& optimizer : optimizers())
+    for (const auto& [name, parameter] : optimizer.parameters())
+      if (held.name != name && lies_in(held.name, name)) return parameter;
   return {};
 }
 

@@ -61,6 +61,7 @@ class LowLevelZeroPlugin : public DataParallelPlugin {
     Work work;
   };
 
+  void consider_offload(const Optimizers& optimizers) const;
   // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
   void own_new(Optimizer optimizer, std::vector<Tensor>& known);
   void watch_new();
@@ -73,8 +74,7 @@ class LowLevelZeroPlugin : public DataParallelPlugin {
   LowLevelZeroOptions options_;
   ShardedGradients gradients_;
   std::vector<Watched> watched_;
-  Parameters owned_;  // in part
-  std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // the same, for norms
+  std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // owned in part
   std::vector<Gathering> gathering_;
 };
 

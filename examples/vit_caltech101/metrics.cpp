@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -34,6 +35,10 @@ int64_t whole_lines(int descriptor, int64_t limit) {
 }
 
 }  // namespace
+
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nullptr;
+}
 
 Metrics::Metrics(const fs::path& path, int64_t keep_bytes) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

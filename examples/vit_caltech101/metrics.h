@@ -31,6 +31,9 @@ class Metrics {
   int64_t bytes_ = 0, broken_bytes_ = 0;
 };
 
+// A number as JSON can hold it: null for one that is not finite.
+nlohmann::json number(double value);
+
 // Every line of the file so far.
 std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path);
 

@@ -6,6 +6,7 @@
 #include "parallel/rendezvous/rendezvous.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/memory_rendezvous.h"
+#include "tests/parallel/run_tool.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -27,10 +28,6 @@ using namespace booster;
 namespace fs = std::filesystem;
 
 namespace {
-
-void nap(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-}
 
 // A child that runs `body` and ends; killed with the object.
 class Child {

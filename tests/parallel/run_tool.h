@@ -16,11 +16,20 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 using Words = std::vector<std::string>;
+
+inline void nap(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+inline int draw(std::mt19937& random, int low, int high) {
+  return std::uniform_int_distribution(low, high)(random);
+}
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

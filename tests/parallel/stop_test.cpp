@@ -14,14 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void nap(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-}
-
-int draw(std::mt19937& random, int low, int high) {
-  return std::uniform_int_distribution(low, high)(random);
-}
-
 std::string of_rank(const std::string& name) {
   return std::string(std::getenv("TEST_FOLDER")) + "/" + name + std::getenv("RANK");
 }

@@ -23,14 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void nap(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-}
-
-int draw(std::mt19937& random, int low, int high) {
-  return std::uniform_int_distribution(low, high)(random);
-}
-
 int number_of(const char* name) { return std::atoi(std::getenv(name)); }
 
 Words ranks_of(int count, const std::string& test_case) {

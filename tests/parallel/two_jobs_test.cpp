@@ -3,6 +3,7 @@
 
 #include "parallel/launch.h"
 #include "tests/parallel/by_hand.h"
+#include "tests/parallel/run_tool.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,14 +23,6 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 int number_of(const char* name) { return std::atoi(std::getenv(name)); }
-
-void nap(int milliseconds) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-}
-
-int draw(std::mt19937& random, int low, int high) {
-  return std::uniform_int_distribution(low, high)(random);
-}
 
 // The text that a rank printed after `mark`, up to the end of the line.
 std::string said(const RankResult& result, const std::string& mark) {

@@ -41,6 +41,25 @@ Spread late_zero(const Group& world) {
   return data_parallel("zero 2, late", LowLevelZeroPlugin(options, world), world);
 }
 
+// A parameter is frozen between backward and step, where it has a gradient already.
+void freeze_before_step() {
+  const World world = launch_from_env();
+  manual_seed(1);
+  Model model = network();
+  Booster booster({.plugin = LowLevelZeroPlugin({}, world.group())});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  booster.backward(sum(net(ones({2, features}))), optimizer);
+  Tensor weight = model.parameters()[0].tensor;
+  const auto before = weight.to_vector<float>();
+  weight.requires_grad_(false);
+  optimizer.step();
+  auto mine = weight.to_vector<float>();
+  CHECK(mine != before);
+  auto of_rank_0 = mine;
+  world.group().broadcast(of_rank_0);
+  CHECK(mine == of_rank_0);
+}
+
 void run_ranks(const std::string& name, int size) {
   const auto results = Ranks("rank: " + name, size).wait(240);
   CHECK(failures(results) == "");
@@ -54,6 +73,7 @@ TEST_CASE("rank: torch_ddp" * doctest::skip()) { train_all(ddp); }
 TEST_CASE("rank: zero 1" * doctest::skip()) { train_all(zero<1>); }
 TEST_CASE("rank: zero 2" * doctest::skip()) { train_all(zero<2>); }
 TEST_CASE("rank: late zero" * doctest::skip()) { train_all(late_zero); }
+TEST_CASE("rank: frozen late" * doctest::skip()) { freeze_before_step(); }
 
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 2 ranks") {
   run_ranks("torch_ddp", 2);
@@ -84,4 +104,7 @@ TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 4 ranks") {
 }
 TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every strategy") {
   run_ranks("late zero", 3);
+}
+TEST_CASE("a parameter that is frozen behind its backward pass is stepped alike on all ranks") {
+  run_ranks("frozen late", 3);
 }

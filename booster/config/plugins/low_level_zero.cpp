@@ -29,9 +29,7 @@ RegistryEntry<Plugin> low_level_zero_plugin() {
           .description = "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
                          "state, and of the gradients",
           .options = fields().options(),
-          .make = maker<LowLevelZeroPlugin>(fields()),
-          .idle = {{{"cpu_offload"}, [](auto&) { return true; },
-                    "where the model trains on the CPU"}}};
+          .make = maker<LowLevelZeroPlugin>(fields())};
 }
 
 }  // namespace booster
