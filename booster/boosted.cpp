@@ -37,4 +37,9 @@ NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(
 }
 NoSyncGuard::~NoSyncGuard() { --session_->iteration->no_sync; }
 
+WholeParameters::WholeParameters(const BoostedModel& model) : plugin_(model.session().plugin) {
+  plugin_->hold_whole(true);
+}
+WholeParameters::~WholeParameters() { plugin_->hold_whole(false); }
+
 }  // namespace booster

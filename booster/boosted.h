@@ -67,6 +67,21 @@ class NoSyncGuard {
   std::shared_ptr<Session> session_;
 };
 
+// The numbers of whole parameters, for anybody, until it goes: to look at weights between steps, or
+// for a loss that uses them beside the model (then from before forward until backward has ended).
+// What is written meanwhile stays. Needed where ranks keep parts of them (fsdp); without effect
+// elsewhere. All ranks must do so.
+class WholeParameters {
+ public:
+  explicit WholeParameters(const BoostedModel& model);
+  ~WholeParameters();
+  WholeParameters(const WholeParameters&) = delete;
+  WholeParameters& operator=(const WholeParameters&) = delete;
+
+ private:
+  std::shared_ptr<Plugin> plugin_;
+};
+
 // In the order of boost's arguments, for structured bindings.
 struct BoostedPair {
   BoostedModel model;

@@ -1,6 +1,7 @@
 #include "booster/skipped_steps.h"
 
 #include "booster/numerics/statistics.h"
+#include "core/tensor/absence.h"
 #include "core/tensor/device_number.h"
 #include "kernels/catalogue.h"
 
@@ -12,8 +13,10 @@ namespace {
 constexpr double smallest_scale = 1;  // below it, overflow is not the scale's fault
 
 std::string bad_parameter(const Optimizer& optimizer) {
-  for (const auto& [name, tensor] : optimizer.master_parameters())
-    if (!numerics::is_finite(tensor)) return name;
+  for (const auto& [name, tensor] : optimizer.master_parameters()) {
+    const Tensor part = kept_part(tensor);
+    if (!numerics::is_finite(part.defined() ? part : tensor)) return name;
+  }
   return "";
 }
 

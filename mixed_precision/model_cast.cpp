@@ -1,6 +1,7 @@
 #include "mixed_precision/model_cast.h"
 
 #include "core/autograd/tape.h"
+#include "core/tensor/absence.h"
 
 namespace booster {
 namespace {
@@ -16,8 +17,10 @@ struct Original {
 std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
   std::vector<Original> originals;
   for (const Optimizer& optimizer : optimizers)
-    for (const auto& [name, parameter] : optimizer.parameters())
-      originals.push_back({optimizer, name, parameter, parameter.detach()});
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      const Tensor part = kept_part(parameter);  // all that is owned here
+      originals.push_back({optimizer, name, parameter, part.defined() ? part : parameter.detach()});
+    }
   return originals;
 }
 

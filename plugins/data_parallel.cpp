@@ -1,6 +1,7 @@
 #include "plugins/data_parallel.h"
 
 #include "core/autograd/tape.h"
+#include "core/tensor/absence.h"
 
 namespace booster {
 
@@ -46,7 +47,8 @@ DataParallelPlugin::DataParallelPlugin(const DataParallelPlugin& other)
 
 void DataParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
   const NoGradGuard no_grad;
-  for (const Tensor& tensor : shared_numbers(model, optimizers)) group_.broadcast(tensor);
+  for (const Tensor& tensor : shared_numbers(model, optimizers))
+    if (!kept_part(tensor).defined()) group_.broadcast(tensor);  // else it was shared before
   share_masters(optimizers, group_);
 }
 

@@ -65,6 +65,11 @@ class Plugin {
   // After the update, where ranks update parts of the parameters.
   virtual void sync_params(const Optimizer&) {}
 
+  // --- outside of passes; all ranks call it
+  // From now on, until as many calls with `false` came, the numbers of whole parameters are there
+  // for anybody (booster/boosted.h). Where ranks keep whole ones they always are.
+  virtual void hold_whole(bool /*whole*/) {}
+
   // --- checkpoints; all ranks call them. Tensors go by the names that one process gives them: of
   // the model ("fc1.weight"), of an optimizer ("fc1.weight.exp_avg" with the parameter's shape;
   // "fc1.weight.steps", one i64) and of a strategy ("fc1.fp8.input.scale").

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t most_under_way = 3;
 }  // namespace
 
-ShardedGradients::ShardedGradients(Group group, ShardedGradientOptions options)
-    : group_(std::move(group)), options_(options) {}
+ShardedGradients::ShardedGradients(Group group, Group replicas, ShardedGradientOptions options)
+    : group_(std::move(group)), replicas_(std::move(replicas)), options_(options) {}
 
 void ShardedGradients::add(const Parameters& parameters) {
   // A bucket is one tensor, so it holds one dtype; one is open for each.
@@ -108,6 +108,12 @@ void ShardedGradients::send(Bucket& bucket) {
   if (index >= most_under_way) buckets_[index - most_under_way].work.wait();
 }
 
+void ShardedGradients::reduce_over_replicas(Bucket& bucket) {
+  if (replicas_.size() == 1) return;
+  bucket.work.wait();
+  bucket.work = replicas_.all_reduce_async(bucket.summed, CollectiveOp::mean);
+}
+
 void ShardedGradients::deliver(Bucket& bucket) {
   bucket.work.wait();
   bucket.work = {};
@@ -141,6 +147,8 @@ void ShardedGradients::exchange_local() {
 void ShardedGradients::send_and_deliver() {
   for (Bucket& bucket : buckets_)
     if (!bucket.sent && has_local(bucket)) send(bucket);
+  for (Bucket& bucket : buckets_)
+    if (bucket.sent) reduce_over_replicas(bucket);
   for (Bucket& bucket : buckets_)
     if (bucket.sent) deliver(bucket);
 }

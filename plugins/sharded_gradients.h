@@ -24,7 +24,8 @@ struct ShardedGradientOptions {
 
 class ShardedGradients {
  public:
-  ShardedGradients(Group group, ShardedGradientOptions options);
+  // Parts are those of `group`; `replicas` have the same part, and the mean is over all of both.
+  ShardedGradients(Group group, Group replicas, ShardedGradientOptions options);
 
   // Packs more parameters, about in the order in which backward completes them.
   void add(const Parameters& parameters);
@@ -61,11 +62,13 @@ class ShardedGradients {
   void forget_dropped();
   bool has_local(const Bucket& bucket) const;
   void send(Bucket& bucket);
-  // Waits for the sums and makes them gradients.
+  // Waits for the sums, and goes on to those of the replicas.
+  void reduce_over_replicas(Bucket& bucket);
+  // Waits for them and makes them gradients.
   void deliver(Bucket& bucket);
   void send_and_deliver();
 
-  Group group_;
+  Group group_, replicas_;
   ShardedGradientOptions options_;
   std::vector<Slot> slots_;
   std::deque<Bucket> buckets_;

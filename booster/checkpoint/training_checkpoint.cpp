@@ -6,6 +6,7 @@
 #include "booster/checkpoint/sha256.h"
 #include "booster/checkpoint/training_state.h"
 #include "core/autograd/functions.h"
+#include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
 #include "parallel/groups/gather_text.h"
@@ -26,13 +27,27 @@ TensorMap as_map(const StateDict& state) {
   return tensors;
 }
 
-// The model's tensors for a checkpoint, with floating ones in the dtype that the strategy wants:
-// what this rank holds of them.
-StateDict saved_model(const Session& session) {
+// The dtype in which a tensor of the model is saved.
+DType saved_dtype(const Session& session, const Tensor& tensor) {
+  return is_floating(tensor.dtype()) ? session.precision->saved_dtype().value_or(tensor.dtype())
+                                     : tensor.dtype();
+}
+
+// The model's tensors for a checkpoint, whole on rank 0. All ranks call it.
+StateDict joined_model(const Session& session) {
   StateDict tensors = session.model.state_dict();
-  if (const auto dtype = session.precision->saved_dtype())
-    for (auto& [name, tensor] : tensors)
-      if (is_floating(tensor.dtype())) tensor = untracked::cast(tensor, *dtype);
+  session.plugin->join(tensors);
+  for (auto& [name, tensor] : tensors)
+    tensor = untracked::cast(tensor, saved_dtype(session, tensor));
+  return tensors;
+}
+
+// Shapes and dtypes of what this rank loads into the model, without numbers.
+TensorMap wanted_model(const Session& session) {
+  const LazyInit no_memory;
+  TensorMap tensors;
+  for (const auto& [name, tensor] : session.model.state_dict())
+    tensors.emplace(name, empty(tensor.shape(), {saved_dtype(session, tensor), tensor.device()}));
   return tensors;
 }
 
@@ -44,7 +59,7 @@ TensorMap split(const Session& session, const TensorMap& whole) {
   return as_map(tensors);
 }
 
-// The model's tensors that saved_model() rounds.
+// The model's tensors that joined_model() rounds.
 StateDict rounded_tensors(const Session& session) {
   StateDict tensors;
   const auto saved = session.precision->saved_dtype();
@@ -96,12 +111,8 @@ TensorMap split_precision(const Session& session, const TensorMap& whole) {
 }
 
 // Converts back from the saved dtype.
-void load_model(const Session& session, const TensorMap& saved, const std::string& what) {
-  const TensorMap model = as_map(session.model.state_dict()),
-                  converted = as_map(saved_model(session));
-  assign_tensors(converted, saved, what);
-  if (session.precision->saved_dtype())
-    for (auto [name, tensor] : model) tensor.copy_(converted.at(name));
+void load_model(const Session& session, const TensorMap& saved) {
+  for (auto [name, tensor] : as_map(session.model.state_dict())) tensor.copy_(saved.at(name));
 }
 
 // A parameter's count of steps travels with its tensors: ranks may hold different parameters.
@@ -187,8 +198,7 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
   const SavingNote saving("a checkpoint");
   Session& session = boosted.model.session();
   const Group group = session.plugin->group();
-  StateDict model = saved_model(session);
-  session.plugin->join(model);
+  const StateDict model = joined_model(session);
   const OptimizerState optimizer = joined_optimizer(session);
   const TensorMap precision = joined_precision(session);
   TrainingState state = present_state(session, boosted, progress.settings,
@@ -259,7 +269,7 @@ Incoming read_numbers(const Session& session, const Boosted& boosted,
 void read_tensors(Session& session, CheckpointContents contents, const std::string& what,
                   Incoming& in) {
   in.model = split(session, contents.model);
-  check_tensors(as_map(saved_model(session)), in.model, what);
+  check_tensors(wanted_model(session), in.model, what);
   in.precision = split_precision(session, contents.precision);
   check_tensors(precision_tensors(session), in.precision, what + ": precision");
   for (const auto& [name, tensor] : contents.optimizer)
@@ -297,7 +307,7 @@ void try_numbers(Session& session, Boosted& boosted, const TrainingState& state)
 void put_in_force(Session& session, Boosted& boosted, const Incoming& in, const std::string& what) {
   const NoGradGuard no_grad;
   blaming(what, [&] { try_numbers(session, boosted, in.state); });
-  load_model(session, in.model, what);
+  load_model(session, in.model);
   assign_tensors(precision_tensors(session), in.precision, what);
   in.load_optimizer();
   boosted.lr_scheduler.load_state_dict(in.state.schedule);

@@ -257,4 +257,9 @@ void mark_cast_copy_current(const Tensor& leaf, DType dtype) {
   copy.values.bump_version();
 }
 
+void forget_cast_copies(const Tensor& leaf) {
+  if (TapeState* state = tape_state(leaf))
+    for (CastCopy& copy : state->cast_copies) copy = {};
+}
+
 }  // namespace booster

@@ -135,5 +135,7 @@ inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
 // place (or, in a skipped step, leaves it unchanged) and then calls mark_cast_copy_current.
 Tensor cast_copy(const Tensor& leaf, DType dtype);
 void mark_cast_copy_current(const Tensor& leaf, DType dtype);
+// Frees the copies that are kept for a leaf, as far as no tape holds them.
+void forget_cast_copies(const Tensor& leaf);
 
 }  // namespace booster

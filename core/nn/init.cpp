@@ -1,6 +1,8 @@
 #include "core/nn/init.h"
 
 #include "core/autograd/tape.h"
+#include "core/tensor/absence.h"
+#include "kernels/catalogue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,14 +55,18 @@ void truncated_normal(Tensor x, double mean, double std, double low, double high
   const double from = cumulative((low - mean) / std), to = cumulative((high - mean) / std);
   check(to > from, "truncated_normal: the range has no probability; got mean {}, std {}, {} to {}",
         mean, std, low, high);
-  std::vector<double> values = booster::uniform(x.shape(), 0, 1, {}, generator).to_vector<double>();
-  for (double& value : values) {
-    // The middle of the uniform number's step of 2^-24, so that neither end is reached.
-    const double p = from + (to - from) * (value + 0x1p-25);
-    value = std::clamp(mean + std * quantile(p), low, high);
-  }
-  const NoGradGuard no_grad;
-  x.copy_(from_vector(values, x.shape()));
+  write_numbers(x, [=, position = generator.take(x.numel())](const Tensor& x) {
+    const Tensor draws = empty(x.shape());
+    kernels::on({}).uniform(draws.view(), 0, 1, position);
+    std::vector<double> values = draws.to_vector<double>();
+    for (double& value : values) {
+      // The middle of the uniform number's step of 2^-24, so that neither end is reached.
+      const double p = from + (to - from) * (value + 0x1p-25);
+      value = std::clamp(mean + std * quantile(p), low, high);
+    }
+    const NoGradGuard no_grad;
+    Tensor(x).copy_(from_vector(values, x.shape()));
+  });
 }
 
 Fans fans_of(const Tensor& weight) {

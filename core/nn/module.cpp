@@ -3,6 +3,7 @@
 #include "core/autograd/gradient_keeper.h"
 #include "core/autograd/tape.h"
 #include "core/nn/replace.h"
+#include "core/tensor/absence.h"
 #include "kernels/system/trace.h"
 
 #include <algorithm>
@@ -61,7 +62,8 @@ void adopt(const Tensor& x, const Tensor& from) {
 void convert_(const Tensor& x, DType dtype) {
   if (!is_floating(x.dtype()) || x.dtype() == dtype) return;
   clear_grad(x);
-  adopt(x, untracked::cast(x, dtype));
+  if (kept_part(x).defined()) convert_part_(x, dtype);
+  else adopt(x, untracked::cast(x, dtype));
 }
 
 void convert_(const Tensor& x, Device device) {
@@ -87,14 +89,19 @@ Tensor Module::operator()(const Tensor& given) {
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
-  if (pre_hooks_.empty() && hooks_.empty()) return forward(given);
+  if (pre_hooks_.empty() && hooks_.empty()) return run(given);
   Tensor x = given;
   for (const auto& [number, hook] : pre_hooks_)
     if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
-  Tensor y = forward(x);
+  Tensor y = run(x);
   for (const auto& [number, hook] : hooks_)
     if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
   return y;
+}
+
+Tensor Module::run(const Tensor& x) {
+  if (!recomputes_ || !grad_enabled()) return forward(x);
+  return checkpoint([this](const std::vector<Tensor>& inputs) { return forward(inputs[0]); }, {x});
 }
 
 Parameters Module::parameters() const {

@@ -92,6 +92,8 @@ class Module {
   void freeze() { requires_grad_(false); }
   // Error if the model was boosted: then its optimizer does this, which knows what else to forget.
   void zero_grad();
+  // Whether forward keeps no activations: backward then runs it again (tape.h, checkpoint).
+  void set_recompute(bool recompute) { recomputes_ = recompute; }
   // Calls fn for every module, submodules before their parents (initialisers rely on it).
   void apply(const std::function<void(Module&)>& fn);
   // Converts floating parameters and buffers in place: tensors held elsewhere (by an optimizer) see
@@ -135,6 +137,7 @@ class Module {
   using Visitor = std::function<void(const std::string& name, const Module& module)>;
   // Calls visitor for this module and all below it, each after its parent.
   void visit(const std::string& prefix, const Visitor& visitor) const;
+  Tensor run(const Tensor& x);
   void check_name(const std::string& name) const;
   void add_child(const std::string& name, std::shared_ptr<Module> child);
 
@@ -148,6 +151,7 @@ class Module {
   std::vector<std::pair<int, ForwardHook>> hooks_;
   int next_hook_ = 0;
   bool training_ = true;
+  bool recomputes_ = false;
 };
 
 // Changes the dtype (device) of a floating tensor in place: every handle sees the change, and its

@@ -1,6 +1,7 @@
 // What an optimizer keeps for one parameter: the range that it owns, the f32 master, the rounding.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/tensor/absence.h"
 #include "kernels/system/error.h"
 
 namespace booster {
@@ -29,7 +30,7 @@ void check_range(const OptimizedParameter& p, ElementRange range) {
 
 std::string wanted_shapes(const OptimizedParameter& p) {
   const std::string whole = p.tensor.shape().to_string();
-  return p.is_owned_whole() ? whole : whole + " or " + p.kept_shape().to_string();
+  return whole + " or " + p.flat_shape().to_string();
 }
 
 void check_master(const OptimizedParameter& p, const Tensor& master) {
@@ -37,7 +38,7 @@ void check_master(const OptimizedParameter& p, const Tensor& master) {
   check(is_16_bit(tensor.dtype()), "set_master: parameter {} needs none; got {}, want f16 or bf16",
         p.name, name_of(tensor.dtype()));
   const bool fits = master.defined() && master.dtype() == DType::f32 &&
-                    (master.shape() == tensor.shape() || master.shape() == p.kept_shape()) &&
+                    (master.shape() == tensor.shape() || master.shape() == p.flat_shape()) &&
                     master.device() == tensor.device() && master.is_contiguous();
   check(fits,
         "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
@@ -56,6 +57,16 @@ Tensor OptimizedParameter::window(const Tensor& x, ElementRange held, ElementRan
                             x.body()->offset + wanted.begin - held.begin);
 }
 
+Tensor OptimizedParameter::working() const {
+  const Tensor part = kept_part(tensor);
+  if (!part.defined()) return owned_of(tensor.detach());
+  check(kept_range(tensor) == owned(),
+        "optimizer: another part of {} is kept than the one that is owned; got [{}, {}), want "
+        "[{}, {})",
+        name, kept_range(tensor).begin, kept_range(tensor).end, owned().begin, owned().end);
+  return untracked::reshape(part, kept_shape());
+}
+
 Tensor OptimizedParameter::gradient() const {
   const Tensor grad = dense_grad(tensor);
   if (!grad.defined()) return grad;
@@ -68,14 +79,14 @@ Tensor OptimizedParameter::gradient() const {
 
 void OptimizedParameter::refresh_master() {
   if (!master.defined() || master_version == tensor.version()) return;
-  master.copy_(owned_of(tensor));
+  master.copy_(working());
 }
 
 void Optimizer::settle_masters() {
   body_->for_each([](OptimizedParameter& p) {
     if (!p.master.defined()) return;
     if (p.written_version != p.master.version()) {
-      p.owned_of(p.tensor.detach()).copy_(p.master);
+      p.working().copy_(p.master);
       p.tensor.bump_version();
     }
     p.mark_in_step();
@@ -96,7 +107,8 @@ void Optimizer::own(const std::string& name, ElementRange range) {
 void Optimizer::set_master(const std::string& name, Tensor master) {
   OptimizedParameter& p = body_->find("set_master", name);
   check_master(p, master);
-  if (master.shape() != p.kept_shape()) master = p.owned_of(master).clone();
+  if (master.numel() != p.owned().size()) master = p.owned_of(master).clone();
+  if (master.shape() != p.kept_shape()) master = untracked::reshape(master, p.kept_shape());
   set_memory_tag(master, MemoryTag::masters);
   p.keep_master(std::move(master));
 }
@@ -127,7 +139,7 @@ void Optimizer::Body::make_masters() {
   for_each([](auto& p) {
     const bool rounds = p.rounding != UpdateRounding::nearest;
     if (!is_16_bit(p.tensor.dtype()) || p.master.defined() || rounds) return;
-    p.keep_master(untracked::cast(p.owned_of(p.tensor.detach()), DType::f32));
+    p.keep_master(untracked::cast(p.working(), DType::f32));
     set_memory_tag(p.master, MemoryTag::masters);
   });
 }

@@ -23,6 +23,7 @@
 
 #include "core/optim/update_rule.h"
 #include "core/tensor/device_number.h"
+#include "core/tensor/element_range.h"
 #include "core/tensor/named_tensor.h"
 
 #include <functional>
@@ -54,17 +55,6 @@ class ParameterGroups {
 
  private:
   std::vector<ParameterGroup> groups_;
-};
-
-// Elements [begin, end) of a tensor in row-major order; may be none.
-struct ElementRange {
-  int64_t begin = 0, end = 0;
-
-  int64_t size() const { return end - begin; }
-  bool contains(const ElementRange& other) const {
-    return begin <= other.begin && other.end <= end;
-  }
-  friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
 // Norms of what ranks hold parts of. Both functions are called by the optimizer that has them, so

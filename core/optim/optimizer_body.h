@@ -39,20 +39,23 @@ struct OptimizedParameter {
   ElementRange all() const { return {0, tensor.numel()}; }
   ElementRange owned() const { return part.value_or(all()); }
   bool is_owned_whole() const { return owned() == all(); }
+  Shape flat_shape() const { return {owned().size()}; }
   // Of what is kept.
-  Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : Shape{owned().size()}; }
+  Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : flat_shape(); }
   // The elements `wanted` of a dense tensor that holds those of `held`: the tensor itself where
   // they are all, else a flat window on it.
   static Tensor window(const Tensor& x, ElementRange held, ElementRange wanted);
   // The owned elements of a dense tensor of the parameter's shape.
   Tensor owned_of(const Tensor& x) const { return window(x, all(), owned()); }
 
+  // The owned elements of the parameter itself, wherever they are.
+  Tensor working() const;
   // Of the owned elements: what steps use. Undefined where there is none. Ranks that exchanged
   // gradients may have left this one its part only.
   Tensor gradient() const;
 
   // What steps update.
-  Tensor value() const { return master.defined() ? master : owned_of(tensor); }
+  Tensor value() const { return master.defined() ? master : working(); }
   void keep_master(Tensor f32) {
     master = std::move(f32);
     mark_in_step();

@@ -114,7 +114,7 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
 void keep_master(const Tensor& master, OptimizedParameter& loaded) {
   if (!master.defined()) return;
   master.detach().copy_(loaded.master);
-  loaded.owned_of(loaded.tensor.detach()).copy_(loaded.master);
+  loaded.working().copy_(loaded.master);
   loaded.keep_master(master);
 }
 

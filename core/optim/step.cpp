@@ -18,10 +18,11 @@ struct Participant {
 // Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
 // copy that autocast keeps of a leaf.
 Tensor working_copy(const OptimizedParameter& parameter) {
-  if (parameter.master.defined()) return parameter.tensor;
+  if (parameter.master.defined()) return parameter.working();
   if (parameter.tensor.dtype() != DType::f32) return {};
-  const Tensor copy = cast_copy(parameter.tensor, DType::bf16);
-  return copy.defined() ? copy : cast_copy(parameter.tensor, DType::f16);
+  Tensor copy = cast_copy(parameter.tensor, DType::bf16);
+  if (!copy.defined()) copy = cast_copy(parameter.tensor, DType::f16);
+  return copy.defined() ? parameter.owned_of(copy) : copy;
 }
 
 Participant participant(OptimizedParameter& parameter, size_t states) {
@@ -31,8 +32,7 @@ Participant participant(OptimizedParameter& parameter, size_t states) {
                    .value = parameter.value(),
                    .grad = parameter.gradient(),
                    .state = parameter.state};
-  if (const Tensor copy = working_copy(parameter); copy.defined())
-    p.copy = parameter.owned_of(copy);
+  p.copy = working_copy(parameter);
   for (size_t i = 0; i < states; ++i)
     if (!p.state[i].defined())
       p.state[i] =

@@ -1,5 +1,6 @@
 #include "core/tensor/random.h"
 
+#include "core/tensor/absence.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
 
@@ -58,13 +59,17 @@ void manual_seed(uint64_t seed) { default_generator().set_state({seed, 0}); }
 
 void fill_uniform(Tensor& x, double low, double high, Generator& generator) {
   check_fillable("uniform", x);
-  kernels::on(x.device()).uniform(x.view(), low, high, generator.take(x.numel()));
+  write_numbers(x, [low, high, position = generator.take(x.numel())](const Tensor& x) {
+    kernels::on(x.device()).uniform(x.view(), low, high, position);
+  });
   x.bump_version();
 }
 
 void fill_normal(Tensor& x, double mean, double std, Generator& generator) {
   check_fillable("normal", x);
-  kernels::on(x.device()).normal(x.view(), mean, std, generator.take(x.numel()));
+  write_numbers(x, [mean, std, position = generator.take(x.numel())](const Tensor& x) {
+    kernels::on(x.device()).normal(x.view(), mean, std, position);
+  });
   x.bump_version();
 }
 

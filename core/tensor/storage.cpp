@@ -1,3 +1,4 @@
+#include "core/tensor/absence.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/tensor.h"
 
@@ -15,9 +16,12 @@ Storage::Storage(Device on, void* memory, int64_t size, std::function<void()> ow
   if (!on_release) on_release = [] {};
 }
 
+Storage::Storage(Device on, int64_t size, std::unique_ptr<Absence> why)
+    : bytes(size), device(on), tag(current_memory_tag()), absence(std::move(why)) {}
+
 Storage::~Storage() {
   if (on_release) on_release();
-  else release(device, data, static_cast<size_t>(bytes), tag);
+  else if (has_memory()) release(device, data, static_cast<size_t>(bytes), tag);
 }
 
 namespace {

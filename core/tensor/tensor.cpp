@@ -1,5 +1,6 @@
 #include "core/tensor/tensor.h"
 
+#include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/catalogue.h"
@@ -91,7 +92,9 @@ template std::vector<bool> Tensor::to_vector() const;
 
 Tensor& Tensor::fill_(double value) {
   check_in_place("fill_");
-  kernels::on(device()).fill(view(), value);
+  write_numbers(*this, [value](const Tensor& x) {
+    kernels::on(x.device()).fill(x.view(), value);
+  });
   bump_version();
   return *this;
 }
@@ -100,7 +103,9 @@ Tensor& Tensor::copy_(const Tensor& from) {
   check_in_place("copy_");
   check(from.defined(), "copy_: source is undefined");
   const Tensor here = untracked::expand(from.detach().to(device()), shape());
-  kernels::on(device()).copy(view(), here.view());
+  copy_to_part(*this, here);
+  if (!kept_part(*this).defined() || has_memory(*this))
+    kernels::on(device()).copy(view(), here.view());
   bump_version();
   return *this;
 }
@@ -152,7 +157,9 @@ Tensor Tensor::to(Device target) const {
 Tensor empty(const Shape& shape, TensorOptions options) {
   const int64_t bytes = dense_bytes("empty", shape, options.dtype);
   Reference<TensorBody> body(new TensorBody);
-  body->storage = Reference<Storage>(new Storage(options.device, bytes));
+  body->storage = Reference<Storage>(
+      LazyInit::is_active() ? new Storage(options.device, bytes, std::make_unique<Absence>())
+                            : new Storage(options.device, bytes));
   body->shape = shape;
   body->strides = shape.dense_strides();
   body->dtype = options.dtype;

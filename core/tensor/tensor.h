@@ -19,13 +19,21 @@
 
 namespace booster {
 
+struct Absence;
+
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
 // detect that a saved value has changed.
 struct Storage : Counted {
   Storage(Device device, int64_t bytes);
+  // Without memory so far.
+  Storage(Device device, int64_t bytes, std::unique_ptr<Absence> absence);
   // Memory owned by the caller; `owner` is called when the last tensor releases it.
   Storage(Device device, void* data, int64_t bytes, std::function<void()> owner);
   ~Storage() override;
+
+  bool has_memory() const { return data || bytes == 0; }
+  // Gives it memory, and its initial numbers; error if it is kept away.
+  void use();
 
   void* data = nullptr;
   int64_t bytes = 0;
@@ -33,6 +41,7 @@ struct Storage : Counted {
   MemoryTag tag = MemoryTag::other;
   uint32_t version = 0;
   std::function<void()> on_release;  // empty for memory of the allocator
+  std::unique_ptr<Absence> absence;  // see absence.h; mostly null
 };
 
 class Tensor;
@@ -96,6 +105,7 @@ class Tensor {
   // Pointer to the first element, on the tensor's device.
   void* data() const {
     const TensorBody& body = body_of("data");
+    if (!body.storage->has_memory()) [[unlikely]] body.storage->use();
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
   // The same, typed and on the CPU; error if the dtype is not T's, the device is not the CPU or the

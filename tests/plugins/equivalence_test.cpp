@@ -41,6 +41,17 @@ Spread late_zero(const Group& world) {
   return data_parallel("zero 2, late", LowLevelZeroPlugin(options, world), world);
 }
 
+template <bool recompute>
+Spread fsdp(const Group& world) {
+  return data_parallel(recompute ? "fsdp, recompute" : "fsdp",
+                       FsdpPlugin({.recompute = recompute}, world), world);
+}
+
+Spread hybrid(const Group& world) {
+  return data_parallel("fsdp, hybrid", FsdpPlugin({.sharding = "hybrid", .shard_size = 2}, world),
+                       world);
+}
+
 // A parameter is frozen between backward and step, where it has a gradient already.
 void freeze_before_step() {
   const World world = launch_from_env();
@@ -73,6 +84,9 @@ TEST_CASE("rank: torch_ddp" * doctest::skip()) { train_all(ddp); }
 TEST_CASE("rank: zero 1" * doctest::skip()) { train_all(zero<1>); }
 TEST_CASE("rank: zero 2" * doctest::skip()) { train_all(zero<2>); }
 TEST_CASE("rank: late zero" * doctest::skip()) { train_all(late_zero); }
+TEST_CASE("rank: fsdp" * doctest::skip()) { train_all(fsdp<false>); }
+TEST_CASE("rank: fsdp, recompute" * doctest::skip()) { train_all(fsdp<true>); }
+TEST_CASE("rank: fsdp, hybrid" * doctest::skip()) { train_all(hybrid); }
 TEST_CASE("rank: frozen late" * doctest::skip()) { freeze_before_step(); }
 
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 2 ranks") {
@@ -107,4 +121,16 @@ TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every
 }
 TEST_CASE("a parameter that is frozen behind its backward pass is stepped alike on all ranks") {
   run_ranks("frozen late", 3);
+}
+TEST_CASE("fsdp trains as one process does in every strategy, on 2 ranks") {
+  run_ranks("fsdp", 2);
+}
+TEST_CASE("fsdp trains as one process does in every strategy, on 4 ranks") {
+  run_ranks("fsdp", 4);
+}
+TEST_CASE("fsdp that recomputes trains as one process does in every strategy, on 3 ranks") {
+  run_ranks("fsdp, recompute", 3);
+}
+TEST_CASE("fsdp with two copies trains as one process does in every strategy, on 4 ranks") {
+  run_ranks("fsdp, hybrid", 4);
 }

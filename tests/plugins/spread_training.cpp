@@ -147,7 +147,9 @@ class Training {
   }
 
   StateDict held() const {
-    StateDict state = model_.state_dict();
+    const WholeParameters whole(boosted_.model);
+    StateDict state;
+    for (const auto& [name, tensor] : model_.state_dict()) state.push_back({name, tensor.clone()});
     for (const auto& [name, tensor] : boosted_.optimizer.unwrap().state_dict().tensors)
       state.push_back({name, tensor});
     return state;

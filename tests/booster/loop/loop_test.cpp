@@ -33,7 +33,7 @@ Sequence drawn(const std::string& strategy, int n, int ranks) {
                  .two_models = random() % 2 == 0,
                  .views = random() % 3 != 0,
                  .finds_unused = random() % 4 == 0};
-  if (ranks > 1 && !setup.finds_unused) setup.zero_stage = static_cast<int>(random() % 3);
+  if (ranks > 1 && !setup.finds_unused) setup.zero_stage = static_cast<int>(random() % 4);
   return draw(random, setup, limits_of(strategy), ranks);
 }
 

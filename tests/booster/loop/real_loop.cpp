@@ -133,6 +133,9 @@ class RealLoop {
  private:
   BoosterOptions options() const {
     if (world_.size == 1) return {.mixed_precision = strategy_.make};
+    if (setup_.zero_stage == 3)
+      return {.plugin = FsdpPlugin({.prefetch = setup_.views ? 1 : 0}),
+              .mixed_precision = strategy_.make};
     if (setup_.zero_stage)
       return {.plugin = LowLevelZeroPlugin({.stage = setup_.zero_stage,
                                             .reduce_bucket_size_in_m = 1e-5}),

@@ -16,7 +16,7 @@ struct Setup {
   bool two_models = false;    // with an optimizer each, boosted together; else one, to be saved
   bool views = true;          // gradient_as_bucket_view
   bool finds_unused = false;  // find_unused_parameters
-  int zero_stage = 0;         // of low_level_zero; 0: torch_ddp
+  int zero_stage = 0;         // 0: torch_ddp; 1, 2: low_level_zero; 3: fsdp
 };
 
 enum class Call : uint8_t {

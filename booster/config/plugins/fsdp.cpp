@@ -1,0 +1,37 @@
+#include "plugins/fsdp.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/options/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = FsdpOptions;
+
+FieldTable<Fields> fields() {
+  return {field("sharding", &Fields::sharding, {"full", "hybrid"},
+                "full: parts over all ranks; hybrid: over shard_size neighbours, and so many copies"),
+          field("shard_size", &Fields::shard_size, at_least(0),
+                "ranks that share a copy in hybrid sharding; 0: those of a machine"),
+          field("wrap", &Fields::wrap,
+                "names of the modules that are gathered as a whole, with * and ?; [] stands for "
+                "the model's blocks"),
+          field("prefetch", &Fields::prefetch, at_least(0),
+                "how many modules are gathered ahead of their use"),
+          field("recompute", &Fields::recompute,
+                "those modules keep their inputs only, and run again in backward"),
+          field("cpu_offload", &Fields::cpu_offload, "parts in host memory")};
+}
+
+}  // namespace
+
+RegistryEntry<Plugin> fsdp_plugin() {
+  return {.name = "fsdp",
+          .description = "data parallel with ZeRO 3: each rank keeps a part of parameters, gradients "
+                         "and optimizer state",
+          .options = fields().options(),
+          .make = maker<FsdpPlugin>(fields())};
+}
+
+}  // namespace booster

@@ -1,0 +1,130 @@
+#include "core/tensor/absence.h"
+
+#include "core/tensor/allocator.h"
+
+namespace booster {
+
+namespace {
+
+thread_local bool lazy_init = false;
+
+Storage& storage_of(const Tensor& x) { return *x.body()->storage; }
+
+// Shape and place of a tensor on a storage that must not hold itself.
+struct Window {
+  explicit Window(const Tensor& x)
+      : shape(x.shape()), strides(x.strides()), offset(x.body()->offset), dtype(x.dtype()) {}
+  Tensor on(Storage& storage) const {
+    Reference<TensorBody> body(new TensorBody);
+    body->storage = Reference<Storage>(&storage);
+    body->offset = offset;
+    body->shape = shape;
+    body->strides = strides;
+    body->dtype = dtype;
+    return Tensor(std::move(body));
+  }
+
+  Shape shape, strides;
+  int64_t offset;
+  DType dtype;
+};
+
+void check_alone(const char* what, const Tensor& x) {
+  const Storage& storage = storage_of(x);
+  check(x.is_contiguous() && x.bytes() == storage.bytes && !storage.on_release,
+        "{}: want a dense tensor that fills memory of its own; got shape {} on {} bytes", what,
+        x.shape(), storage.bytes);
+}
+
+Absence& absence_of(Storage& storage) {
+  if (!storage.absence) storage.absence = std::make_unique<Absence>();
+  return *storage.absence;
+}
+
+}  // namespace
+
+LazyInit::LazyInit() : before_(std::exchange(lazy_init, true)) {}
+LazyInit::~LazyInit() { lazy_init = before_; }
+bool LazyInit::is_active() { return lazy_init; }
+
+void Storage::use() {
+  check(absence->refusal.empty(), "{}", absence->refusal);
+  const auto writes = std::exchange(absence->writes, {});
+  data = allocate(device, static_cast<size_t>(bytes), tag);
+  const uint32_t before = version;  // these are the numbers that it always had
+  for (const auto& write : writes) write(*this);
+  version = before;
+}
+
+bool put_off(const Tensor& x, const std::function<void(const Tensor&)>& write) {
+  Storage& storage = storage_of(x);
+  if (!storage.absence->refusal.empty()) return false;  // using it says so
+  storage.absence->writes.push_back(
+      [window = Window(x), write](Storage& used) { write(window.on(used)); });
+  return true;
+}
+
+void keep_part(const Tensor& x, ElementRange range) {
+  check_alone("keep_part", x);
+  const MemoryScope memory(storage_of(x).tag);
+  Tensor part = empty({range.size()}, {x.dtype(), x.device()});
+  part.copy_(untracked::strided(x, {range.size()}, {1}, range.begin));
+  Absence& absence = absence_of(storage_of(x));
+  absence.part = std::move(part);
+  absence.range = range;
+}
+
+Tensor kept_part(const Tensor& x) {
+  const Storage& storage = storage_of(x);
+  return storage.absence ? storage.absence->part : Tensor();
+}
+
+ElementRange kept_range(const Tensor& x) {
+  const Storage& storage = storage_of(x);
+  return storage.absence ? storage.absence->range : ElementRange{};
+}
+
+void copy_to_part(const Tensor& x, const Tensor& from) {
+  Storage& storage = storage_of(x);
+  if (!storage.absence || !storage.absence->part.defined()) return;
+  if (!x.is_contiguous() || x.bytes() != storage.bytes) {
+    check(storage.has_memory(), "{}", storage.absence->refusal);
+    return;  // the part follows when the memory goes
+  }
+  const ElementRange range = storage.absence->range;
+  storage.absence->part.copy_(
+      untracked::narrow(untracked::reshape(from, {-1}), 0, range.begin, range.size()));
+}
+
+void give_back_memory(const Tensor& x, const std::string& refusal) {
+  check_alone("give_back_memory", x);
+  Storage& storage = storage_of(x);
+  absence_of(storage).refusal = refusal;
+  if (!storage.data) return;
+  release(storage.device, std::exchange(storage.data, nullptr),
+          static_cast<size_t>(storage.bytes), storage.tag);
+}
+
+void take_memory(const Tensor& x) {
+  Storage& storage = storage_of(x);
+  if (storage.has_memory()) return;
+  storage.data = allocate(storage.device, static_cast<size_t>(storage.bytes), storage.tag);
+}
+
+void convert_part_(const Tensor& x, DType dtype) {
+  check_alone("convert_part_", x);
+  Storage& before = storage_of(x);
+  const int64_t bytes = x.numel() * size_of(dtype);
+  Reference<Storage> now(new Storage(before.device, bytes, std::make_unique<Absence>()));
+  now->tag = before.tag;
+  now->version = before.version + 1;
+  const MemoryScope memory(before.tag);
+  *now->absence = {.writes = {},
+                   .refusal = before.absence->refusal,
+                   .part = untracked::cast(before.absence->part, dtype),
+                   .range = before.absence->range};
+  x.body()->storage = std::move(now);
+  x.body()->dtype = dtype;
+}
+
+}  // namespace booster

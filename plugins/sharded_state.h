@@ -1,0 +1,88 @@
+// What the stages of ZeRO share: data parallelism that keeps optimizer state once.
+//
+// Each rank updates its part of every parameter (plugins/rank_parts.h) and keeps moments, masters
+// and compensations of that part alone. Gradients are summed by reduce-scatter in buckets while
+// backward runs, and from then on `grad()` of a parameter is this rank's part of the mean, flat.
+// Norms, clips and checkpoints are those of one process. What becomes of the parameters between
+// steps is the derived plugin's.
+#pragma once
+
+#include "plugins/data_parallel.h"
+#include "plugins/sharded_gradients.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace booster {
+
+class ShardedStatePlugin : public DataParallelPlugin {
+ public:
+  ~ShardedStatePlugin() override;
+
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  void begin(Pass pass, bool sync) override;
+  void end(Pass pass) override;
+  void sync_grads(const Optimizer& optimizer) override;
+  // Gathers the parameters that every rank keeps whole.
+  void sync_params(const Optimizer& optimizer) override;
+  void join(StateDict& state) const override;
+  void split(StateDict& state) const override;
+
+ protected:
+  struct Options {
+    ShardedGradientOptions gradients;
+    int shard_size = 0;         // ranks that have one copy of everything among them; 0: all
+    bool gathers_late = false;  // parameters arrive by the next forward pass
+    bool cpu_offload = false;
+  };
+  ShardedStatePlugin(Group group, const Options& options);
+  ShardedStatePlugin(const ShardedStatePlugin& other);
+
+  // The ranks among which everything is cut.
+  const Group& shards() const { return shards_; }
+  // Which of these parameters' gradients may share messages, in about the order in which backward
+  // completes the last of each.
+  virtual std::vector<Parameters> message_groups(const Parameters& parameters) const {
+    return {parameters};
+  }
+
+ private:
+  struct Watched {
+    Tensor parameter;
+    int hook;
+  };
+  // Parameters of one message, on their way from all ranks.
+  struct Gathering {
+    Optimizer optimizer;
+    std::vector<Tensor> parameters;
+    PackedParts packed;
+    Tensor all;
+    Work work;
+  };
+
+  void consider_offload(const Optimizers& optimizers) const;
+  // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
+  void own_new(Optimizer optimizer, std::vector<Tensor>& known);
+  void watch_new();
+  void watch(const Parameters& parameters);
+  // Sends this rank's parts of parameters of one dtype.
+  void gather(const Optimizer& optimizer, std::vector<Tensor> parameters);
+  void finish_gathering();
+  // The parameter for which an optimizer keeps this; undefined: something else, or one number.
+  Tensor kept_for(const NamedTensor& held) const;
+
+  Options options_;
+  Group shards_;
+  ShardedGradients gradients_;
+  std::vector<Watched> watched_;
+  std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // owned in part
+  std::vector<Gathering> gathering_;
+};
+
+// Elements of a message, from an option in units of 2^20. Error, which `option` begins, if it is not
+// > 0.
+int64_t message_elements(const char* option, double size_in_m);
+
+}  // namespace booster

@@ -1,0 +1,159 @@
+#include "core/tensor/absence.h"
+
+#include "core/nn/layers.h"
+#include "core/nn/models/vit.h"
+#include "core/tensor/allocator.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+using namespace booster;
+
+namespace {
+
+Model small_vit() {
+  return models::vit("vit_tiny_patch16_224",
+                     {.num_classes = 7, .img_size = 32, .embed_dim = 48, .depth = 2});
+}
+
+Model convolutions() {
+  return Sequential({Conv2d(3, 8, 3), BatchNorm2d(8), ReLU(), Flatten(), Linear(8, 5)});
+}
+
+Model table() { return Sequential({Embedding(20, 6, 3), Linear(6, 2)}); }
+
+std::string refusal_of(const std::function<void()>& use) {
+  try {
+    use();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<float> counted(int64_t n) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(i));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a model made under LazyInit has the numbers that it has without, in any order of use") {
+  std::mt19937 random(1);
+  for (const auto& make : {small_vit, convolutions, table}) {
+    manual_seed(5);
+    const Model want = make();
+    const RandomState after = default_generator().state();
+    for (int trial = 0; trial < 4; ++trial) {
+      manual_seed(5);
+      Model lazy;
+      {
+        const LazyInit scope;
+        lazy = make();
+      }
+      CHECK(default_generator().state() == after);
+      StateDict wanted = want.state_dict(), got = lazy.state_dict();
+      REQUIRE(got.size() == wanted.size());
+      std::vector<size_t> order(got.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::ranges::shuffle(order, random);
+      for (const size_t i : order) {
+        INFO(got[i].name);
+        CHECK_FALSE(has_memory(got[i].tensor));
+        CHECK(got[i].tensor.to_vector<double>() == wanted[i].tensor.to_vector<double>());
+        CHECK(has_memory(got[i].tensor));
+      }
+    }
+  }
+}
+
+TEST_CASE("what is made under LazyInit takes no memory until it is used") {
+  const int64_t before = allocator_stats().live_bytes;
+  Model model;
+  {
+    const LazyInit scope;
+    model = Linear(1000, 1000);
+    CHECK(allocator_stats().live_bytes == before);
+    ones({10}).to_vector<float>();  // others are used at once
+    CHECK(allocator_stats().live_bytes == before);
+  }
+  model(ones({1, 1000}));
+  CHECK(allocator_stats().live_bytes - before >= 4'000'000);
+}
+
+TEST_CASE("a lazy tensor that is filled, copied into and scaled has the numbers of a usual one") {
+  const auto make = [] {
+    Tensor x = empty({4, 3});
+    x.fill_(2);
+    untracked::select(x, 0, 1).fill_(5);
+    x.mul_(3);
+    x.add_(ones({3}), 0.5);
+    untracked::narrow(x, 1, 0, 1).copy_(from_vector(counted(4), {4, 1}));
+    return x;
+  };
+  const auto want = make().to_vector<float>();
+  const LazyInit scope;
+  CHECK(make().to_vector<float>() == want);
+}
+
+TEST_CASE("a tensor whose memory went refuses every use, and keeps its part") {
+  const Tensor x = from_vector(counted(12), {3, 4});
+  const Tensor window = untracked::select(x, 0, 1);
+  keep_part(x, {5, 9});
+  give_back_memory(x, "x is away; want it back");
+  CHECK_FALSE(has_memory(x));
+  const std::function<void()> uses[] = {
+      [&] { x.to_vector<float>(); },   [&] { x.clone(); },
+      [&] { Tensor(x).fill_(1); },     [&] { Tensor(x).mul_(2); },
+      [&] { window.to_vector<float>(); },         [&] { (void)x.view(); },
+      [&] { Tensor(window).copy_(ones({4})); }, [&] { ones({3, 4}).add_(x); }};
+  for (const auto& use : uses) CHECK(refusal_of(use).find("away") != std::string::npos);
+  CHECK(x.shape() == Shape{3, 4});
+  CHECK(kept_part(x).to_vector<float>() == std::vector<float>{5, 6, 7, 8});
+
+  SUBCASE("whole numbers written into it reach the part") {
+    const uint32_t version = x.version();
+    Tensor(x).copy_(full({3, 4}, 2));
+    CHECK(x.version() > version);
+    CHECK(kept_part(x).to_vector<float>() == std::vector<float>(4, 2));
+    Tensor(x).copy_(from_vector(counted(4), {4}));  // one for all rows
+    CHECK(kept_part(x).to_vector<float>() == std::vector<float>{1, 2, 3, 0});
+  }
+  SUBCASE("its memory comes back for every handle") {
+    take_memory(x);
+    Tensor(x).copy_(full({3, 4}, 7));
+    CHECK(window.to_vector<float>() == std::vector<float>(4, 7));
+    CHECK(kept_part(x).to_vector<float>() == std::vector<float>(4, 7));
+  }
+  SUBCASE("its dtype changes with that of the part") {
+    convert_(x, DType::bf16);
+    CHECK(x.dtype() == DType::bf16);
+    CHECK(kept_part(x).dtype() == DType::bf16);
+    CHECK(kept_part(x).to_vector<float>() == std::vector<float>{5, 6, 7, 8});
+    CHECK(refusal_of([&] { x.clone(); }).find("away") != std::string::npos);
+    CHECK(x.version() > window.version());
+  }
+}
+
+TEST_CASE("memory that went is given back to the allocator") {
+  const int64_t before = allocator_stats().live_bytes;
+  const Tensor x = zeros({1 << 20});
+  CHECK(allocator_stats().live_bytes - before >= 4 << 20);
+  keep_part(x, {0, 1 << 10});
+  give_back_memory(x, "away");
+  give_back_memory(x, "away");
+  CHECK(allocator_stats().live_bytes - before < 1 << 13);
+}
+
+TEST_CASE("only a tensor that has its memory for itself gives it back") {
+  const Tensor x = zeros({4, 4});
+  const Tensor column = untracked::select(x, 1, 0);
+  CHECK(refusal_of([&] { give_back_memory(column, "away"); }).find("memory of its own") !=
+        std::string::npos);
+  CHECK(refusal_of([&] { keep_part(column, {0, 1}); }).find("memory of its own") !=
+        std::string::npos);
+}
