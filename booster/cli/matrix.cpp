@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace booster::cli {
 
 namespace {
@@ -19,12 +17,8 @@ struct Column {
 // for.
 std::vector<Column> columns() {
   std::vector<Column> columns;
-  for (const auto& name : plugin_registry().names()) {
-    const auto plugin = plugin_registry().make(name);
-    const bool is_alias = std::ranges::any_of(
-        columns, [&](const Column& column) { return column.title == plugin->name(); });
-    if (!is_alias) columns.push_back({name, typical_layout(*plugin)});
-  }
+  for (const auto& name : plugin_registry().names())
+    columns.push_back({name, typical_layout(*plugin_registry().make(name))});
   columns.push_back({"(tensor)", {.tensor = 2}});
   columns.push_back({"(pipeline)", {.pipeline = 2}});
   return columns;

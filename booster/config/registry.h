@@ -31,6 +31,8 @@ struct RegistryEntry {
   // In what a strategy multiplies matrices ("fp16"), so that `booster doctor` can say whether a GPU
   // has units for it. Empty: not known beforehand.
   std::string product_dtype = {};
+  // What another system calls it: found by that name, listed under its own.
+  std::string also_called = {};
 };
 
 template <class Product>
@@ -57,7 +59,7 @@ class Registry {
   // The entry, or null.
   const Entry* get(std::string_view name) const {
     for (const auto& entry : entries_)
-      if (entry.name == name) return &entry;
+      if (entry.name == name || (!name.empty() && entry.also_called == name)) return &entry;
     return nullptr;
   }
   // The entry; an error that lists the legal names and the nearest one.

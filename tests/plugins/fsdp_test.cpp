@@ -120,7 +120,8 @@ void use_whole() {
   const Group world = launch_from_env().group();
   manual_seed(1);
   Model model = blocks(16), alone = blocks(16);
-  Booster booster({.plugin = FsdpPlugin({}, world)}), one({.plugin = SinglePlugin({.on_every_rank = true})});
+  Booster booster({.plugin = FsdpPlugin({}, world)}),
+      one({.plugin = SinglePlugin({.on_every_rank = true})});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     const WholeParameters scope(net);
@@ -157,7 +158,8 @@ void use_whole() {
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     const auto got = model.parameters()[i].tensor.to_vector<double>(),
                want = alone.parameters()[i].tensor.to_vector<double>();
-    for (size_t k = 0; k < got.size(); ++k) REQUIRE(got[k] == doctest::Approx(want[k]).epsilon(1e-4));
+    for (size_t k = 0; k < got.size(); ++k)
+      REQUIRE(got[k] == doctest::Approx(want[k]).epsilon(1e-4));
   }
 }
 
@@ -201,7 +203,9 @@ class Odd : public Module {
 
 Drawn draw(int n, int ranks) {
   std::mt19937 random(static_cast<uint32_t>(n));
-  const auto up_to = [&](int last) { return static_cast<int>(random() % static_cast<uint32_t>(last + 1)); };
+  const auto up_to = [&](int last) {
+    return static_cast<int>(random() % static_cast<uint32_t>(last + 1));
+  };
   Drawn drawn;
   drawn.modules = 1 + up_to(3);
   drawn.shares = drawn.modules > 1 && up_to(2) == 0;

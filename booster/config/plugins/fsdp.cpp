@@ -29,9 +29,10 @@ FieldTable<Fields> fields() {
 RegistryEntry<Plugin> fsdp_plugin() {
   return {.name = "fsdp",
           .description = "data parallel with ZeRO 3: each rank keeps a part of parameters, gradients "
-                         "and optimizer state",
+                         "and optimizer state (also called gemini)",
           .options = fields().options(),
-          .make = maker<FsdpPlugin>(fields())};
+          .make = maker<FsdpPlugin>(fields()),
+          .also_called = "gemini"};
 }
 
 }  // namespace booster

@@ -23,8 +23,12 @@ struct NamedEntry {
 template <class Entries>
 std::vector<NamedTable> choices_of(const Entries& entries) {
   std::vector<NamedTable> choices;
-  for (const auto& entry : entries)
+  for (const auto& entry : entries) {
     choices.push_back({entry.name, entry.description, entry.options});
+    if constexpr (requires { entry.also_called; })
+      if (!entry.also_called.empty())
+        choices.push_back({entry.also_called, entry.description, entry.options});
+  }
   return choices;
 }
 
