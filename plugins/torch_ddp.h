@@ -6,13 +6,24 @@
 // `no_sync`. Unlike there, any number of backward passes with and without `no_sync` may come before
 // a step, each for any of the models that were boosted together, and a step that still finds
 // gradients of this rank alone exchanges them first. A parameter that an optimizer steps without a
-// gradient is an error that names it, unless `find_unused_parameters` is set; a parameter that is
-// frozen is not asked for one.
+// gradient is an error that names it, unless `find_unused_parameters` or `static_graph` is set; a
+// parameter that is frozen is not asked for one.
+//
+// `static_graph` promises that each step uses the parameters that the first one did, on each rank
+// (torch's option of that name, where another set is undefined; here it is an error that names a
+// parameter). Parameters may then be unused, which no step has to search for, and buckets fill in
+// the order in which gradients really come. A step is what lies between two exchanges.
+//
+// `comm_dtype` halves what is sent, as torch's fp16_compress_hook and bf16_compress_hook do:
+// plugins/gradient_buckets.h says how it rounds. A gradient that fp16 cannot hold becomes infinite
+// on all ranks, and loss scalers skip the step.
 #pragma once
 
 #include "plugins/data_parallel.h"
 #include "plugins/gradient_buckets.h"
+#include "plugins/static_graph.h"
 
+#include <string>
 #include <vector>
 
 namespace booster {
@@ -22,6 +33,8 @@ struct TorchDDPOptions {
   bool find_unused_parameters = false;   // parameters may take no part in a step
   bool broadcast_buffers = true;         // rank 0's buffers go to all before each training forward
   bool gradient_as_bucket_view = true;   // gradients live in the buckets; false: copied there
+  bool static_graph = false;             // every step uses the same parameters
+  std::string comm_dtype = "";           // f32 gradients travel as "fp16" or "bf16"
 };
 
 class TorchDDPPlugin : public DataParallelPlugin {
@@ -39,20 +52,21 @@ class TorchDDPPlugin : public DataParallelPlugin {
   void sync_grads(const Optimizer& optimizer) override;
 
  private:
-  struct Watched {
-    NamedTensor parameter;
-    int hook;
-  };
-
   // Packs the parameters that require a gradient and are in no bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
   void adopt_gradients_of_others();
+  void end_static_exchange();
+  void sync_static();
 
   TorchDDPOptions options_;
-  std::vector<Watched> watched_;
+  Parameters watched_;
+  std::vector<int> hooks_;  // of each
   GradientBuckets buckets_;
+  StaticGraph graph_;
+  bool repacks_ = false;    // the graph is known, and the buckets do not go by it yet
   bool exchanges_ = false;  // a backward pass is open whose gradients go to all
+  bool keeps_local_ = false;  // gradients of a pass without exchange wait for one
 };
 
 }  // namespace booster
