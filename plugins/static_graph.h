@@ -1,9 +1,9 @@
 // StaticGraph: which parameters get gradients between two exchanges, where it is always the same
 // ones, and in which order they come.
 //
-// Learned once, from the first exchange; the ranks agree on the order, and on the set, which is that
-// of all ranks together: each may use another part of it. From then on it is only looked at whether
-// this rank's part is the same, which needs no message.
+// Learned once, from the first exchange. The ranks agree on the order, and on the set, which is
+// that of all ranks together: each may use another part of it. From then on it is only looked at
+// whether this rank's part is the same, which needs no message.
 #pragma once
 
 #include "core/tensor/named_tensor.h"

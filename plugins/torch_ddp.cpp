@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "parallel/launch.h"
 
-#include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace booster {
@@ -50,6 +50,21 @@ void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   watch_new();
   check(!watched_.empty(), "torch_ddp: the model has no parameter that requires a gradient");
+  tell_fusion();
+}
+
+void TorchDDPPlugin::tell_fusion() const {
+  if (ranks().rank() != 0 || ranks().size() == 1) return;
+  std::fputs(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}\n",
+                         watched_.size(), buckets_.count())
+                 .c_str(),
+             stderr);
+}
+
+DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                              DataLoaderOptions options) const {
+  options.join = options_.join && options.even_shares;
+  return DataParallelPlugin::prepare_dataloader(std::move(dataset), std::move(options));
 }
 
 void TorchDDPPlugin::watch_new() {

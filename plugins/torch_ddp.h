@@ -14,6 +14,13 @@
 // parameter). Parameters may then be unused, which no step has to search for, and buckets fill in
 // the order in which gradients really come. A step is what lies between two exchanges.
 //
+// `join` is for data that ranks cannot share evenly: prepare_dataloader gives each sample to one
+// rank, once an epoch, and the last step is that of one process on the joined batch. torch's Join
+// lets ranks that have run out answer the collectives of the others; here they go on in the loop
+// with a sample that counts for nothing (DataLoaderOptions::join), so that schedules, clips,
+// checkpoints and collectives of the program's own stay the same on all ranks. torch divides by the
+// number of ranks, or of those with data; here each sample counts the same.
+//
 // `comm_dtype` halves what is sent, as torch's fp16_compress_hook and bf16_compress_hook do:
 // plugins/gradient_buckets.h says how it rounds. A gradient that fp16 cannot hold becomes infinite
 // on all ranks, and loss scalers skip the step.
@@ -35,6 +42,7 @@ struct TorchDDPOptions {
   bool gradient_as_bucket_view = true;   // gradients live in the buckets; false: copied there
   bool static_graph = false;             // every step uses the same parameters
   std::string comm_dtype = "";           // f32 gradients travel as "fp16" or "bf16"
+  bool join = false;                     // uneven shares of the data are trained on as they are
 };
 
 class TorchDDPPlugin : public DataParallelPlugin {
@@ -47,6 +55,8 @@ class TorchDDPPlugin : public DataParallelPlugin {
 
   const char* name() const override { return "torch_ddp"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;
+  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                DataLoaderOptions options) const override;
   void begin(Pass pass, bool sync) override;
   void end(Pass pass) override;
   void sync_grads(const Optimizer& optimizer) override;
@@ -55,6 +65,7 @@ class TorchDDPPlugin : public DataParallelPlugin {
   // Packs the parameters that require a gradient and are in no bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
+  void tell_fusion() const;
   void adopt_gradients_of_others();
   void end_static_exchange();
   void sync_static();

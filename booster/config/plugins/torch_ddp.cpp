@@ -22,7 +22,9 @@ FieldTable<Fields> fields() {
       field("static_graph", &Fields::static_graph,
             "every step uses the same parameters; some may be unused"),
       field("comm_dtype", &Fields::comm_dtype, {"", "fp16", "bf16"},
-            "f32 gradients travel in this dtype, summed in f32")};
+            "f32 gradients travel in this dtype, summed in f32"),
+      field("join", &Fields::join,
+            "ranks share the data unevenly, each sample counts once")};
 }
 
 }  // namespace
