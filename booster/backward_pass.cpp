@@ -1,5 +1,6 @@
 #include "booster/backward_pass.h"
 
+#include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "kernels/system/trace.h"
 
@@ -49,7 +50,8 @@ void BackwardPass::await(const Optimizer& optimizer) {
 Tensor BackwardPass::root(const Tensor& loss) const {
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->backward_begins(loss);
-  return first_.precision->scale(loss);
+  const double weight = first_.iteration->weight->value;
+  return first_.precision->scale(weight == 1 ? loss : loss * weight);
 }
 
 // An optimizer whose parameters got gradients counts, whether the program named it or not.

@@ -77,6 +77,7 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   const std::shared_ptr<Plugin> plugin = options_.plugin.make();
   const auto iteration = std::make_shared<Iteration>();
   iteration->all = optimizers;
+  iteration->weight = weight_;
   plugin->shard(model, optimizers);
   precision->prepare(model, optimizers);
   plugin->prepare(model, optimizers);
@@ -153,6 +154,7 @@ NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& 
 
 DataLoader Booster::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                        DataLoaderOptions options) const {
+  if (!options.weight) options.weight = weight_;
   return plugin_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 

@@ -131,7 +131,8 @@ class Booster {
     return loss;
   }
 
-  // This rank's share of a dataset.
+  // This rank's share of a dataset. Where shares are uneven (option `join` of torch_ddp) a backward
+  // pass is taken to be of the batch that a loop over such a loader took last.
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const;
   template <std::derived_from<Dataset> D>
@@ -152,6 +153,7 @@ class Booster {
   BoosterOptions options_;
   std::unique_ptr<Plugin> plugin_;        // for questions and dataloaders; sessions have their own
   std::unique_ptr<Precision> precision_;
+  std::shared_ptr<BatchWeight> weight_ = std::make_shared<BatchWeight>();  // of its loaders' batch
 };
 
 }  // namespace booster

@@ -39,6 +39,7 @@ struct Iteration {
   bool stepped = false;  // one of them has
   Tensor found_inf;      // of those that have; undefined: nothing was looked for
   bool refusal_told = false;
+  std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
   int no_sync = 0;       // guards alive: gradients of the coming backward passes stay local
 
   bool awaits(const Optimizer& optimizer) const;

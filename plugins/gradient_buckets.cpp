@@ -4,114 +4,173 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <utility>
 
 namespace booster {
 
-void GradientBuckets::add(const Parameters& parameters, int64_t cap_bytes,
-                          int64_t first_cap_bytes) {
+namespace {
+
+constexpr int64_t mib = 1 << 20;
+
+}  // namespace
+
+GradientBuckets::GradientBuckets(Group group, GradientBucketOptions options)
+    : group_(std::move(group)), options_(options) {}
+
+int64_t GradientBuckets::bytes_of(int64_t parameter) const {
+  const Tensor& tensor = slots_[parameter].parameter;
+  return tensor.numel() * size_of(grad_dtype(tensor));
+}
+
+void GradientBuckets::add(const Parameters& parameters) {
+  std::vector<int64_t> order(parameters.size());
+  std::iota(order.rbegin(), order.rend(), this->parameters());
+  for (const NamedTensor& parameter : parameters) slots_.push_back({parameter.tensor});
+  pack(order);
+}
+
+void GradientBuckets::pack(const std::vector<int64_t>& order) {
   // A bucket is one tensor, so it holds one dtype; one is open for each.
   struct Open {
     std::vector<int64_t> members;
     int64_t bytes = 0;
   };
-  const int64_t first = this->parameters();
-  slots_.resize(slots_.size() + parameters.size());
+  const int64_t cap = options_.cap_bytes, first_cap = std::min(cap, mib);
   std::map<DType, Open> open;
-  for (int64_t i = static_cast<int64_t>(parameters.size()) - 1; i >= 0; --i) {
-    const Tensor& parameter = parameters[i].tensor;
-    auto& [members, bytes] = open[grad_dtype(parameter)];
-    if (bytes >= (buckets_.empty() ? first_cap_bytes : cap_bytes)) {
-      add_bucket(parameters, members, first);
+  for (const int64_t i : order) {
+    auto& [members, bytes] = open[grad_dtype(slots_[i].parameter)];
+    if (bytes >= (buckets_.empty() ? first_cap : cap)) {
+      add_bucket(members);
       members.clear();
       bytes = 0;
     }
     members.push_back(i);
-    bytes += parameter.numel() * size_of(grad_dtype(parameter));
+    bytes += bytes_of(i);
   }
-  for (const auto& [dtype, rest] : open) add_bucket(parameters, rest.members, first);
+  for (const auto& [dtype, rest] : open) add_bucket(rest.members);
 }
 
-// `members` count within `parameters`, whose slots begin at `first`.
-void GradientBuckets::add_bucket(const Parameters& parameters, const std::vector<int64_t>& members,
-                                 int64_t first) {
+void GradientBuckets::add_bucket(const std::vector<int64_t>& members) {
   int64_t elements = 0;
-  for (int64_t i : members) elements += parameters[i].tensor.numel();
-  const Tensor& any = parameters[members[0]].tensor;
-  Bucket bucket;
-  bucket.flat = zeros({elements}, {grad_dtype(any), any.device()});
+  for (const int64_t i : members) elements += slots_[i].parameter.numel();
+  const Tensor& any = slots_[members[0]].parameter;
+  const Tensor flat = zeros({elements}, {grad_dtype(any), any.device()});
   int64_t at = 0;
-  for (int64_t i : members) {
-    const Tensor& parameter = parameters[i].tensor;
-    const Tensor run = untracked::narrow(bucket.flat, 0, at, parameter.numel());
-    slots_[first + i] = {parameter, count(), untracked::reshape(run, parameter.shape())};
-    bucket.members.push_back(first + i);
-    at += parameter.numel();
+  for (const int64_t i : members) {
+    Slot& slot = slots_[i];
+    const Tensor run = untracked::narrow(flat, 0, at, slot.parameter.numel());
+    slot.bucket = count();
+    slot.window = untracked::reshape(run, slot.parameter.shape());
+    if (options_.views) set_grad_buffer(slot.parameter, slot.window);
+    at += slot.parameter.numel();
   }
-  bucket.missing = static_cast<int64_t>(bucket.members.size());
-  buckets_.push_back(std::move(bucket));
+  buckets_.push_back({flat, members});
+}
+
+void GradientBuckets::pack_again(const std::vector<int64_t>& order,
+                                 const std::vector<bool>& awaited) {
+  buckets_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    slot.bucket = in_none;
+    slot.window = {};
+    slot.awaited = awaited[i];
+    if (options_.views) set_grad_buffer(slot.parameter, {});
+  }
+  pack(order);
+  if (!options_.views) return;
+  for (const int64_t i : order) {
+    const Slot& slot = slots_[i];
+    const Tensor grad = slot.parameter.grad();
+    if (!grad.defined() || grad.dtype() != slot.window.dtype()) continue;
+    Tensor(slot.window).copy_(grad);
+    slot.parameter.set_grad(slot.window);
+  }
 }
 
 void GradientBuckets::begin() {
-  for (Slot& slot : slots_) slot.ready = false;
   for (Bucket& bucket : buckets_) {
-    bucket.missing = static_cast<int64_t>(bucket.members.size());
+    bucket.missing = 0;
     bucket.sent = false;
   }
+  for (Slot& slot : slots_) {
+    slot.ready = false;
+    if (slot.bucket != in_none && slot.awaited) ++buckets_[slot.bucket].missing;
+  }
   next_ = 0;
-  works_.clear();
+  messages_.clear();
   away_.clear();
 }
 
-void GradientBuckets::mark_ready(int64_t parameter, const Group& group) {
+void GradientBuckets::mark_ready(int64_t parameter) {
   Slot& slot = slots_[parameter];
   Bucket& bucket = buckets_[slot.bucket];
   check(!bucket.sent, "gradient buckets: a gradient arrived after its bucket was sent");
-  if (slot.ready) return;
-  slot.ready = true;
+  if (std::exchange(slot.ready, true)) return;
   --bucket.missing;
-  while (next_ < count() && buckets_[next_].missing == 0) send(buckets_[next_++], group);
+  while (next_ < count() && buckets_[next_].missing == 0) send(buckets_[next_++]);
+}
+
+void GradientBuckets::send_mean(const Tensor& target) {
+  const bool narrows = options_.sent_as && !is_16_bit(target.dtype());
+  const Tensor sent = narrows ? untracked::cast(target, *options_.sent_as)
+                              : untracked::contiguous(target);
+  messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean)});
 }
 
 // Windows of gradients that are absent count as 0: another rank may have one.
-void GradientBuckets::send(Bucket& bucket, const Group& group) {
-  for (int64_t i : bucket.members) {
-    const Slot& slot = slots_[i];
+void GradientBuckets::send(Bucket& bucket) {
+  const NoGradGuard no_grad;
+  for (const int64_t i : bucket.members) {
+    Slot& slot = slots_[i];
+    slot.local = false;
     const Tensor grad = slot.parameter.grad();
     if (grad.defined() && grad.same_body(slot.window)) continue;
     if (!grad.defined()) {
-      Tensor(slot.window).zero_();
+      slot.window.zero_();
     } else if (grad.dtype() == slot.window.dtype()) {
-      Tensor(slot.window).copy_(grad);
+      slot.window.copy_(grad);
       away_.push_back(i);
-    } else {  // made wider when it was unscaled: it goes by itself, with all its digits
-      works_.push_back(group.all_reduce_async(untracked::contiguous(grad), CollectiveOp::mean));
+    } else {  // made wider when it was unscaled: it goes by itself
+      send_mean(grad);
     }
   }
-  works_.push_back(group.all_reduce_async(bucket.flat, CollectiveOp::mean));
+  send_mean(bucket.flat);
   bucket.sent = true;
-  bucket.local = false;
 }
 
 void GradientBuckets::receive() {
-  for (const Work& work : works_) work.wait();
-  works_.clear();
-  for (int64_t i : away_) slots_[i].parameter.grad().copy_(slots_[i].window);
+  for (Message& message : messages_) {
+    message.work.wait();
+    if (!message.sent.same_body(message.target)) message.target.copy_(message.sent);
+  }
+  messages_.clear();
+  for (const int64_t i : away_) slots_[i].parameter.grad().copy_(slots_[i].window);
   away_.clear();
 }
 
-void GradientBuckets::finish(const Group& group, bool all) {
+bool GradientBuckets::is_touched(const Bucket& bucket) const {
+  return std::ranges::any_of(bucket.members, [this](int64_t i) { return slots_[i].ready; });
+}
+
+bool GradientBuckets::has_local(const Bucket& bucket) const {
+  return std::ranges::any_of(bucket.members, [this](int64_t i) { return slots_[i].local; });
+}
+
+void GradientBuckets::finish(bool all) {
   for (Bucket& bucket : buckets_)
-    if (!bucket.sent && (all || bucket.touched())) send(bucket, group);
+    if (!bucket.sent && (all || is_touched(bucket))) send(bucket);
   receive();
 }
 
 bool GradientBuckets::any_local() const {
-  return std::ranges::any_of(buckets_, [](const Bucket& bucket) { return bucket.local; });
+  return std::ranges::any_of(slots_, [](const Slot& slot) { return slot.local; });
 }
 
-void GradientBuckets::exchange_local(const Group& group, bool all) {
+void GradientBuckets::exchange_local(bool all) {
   for (Bucket& bucket : buckets_)
-    if (all || bucket.local) send(bucket, group);
+    if (all || has_local(bucket)) send(bucket);
   receive();
 }
 

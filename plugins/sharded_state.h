@@ -81,7 +81,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
   std::vector<Gathering> gathering_;
 };
 
-// Elements of a message, from an option in units of 2^20. Error, which `option` begins, if it is not
+// Elements of a message, from an option in units of 2^20. Error, begun by `option`, if it is not
 // > 0.
 int64_t message_elements(const char* option, double size_in_m);
 

@@ -3,14 +3,30 @@
 #include "core/autograd/tape.h"
 #include "parallel/launch.h"
 
-#include <algorithm>
+#include <cstdio>
+#include <utility>
 
 namespace booster {
 
 namespace {
 
 constexpr double mib = 1024 * 1024;
-constexpr double first_bucket_mib = 1;  // small, so that the first message leaves early
+
+std::optional<DType> dtype_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "fp16") return DType::f16;
+  if (name == "bf16") return DType::bf16;
+  fail("torch_ddp: comm_dtype: no such dtype; got '{}'{}", name,
+       legal_names(name, {"", "fp16", "bf16"}));
+}
+
+GradientBucketOptions bucket_options(const TorchDDPOptions& options) {
+  check(options.bucket_cap_mb > 0, "torch_ddp: bucket_cap_mb must be > 0; got {}",
+        options.bucket_cap_mb);
+  return {.cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * mib),
+          .views = options.gradient_as_bucket_view,
+          .sent_as = dtype_named(options.comm_dtype)};
+}
 
 }  // namespace
 
@@ -18,39 +34,55 @@ TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options)
     : TorchDDPPlugin(options, launch_from_env().group()) {}
 
 TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Group group)
-    : DataParallelPlugin(std::move(group), options.broadcast_buffers), options_(options) {
-  check(options.bucket_cap_mb > 0, "torch_ddp: bucket_cap_mb must be > 0; got {}",
-        options.bucket_cap_mb);
-}
+    : DataParallelPlugin(std::move(group), options.broadcast_buffers),
+      options_(std::move(options)),
+      buckets_(ranks(), bucket_options(options_)) {}
 
 TorchDDPPlugin::TorchDDPPlugin(const TorchDDPPlugin& other)
-    : DataParallelPlugin(other), options_(other.options_) {}
+    : DataParallelPlugin(other), options_(other.options_), buckets_(other.buckets_) {}
 
 TorchDDPPlugin::~TorchDDPPlugin() {
-  for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter.tensor, hook);
+  for (size_t i = 0; i < watched_.size(); ++i)
+    remove_grad_ready_hook(watched_[i].tensor, hooks_[i]);
 }
 
 void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   watch_new();
   check(!watched_.empty(), "torch_ddp: the model has no parameter that requires a gradient");
+  tell_fusion();
+}
+
+void TorchDDPPlugin::tell_fusion() const {
+  if (ranks().rank() != 0 || ranks().size() == 1) return;
+  std::fputs(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}\n",
+                         watched_.size(), buckets_.count())
+                 .c_str(),
+             stderr);
+}
+
+DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                              DataLoaderOptions options) const {
+  options.join = options_.join && options.even_shares;
+  return DataParallelPlugin::prepare_dataloader(std::move(dataset), std::move(options));
 }
 
 void TorchDDPPlugin::watch_new() {
   const Parameters added = new_parameters();
   if (added.empty()) return;
-  const int64_t cap = static_cast<int64_t>(options_.bucket_cap_mb * mib);
-  buckets_.add(added, cap, std::min(cap, static_cast<int64_t>(first_bucket_mib * mib)));
+  buckets_.add(added);
   for (const NamedTensor& parameter : added) {
     const auto i = static_cast<int64_t>(watched_.size());
-    if (options_.gradient_as_bucket_view) set_grad_buffer(parameter.tensor, buckets_.window(i));
-    watched_.push_back(
-        {parameter, on_grad_ready(parameter.tensor, [this, i](const Tensor&) { on_ready(i); })});
+    watched_.push_back(parameter);
+    hooks_.push_back(on_grad_ready(parameter.tensor, [this, i](const Tensor&) { on_ready(i); }));
   }
+  repacks_ |= graph_.is_known();
 }
 
 void TorchDDPPlugin::on_ready(int64_t i) {
-  if (exchanges_) buckets_.mark_ready(i, ranks());
+  if (options_.static_graph) graph_.reach(i);
+  if (graph_.is_known() && !graph_.is_used_here(i)) return;  // the end of the pass tells
+  if (exchanges_) buckets_.mark_ready(i);
   else buckets_.mark_local(i);
 }
 
@@ -58,41 +90,78 @@ void TorchDDPPlugin::begin(Pass pass, bool sync) {
   DataParallelPlugin::begin(pass, sync);
   if (pass == Pass::forward) return;
   watch_new();
+  if (options_.static_graph) graph_.begin(watched_);
+  if (std::exchange(repacks_, false)) {
+    std::vector<bool> awaited = graph_.used_here();
+    awaited.resize(watched_.size());
+    buckets_.pack_again(graph_.order(), awaited);
+  }
   exchanges_ = sync;
   if (sync) buckets_.begin();
 }
 
 void TorchDDPPlugin::end(Pass pass) {
-  if (pass == Pass::forward || !std::exchange(exchanges_, false)) return;
+  if (pass == Pass::forward) return;
   const NoGradGuard no_grad;
-  buckets_.finish(ranks(), options_.find_unused_parameters);
-  if (options_.find_unused_parameters) adopt_gradients_of_others();
+  keeps_local_ = !std::exchange(exchanges_, false);
+  if (keeps_local_) return;
+  buckets_.finish(options_.find_unused_parameters || options_.static_graph);
+  if (options_.static_graph) end_static_exchange();
+  else if (options_.find_unused_parameters) adopt_gradients_of_others();
 }
 
 // A gradient that is absent here counted as 0; where another rank had one it is this rank's too.
 void TorchDDPPlugin::adopt_gradients_of_others() {
   std::vector<uint8_t> used;
-  for (const auto& [parameter, hook] : watched_) used.push_back(parameter.tensor.grad().defined());
+  for (const NamedTensor& parameter : watched_) used.push_back(parameter.tensor.grad().defined());
   ranks().all_reduce(used, CollectiveOp::max);
   for (size_t i = 0; i < used.size(); ++i) {
-    const Tensor& parameter = watched_[i].parameter.tensor;
+    const Tensor& parameter = watched_[i].tensor;
     if (used[i] && !parameter.grad().defined())
       parameter.set_grad(buckets_.window(static_cast<int64_t>(i)));
   }
 }
 
+// The same without a message, where it is known who has a gradient. All messages of the ranks are
+// through, so a rank on which another set was reached may fail alone: the others see it end.
+void TorchDDPPlugin::end_static_exchange() {
+  if (!graph_.is_known()) {
+    graph_.learn(watched_, ranks());
+    repacks_ = true;
+  }
+  graph_.end_exchange(watched_);
+  for (const int64_t i : graph_.order()) {
+    const Tensor& parameter = watched_[i].tensor;
+    if (!graph_.is_used_here(i) && !parameter.grad().defined())
+      parameter.set_grad(buckets_.window(i));
+  }
+}
+
+// A step, or a clip, behind passes that were not exchanged. They may have been abandoned since, so
+// who has a gradient is asked.
+void TorchDDPPlugin::sync_static() {
+  if (!std::exchange(keeps_local_, false)) return;
+  graph_.begin(watched_);
+  buckets_.exchange_local(true);
+  adopt_gradients_of_others();
+  std::vector<uint8_t> any = {graph_.has_reached()};
+  ranks().all_reduce(any, CollectiveOp::max);
+  if (any[0]) end_static_exchange();
+}
+
 void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
+  if (options_.static_graph) return sync_static();
   if (options_.find_unused_parameters) {
     std::vector<uint8_t> local = {buckets_.any_local()};  // not the same on all ranks
     ranks().all_reduce(local, CollectiveOp::max);
     if (!local[0]) return;
-    buckets_.exchange_local(ranks(), true);
+    buckets_.exchange_local(true);
     return adopt_gradients_of_others();
   }
   check_none_missing(
       optimizer, "every parameter to take part in the loss, or find_unused_parameters = true");
-  buckets_.exchange_local(ranks(), false);
+  buckets_.exchange_local(false);
 }
 
 }  // namespace booster

@@ -31,6 +31,9 @@ void check_options(const DataLoaderOptions& options) {
         "DataLoader: workers out of range; got {}, want 0 to 256", options.workers);
   check(options.prefetch >= 1, "DataLoader: prefetch out of range; got {}, want 1 or more",
         options.prefetch);
+  check(!options.join || (options.even_shares && !options.sampler),
+        "DataLoader: join divides the samples itself; got it {}, want it alone",
+        options.sampler ? "with a sampler" : "without even_shares");
 }
 
 char* row(const Tensor& tensor, int64_t i) {
@@ -42,6 +45,7 @@ char* row(const Tensor& tensor, int64_t i) {
 Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
   check_options(options_);
+  if (!options_.weight) options_.weight = std::make_shared<BatchWeight>();
   if (!options_.sampler) options_.sampler = sampler_for(dataset_->size(), options_);
   check(batches() > 0 || (options_.world_size > 1 && !options_.even_shares),
         "DataLoader: no full batch; got {} samples, want at least batch_size {} with drop_last",
@@ -57,7 +61,15 @@ Engine::~Engine() {
   for (auto& thread : threads_) thread.join();
 }
 
+JoinedShares Engine::joined() const {
+  return {.samples = dataset_->size(),
+          .world_size = options_.world_size,
+          .batch_size = options_.batch_size,
+          .drop_last = options_.drop_last};
+}
+
 int64_t Engine::batches() const {
+  if (options_.join) return joined().batches();
   const int64_t n = options_.sampler->size();
   return (n + (options_.drop_last ? 0 : options_.batch_size - 1)) / options_.batch_size;
 }
@@ -123,7 +135,9 @@ void Engine::schedule() {
   const auto n = static_cast<int64_t>(order_.size());
   while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
     const int64_t begin = scheduled_ * options_.batch_size;
-    const int64_t end = std::min(begin + options_.batch_size, n);
+    int64_t end = std::min(begin + options_.batch_size, n);
+    if (options_.join)  // what pads the order stands in where no sample is left
+      end = begin + std::max<int64_t>(joined().count(options_.rank, scheduled_), 1);
     auto job = std::make_shared<Job>();
     job->epoch = making_;
     job->indices.assign(order_.begin() + begin, order_.begin() + end);
@@ -244,12 +258,14 @@ std::optional<Batch> Engine::next() {
     auto batch = without_bad(*job);
     {
       std::lock_guard lock(mutex_);
+      if (options_.join) options_.weight->value = joined().weight(options_.rank, now_.batch);
       ++now_.batch;
     }
     if (batch) return batch;
   }
   // The consumer has left the epoch: a position taken from here on is in the next one.
   std::lock_guard lock(mutex_);
+  if (options_.join) options_.weight->value = 1;
   if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
   return std::nullopt;
 }

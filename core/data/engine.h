@@ -3,6 +3,7 @@
 // All members are guarded by one mutex, which is not held while a sample is loaded.
 #pragma once
 
+#include "core/data/joined_shares.h"
 #include "core/data/loader.h"
 
 #include <condition_variable>
@@ -30,6 +31,7 @@ class Engine {
   const DataLoaderOptions& options() const { return options_; }
   LoaderState state() const;
   void load_state(LoaderState state);
+  double weight() const { return options_.weight->value; }
   double wait_seconds() const;
   std::vector<BadImage> bad_images() const;
 
@@ -51,6 +53,7 @@ class Engine {
   void work();
   std::shared_ptr<Job> claimable() const;
   void schedule();
+  JoinedShares joined() const;
   void fill(Job& job, int64_t position);
   void reserve(Job& job, const Sample& sample);
   bool gives_up() const;

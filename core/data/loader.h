@@ -38,6 +38,12 @@ struct BadImage {
   std::string reason;  // names the file
 };
 
+// How much the batch in hand counts beside those that other ranks have at the same time: 1, unless
+// the loader joins uneven shares.
+struct BatchWeight {
+  double value = 1;
+};
+
 struct DataLoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
@@ -52,6 +58,13 @@ struct DataLoaderOptions {
   // step. false, for evaluation: each sample once in all, so that some ranks may have a batch less
   // than others, or none.
   bool even_shares = true;
+  // Another way to train: each sample counts once in all, and yet ranks have equally many batches.
+  // The last ones may be smaller on some ranks. A rank that has none left gets one sample that
+  // counts for nothing: the loop runs on every rank as often, and what is done in it. The means of
+  // the ranks' losses must be weighted (see weight() below); a Booster does. With drop_last batches
+  // are dropped that are not full on every rank. Not with a sampler, nor without even_shares.
+  bool join = false;
+  std::shared_ptr<BatchWeight> weight = nullptr;  // told of each batch, if shares are joined
   // Asked several times a second while a batch is waited for; true ends the loop without it, and
   // the next loop goes on there. For programs that have to react to something, such as a signal,
   // also while data is slow.
@@ -112,6 +125,10 @@ class DataLoader {
   // before it are not read. A loop that was left early has not ended its epoch: the rest comes.
   LoaderState state() const;
   void load_state(LoaderState state);
+
+  // Of the batch in hand; 1 behind the loop. With `join`: its samples relative to their mean over
+  // the ranks, so that the mean over the ranks of losses times this is the mean over all samples.
+  double weight() const;
 
   // Seconds that the consumer has waited for data since the loader was created.
   double wait_seconds() const;

@@ -31,6 +31,19 @@ Spread data_parallel(const std::string& name, Choice<Plugin> plugin, const Group
 Spread ddp(const Group& world) {
   return data_parallel("torch_ddp", TorchDDPPlugin({.bucket_cap_mb = 0.01}, world), world);
 }
+// A graph that is known after the first step, so that buckets go by the order of the gradients.
+Spread static_ddp(const Group& world) {
+  const TorchDDPOptions options = {.bucket_cap_mb = 0.01, .static_graph = true};
+  return data_parallel("ddp static", TorchDDPPlugin(options, world), world);
+}
+Spread narrow_ddp(const Group& world, const std::string& dtype, Digits digits) {
+  const TorchDDPOptions options = {.bucket_cap_mb = 0.01, .comm_dtype = dtype};
+  Spread spread = data_parallel("ddp " + dtype, TorchDDPPlugin(options, world), world);
+  spread.sent = digits;
+  return spread;
+}
+Spread fp16_ddp(const Group& world) { return narrow_ddp(world, "fp16", Digits::f16); }
+Spread bf16_ddp(const Group& world) { return narrow_ddp(world, "bf16", Digits::bf16); }
 template <int stage>
 Spread zero(const Group& world) {
   const LowLevelZeroOptions options = {.stage = stage, .reduce_bucket_size_in_m = 0.002};
@@ -81,6 +94,9 @@ void run_ranks(const std::string& name, int size) {
 }  // namespace
 
 TEST_CASE("rank: torch_ddp" * doctest::skip()) { train_all(ddp); }
+TEST_CASE("rank: static ddp" * doctest::skip()) { train_all(static_ddp); }
+TEST_CASE("rank: fp16 ddp" * doctest::skip()) { train_all(fp16_ddp); }
+TEST_CASE("rank: bf16 ddp" * doctest::skip()) { train_all(bf16_ddp); }
 TEST_CASE("rank: zero 1" * doctest::skip()) { train_all(zero<1>); }
 TEST_CASE("rank: zero 2" * doctest::skip()) { train_all(zero<2>); }
 TEST_CASE("rank: late zero" * doctest::skip()) { train_all(late_zero); }
@@ -97,6 +113,15 @@ TEST_CASE("torch_ddp trains as one process does in every strategy, on 3 ranks") 
 }
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 4 ranks") {
   run_ranks("torch_ddp", 4);
+}
+TEST_CASE("a static graph trains as one process does in every strategy, on 3 ranks") {
+  run_ranks("static ddp", 3);
+}
+TEST_CASE("gradients sent in fp16 train as one process does in every strategy, on 2 ranks") {
+  run_ranks("fp16 ddp", 2);
+}
+TEST_CASE("gradients sent in bf16 train as one process does in every strategy, on 3 ranks") {
+  run_ranks("bf16 ddp", 3);
 }
 TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 2 ranks") {
   run_ranks("zero 1", 2);

@@ -239,9 +239,9 @@ std::string compare_ranks(const Group& world, const Trained& got, bool with_scal
 }  // namespace
 
 // Of what training changed, relative to its norm.
-double tolerance_of(const StrategyLevel& strategy) {
+double tolerance_of(const StrategyLevel& strategy, Digits sent) {
   constexpr double by_digits[] = {1e-5, 3e-3, 2e-2, 0.3};
-  return by_digits[static_cast<size_t>(strategy.computed)];
+  return by_digits[static_cast<size_t>(std::max(strategy.computed, sent))];
 }
 
 // Trains spread and alone; "" or how they differ.
@@ -252,7 +252,7 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   Training alone(strategy, one, rule), here(strategy, spread, rule);
   const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group world = here.plugin().group();
-  const double tolerance = tolerance_of(strategy);
+  const double tolerance = tolerance_of(strategy, spread.sent);
   Distance far;
   far.difference = compare_told(got, want, tolerance / 5, far.told);
   far.difference += compare_ranks(world, got, !spread.by_pipeline);

@@ -22,6 +22,7 @@ struct Spread {
   bool by_pipeline = false;
   int breaking_rank = -1;        // has an infinite gradient in one step; the last one
   std::string broken = "5.bias"; // the parameter of that gradient
+  Digits sent = Digits::f32;     // of gradients between ranks
 };
 
 // How far the two are apart, relative to what training changed.
@@ -30,7 +31,7 @@ struct Distance {
   std::string difference;  // "": within the strategy's tolerance
 };
 
-double tolerance_of(const StrategyLevel& strategy);
+double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f32);
 // Trains by an optimizer ("sgd", "adamw", "lamb") spread, and alone. All ranks call it.
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.

@@ -107,6 +107,7 @@ TEST_CASE("rank: equals one process" * doctest::skip()) {
   check_equals_one_process({.bucket_cap_mb = 1e-4});
   check_equals_one_process({.bucket_cap_mb = 1e-4, .gradient_as_bucket_view = false});
   check_equals_one_process({.find_unused_parameters = true});
+  check_equals_one_process({.bucket_cap_mb = 1e-4, .static_graph = true});
 }
 TEST_CASE("two and three ranks equal one process on the joined batch, for any bucket size") {
   run_ranks("rank: equals one process", 2);
@@ -228,10 +229,15 @@ TEST_CASE("a bucket holds one dtype, and dtypes that alternate do not cut bucket
   for (int i = 0; i < 8; ++i)
     parameters.push_back(
         {std::to_string(i), zeros({4}, {i % 2 == 0 ? DType::f16 : DType::f32}).requires_grad_()});
-  GradientBuckets buckets;
-  buckets.add(parameters, 1024, 1024);
+  GradientBuckets buckets(Group(), {.cap_bytes = 1024});
+  buckets.add(parameters);
   CHECK(buckets.count() == 2);
   for (int i = 0; i < 8; ++i) CHECK(buckets.window(i).dtype() == parameters[i].tensor.dtype());
+}
+
+TEST_CASE("a dtype that gradients cannot travel in is an error that lists the others") {
+  CHECK_THROWS_WITH_AS(TorchDDPPlugin({.comm_dtype = "pf16"}, Group()),
+                       doctest::Contains("(did you mean fp16?)"), Error);
 }
 
 TEST_CASE("a plugin that serves a model cannot be copied") {

@@ -18,7 +18,13 @@ FieldTable<Fields> fields() {
       field("broadcast_buffers", &Fields::broadcast_buffers,
             "rank 0's buffers go to all before each forward"),
       field("gradient_as_bucket_view", &Fields::gradient_as_bucket_view,
-            "gradients live in the buckets: no copy")};
+            "gradients live in the buckets: no copy"),
+      field("static_graph", &Fields::static_graph,
+            "every step uses the same parameters; some may be unused"),
+      field("comm_dtype", &Fields::comm_dtype, {"", "fp16", "bf16"},
+            "f32 gradients travel in this dtype, summed in f32"),
+      field("join", &Fields::join,
+            "ranks share the data unevenly, each sample counts once")};
 }
 
 }  // namespace

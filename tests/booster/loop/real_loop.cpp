@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -18,9 +19,12 @@ namespace {
 using testing::StrategyLevel;
 
 // Of weights, relative to 1 + |w|: losses are such that only what is kept is rounded.
-double tolerance_of(const StrategyLevel& strategy) {
+double tolerance_of(const StrategyLevel& strategy, const std::string& sent_as) {
   constexpr double by_digits[] = {2e-5, 1e-2, 6e-2};
-  return by_digits[static_cast<size_t>(strategy.kept)];
+  const testing::Digits sent = sent_as == "bf16"   ? testing::Digits::bf16
+                               : sent_as == "fp16" ? testing::Digits::f16
+                                                   : testing::Digits::f32;
+  return by_digits[static_cast<size_t>(std::max(strategy.kept, sent))];
 }
 
 const StrategyLevel& strategy_named(const std::string& name) {
@@ -120,7 +124,7 @@ class RealLoop {
       const Numbers got = values(model), &want = plain.optimizer(model).value;
       for (size_t i = 0; i < want.size(); ++i) {
         const bool both_nan = std::isnan(got[i]) && std::isnan(want[i]);
-        const double allowed = tolerance_of(strategy_) * (1 + std::abs(want[i]));
+        const double allowed = tolerance_of(strategy_, setup_.sent_as) * (1 + std::abs(want[i]));
         if (got[i] != want[i] && !both_nan && !(std::abs(got[i] - want[i]) <= allowed))
           return fmt::format("weight {} of {}: got {}, want {}", i, "AB"[model], got[i], want[i]);
       }
@@ -142,7 +146,9 @@ class RealLoop {
               .mixed_precision = strategy_.make};
     return {.plugin = TorchDDPPlugin({.bucket_cap_mb = 1e-4,
                                       .find_unused_parameters = setup_.finds_unused,
-                                      .gradient_as_bucket_view = setup_.views}),
+                                      .gradient_as_bucket_view = setup_.views,
+                                      .static_graph = setup_.is_static,
+                                      .comm_dtype = setup_.sent_as}),
             .mixed_precision = strategy_.make};
   }
 

@@ -144,7 +144,8 @@ std::string to_text(const Sequence& sequence) {
   std::ostringstream out;
   const Setup& setup = sequence.setup;
   out << setup.strategy << "|" << (setup.two_models ? " two" : "") << (setup.views ? "" : " copies")
-      << (setup.finds_unused ? " unused" : "");
+      << (setup.finds_unused ? " unused" : "") << (setup.is_static ? " static" : "");
+  if (!setup.sent_as.empty()) out << " sent_" << setup.sent_as;
   if (setup.zero_stage) out << " zero" << setup.zero_stage;
   out << "|";
   for (const Action& action : sequence.actions) {
@@ -164,6 +165,9 @@ Sequence from_text(const std::string& text) {
   sequence.setup.two_models = part.find("two") != part.npos;
   sequence.setup.views = part.find("copies") == part.npos;
   sequence.setup.finds_unused = part.find("unused") != part.npos;
+  sequence.setup.is_static = part.find("static") != part.npos;
+  if (const size_t sent = part.find("sent_"); sent != part.npos)
+    sequence.setup.sent_as = part.substr(sent + 5, 4);
   if (const size_t zero = part.find("zero"); zero != part.npos)
     sequence.setup.zero_stage = part[zero + 4] - '0';
   while (std::getline(in, part, ';')) {

@@ -16,6 +16,8 @@ struct Setup {
   bool two_models = false;    // with an optimizer each, boosted together; else one, to be saved
   bool views = true;          // gradient_as_bucket_view
   bool finds_unused = false;  // find_unused_parameters
+  bool is_static = false;     // static_graph
+  std::string sent_as = "";   // comm_dtype
   int zero_stage = 0;         // 0: torch_ddp; 1, 2: low_level_zero; 3: fsdp
 };
 

@@ -1,0 +1,37 @@
+// The batches of ranks that share a data set unevenly in training: each sample counts once, and all
+// ranks have equally many batches, since they meet in every step. Plain arithmetic on the shares of
+// DistributedSampler; any thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace booster {
+
+struct JoinedShares {
+  int64_t samples = 0;  // of all ranks
+  int64_t world_size = 1, batch_size = 1;
+  bool drop_last = false;  // batches that are not full on every rank
+
+  // Of an epoch, on every rank.
+  int64_t batches() const {
+    if (drop_last) return samples / world_size / batch_size;
+    return (share(0) + batch_size - 1) / batch_size;
+  }
+  // The samples of a rank's batch that count; 0: the rank has none left.
+  int64_t count(int64_t rank, int64_t batch) const {
+    return std::clamp<int64_t>(share(rank) - batch * batch_size, 0, batch_size);
+  }
+  // The count relative to its mean over the ranks: the mean over the ranks of means over batches,
+  // times this, is the mean over all samples.
+  double weight(int64_t rank, int64_t batch) const {
+    int64_t all = 0;
+    for (int64_t other = 0; other < world_size; ++other) all += count(other, batch);
+    return static_cast<double>(count(rank, batch) * world_size) / static_cast<double>(all);
+  }
+
+ private:
+  int64_t share(int64_t rank) const { return (samples - rank + world_size - 1) / world_size; }
+};
+
+}  // namespace booster
