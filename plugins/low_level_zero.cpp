@@ -177,14 +177,16 @@ void LowLevelZeroPlugin::join(StateDict& state) const {
   const_cast<LowLevelZeroPlugin*>(this)->finish_gathering();
   for (NamedTensor& held : state)
     if (const Tensor parameter = kept_for(held); parameter.defined())
-      held.tensor = gathered(held.tensor, parameter.shape(), ranks());
+      held.tensor = joined_on_first(held.tensor, parameter.shape(), ranks());
 }
 
 void LowLevelZeroPlugin::split(StateDict& state) const {
   for (NamedTensor& held : state)
     if (const Tensor parameter = kept_for(held); parameter.defined()) {
-      const RankParts parts{parameter.numel(), ranks().size()};
-      held.tensor = flat_window(held.tensor, parts.of(ranks().rank())).clone();
+      check(held.tensor.numel() == parameter.numel(),
+            "low_level_zero: {} does not fit; got shape {}, want {}", held.name,
+            held.tensor.shape(), parameter.shape());
+      held.tensor = part_of(held.tensor, ranks());
     }
 }
 
