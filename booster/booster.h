@@ -17,6 +17,8 @@
 #pragma once
 
 #include "booster/boosted.h"
+#include "booster/checkpoint/async_save.h"
+#include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
@@ -138,6 +140,24 @@ class Booster {
   template <std::derived_from<Dataset> D>
   DataLoader prepare_dataloader(D dataset, DataLoaderOptions options) const {
     return prepare_dataloader(std::make_shared<D>(std::move(dataset)), std::move(options));
+  }
+
+  // Writes the model's weights, whole, by the names that one process gives them: a safetensors
+  // file, or with `shard` a folder that Hugging Face's libraries read, replaced as a whole. All
+  // ranks call it; rank 0 writes, and with `shard` never has much more than a file of what other
+  // ranks hold. Errors: a folder that also holds other files; those of the disk, after which what
+  // was there before still is.
+  void save_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
+                  const SaveModelOptions& options = {}) const {
+    booster::save_model(model, checkpoint, options);
+  }
+  // Reads weights from a safetensors file, an index, or a folder with either; floating ones of any
+  // dtype are converted. With `strict` names must be the model's, else those that it does not know,
+  // and its own that are missing, stay aside. All ranks call it. All or nothing: an Error of kind
+  // data on any rank is one on all. The training's own state is resume_training's.
+  void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
+                  bool strict = true) const {
+    booster::load_model(model, checkpoint, strict);
   }
 
   const Plugin& plugin() const { return *plugin_; }

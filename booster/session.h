@@ -54,6 +54,7 @@ struct Session {
   Optimizer optimizer;
   SkippedSteps skipped;
   SessionWatcher* watcher = nullptr;  // not owned; may be null
+  std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
   const PrecisionState first_precision_state;  // as boosted: the options a program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,

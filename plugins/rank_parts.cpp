@@ -18,16 +18,23 @@ void PackedParts::unpack(const Tensor& all, size_t tensor, const Tensor& whole) 
     flat_window(whole, tensors_[tensor].of(rank)).copy_(place(all, tensor, rank));
 }
 
-Tensor gathered(const Tensor& part, const Shape& whole, const Group& group) {
-  PackedParts packed(group.size());
-  packed.add(whole.numel());
-  const TensorOptions options = {part.dtype(), part.device()};
-  const Tensor own = zeros({packed.part()}, options), all = empty({packed.elements()}, options);
-  packed.own_place(own, 0, group.rank()).copy_(untracked::reshape(part.detach(), {-1}));
-  group.all_gather(all, own);
-  const Tensor result = empty(whole, options);
-  packed.unpack(all, 0, result);
+Tensor joined_on_first(const Tensor& part, const Shape& whole, const Group& group) {
+  const Tensor mine = untracked::contiguous(part.detach());
+  if (group.rank() != 0) {
+    if (mine.numel() > 0) group.send(mine, 0);
+    return part;
+  }
+  const Tensor result = empty(whole, {part.dtype(), part.device()});
+  const RankParts parts{whole.numel(), group.size()};
+  flat_window(result, parts.of(0)).copy_(untracked::reshape(mine, {-1}));
+  for (int rank = 1; rank < group.size(); ++rank)
+    if (parts.of(rank).size() > 0) group.receive(flat_window(result, parts.of(rank)), rank);
   return result;
+}
+
+Tensor part_of(const Tensor& whole, const Group& group) {
+  const ElementRange range = RankParts{whole.numel(), group.size()}.of(group.rank());
+  return range.size() == whole.numel() ? whole.clone() : flat_window(whole, range).clone();
 }
 
 }  // namespace booster

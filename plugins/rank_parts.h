@@ -68,7 +68,11 @@ class PackedParts {
   std::vector<RankParts> tensors_;
 };
 
-// The whole of a tensor from what each rank has of it, `part` here, in any shape.
-Tensor gathered(const Tensor& part, const Shape& whole, const Group& group);
+// A whole tensor and back, for Plugin::join and split. On rank 0 the whole from what each rank has
+// of it, `part` here, of any shape; on the others `part`. Nobody but rank 0 needs memory for it.
+Tensor joined_on_first(const Tensor& part, const Shape& whole, const Group& group);
+// This rank's part of the whole, in memory of its own: of one dimension, or of the whole's shape if
+// it is all of it, as optimizers keep what they own.
+Tensor part_of(const Tensor& whole, const Group& group);
 
 }  // namespace booster

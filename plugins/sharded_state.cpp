@@ -189,16 +189,17 @@ void ShardedStatePlugin::join(StateDict& state) const {
   const_cast<ShardedStatePlugin*>(this)->finish_gathering();
   for (NamedTensor& held : state)
     if (const Tensor part = kept_part(held.tensor); part.defined())
-      held.tensor = gathered(part, held.tensor.shape(), shards_);
+      held.tensor = joined_on_first(part, held.tensor.shape(), shards_);
     else if (const Tensor parameter = kept_for(held); parameter.defined())
-      held.tensor = gathered(held.tensor, parameter.shape(), shards_);
+      held.tensor = joined_on_first(held.tensor, parameter.shape(), shards_);
 }
 
 void ShardedStatePlugin::split(StateDict& state) const {
   for (NamedTensor& held : state)
     if (const Tensor parameter = kept_for(held); parameter.defined()) {
-      const RankParts parts{parameter.numel(), shards_.size()};
-      held.tensor = flat_window(held.tensor, parts.of(shards_.rank())).clone();
+      check(held.tensor.numel() == parameter.numel(), "{}: {} does not fit; got shape {}, want {}",
+            name(), held.name, held.tensor.shape(), parameter.shape());
+      held.tensor = part_of(held.tensor, shards_);
     }
 }
 

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view temporary_mark = ".tmp-", aside_suffix = ".aside";
-constexpr const char* mark_name = ".made-by-booster";
 
 // "NAME" -> "NAME.tmp-0123abcd"
 fs::path temporary_for(const fs::path& target) {
@@ -82,7 +81,7 @@ AtomicFolder::AtomicFolder(const fs::path& target)
   lock_ = ::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);
   try {
-    FileWriter(temporary_ / mark_name).close();
+    FileWriter(temporary_ / folder_mark).close();
   } catch (...) {
     remove_quietly(temporary_);
     if (lock_ >= 0) ::close(lock_);
@@ -153,7 +152,7 @@ bool is_temporary_name(std::string_view name) {
 
 bool is_marked(const fs::path& folder) {
   std::error_code error;
-  return fs::is_regular_file(fs::symlink_status(folder / mark_name, error));
+  return fs::is_regular_file(fs::symlink_status(folder / folder_mark, error));
 }
 
 fs::path aside_of(const fs::path& folder) { return folder.string() + std::string(aside_suffix); }

@@ -1,14 +1,12 @@
 #include "booster/checkpoint/checkpoint.h"
 
+#include "booster/checkpoint/checkpoint_names.h"
 #include "booster/checkpoint/file.h"
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/sharded_writer.h"
 #include "booster/config/json_document.h"
 
 #include <algorithm>
 #include <cmath>
-#include <future>
-
-#include <unistd.h>
 
 namespace booster {
 
@@ -16,23 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view folder_prefix = "step-";
-constexpr const char* model_name = "model.safetensors";
-constexpr const char* optimizer_name = "optimizer.safetensors";
-constexpr const char* precision_name = "precision.safetensors";
-constexpr const char* state_name = "state.json";
 constexpr const char* latest_name = "latest";
-constexpr JsonLimits state_limits = {
-    .bytes = size_t{256} << 20, .nodes = 10'000'000, .unsigned_integers = true};
-
-// The step of a folder named step-N, or -1.
-int64_t step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  const std::string digits = name.substr(std::min(name.size(), folder_prefix.size()));
-  const bool fits = name.compare(0, folder_prefix.size(), folder_prefix) == 0 && !digits.empty() &&
-                    digits.size() <= 18 && digits.find_first_not_of("0123456789") == digits.npos;
-  return fits ? std::stoll(digits) : -1;
-}
 
 // Newest first. One that a killed writer set aside counts where nothing has its name.
 std::vector<fs::path> checkpoint_folders(const fs::path& root) {
@@ -47,12 +29,6 @@ std::vector<fs::path> checkpoint_folders(const fs::path& root) {
   std::sort(folders.begin(), folders.end(),
             [](const auto& a, const auto& b) { return step_of(a.stem()) > step_of(b.stem()); });
   return folders;
-}
-
-uint64_t bytes_of(const TensorMap& tensors) {
-  uint64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += static_cast<uint64_t>(tensor.bytes());
-  return bytes;
 }
 
 bool all_finite(const nlohmann::json& value) {
@@ -72,29 +48,6 @@ std::string state_text(const nlohmann::json& state) {
   } catch (const nlohmann::json::exception&) {
     fail("checkpoint: state holds text that is not UTF-8");
   }
-}
-
-ManifestFile write_new_file(const fs::path& folder, const char* name, std::string_view content) {
-  FileWriter file(folder / name);
-  Sha256 hash;
-  file.hash_into(hash);
-  file.write(content);
-  file.close();
-  return {name, file.written(), hash.digest()};
-}
-
-// Runs on its own thread: large files are written and hashed in parallel, which takes as long as
-// the largest instead of the sum.
-std::future<ManifestFile> write_tensors(const fs::path& folder, const char* name,
-                                        const TensorMap& tensors) {
-  return std::async(std::launch::async, [folder, name, &tensors] {
-    FileWriter file(folder / name);
-    Sha256 hash;
-    file.hash_into(hash);
-    write_safetensors(file, tensors, {{"format", "pt"}});
-    file.close();
-    return ManifestFile{name, file.written(), hash.digest()};
-  });
 }
 
 // The link shows humans which is the newest; nothing depends on it, so a file system without links
@@ -134,118 +87,79 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
   }
 }
 
-// "a, b, c and 9 more"
-std::string first_few(const std::vector<std::string>& names) {
-  constexpr size_t most = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i) text += (i ? ", " : "") + names[i];
-  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
-  return text;
-}
-
-std::string shape_and_dtype(const Tensor& tensor) {
-  return tensor.shape().to_string() + " " + name_of(tensor.dtype());
-}
-
 }  // namespace
 
-fs::path save_checkpoint(const fs::path& root, const CheckpointContents& contents, int keep) {
-  check(contents.step >= 0, "checkpoint: step; got {}, want >= 0", contents.step);
-  check(keep >= 1, "checkpoint: how many to keep; got {}, want >= 1", keep);
-  const std::string state = state_text(contents.state);
+const char* name_of(TensorKind kind) {
+  constexpr const char* names[] = {"model", "optimizer", "precision"};
+  return names[static_cast<size_t>(kind)];
+}
+
+void check_save(int64_t step, const SaveOptions& options, const nlohmann::json& state) {
+  check(step >= 0, "checkpoint: step; got {}, want >= 0", step);
+  check(options.keep >= 1, "checkpoint: how many to keep; got {}, want >= 1", options.keep);
+  shard_limit(options.size_per_shard, "checkpoint");
+  state_text(state);
+}
+
+struct CheckpointWriter::Body {
+  fs::path root, target;
+  int64_t step;
+  int keep;
+  AtomicFolder folder;
+  ShardedWriter tensors;
+  size_t begun = 0;  // kinds that have a file
+
+  Body(const fs::path& root, int64_t step, const SaveOptions& options)
+      : root(root),
+        target(root / fmt::format("{}{:09}", step_folder_prefix, step)),
+        step(step),
+        keep(options.keep),
+        folder(target),
+        tensors(folder.path(), shard_limit(options.size_per_shard, "checkpoint")) {}
+
+  void begin(TensorKind kind) {
+    for (; begun <= static_cast<size_t>(kind); ++begun) tensors.begin(name_of(tensor_kinds[begun]));
+  }
+};
+
+CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step, const SaveOptions& options) {
   make_folders(root);
-  clear_up(root, folder_prefix);
-  const uint64_t bytes =
-      bytes_of(contents.model) + bytes_of(contents.optimizer) + bytes_of(contents.precision);
-  check_free_space(root, bytes + bytes / 20);
+  clear_up(root, step_folder_prefix);
+  body_ = std::make_unique<Body>(root, step, options);
+}
+CheckpointWriter::~CheckpointWriter() = default;
 
-  const fs::path target = root / fmt::format("{}{:09}", folder_prefix, contents.step);
-  AtomicFolder folder(target);
-  std::vector<std::future<ManifestFile>> tensors;  // their threads end before the folder is removed
-  tensors.push_back(write_tensors(folder.path(), model_name, contents.model));
-  tensors.push_back(write_tensors(folder.path(), optimizer_name, contents.optimizer));
-  if (!contents.precision.empty())
-    tensors.push_back(write_tensors(folder.path(), precision_name, contents.precision));
-  Manifest manifest{contents.step, {}, contents.about};
-  manifest.files.push_back(write_new_file(folder.path(), state_name, state));
-  for (auto& file : tensors) manifest.files.push_back(file.get());
-  write_new_file(folder.path(), manifest_name, manifest.to_text());
-  folder.commit();
+void CheckpointWriter::add(TensorKind kind, const std::string& name, const Tensor& tensor) {
+  body_->begin(kind);
+  body_->tensors.add(name_of(kind), name, tensor);
+}
+bool CheckpointWriter::is_full() const { return body_->tensors.is_full(); }
+void CheckpointWriter::write() { body_->tensors.write(); }
 
-  point_latest_at(root, target);
-  prune(root, target, keep);
-  return target;
+fs::path CheckpointWriter::commit(const nlohmann::json& state, const nlohmann::json& about) {
+  Body& body = *body_;
+  body.begin(TensorKind::optimizer);  // also where it keeps no tensor
+  Manifest manifest{body.step, {}, about};
+  manifest.files.push_back(write_new_file(body.folder.path(), state_name, state_text(state)));
+  for (ManifestFile& file : body.tensors.finish()) manifest.files.push_back(std::move(file));
+  write_new_file(body.folder.path(), manifest_name, manifest.to_text());
+  body.folder.commit();
+  point_latest_at(body.root, body.target);
+  prune(body.root, body.target, body.keep);
+  return body.target;
 }
 
-namespace {
-
-Manifest checkpoint_manifest(const fs::path& folder) {
-  Manifest manifest = read_manifest(folder);
-  const int64_t named = step_of(folder);
-  if (named >= 0 && named != manifest.step) {
-    fail_data("{}: the manifest is of another step; got {}, want {}", folder.string(),
-              manifest.step, named);
-  }
-  for (const char* name : {model_name, optimizer_name, state_name})
-    if (std::none_of(manifest.files.begin(), manifest.files.end(),
-                     [&](const auto& file) { return file.name == name; }))
-      fail_data("{}: not a checkpoint: its manifest does not name {}", folder.string(), name);
-  return manifest;
-}
-
-// Reads the file as a whole, and returns it if it is what the manifest names.
-template <class Read>
-auto read_listed(const Manifest& manifest, const fs::path& folder, const char* name, Read&& read) {
-  const auto want = std::find_if(manifest.files.begin(), manifest.files.end(),
-                                 [&](const auto& file) { return file.name == name; });
-  const fs::path path = folder / name;
-  Sha256 hash;
-  std::error_code error;
-  const uint64_t bytes = fs::file_size(path, error);
-  if (!error && bytes != want->bytes) check_content(*want, path, bytes, "");
-  try {
-    auto content = read(path, hash);
-    check_content(*want, path, want->bytes, hash.digest());
-    return content;
-  } catch (const Error&) {
-    verify_manifest({manifest.step, {*want}, {}}, folder);  // says more than what a parser met
-    throw;
-  }
-}
-
-TensorMap read_tensors(const Manifest& manifest, const fs::path& folder, const char* name) {
-  return read_listed(manifest, folder, name, [](const fs::path& path, Sha256& hash) {
-    return load_safetensors(path, &hash);
-  });
-}
-
-}  // namespace
-
-Manifest verify_checkpoint(const fs::path& folder) {
-  Manifest manifest = checkpoint_manifest(folder);
-  verify_manifest(manifest, folder);
-  return manifest;
-}
-
-CheckpointContents load_checkpoint(const fs::path& folder) {
-  const Manifest manifest = checkpoint_manifest(folder);
-  CheckpointContents contents;
-  contents.step = manifest.step;
-  contents.about = manifest.about;
-  contents.model = read_tensors(manifest, folder, model_name);
-  contents.optimizer = read_tensors(manifest, folder, optimizer_name);
-  for (const ManifestFile& file : manifest.files)
-    if (file.name == precision_name)
-      contents.precision = read_tensors(manifest, folder, precision_name);
-  const std::string text =
-      read_listed(manifest, folder, state_name, [](const fs::path& path, Sha256& hash) {
-        std::string text = read_file(path, state_limits.bytes);
-        hash.add(std::as_bytes(std::span(text)));
-        return text;
-      });
-  contents.state =
-      parse_json(text, (folder / state_name).string(), state_limits, ErrorKind::data).to_json();
-  return contents;
+fs::path save_checkpoint(const fs::path& root, const CheckpointContents& contents,
+                         const SaveOptions& options) {
+  check_save(contents.step, options, contents.state);
+  CheckpointWriter writer(root, contents.step, options);
+  const auto add = [&](TensorKind kind, const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) writer.add(kind, name, tensor);
+  };
+  add(TensorKind::model, contents.model);
+  add(TensorKind::optimizer, contents.optimizer);
+  add(TensorKind::precision, contents.precision);
+  return writer.commit(contents.state, contents.about);
 }
 
 std::optional<fs::path> latest_checkpoint(const fs::path& root,
@@ -263,35 +177,6 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
   }
   if (!last_problem.empty()) raise(ErrorKind::data, "no whole checkpoint is left; " + last_problem);
   return {};
-}
-
-void check_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
-  std::vector<std::string> missing, unexpected, different;
-  for (const auto& [name, tensor] : into) {
-    const auto found = from.find(name);
-    if (found == from.end()) {
-      missing.push_back(name);
-    } else if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
-      different.push_back(fmt::format("{} (got {}, want {})", name, shape_and_dtype(found->second),
-                                      shape_and_dtype(tensor)));
-    }
-  }
-  for (const auto& [name, tensor] : from)
-    if (!into.count(name)) unexpected.push_back(name);
-  std::string problem;
-  const auto tell = [&](const char* which, const std::vector<std::string>& names) {
-    if (!names.empty())
-      problem += fmt::format("; {} {}: {}", names.size(), which, first_few(names));
-  };
-  tell("missing", missing);
-  tell("unexpected", unexpected);
-  tell("of another shape or dtype", different);
-  if (!problem.empty()) fail_data("{}: made for another model{}", what, problem);
-}
-
-void assign_tensors(const TensorMap& into, const TensorMap& from, const std::string& what) {
-  check_tensors(into, from, what);
-  for (const auto& [name, tensor] : into) tensor.detach().copy_(from.at(name));
 }
 
 }  // namespace booster

@@ -111,6 +111,8 @@ void make_folders(const std::filesystem::path& path);
 
 // True if this is the name of a temporary of AtomicFile or AtomicFolder.
 bool is_temporary_name(std::string_view name);
+// The file that says that AtomicFolder made the folder it is in.
+inline constexpr const char* folder_mark = ".made-by-booster";
 // True if AtomicFolder made this folder.
 bool is_marked(const std::filesystem::path& folder);
 // Where file systems cannot swap folders (NFS), a folder that is being replaced stands for a moment

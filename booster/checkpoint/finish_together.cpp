@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 
 namespace booster {
 
@@ -48,25 +47,42 @@ void fail_together(const Group& group, const char* what, const std::exception_pt
     if (!problems[rank].empty()) fail_run("{}: rank {}: {}", what, rank, problems[rank]);
 }
 
+namespace {
+
+std::exception_ptr error_of(const std::function<void()>& act) {
+  try {
+    act();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void finish(const Group& group, const char* what, std::future<void>& mine,
+            std::exception_ptr error) {
+  wait_for_all(group, mine);
+  if (mine.valid()) error = error_of([&] { mine.get(); });
+  fail_together(group, what, error);
+}
+
+}  // namespace
+
 void finish_together(const Group& group, const char* what, const std::function<void()>& work) {
   if (group.size() == 1) return work ? work() : void();
   std::future<void> mine;
-  std::exception_ptr error;
-  const auto try_to = [&](auto&& act) {
-    try {
-      act();
-    } catch (...) {
-      error = std::current_exception();
-    }
-  };
-  try_to([&] {
+  const auto error = error_of([&] {
     if (work) mine = std::async(std::launch::async, work);  // or no thread is left
   });
-  wait_for_all(group, mine);
-  try_to([&] {
-    if (mine.valid()) mine.get();
-  });
-  fail_together(group, what, error);
+  finish(group, what, mine, error);
+}
+
+void finish_together(const Group& group, const char* what, std::future<void> mine) {
+  if (group.size() == 1) return mine.valid() ? mine.get() : void();
+  finish(group, what, mine, nullptr);
+}
+
+void run_together(const Group& group, const char* what, const std::function<void()>& work) {
+  fail_together(group, what, error_of(work));
 }
 
 }  // namespace booster

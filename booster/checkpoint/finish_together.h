@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <functional>
+#include <future>
 
 namespace booster {
 
@@ -15,6 +16,12 @@ namespace booster {
 // that has one. The group stays usable. `what` begins messages. All ranks call it; the work must
 // not use the group.
 void finish_together(const Group& group, const char* what, const std::function<void()>& work);
+
+// The same for work that began before, on rank 0 say; not valid: none here.
+void finish_together(const Group& group, const char* what, std::future<void> mine);
+
+// Runs `work` on this thread, which may use the group; an error on any rank is one on all.
+void run_together(const Group& group, const char* what, const std::function<void()>& work);
 
 // The end of that: an Error on every rank if any has one (null: none).
 void fail_together(const Group& group, const char* what, const std::exception_ptr& error);

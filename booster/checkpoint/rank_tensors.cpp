@@ -60,7 +60,9 @@ StateDict tensors_of_ranks(const StateDict& own, const Group& group) {
 
 StateDict tensors_of_rank(const StateDict& saved, int rank) {
   if (std::ranges::none_of(saved, is_by_rank)) return saved;
-  const std::string prefix = prefix_of(rank);
+  std::string prefix = prefix_of(rank);
+  const auto is_own = [&](const NamedTensor& one) { return one.name.starts_with(prefix); };
+  if (std::ranges::none_of(saved, is_own)) prefix = prefix_of(0);
   StateDict own;
   for (const auto& [name, tensor] : saved)
     if (name.starts_with(prefix)) own.push_back({name.substr(prefix.size()), tensor});

@@ -10,7 +10,8 @@ namespace booster {
 // Those of all ranks on rank 0, of any names, dtypes and shapes; nothing on the others. Under their
 // own names where there is one rank alone. All ranks call it.
 StateDict tensors_of_ranks(const StateDict& own, const Group& group);
-// Those of one rank, under their own names; all where they are not by rank.
+// Those of one rank, under their own names: rank 0's for a rank that was not there; all where they
+// are not by rank.
 StateDict tensors_of_rank(const StateDict& saved, int rank);
 
 }  // namespace booster

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace booster {
 
 namespace {
@@ -48,6 +50,12 @@ std::map<std::string, std::string> as_texts(const nlohmann::json& settings) {
   return texts;
 }
 
+void tell(const char* name, const auto& saved, const auto& now,
+          std::vector<SettingChange>& changes) {
+  if (saved != now)
+    changes.push_back({name, fmt::format("{}", saved), fmt::format("{}", now)});
+}
+
 std::string of_group(size_t group, size_t groups) {
   return groups > 1 ? fmt::format(" of group {}", group) : "";
 }
@@ -62,7 +70,6 @@ void check_same_training(const TrainingState& saved, const TrainingState& now,
       fail_data("{}: was saved with other numbers of {}; got {}, which it does not keep now", what,
                 now.precision, name);
     }
-  check_same(what, "number of ranks", saved.random.size(), now.random.size());
   check_same(what, "optimizer", saved.optimizer.rule, now.optimizer.rule);
   check_same(what, "number of parameter groups", saved.optimizer.groups.size(),
              now.optimizer.groups.size());
@@ -71,17 +78,22 @@ void check_same_training(const TrainingState& saved, const TrainingState& now,
     fail_data("{}: was saved with other data; got {} now, want {} to resume", what,
               text_of(now.data), text_of(saved.data));
   }
-  check_same(what, "batch_size", saved.batch_size, now.batch_size);
   check_same(what, "seed", saved.seed, now.seed);
   check_same(what, "shuffle", saved.shuffle, now.shuffle);
   check_same(what, "drop_last", saved.drop_last, now.drop_last);
+}
+
+void check_same_order(const TrainingState& saved, const TrainingState& now,
+                      const std::string& what) {
   check_same(what, "order of samples (sampler)", saved.order, now.order);
 }
 
 std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingState& now,
                                          const Optimizer& optimizer) {
   std::vector<SettingChange> changes;
-  if (saved.plugin != now.plugin) changes.push_back({"plugin", saved.plugin, now.plugin});
+  tell("plugin", saved.plugin, now.plugin, changes);
+  tell("number of ranks", saved.random.size(), now.random.size(), changes);
+  tell("batch_size", saved.position.batch_size, now.position.batch_size, changes);
   const size_t groups = now.optimizer.groups.size();
   for (const auto& [group, name, before, value] : optimizer.adopt_changed_options(saved.optimizer))
     changes.push_back({"optimizer." + name + of_group(static_cast<size_t>(group), groups),
@@ -105,6 +117,7 @@ std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingSta
     if (before != saved.first_precision_state.end() && before->second != value)
       saved.precision_state[name] = value;
   }
+  tell("precision: numbers by rank", saved.precision_by_rank, now.precision_by_rank, changes);
   tell_differences("precision.", saved.first_precision_state, now.first_precision_state, changes);
   tell_differences("", as_texts(saved.settings), as_texts(now.settings), changes);
   return changes;

@@ -48,6 +48,12 @@ std::vector<StateReader> StateReader::items(std::optional<size_t> size) const {
   return found;
 }
 
+std::vector<StateReader> StateReader::nonempty_items() const {
+  auto found = items();
+  if (found.empty()) wrong("a list of one or more");
+  return found;
+}
+
 std::string StateReader::text() const {
   if (!value_->is_string()) wrong("a text");
   return value_->get<std::string>();
@@ -69,6 +75,12 @@ int64_t StateReader::count() const {
                                  value_->get<int64_t>() >= 0 && value_->get<int64_t>() <= most);
   if (!is_count) wrong("a whole number from 0 to 2^53");
   return value_->get<int64_t>();
+}
+
+int64_t StateReader::positive() const {
+  const int64_t value = count();
+  if (value == 0) wrong("a whole number from 1 to 2^53");
+  return value;
 }
 
 uint64_t StateReader::bits() const {

@@ -23,12 +23,14 @@ class StateReader {
   std::vector<StateReader> members(std::initializer_list<const char*> names) const;
   // Of a list; of exactly `size`, if that is given.
   std::vector<StateReader> items(std::optional<size_t> size = {}) const;
+  std::vector<StateReader> nonempty_items() const;
 
   std::string text() const;
   bool flag() const;
-  double number() const;   // finite
-  int64_t count() const;   // whole, 0 to 2^53
-  uint64_t bits() const;   // whole, 0 to 2^64 - 1
+  double number() const;     // finite
+  int64_t count() const;     // whole, 0 to 2^53
+  int64_t positive() const;  // whole, 1 to 2^53
+  uint64_t bits() const;     // whole, 0 to 2^64 - 1
   // An object of the program's own.
   const nlohmann::json& object() const;
   std::map<std::string, double> numbers() const;

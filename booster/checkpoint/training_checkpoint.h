@@ -1,5 +1,5 @@
 // Saving and resuming a training run: all state that affects what comes next, so that a resumed run
-// continues bit for bit on the same layout.
+// continues bit for bit on the same layout, and goes on in any other: docs/checkpoints.md.
 //
 //   int64_t step = 0, epoch = 0;
 //   if (const auto resumed = resume_training("out", boosted, print_line)) {
@@ -20,7 +20,7 @@
 
 #include "booster/boosted.h"
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/resume_rules.h"
+#include "booster/checkpoint/setting_change.h"
 
 #include <filesystem>
 #include <functional>
@@ -46,19 +46,22 @@ struct Resumed {
 
 // Writes ROOT/step-N: model (safetensors), optimizer, scheduler, loss scaler, loader position and
 // every rank's random stream. All ranks must call it; rank 0 writes, and the others wait for it
-// however long it takes. Errors are those of save_checkpoint, on all ranks, and leave everything
-// as it was: a loop may go on and save later.
+// however long it takes. Rank 0 has no more than about options.size_per_shard of what other ranks
+// hold, and those nothing that is not theirs. Errors are those of save_checkpoint, on all ranks,
+// and leave everything as it was: a loop may go on and save later.
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
-                   int keep = 2);
+                   const SaveOptions& options = {});
 
 // Loads the newest complete checkpoint under `root` into the boosted objects; nothing if there is
 // none. All ranks must call it: rank 0 chooses the checkpoint, and all load that one.
 //
 // Options of the optimizer, strategy or schedule that the program constructs otherwise than the one
-// that saved count from now on, and so do its own `settings`; each is told to `report`, on rank 0,
-// in a line with its name, the old and the new value. Another optimizer or schedule, precision,
-// model, number of ranks, batch size, seed or data set is an Error of kind data. All or nothing:
-// after an error on any rank, all ranks have it and nothing is changed.
+// that saved count from now on, and so do its own `settings`, the plugin, the number of ranks and
+// the batch size; each is told to `report`, on rank 0, in a line with its name, the old and the new
+// value. An Error of kind data are another optimizer or schedule, precision, model, seed or data
+// set, and a batch size or number of ranks of whose steps the samples done in the epoch are no whole
+// number; it names some of which they are. All or nothing: after an error on any rank, all ranks
+// have it and nothing is changed.
 std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());

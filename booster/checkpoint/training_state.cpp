@@ -18,8 +18,10 @@ Json optimizer_json(const OptimizerState& state) {
 }
 
 Json loader_json(const TrainingState& state) {
-  return {{"epoch", state.position.epoch}, {"batch", state.position.batch},
-          {"batch_size", state.batch_size}, {"seed", state.seed},
+  const DataPosition& position = state.position;
+  return {{"epoch", position.at.epoch}, {"batch", position.at.batch},
+          {"batch_size", position.batch_size}, {"shares", position.shares},
+          {"batches", position.batches}, {"seed", state.seed},
           {"shuffle", state.shuffle}, {"drop_last", state.drop_last},
           {"order", state.order}};
 }
@@ -49,13 +51,16 @@ LRSchedulerState schedule_from(const StateReader& json) {
 
 void read_loader(const StateReader& json, TrainingState& state) {
   const auto in = json.members(
-      {"epoch", "batch", "batch_size", "seed", "shuffle", "drop_last", "order"});
-  state.position = {static_cast<uint64_t>(in[0].count()), in[1].count()};
-  state.batch_size = in[2].count();
-  state.seed = in[3].bits();
-  state.shuffle = in[4].flag();
-  state.drop_last = in[5].flag();
-  state.order = in[6].bits();
+      {"epoch", "batch", "batch_size", "shares", "batches", "seed", "shuffle", "drop_last",
+       "order"});
+  state.position.at = {static_cast<uint64_t>(in[0].count()), in[1].count()};
+  state.position.batch_size = in[2].positive();
+  state.position.shares = in[3].positive();
+  state.position.batches = in[4].count();
+  state.seed = in[5].bits();
+  state.shuffle = in[6].flag();
+  state.drop_last = in[7].flag();
+  state.order = in[8].bits();
 }
 
 DatasetIdentity data_from(const StateReader& json) {
@@ -65,7 +70,7 @@ DatasetIdentity data_from(const StateReader& json) {
 
 std::vector<RandomState> random_from(const StateReader& json) {
   std::vector<RandomState> states;
-  for (const auto& item : json.items()) {
+  for (const auto& item : json.nonempty_items()) {
     const auto pair = item.items(2);
     states.push_back({pair[0].bits(), pair[1].bits()});
   }
@@ -82,7 +87,8 @@ Json to_json(const TrainingState& state) {
           {"precision",
            {{"name", state.precision},
             {"state", state.precision_state},
-            {"constructed", state.first_precision_state}}},
+            {"constructed", state.first_precision_state},
+            {"by_rank", state.precision_by_rank}}},
           {"optimizer", optimizer_json(state.optimizer)},
           {"lr_scheduler",
            {{"name", state.schedule.name},
@@ -107,10 +113,11 @@ TrainingState training_state_from(const Json& json, const std::string& file) {
   state.extra = in[1].object();
   state.settings = in[2].object();
   state.plugin = in[3].text();
-  const auto precision = in[4].members({"name", "state", "constructed"});
+  const auto precision = in[4].members({"name", "state", "constructed", "by_rank"});
   state.precision = precision[0].text();
   state.precision_state = precision[1].numbers();
   state.first_precision_state = precision[2].numbers();
+  state.precision_by_rank = precision[3].flag();
   state.optimizer = optimizer_from(in[5]);
   state.schedule = schedule_from(in[6]);
   read_loader(in[7], state);

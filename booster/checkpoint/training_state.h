@@ -2,6 +2,7 @@
 // whole, so that a training is touched only by a state that is right.
 #pragma once
 
+#include "booster/checkpoint/data_position.h"
 #include "core/data/loader.h"
 #include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"
@@ -22,16 +23,15 @@ struct TrainingState {
 
   std::string precision;
   PrecisionState precision_state, first_precision_state;  // now, and when it was boosted
+  bool precision_by_rank = false;  // its tensors are each rank's own
 
   OptimizerState optimizer;  // without its tensors
   LRSchedulerState schedule;
 
-  LoaderState position;
-  // What positions count in.
-  int64_t batch_size = 0;
+  DataPosition position;
   uint64_t seed = 0;
   bool shuffle = false, drop_last = false;
-  uint64_t order = 0;  // a fingerprint of rank 0's samples in this epoch
+  uint64_t order = 0;  // a fingerprint of all ranks' samples in this epoch
   DatasetIdentity data;
 
   std::vector<RandomState> random;  // by rank

@@ -78,7 +78,7 @@ Trainer::Ending Trainer::save() {
                            {"val_top1", number(last_top1_)},
                            {"skipped", skipped_}},
                  .settings = own_settings()},
-                static_cast<int>(config_.get<int64_t>("train.keep_checkpoints")));
+                {.keep = static_cast<int>(config_.get<int64_t>("train.keep_checkpoints"))});
   saved_step_ = step_;
   return Ending::none;
 }

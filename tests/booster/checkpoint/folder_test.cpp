@@ -152,7 +152,8 @@ TEST_CASE("folders that are not ours stay, whatever they are called") {
   const std::vector<std::string> own = {"step-000000009.tmp-0123abcd", "step-000000003",
                                         "step-000000004.aside", "step-000000009.aside"};
   for (const auto& name : own) root.write(name + "/notes.txt", "a user's own");
-  for (int step = 8; step <= 10; ++step) save_checkpoint(root.path(), contents(step, step), 1);
+  for (int step = 8; step <= 10; ++step)
+    save_checkpoint(root.path(), contents(step, step), {.keep = 1});
   for (const auto& name : own) {
     CAPTURE(name);
     CHECK(root.read(name + "/notes.txt") == "a user's own");

@@ -132,7 +132,7 @@ TEST_CASE("a strategy's options and the program's own settings are told as well"
 TEST_CASE("what would move the position, or another training, is refused by name") {
   const TemporaryFolder root;
   save_first(root.path());
-  refuses(root.path(), {.batch_size = 4}, "another batch_size; got 4 now, want 8 to resume");
+  refuses(root.path(), {.batch_size = 3}, "16 samples of the epoch are done, no whole number");
   refuses(root.path(), {.seed = 43}, "another seed; got 43 now, want 42 to resume");
   refuses(root.path(), {.shuffle = false}, "another shuffle; got false now, want true");
   refuses(root.path(), {.optimizer = "sgd"}, "another optimizer; got sgd now, want adamw");

@@ -223,11 +223,13 @@ class RealLoop {
       if (master.defined()) updated.push_back({name + ".master", master});
       else updated.push_back({name, tensor});
     }
-    models_[0].session().plugin->join(updated);
+    models_[0].session().plugin->join(updated);  // whole on rank 0
     for (const auto& [name, tensor] : updated) {
-      const auto values = tensor.to_vector<double>();
+      const auto values = world_.rank == 0 ? tensor.to_vector<double>() : Numbers();
       all.insert(all.end(), values.begin(), values.end());
     }
+    all.resize(first_numbers(model).size());
+    world_.group().broadcast(all);
     return all;
   }
 

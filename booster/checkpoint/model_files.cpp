@@ -1,0 +1,249 @@
+#include "booster/checkpoint/model_files.h"
+
+#include "booster/checkpoint/check_tensors.h"
+#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/finish_together.h"
+#include "booster/checkpoint/sharded_writer.h"
+#include "booster/checkpoint/whole_tensors.h"
+#include "booster/config/json_document.h"
+#include "core/tensor/grad_mode.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+
+namespace booster {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The model's tensors, by the names that its session knows them by: where several models were
+// boosted together, these begin with the model's number.
+struct Names {
+  StateDict held;                               // by the session's
+  std::map<std::string, std::string> own, all;  // session's -> the model's, and back
+};
+
+Names names_of(const BoostedModel& model) {
+  std::unordered_map<const TensorBody*, std::string> of_session;
+  for (const auto& [name, tensor] : model.session().model.state_dict())
+    of_session.emplace(tensor.body(), name);
+  Names names;
+  for (const auto& [name, tensor] : model.unwrap().state_dict()) {
+    const std::string& known = of_session.at(tensor.body());
+    names.held.push_back({known, tensor});
+    names.own.emplace(known, name);  // a tensor of two names goes under its first
+    names.all[name] = known;
+  }
+  return names;
+}
+
+// Replacing a folder removes what is in it.
+void check_replaceable(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return;
+  check(fs::is_directory(folder), "save_model: {} is a file; want a folder, or shard = false",
+        folder.string());
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_weights = name.ends_with(".safetensors") || name.ends_with(".json");
+    const bool is_ours = is_weights && (name.starts_with("model.") || name.starts_with("model-"));
+    check(is_ours || name == folder_mark,
+          "save_model: {} holds {}, which saving there would remove; want a folder of a model's "
+          "files alone, or a new one",
+          folder.string(), show_text(name));
+  }
+}
+
+void check_options(const fs::path& path, const SaveModelOptions& options) {
+  shard_limit(options.size_per_shard, "save_model");
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  check(std::ranges::all_of(options.prefix, is_plain),
+        "save_model: prefix; got {}, want letters, digits and _", show_text(options.prefix));
+  check(path.has_filename(), "save_model: checkpoint; got {}, want the name of a file or folder",
+        show_text(path.string()));
+  std::error_code error;
+  check(options.shard || !fs::is_directory(path, error),
+        "save_model: {} is a folder; want a file, or shard = true", path.string());
+}
+
+// A folder that is being filled.
+struct Shards {
+  AtomicFolder folder;
+  ShardedWriter writer;
+  explicit Shards(const fs::path& target, const SaveModelOptions& options)
+      : folder(target), writer(folder.path(), shard_limit(options.size_per_shard, "save_model")) {}
+};
+
+void save_shards(const BoostedModel& model, const fs::path& target,
+                 const SaveModelOptions& options) {
+  const Session& session = model.session();
+  const Group group = session.plugin->group();
+  const std::string stem = options.prefix.empty() ? "model" : "model." + options.prefix;
+  const Names names = names_of(model);
+  std::unique_ptr<Shards> shards;  // on rank 0
+  const auto on_rank_0 = [&](const std::function<void()>& work) {
+    finish_together(group, "save_model", group.rank() == 0 ? work : std::function<void()>());
+  };
+  on_rank_0([&] {
+    check_replaceable(target);
+    if (target.has_parent_path()) make_folders(target.parent_path());
+    shards = std::make_unique<Shards>(target, options);
+    shards->writer.begin(stem);
+  });
+  const auto take = [&](const std::string& name, const Tensor& whole) {
+    shards->writer.add(stem, names.own.at(name), whole);
+  };
+  const auto write_if_full = [&] {
+    std::vector<int64_t> full = {shards && shards->writer.is_full()};
+    group.all_reduce(full, CollectiveOp::max);
+    if (full[0]) on_rank_0([&] { shards->writer.write(); });
+  };
+  join_weights(session, names.held, take, write_if_full);
+  on_rank_0([&] {
+    shards->writer.finish();
+    shards->folder.commit();
+  });
+}
+
+void save_file(const BoostedModel& model, const fs::path& target) {
+  const Session& session = model.session();
+  const Group group = session.plugin->group();
+  const Names names = names_of(model);
+  TensorMap whole;  // on rank 0
+  const auto take = [&](const std::string& name, const Tensor& tensor) {
+    whole.emplace(names.own.at(name), tensor);
+  };
+  join_weights(session, names.held, take, [] {});
+  const auto write = [&] {
+    if (target.has_parent_path()) make_folders(target.parent_path());
+    save_safetensors(target, whole, {{"format", "pt"}});
+  };
+  finish_together(group, "save_model", group.rank() == 0 ? write : std::function<void()>());
+}
+
+}  // namespace
+
+void save_model(const BoostedModel& model, const fs::path& checkpoint,
+                const SaveModelOptions& options) {
+  check_options(checkpoint, options);
+  if (options.shard) save_shards(model, checkpoint, options);
+  else save_file(model, checkpoint);
+}
+
+namespace {
+
+std::vector<std::string> names_in(const TensorMap& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+// What this rank holds of the tensors in the files, by the session's names.
+TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::path& checkpoint) {
+  const Session& session = model.session();
+  const Group group = session.plugin->group();
+  const auto alike = [&](const std::function<void()>& work) {
+    finish_together(group, "load_model", work);
+  };
+  ModelFiles found;
+  alike([&] { found = find_model_files(checkpoint); });
+  TensorMap held;
+  uint64_t bytes = 0;
+  for (const fs::path& file : found.files) {
+    TensorMap whole;
+    alike([&] {
+      whole = load_safetensors(file);
+      check_against_index(found, file, names_in(whole));
+    });
+    TensorMap renamed;
+    for (auto& [name, tensor] : whole) {
+      bytes += static_cast<uint64_t>(tensor.bytes());
+      const auto known = names.all.find(name);
+      renamed.emplace(known == names.all.end() ? name : known->second, tensor);
+    }
+    run_together(group, "load_model", [&] { held.merge(split_model(session, renamed)); });
+  }
+  alike([&] { check_total_size(found, bytes); });
+  return held;
+}
+
+// Floating tensors may be of any floating dtype: they are converted.
+void check_fit(const Names& names, TensorMap& got, const std::string& what, bool strict) {
+  TensorForms wanted;
+  for (const auto& [name, tensor] : names.held) {
+    const auto found = got.find(name);
+    if (!strict && found == got.end()) continue;
+    const bool converts = found != got.end() && is_floating(tensor.dtype()) &&
+                          is_floating(found->second.dtype());
+    wanted.emplace(name, TensorForm{tensor.shape(),
+                                    converts ? found->second.dtype() : tensor.dtype()});
+  }
+  if (!strict) std::erase_if(got, [&](const auto& one) { return !wanted.count(one.first); });
+  if (wanted.empty()) fail_data("{}: holds no tensor of the model", what);
+  check_tensors(wanted, got, what);
+}
+
+}  // namespace
+
+void load_model(const BoostedModel& model, const fs::path& checkpoint, bool strict) {
+  const Session& session = model.session();
+  const Names names = names_of(model);
+  TensorMap held = read_weights(model, names, checkpoint);
+  run_together(session.plugin->group(), "load_model",
+               [&] { check_fit(names, held, checkpoint.string(), strict); });
+  settle(session);
+  const NoGradGuard no_grad;
+  for (const auto& [name, tensor] : names.held)
+    if (const auto found = held.find(name); found != held.end())
+      tensor.detach().copy_(found->second);
+}
+
+namespace {
+
+bool is_index_name(const std::string& name) {
+  return name.find(".index.") != name.npos && name.ends_with(".json");
+}
+
+// The folder's index, or its one file.
+fs::path entry_of(const fs::path& folder) {
+  std::vector<fs::path> indexes, files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (is_index_name(name)) indexes.push_back(entry.path());
+    else if (name.ends_with(".safetensors")) files.push_back(entry.path());
+  }
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors"})
+    if (fs::exists(folder / name)) return folder / name;
+  if (indexes.size() == 1) return indexes[0];
+  if (indexes.empty() && files.size() == 1) return files[0];
+  fail_data("{}: which model is meant? got {} indexes and {} safetensors files, want one, or {}",
+            folder.string(), indexes.size(), files.size(), "model.safetensors");
+}
+
+}  // namespace
+
+ModelFiles find_model_files(const fs::path& path) {
+  std::error_code error;
+  const fs::path entry = fs::is_directory(path, error) ? entry_of(path) : path;
+  if (!is_index_name(entry.filename().string())) return {{}, {}, {entry}};
+  ModelFiles model{entry, read_shard_index(entry), {}};
+  const fs::path folder = entry.has_parent_path() ? entry.parent_path() : ".";
+  for (const std::string& name : model.index->files())
+    model.files.push_back(shard_beside(folder, name));
+  return model;
+}
+
+void check_against_index(const ModelFiles& model, const fs::path& file,
+                         const std::vector<std::string>& tensors) {
+  if (model.index) check_shard(*model.index, file, tensors);
+}
+
+void check_total_size(const ModelFiles& model, uint64_t bytes) {
+  if (!model.index || model.index->total_size == 0 || model.index->total_size == bytes) return;
+  fail_data("{}: total_size; got {}, want {}, the bytes of its tensors", model.index_path.string(),
+            model.index->total_size, bytes);
+}
+
+}  // namespace booster
