@@ -13,10 +13,8 @@ namespace {
 constexpr double smallest_scale = 1;  // below it, overflow is not the scale's fault
 
 std::string bad_parameter(const Optimizer& optimizer) {
-  for (const auto& [name, tensor] : optimizer.master_parameters()) {
-    const Tensor part = kept_part(tensor);
-    if (!numerics::is_finite(part.defined() ? part : tensor)) return name;
-  }
+  for (const auto& [name, tensor] : optimizer.master_parameters())
+    if (!numerics::is_finite(numbers_here(tensor))) return name;
   return "";
 }
 

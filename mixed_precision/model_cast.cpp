@@ -17,10 +17,8 @@ struct Original {
 std::vector<Original> originals_of(const std::vector<Optimizer>& optimizers) {
   std::vector<Original> originals;
   for (const Optimizer& optimizer : optimizers)
-    for (const auto& [name, parameter] : optimizer.parameters()) {
-      const Tensor part = kept_part(parameter);  // all that is owned here
-      originals.push_back({optimizer, name, parameter, part.defined() ? part : parameter.detach()});
-    }
+    for (const auto& [name, parameter] : optimizer.parameters())
+      originals.push_back({optimizer, name, parameter, numbers_here(parameter)});
   return originals;
 }
 

@@ -8,6 +8,7 @@
 #include "booster/numerics/op_counts.h"
 #include "booster/numerics/overflow.h"
 #include "booster/numerics/quantization.h"
+#include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "kernels/system/error.h"
 #include "parallel/groups/gather_text.h"
@@ -169,7 +170,8 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
     for (const auto& [name, parameter] : session_.optimizer.parameters_with_grad())
       gradients_finite_ = gradients_finite_ && is_finite(parameter.grad());
     for (const auto& [name, parameter] : session_.optimizer.parameters())
-      if (facts_.bad_parameter.empty() && !is_finite(parameter)) facts_.bad_parameter = name;
+      if (facts_.bad_parameter.empty() && !is_finite(numbers_here(parameter)))
+        facts_.bad_parameter = name;
     health_.before_step(session_.optimizer, pending, facts_.scale);
   }
   void step_ends(const StepReport& report) override {

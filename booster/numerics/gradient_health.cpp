@@ -1,6 +1,7 @@
 #include "booster/numerics/gradient_health.h"
 
 #include "booster/numerics/statistics.h"
+#include "core/tensor/absence.h"
 
 #include <fmt/format.h>
 
@@ -47,7 +48,8 @@ std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
 std::vector<double> updated(const Optimizer& optimizer, const NamedTensor& parameter,
                             const OwnedParts& parts) {
   const Tensor master = optimizer.master(parameter.name);
-  return owned_of(master.defined() ? master : parameter.tensor, parameter, parts);
+  return owned_of(master.defined() ? master : numbers_here(parameter.tensor), parameter,
+                  parts);
 }
 
 }  // namespace

@@ -84,6 +84,11 @@ ElementRange kept_range(const Tensor& x) {
   return storage.absence ? storage.absence->range : ElementRange{};
 }
 
+Tensor numbers_here(const Tensor& x) {
+  const Tensor part = kept_part(x);
+  return part.defined() ? part : x.detach();
+}
+
 void copy_to_part(const Tensor& x, const Tensor& from) {
   Storage& storage = storage_of(x);
   if (!storage.absence || !storage.absence->part.defined()) return;

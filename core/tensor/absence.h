@@ -62,6 +62,8 @@ void keep_part(const Tensor& x, ElementRange range);
 // The part, of one dimension, and where it belongs; undefined and empty if there is none.
 Tensor kept_part(const Tensor& x);
 ElementRange kept_range(const Tensor& x);
+// The numbers of x that stay on this rank: the part, or x itself, off the tape.
+Tensor numbers_here(const Tensor& x);
 // Gives the part, if there is one, the numbers of a tensor of x's shape. Error if x is a window on
 // what is away.
 void copy_to_part(const Tensor& x, const Tensor& from);

@@ -43,11 +43,9 @@ std::string LossWatch::describe(const World& world) const {
 
 bool weights_are_finite(const Model& model) {
   std::vector<Tensor> weights;
-  for (const auto& [name, tensor] : model.state_dict()) {
-    if (!is_floating(tensor.dtype())) continue;
-    const Tensor part = kept_part(tensor);
-    weights.push_back(part.defined() ? part : untracked::contiguous(tensor.detach()));
-  }
+  for (const auto& [name, tensor] : model.state_dict())
+    if (is_floating(tensor.dtype()))
+      weights.push_back(untracked::contiguous(numbers_here(tensor)));
   // Added up in f64, where finite f32 numbers cannot overflow.
   return std::isfinite(gradient_norm(weights).item());
 }
