@@ -67,7 +67,7 @@ void FsdpPlugin::begin(Pass pass, bool sync) {
 }
 
 void FsdpPlugin::end(Pass pass) {
-  units_->end(pass, holds_ > 0);
+  units_->end(pass, holds_whole());
   ShardedStatePlugin::end(pass);
 }
 
@@ -80,13 +80,12 @@ void FsdpPlugin::sync_grads(const Optimizer& optimizer) {
 void FsdpPlugin::sync_params(const Optimizer& optimizer) {
   ShardedStatePlugin::sync_params(optimizer);
   units_->drop_all();  // they are old now
-  if (holds_ > 0) units_->gather_all();
+  if (holds_whole()) units_->gather_all();
 }
 
 void FsdpPlugin::hold_whole(bool whole) {
-  holds_ += whole ? 1 : -1;
-  if (!units_) return;
-  if (holds_ > 0) units_->gather_all();
+  ShardedStatePlugin::hold_whole(whole);
+  if (holds_whole()) units_->gather_all();
   else units_->release_all();
 }
 

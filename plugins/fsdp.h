@@ -50,7 +50,6 @@ class FsdpPlugin : public ShardedStatePlugin {
  private:
   FsdpOptions options_;
   std::unique_ptr<ParameterUnits> units_;
-  int holds_ = 0;  // scopes that want whole parameters
 };
 
 }  // namespace booster

@@ -6,14 +6,20 @@
 
 namespace booster {
 
+namespace {
+
+constexpr const char* bucket_option = "low_level_zero: reduce_bucket_size_in_m";
+
+}  // namespace
+
 LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options)
     : LowLevelZeroPlugin(options, launch_from_env().group()) {}
 
 LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options, Group group)
     : ShardedStatePlugin(
           std::move(group),
-          {.gradients = {.bucket_elements = message_elements("low_level_zero: reduce_bucket_size_in_m",
-                                                             options.reduce_bucket_size_in_m),
+          {.gradients = {.bucket_elements =
+                             message_elements(bucket_option, options.reduce_bucket_size_in_m),
                          .overlap = options.overlap_communication,
                          .free_whole = options.stage == 2},
            .gathers_late = options.overlap_allgather,

@@ -150,7 +150,12 @@ void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
     if (message.second >= options_.gradients.bucket_elements) send(message);
   }
   for (auto& [dtype, message] : open) send(message);
-  if (!options_.gathers_late) finish_gathering();
+  if (!options_.gathers_late || holds_whole()) finish_gathering();
+}
+
+void ShardedStatePlugin::hold_whole(bool whole) {
+  holds_ += whole ? 1 : -1;
+  finish_gathering();
 }
 
 void ShardedStatePlugin::gather(const Optimizer& optimizer, std::vector<Tensor> parameters) {

@@ -27,6 +27,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
   void sync_grads(const Optimizer& optimizer) override;
   // Gathers the parameters that every rank keeps whole.
   void sync_params(const Optimizer& optimizer) override;
+  void hold_whole(bool whole) override;
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
 
@@ -40,6 +41,8 @@ class ShardedStatePlugin : public DataParallelPlugin {
   ShardedStatePlugin(Group group, const Options& options);
   ShardedStatePlugin(const ShardedStatePlugin& other);
 
+  // Somebody wants whole parameters outside of passes.
+  bool holds_whole() const { return holds_ > 0; }
   // The ranks among which everything is cut.
   const Group& shards() const { return shards_; }
   // Which of these parameters' gradients may share messages, in about the order in which backward
@@ -79,6 +82,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
   std::vector<Watched> watched_;
   std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // owned in part
   std::vector<Gathering> gathering_;
+  int holds_ = 0;
 };
 
 // Elements of a message, from an option in units of 2^20. Error, begun by `option`, if it is not

@@ -11,9 +11,7 @@ using Fields = FsdpOptions;
 
 FieldTable<Fields> fields() {
   return {field("sharding", &Fields::sharding, {"full", "hybrid"},
-                "full: parts over all ranks; hybrid: over shard_size neighbours, and so many copies"),
-          field("shard_size", &Fields::shard_size, at_least(0),
-                "ranks that share a copy in hybrid sharding; 0: those of a machine"),
+                "full: parts over all ranks; hybrid: over those of a machine, each with a copy"),
           field("wrap", &Fields::wrap,
                 "names of the modules that are gathered as a whole, with * and ?; [] stands for "
                 "the model's blocks"),
@@ -28,8 +26,8 @@ FieldTable<Fields> fields() {
 
 RegistryEntry<Plugin> fsdp_plugin() {
   return {.name = "fsdp",
-          .description = "data parallel with ZeRO 3: each rank keeps a part of parameters, gradients "
-                         "and optimizer state (also called gemini)",
+          .description = "data parallel with ZeRO 3: each rank keeps a part of parameters, "
+                         "gradients and optimizer state (also called gemini)",
           .options = fields().options(),
           .make = maker<FsdpPlugin>(fields()),
           .also_called = "gemini"};
