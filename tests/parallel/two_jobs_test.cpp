@@ -18,10 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 int number_of(const char* name) { return std::atoi(std::getenv(name)); }
 
 // The text that a rank printed after `mark`, up to the end of the line.
