@@ -3,6 +3,7 @@
 # bound), and prints both with their ratio:
 #   benchmarks/compare.sh vit_step --model vit_tiny_patch16_224 --batch 16
 #   benchmarks/compare.sh all          # the table of docs/performance.md, as Markdown
+#   benchmarks/compare.sh ranks        # that of two ranks
 # BUILD names the build folder (build), PYTHON an interpreter that has PyTorch (python3), RESULTS a
 # file to which every result is appended, one JSON object a line.
 set -euo pipefail
@@ -12,7 +13,7 @@ python=${PYTHON:-python3}
 results=${RESULTS:-$(mktemp)}
 
 usage() {
-  echo "usage: compare.sh NAME [options] | all" >&2
+  echo "usage: compare.sh NAME [options] | all | ranks" >&2
   exit 2
 }
 
@@ -27,6 +28,22 @@ pair() {
     ours "$@"
     "$python" "$root/benchmarks/peers/torch_peer.py" "$@" --json >>"$results"
   done
+}
+
+# The same on two ranks of one thread.
+pair_of_ranks() {
+  for ((turn = 0; turn < ${TURNS:-2}; ++turn)); do
+    "$build/booster/booster" run --nproc_per_node 2 "$build/benchmarks/$1" "${@:2}" --json |
+      sed 's/^\[0\] //' >>"$results"
+    "$python" "$root/benchmarks/peers/torch_ranks.py" "$@" --json >>"$results"
+  done
+}
+
+ranks() {
+  for backend in shm gloo; do
+    BOOSTER_BACKEND=$backend pair_of_ranks all_reduce --steps 25
+  done
+  for precision in fp32 bf16; do pair_of_ranks ddp_step --precision $precision; done
 }
 
 everything() {
@@ -51,5 +68,9 @@ everything() {
 }
 
 [[ $# -ge 1 && $1 != -* ]] || usage
-if [[ $1 == all ]]; then everything; else pair "$@"; fi
+case $1 in
+  all) everything ;;
+  ranks) ranks ;;
+  *) pair "$@" ;;
+esac
 "$python" "$root/benchmarks/table.py" "$results"

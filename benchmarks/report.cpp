@@ -5,6 +5,7 @@
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
+#include "parallel/launch.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -57,6 +58,7 @@ int Benchmark::run(int argc, char** argv, const std::function<Result()>& measure
           threads_);
     kernels::set_thread_count(threads());
     const Result result = measure();
+    if (launch_from_env().rank > 0) return 0;
     if (json_) fmt::print("{}\n", result.dump());
     else print ? print(result) : print_fields(result);
     return 0;

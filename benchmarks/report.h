@@ -37,7 +37,8 @@ class Benchmark {
   void flag(const std::string& name, bool& value, const std::string& meaning);
 
   // Parses the options, sets the threads, measures, and prints: with --json one object, else by
-  // `print` (a line for each field unless given). Returns main's exit code.
+  // `print` (a line for each field unless given). Of several ranks the first one prints. Returns
+  // main's exit code.
   int run(int argc, char** argv, const std::function<Result()>& measure,
           const std::function<void(const Result&)>& print = {});
 

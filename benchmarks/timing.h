@@ -3,6 +3,8 @@
 
 #include "core/tensor/tensor.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -21,6 +23,17 @@ std::vector<double> timed_runs(int runs, F&& body) {
   }
   std::sort(seconds.begin(), seconds.end());
   return seconds;
+}
+
+// Seconds of this process on a core, all threads: where other work is running, they say more than
+// the clock does.
+inline double core_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // GB/s of copying one large array, counting bytes read and written: the current memory bandwidth.

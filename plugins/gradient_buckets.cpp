@@ -13,6 +13,10 @@ namespace {
 
 constexpr int64_t mib = 1 << 20;
 
+// The last bucket cannot leave before backward has ended, so it should be a small share of all; on
+// the other hand a message below a MiB costs more than it saves.
+constexpr int64_t least_messages = 8;
+
 }  // namespace
 
 GradientBuckets::GradientBuckets(Group group, GradientBucketOptions options)
@@ -36,7 +40,10 @@ void GradientBuckets::pack(const std::vector<int64_t>& order) {
     std::vector<int64_t> members;
     int64_t bytes = 0;
   };
-  const int64_t cap = options_.cap_bytes, first_cap = std::min(cap, mib);
+  int64_t total = 0;
+  for (const int64_t i : order) total += bytes_of(i);
+  const int64_t cap = std::min(options_.cap_bytes, std::max(total / least_messages, mib)),
+                first_cap = std::min(cap, mib);
   std::map<DType, Open> open;
   for (const int64_t i : order) {
     auto& [members, bytes] = open[grad_dtype(slots_[i].parameter)];

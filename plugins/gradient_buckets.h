@@ -23,7 +23,7 @@
 namespace booster {
 
 struct GradientBucketOptions {
-  int64_t cap_bytes = 25 << 20;    // closes a bucket; the very first one earlier
+  int64_t cap_bytes = 25 << 20;    // closes a bucket; smaller ones where it would close few
   bool views = true;               // gradients live in the buckets; false: copied there
   std::optional<DType> sent_as{};  // f16 or bf16
 };

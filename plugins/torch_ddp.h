@@ -36,7 +36,7 @@
 namespace booster {
 
 struct TorchDDPOptions {
-  double bucket_cap_mb = 25;             // MiB of gradients per message
+  double bucket_cap_mb = 25;             // MiB of gradients per message, at most
   bool find_unused_parameters = false;   // parameters may take no part in a step
   bool broadcast_buffers = true;         // rank 0's buffers go to all before each training forward
   bool gradient_as_bucket_view = true;   // gradients live in the buckets; false: copied there

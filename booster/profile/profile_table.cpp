@@ -74,6 +74,10 @@ std::string Profiler::table() const {
   }
   text += fmt::format("{:<{}} {:<5} {:<9} {:>7} {} {}\n", "(between kernels)", name_width, "", "",
                       "", cell(1e3 * rest, 9, 2), cell(100 * rest / total, 6, 1));
+  if (const auto [all, hidden] = communication(); all > 0)
+    text += fmt::format("communication: {:.2f} ms beside the main thread, "
+                        "{:.0f} % behind backward\n",
+                        1e3 * all, 100 * hidden / all);
   for (const auto& [dtype, rate] : rates)
     text += fmt::format("bound in {}: {:.0f} GFLOP/s, a 1024 x 1024 x 1024 matmul just now\n",
                         dtype, rate);

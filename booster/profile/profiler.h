@@ -46,6 +46,12 @@ struct ProfileRow {
   double gbytes = 0;
 };
 
+// Collectives that ran beside the main thread, in seconds.
+struct ProfiledCommunication {
+  double seconds = 0;          // of messages under way, other ranks' delays included
+  double behind_backward = 0;  // of these, while the main thread computed in a backward pass
+};
+
 class Profiler {
  public:
   // Starts recording. Error if another profiler is recording.
@@ -61,8 +67,11 @@ class Profiler {
   // Main thread first, then by time.
   std::vector<ProfileRow> rows() const;
 
+  ProfiledCommunication communication() const;
+
   // Rows with time, share of the main thread's time, FLOP/s, its share of the rate that a large
   // matrix product reaches (measured by this call, 0.2 s per dtype), bytes and bytes per second.
+  // A last line tells what share of communication was behind backward.
   std::string table() const;
   // All ranks of the group must call it; rank 0 writes one file with one process per rank.
   void write_trace(const std::filesystem::path& path, const Group& group = Group()) const;

@@ -1,6 +1,7 @@
 #include "parallel/groups/backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -50,6 +51,16 @@ std::span<std::byte> bytes_of(T& value) {
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
+}
+
+// One message to a rank, or several that arrive in this order.
+template <class Byte>
+std::array<std::span<Byte>, 1> in_a_row(std::span<Byte> message) {
+  return {message};
+}
+template <class Messages>
+Messages in_a_row(Messages messages) {
+  return messages;
 }
 
 }  // namespace
@@ -114,8 +125,8 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
   std::vector<Incoming> incoming;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == members_.rank) continue;
-    outgoing.push_back({rank, outgoing_to(rank)});
-    incoming.push_back({rank, incoming_from(rank)});
+    for (const auto& data : in_a_row(outgoing_to(rank))) outgoing.push_back({rank, data});
+    for (const auto& data : in_a_row(incoming_from(rank))) incoming.push_back({rank, data});
   }
   exchange(outgoing, incoming);
 }
@@ -146,27 +157,36 @@ void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
 }
 
 // Block by block, so that what arrives is reduced while it is in the cache and while the next
-// blocks are already on their way.
-void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction) {
+// blocks are already on their way. With `share` every block that is reduced goes to all other ranks
+// along with the next blocks, while it is in the cache too.
+void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction,
+                              bool share) {
   const int64_t longest = part_of(data.count, 0, size()).length;
   const int64_t block = std::min(longest, block_bytes() / size_of(data.dtype));
   const int64_t stride = block * size_of(data.dtype);
   received_.resize(static_cast<size_t>(size() * stride));
-  for (int64_t done = 0; done < longest; done += block) {
-    const auto block_of = [&](int rank) {
-      const Part part = part_of(data.count, rank, size());
-      return data.part(part.begin + done, std::clamp<int64_t>(part.length - done, 0, block));
-    };
-    const auto own = block_of(members_.rank);
+  const auto block_of = [&](int rank, int64_t from) {
+    const Part part = part_of(data.count, rank, size());
+    if (from < 0 || from >= part.length) return data.part(part.begin, 0);
+    return data.part(part.begin + from, std::min(part.length - from, block));
+  };
+  for (int64_t at = 0; at < longest + (share ? block : 0); at += block) {
+    const int64_t reduced = share ? at - block : -1;
+    const auto own = block_of(members_.rank, at);
     const auto place = [&](int rank) {
       return std::span(received_).subspan(rank * stride, own.size());
     };
-    exchange_with_all(block_of, place);
+    exchange_with_all(
+        [&](int rank) {
+          return std::array{block_of(rank, at), block_of(members_.rank, reduced)};
+        },
+        [&](int rank) { return std::array{place(rank), block_of(rank, reduced)}; });
     std::vector<const void*> sources;
     for (int rank = 0; rank < size(); ++rank)
       sources.push_back(rank == members_.rank ? own.data() : place(rank).data());
     const int64_t count = static_cast<int64_t>(own.size()) / size_of(data.dtype);
-    reduce_sources(out.part(done, count).data(), sources, count, data.dtype, reduction, scratch_);
+    if (count == 0) continue;
+    reduce_sources(out.part(at, count).data(), sources, count, data.dtype, reduction, scratch_);
   }
 }
 
@@ -188,8 +208,7 @@ void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
-  reduce_own_part(data, out, reduction);
-  share_parts(data);
+  reduce_own_part(data, out, reduction, true);
 }
 
 void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
@@ -198,7 +217,7 @@ void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp r
                    .operation = Operation::reduce_scatter,
                    .reduction = reduction,
                    .dtype = in.dtype});
-  reduce_own_part(in, out, reduction);
+  reduce_own_part(in, out, reduction, false);
 }
 
 void Backend::broadcast(const Buffer& data, int root) {

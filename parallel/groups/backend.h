@@ -87,12 +87,14 @@ class Backend {
   struct Signature;
   void check_agreement(const Signature& own);
   void point_to_point(const Buffer& out, int to, const Buffer& in, int from);
-  // Exchanges outgoing_to(rank) and incoming_from(rank), two spans, with every other rank.
+  // Exchanges outgoing_to(rank) and incoming_from(rank), spans or arrays of spans, with every other
+  // rank.
   template <class OutgoingTo, class IncomingFrom>
   void exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from);
   void reduce_whole(const Buffer& data, CollectiveOp reduction);
-  // `data` is cut into one part per rank; the own part of all ranks is reduced into `out`.
-  void reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction);
+  // `data` is cut into one part per rank; the own part of all ranks is reduced into `out`. With
+  // `share` all ranks get all parts, in place; `out` is the own one then.
+  void reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction, bool share);
   void share_parts(const Buffer& data);
 
   int size() const { return members_.size(); }

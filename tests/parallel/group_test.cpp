@@ -16,8 +16,9 @@ namespace {
 
 constexpr DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                             DType::i32, DType::i64, DType::u8,  DType::boolean};
-// Around the limits between the algorithms: nothing, odd, whole, and many blocks.
-constexpr int64_t counts[] = {0, 7, 4097, 150001};
+// Around the limits between the algorithms: nothing, odd, whole, one block of two ranks and one
+// element more, and many blocks.
+constexpr int64_t counts[] = {0, 7, 4097, 65537, 150001};
 
 kernels::View view_of(const Buffer& buffer) {
   return {.data = buffer.data,
@@ -112,6 +113,19 @@ void check_reductions(const Group& group, DType dtype, int64_t count) {
   }
 }
 
+// Gloo's blocks are of 4 MiB: more than one in each part, of different lengths.
+void check_many_blocks(const Group& group) {
+  const int64_t count = (group.size() + 1) * (int64_t{1} << 20) + 3;
+  std::vector<float> data(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    data[i] = static_cast<float>(value(DType::f32, group.rank(), i));
+  group.all_reduce(data);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < count; ++i)
+    wrong += data[i] != reduced(DType::f32, CollectiveOp::sum, group.size(), i);
+  CHECK(wrong == 0);
+}
+
 void check_movements(const Group& group, DType dtype, int64_t count) {
   const int size = group.size(), rank = group.rank();
   CAPTURE(name_of(dtype));
@@ -184,6 +198,7 @@ TEST_CASE("rank: collectives" * doctest::skip()) {
     }
   if (group.size() > 1)
     for (int64_t count : {int64_t(1), int64_t(2000000)}) check_ring(group, count);
+  check_many_blocks(group);
   for (int i = 0; i < 100; ++i) group.barrier();
 }
 TEST_CASE("collectives give the right values on every backend, size and dtype") {

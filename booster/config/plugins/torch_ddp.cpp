@@ -12,7 +12,7 @@ using Fields = TorchDDPOptions;
 FieldTable<Fields> fields() {
   return {
       field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
-            "gradient bytes of one all-reduce, in MiB"),
+            "gradient bytes of one all-reduce at most, in MiB"),
       field("find_unused_parameters", &Fields::find_unused_parameters,
             "let parameters take no part in a step"),
       field("broadcast_buffers", &Fields::broadcast_buffers,

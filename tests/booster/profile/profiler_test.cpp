@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -127,6 +129,38 @@ TEST_CASE("rank: profile" * doctest::skip()) {
 
 TEST_CASE("the trace of two ranks is one file with both") {
   CHECK(failures(Ranks("rank: profile", 2).wait()) == "");
+}
+
+TEST_CASE("communication is hidden while the main thread computes in a backward pass") {
+  using kernels::SpanKind, kernels::TraceScope;
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  std::atomic<bool> began = false, ends = false;
+  Profiler profiler;
+  std::thread other([&] {
+    const TraceScope message("all_reduce", SpanKind::collective);
+    began = true;
+    while (!ends) std::this_thread::yield();
+  });
+  while (!began) std::this_thread::yield();
+  pause();  // not in a backward pass
+  for (int i = 0; i < 2; ++i) {
+    const TraceScope pass("backward", SpanKind::phase);
+    pause();
+    const TraceScope wait("wait for ranks", SpanKind::collective);
+    pause();
+  }
+  ends = true;
+  other.join();
+  profiler.stop();
+  double computing = 0;
+  for (const ProfileEvent& event : profiler.threads()[0].events)
+    computing += (event.span.name == std::string("backward") ? 1e-9 : -1e-9) *
+                 static_cast<double>(event.span.end - event.span.begin);
+  const auto [all, hidden] = profiler.communication();
+  CHECK(hidden == doctest::Approx(computing).epsilon(1e-6));
+  CHECK(hidden >= 0.004);
+  CHECK(all >= hidden + 0.006);
+  CHECK(profiler.table().find("% behind backward") != std::string::npos);
 }
 
 TEST_CASE("one profiler records at a time, on all threads, and again after another") {

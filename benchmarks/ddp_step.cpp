@@ -1,0 +1,131 @@
+// What data parallelism costs: a training step of a Vision Transformer on the ranks that it is
+// started as, against one rank alone with the same batch, and against ranks that do not exchange:
+//   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
+// The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
+#include "benchmarks/report.h"
+#include "benchmarks/timing.h"
+#include "benchmarks/training.h"
+#include "booster/profile/profiler.h"
+#include "parallel/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+using namespace booster;
+using namespace booster::benchmarks;
+
+namespace {
+
+constexpr int64_t classes = 1000;
+constexpr int steps_of_turn = 2, profiled_steps = 5;
+
+struct Settings {
+  std::string model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
+  int64_t batch = 8, bucket_cap_mb = 25;
+  bool static_graph = false;
+};
+
+// A model with its optimizer, by itself.
+class Training {
+ public:
+  Training(const Settings& settings, Choice<Plugin> plugin)
+      : booster_({.plugin = std::move(plugin), .mixed_precision = settings.precision.c_str()}),
+        model_(models::vit(settings.model, {.num_classes = classes})),
+        boosted_(booster_.boost(model_, SGD(model_.parameters(), {.lr = 1e-2}))),
+        input_(normal({settings.batch, 3, 224, 224})),
+        target_(class_labels(settings.batch, classes)) {}
+
+  void step() {
+    boosted_.optimizer.zero_grad();
+    booster_.backward(loss_(boosted_.model(input_), target_), boosted_.optimizer);
+    boosted_.optimizer.step();
+  }
+
+ private:
+  Booster booster_;
+  Model model_;
+  BoostedPair boosted_;
+  CrossEntropyLoss loss_;
+  Tensor input_, target_;
+};
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of a step.
+struct Turn {
+  double seconds = 0, core = 0;
+};
+
+Turn turn(const Group& world, Training* training) {
+  world.barrier();
+  const double start = seconds_now(), core = core_seconds();
+  for (int i = 0; training && i < steps_of_turn; ++i) training->step();
+  return {(seconds_now() - start) / steps_of_turn, (core_seconds() - core) / steps_of_turn};
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Result measure(const Benchmark& benchmark, const Settings& settings) {
+  const World world = launch_from_env();
+  const Group group = world.group();
+  check(world.size > 1, "ddp_step: wants several ranks; got 1: booster run --nproc_per_node 2");
+  const TorchDDPOptions options = {.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
+                                   .static_graph = settings.static_graph,
+                                   .comm_dtype = settings.comm_dtype};
+  Training together(settings, TorchDDPPlugin(options)),
+      apart(settings, SinglePlugin({.on_every_rank = true}));
+  for (int i = 0; i < 3; ++i) together.step(), apart.step();
+
+  std::vector<double> seconds, alone, beside, cost, exchange, load, core;
+  for (int i = 0; i < benchmark.steps(); ++i) {
+    const Turn a = turn(group, &together), b = turn(group, &apart),
+               c = turn(group, world.rank == 0 ? &apart : nullptr);
+    seconds.push_back(a.seconds);
+    beside.push_back(b.seconds);
+    alone.push_back(c.seconds);
+    cost.push_back(a.seconds / c.seconds);
+    exchange.push_back(a.seconds / b.seconds);
+    load.push_back(b.seconds / c.seconds);
+    core.push_back(a.core / b.core);
+  }
+  Profiler profiler;
+  for (int i = 0; i < profiled_steps; ++i) together.step();
+  profiler.stop();
+  const auto [communication, hidden] = profiler.communication();
+
+  std::sort(seconds.begin(), seconds.end());
+  Result result = benchmark.result(
+      fmt::format("{}, batch {}, {} ranks, {}", settings.model, settings.batch, world.size,
+                  settings.precision),
+      seconds);
+  result["seconds_alone"] = median(alone);
+  result["seconds_beside"] = median(beside);
+  result["to_alone"] = median(cost);  // two factors: the other rank's load, and the messages
+  result["beside_to_alone"] = median(load);
+  result["to_beside"] = median(exchange);
+  result["core_to_beside"] = median(core);  // time on a core, with and without messages
+  result["communication_ms"] = 1e3 * communication / profiled_steps;
+  result["behind_backward"] = hidden / communication;
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  Benchmark benchmark("ddp_step", "A data-parallel training step.", 10);
+  benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
+  benchmark.option("--batch", settings.batch, "images of a rank's step");
+  benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
+  benchmark.option("--bucket_cap_mb", settings.bucket_cap_mb, "of torch_ddp");
+  benchmark.option("--comm_dtype", settings.comm_dtype, "of torch_ddp: fp16 or bf16");
+  benchmark.flag("--static_graph", settings.static_graph, "of torch_ddp");
+  return benchmark.run(argc, argv, [&] { return measure(benchmark, settings); });
+}

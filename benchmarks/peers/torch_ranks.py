@@ -1,0 +1,114 @@
+"""The work of build/benchmarks/all_reduce and ddp_step in PyTorch on gloo, in RANKS processes of one
+thread: `torch_ranks.py all_reduce|ddp_step [options] [--json]`. Needs torch, and timm for ddp_step.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+
+WARM_UP = 3
+STEPS_OF_TURN = 2
+
+
+def timed(steps, body):
+    seconds = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        body()
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds)
+
+
+def all_reduce(options):
+    numbers = torch.ones(options.mb << 18)
+
+    def body():
+        dist.all_reduce(numbers)
+        numbers.div_(options.ranks)
+
+    timed(WARM_UP, body)
+    dist.barrier()
+    core = time.process_time()
+    seconds = timed(options.steps, body)
+    core = (time.process_time() - core) / options.steps
+    return {"work": f"all-reduce of {options.mb} MiB, {options.ranks} ranks, torch gloo",
+            "seconds": seconds[len(seconds) // 2], "seconds_min": seconds[0], "core_seconds": core}
+
+
+def training(options, spread):
+    import timm
+
+    model = timm.create_model(options.model, num_classes=1000).train()
+    if spread:
+        model = torch.nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=True, static_graph=options.static_graph)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, fused=True)
+    x = torch.randn(options.batch, 3, 224, 224)
+    target = torch.arange(options.batch) % 1000
+    lower = options.precision == "bf16"
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=lower):
+            output = model(x)
+        torch.nn.functional.cross_entropy(output.float(), target).backward()
+        optimizer.step()
+
+    return step
+
+
+def ddp_step(options):
+    together, apart = training(options, True), training(options, False)
+    for _ in range(WARM_UP):
+        together()
+        apart()
+    seconds, alone = [], []
+    for _ in range(options.steps):
+        for step, sums in ((together, seconds), (apart if dist.get_rank() == 0 else None, alone)):
+            dist.barrier()
+            start = time.perf_counter()
+            for _ in range(STEPS_OF_TURN if step else 0):
+                step()
+            sums.append((time.perf_counter() - start) / STEPS_OF_TURN)
+    ratios = [a / b for a, b in zip(seconds, alone)]
+    return {"work": f"{options.model}, batch {options.batch}, {options.ranks} ranks, {options.precision}",
+            "seconds": statistics.median(seconds), "seconds_min": min(seconds),
+            "seconds_alone": statistics.median(alone), "to_alone": statistics.median(ratios)}
+
+
+def run(rank, options):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port))
+    torch.set_num_threads(1)
+    torch.manual_seed(42)
+    dist.init_process_group("gloo", rank=rank, world_size=options.ranks)
+    fields = {"benchmark": options.name, "versions": {"torch": torch.__version__}}
+    fields.update({"all_reduce": all_reduce, "ddp_step": ddp_step}[options.name](options))
+    if rank == 0:
+        for line in [json.dumps(fields)] if options.json else [f"{k:20} {v}" for k, v in fields.items()]:
+            print(line)
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=["all_reduce", "ddp_step"])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--mb", type=int, default=64)
+    parser.add_argument("--model", default="vit_tiny_patch16_224")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--static_graph", action="store_true")
+    parser.add_argument("--port", type=int, default=29517)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.multiprocessing.spawn(run, (options,), options.ranks)
+
+
+if __name__ == "__main__":
+    main()
