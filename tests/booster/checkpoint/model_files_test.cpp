@@ -270,9 +270,11 @@ TEST_CASE("saving replaces a folder of a model's files as a whole, and no other"
   CHECK(failures > 5);
   CHECK_FALSE(fs::exists(root / "model/model.safetensors.index.json"));
   root.write("model/config.json", "{}");
-  CHECK_THROWS_WITH_AS(save(first, root / "model", {.shard = true}), Contains("config.json"), Error);
+  CHECK_THROWS_WITH_AS(save(first, root / "model", {.shard = true}), Contains("config.json"),
+                       Error);
   CHECK(root.read("model/config.json") == "{}");
-  CHECK_THROWS_WITH_AS(save(first, root / "model"), Contains("want a file, or shard = true"), Error);
+  CHECK_THROWS_WITH_AS(save(first, root / "model"), Contains("want a file, or shard = true"),
+                       Error);
   CHECK_THROWS_WITH_AS(save(first, root / "new", {.shard = true, .size_per_shard = 0}),
                        Contains("size_per_shard must be > 0"), Error);
   CHECK_THROWS_WITH_AS(save(first, root / "new", {.shard = true, .prefix = "../x"}),
