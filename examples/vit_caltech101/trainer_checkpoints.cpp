@@ -2,6 +2,7 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/console.h"
 #include "examples/vit_caltech101/metrics.h"
 #include "examples/vit_caltech101/run_files.h"
 
