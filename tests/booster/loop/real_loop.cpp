@@ -214,8 +214,16 @@ class RealLoop {
       if (master.defined()) updated.push_back({name + ".master", master});
       else updated.push_back({name, tensor});
     }
-    models_[0].session().plugin->join(updated);
-    for (const auto& [name, tensor] : updated) {
+    const Plugin& plugin = *models_[0].session().plugin;
+    plugin.join(updated);
+    const Parameters parameters = optimizer.parameters();
+    for (size_t i = 0; i < updated.size(); ++i) {
+      Tensor tensor = updated[i].tensor;
+      const bool is_master = updated[i].name != parameters[i].name;
+      if (plugin.layout().zero_stage > 0 && is_master) {  // whole on rank 0 alone
+        if (plugin.group().rank() > 0) tensor = empty(parameters[i].tensor.shape());
+        plugin.group().broadcast(tensor);
+      }
       const auto values = tensor.to_vector<double>();
       all.insert(all.end(), values.begin(), values.end());
     }
