@@ -73,7 +73,7 @@ class Plugin {
   // --- checkpoints; all ranks call them. Tensors go by the names that one process gives them: of
   // the model ("fc1.weight"), of an optimizer ("fc1.weight.exp_avg" with the parameter's shape;
   // "fc1.weight.steps", one i64) and of a strategy ("fc1.fp8.input.scale").
-  // From what this rank holds to whole tensors, on rank 0 at least.
+  // From what this rank holds to whole tensors, on rank 0 at least; any number of them at once.
   virtual void join(StateDict& /*state*/) const {}
   // From whole tensors to what this rank holds.
   virtual void split(StateDict& /*state*/) const {}

@@ -35,6 +35,8 @@ ManifestFile file_row(const JsonValue& row, const fs::path& path) {
   if (!whole) not_a_manifest(path, "a file without name, bytes or sha256");
   ManifestFile file{name->scalar, bytes->scalar, hash->scalar};
   if (!is_file_name(file.name)) not_a_manifest(path, "bad file name " + show_text(file.name));
+  const bool is_hash = file.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hash) not_a_manifest(path, "bad sha256 " + show_text(file.sha256));
   return file;
 }
 

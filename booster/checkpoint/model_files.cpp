@@ -202,16 +202,12 @@ void load_model(const BoostedModel& model, const fs::path& checkpoint, bool stri
 
 namespace {
 
-bool is_index_name(const std::string& name) {
-  return name.find(".index.") != name.npos && name.ends_with(".json");
-}
-
 // The folder's index, or its one file.
 fs::path entry_of(const fs::path& folder) {
   std::vector<fs::path> indexes, files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (is_index_name(name)) indexes.push_back(entry.path());
+    if (is_index(entry.path())) indexes.push_back(entry.path());
     else if (name.ends_with(".safetensors")) files.push_back(entry.path());
   }
   for (const char* name : {"model.safetensors.index.json", "model.safetensors"})
@@ -224,10 +220,15 @@ fs::path entry_of(const fs::path& folder) {
 
 }  // namespace
 
+bool is_index(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.find(".index.") != name.npos && name.ends_with(".json");
+}
+
 ModelFiles find_model_files(const fs::path& path) {
   std::error_code error;
   const fs::path entry = fs::is_directory(path, error) ? entry_of(path) : path;
-  if (!is_index_name(entry.filename().string())) return {{}, {}, {entry}};
+  if (!is_index(entry)) return {{}, {}, {entry}};
   ModelFiles model{entry, read_shard_index(entry), {}};
   const fs::path folder = entry.has_parent_path() ? entry.parent_path() : ".";
   for (const std::string& name : model.index->files())

@@ -32,6 +32,8 @@ struct ModelFiles {
 // `path`: a safetensors file, an index, or a folder that has the one or the other. Error of kind
 // data if it is none, or an index names a file that is not there or lies elsewhere.
 ModelFiles find_model_files(const std::filesystem::path& path);
+// By its name.
+bool is_index(const std::filesystem::path& path);
 // Error of kind data if the index says otherwise than the headers of its files: of one file, and of
 // the bytes of all together.
 void check_against_index(const ModelFiles& model, const std::filesystem::path& file,

@@ -50,6 +50,8 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
 inline constexpr uint64_t max_safetensors_header = 100'000'000;
 // Ours, like the reference's of the header: a file of small ones would take ten times its size.
 inline constexpr size_t max_safetensors_tensors = 1'000'000, max_safetensors_metadata = 10'000;
+// Bytes of a name or of a text of metadata.
+inline constexpr size_t max_safetensors_text = 4'000'000;
 
 class SafetensorsFile {
  public:

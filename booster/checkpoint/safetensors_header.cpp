@@ -273,6 +273,23 @@ std::string shape_text(std::span<const uint64_t> shape) {
   return text + (shape.size() > most_shown ? ", ...)" : ")");
 }
 
+namespace {
+
+// A parser takes several times its memory for a text, before anybody can say that it is too long.
+void check_texts(std::string_view json, const HeaderReader& reader) {
+  size_t begin = json.npos;  // of the text that is open
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (begin != json.npos && i - begin > max_safetensors_text) {
+      reader.broken("a name or text of metadata is too long at byte {}; want at most {} bytes",
+                    8 + begin, max_safetensors_text);
+    }
+    if (json[i] == '\\' && begin != json.npos) ++i;
+    else if (json[i] == '"') begin = begin == json.npos ? i : json.npos;
+  }
+}
+
+}  // namespace
+
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_bytes,
                                            const std::string& file) {
   HeaderReader reader(file, data_bytes);
@@ -281,6 +298,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
   if (zero != text.npos) reader.broken("the header is not JSON at byte {}: a zero byte", 8 + zero);
   if (text.substr(0, 3) == "\xEF\xBB\xBF")
     reader.broken("the header begins with a byte order mark; want an object");
+  check_texts(text, reader);
   nlohmann::json::sax_parse(text, &reader);
   auto& tensors = reader.header.tensors;
   check_names(tensors, reader);

@@ -8,85 +8,96 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <map>
 
 namespace booster {
 
+void ShardedWriter::Shard::add(const std::string& name, const Tensor& tensor) {
+  tensors.emplace(name, tensor);
+  names.push_back(name);
+  bytes += static_cast<uint64_t>(tensor.bytes());
+}
+
 void ShardedWriter::begin(const std::string& stem) {
-  if (!shards_.empty() && shards_.back().stem == stem) return;
-  if (!shards_.empty()) shards_.back().open = false;
-  shards_.push_back({.stem = stem});
+  if (open_ && open_->stem == stem) return;
+  close();
+  open_ = Shard{.stem = stem};
 }
 
 void ShardedWriter::add(const std::string& stem, const std::string& name, const Tensor& tensor) {
   begin(stem);
   const auto bytes = static_cast<uint64_t>(tensor.bytes());
-  if (shards_.back().bytes > 0 && shards_.back().bytes + bytes > limit_) {
-    shards_.back().open = false;
-    shards_.push_back({.stem = stem});
-  }
-  Shard& shard = shards_.back();
-  shard.tensors.emplace(name, tensor);
-  shard.names.push_back(name);
-  shard.bytes += bytes;
   waiting_ += bytes;
+  if (bytes > limit_) {
+    shards_.push_back({.stem = stem});
+    return shards_.back().add(name, tensor);
+  }
+  if (open_->bytes + bytes > limit_) {
+    close();
+    open_ = Shard{.stem = stem};
+  }
+  open_->add(name, tensor);
 }
 
-void ShardedWriter::write() {
-  std::vector<Shard*> complete;
-  for (Shard& shard : shards_)
-    if (!shard.open && shard.file.name.empty()) complete.push_back(&shard);
-  write(complete);
+// A kind of which no file has been written has one, though it be without tensors.
+void ShardedWriter::close() {
+  if (!open_) return;
+  const bool is_first = shards_.empty() || shards_.back().stem != open_->stem;
+  if (is_first || !open_->names.empty()) shards_.push_back(std::move(*open_));
+  open_.reset();
+}
+
+// How many files there will be, and so what each is called, is known in the end.
+void ShardedWriter::write(size_t shard) {
+  Shard& one = shards_[shard];
+  const std::string name = fmt::format("{}.part-{}", one.stem, shard);
+  FileWriter file(folder_ / name);
+  Sha256 hash;
+  file.hash_into(hash);
+  write_safetensors(file, one.tensors, {{"format", "pt"}});
+  file.close();
+  one.file = {name, file.written(), hash.digest()};
 }
 
 // Each on a thread of its own: writing and hashing takes as long as the largest instead of the sum.
-void ShardedWriter::write(const std::vector<Shard*>& shards) {
+void ShardedWriter::write() {
   uint64_t bytes = 0;
-  for (const Shard* shard : shards) bytes += shard->bytes;
+  std::map<size_t, std::future<void>> writing;
+  const auto waits = [](const Shard& shard) { return shard.file.name.empty(); };
+  for (const Shard& shard : shards_) bytes += waits(shard) ? shard.bytes : 0;
   check_free_space(folder_, bytes + bytes / 20);
-  std::vector<std::future<ManifestFile>> files;
-  for (Shard* shard : shards)
-    files.push_back(std::async(std::launch::async, [this, shard] {
-      // How many there will be, and so its name, is not known yet.
-      const std::string name = fmt::format("{}.part-{}", shard->stem, shard - shards_.data());
-      FileWriter file(folder_ / name);
-      Sha256 hash;
-      file.hash_into(hash);
-      write_safetensors(file, shard->tensors, {{"format", "pt"}});
-      file.close();
-      return ManifestFile{name, file.written(), hash.digest()};
-    }));
-  for (size_t i = 0; i < shards.size(); ++i) {
-    shards[i]->file = files[i].get();
-    shards[i]->tensors.clear();
-    waiting_ -= shards[i]->bytes;
+  for (size_t i = 0; i < shards_.size(); ++i)
+    if (waits(shards_[i]))
+      writing[i] = std::async(std::launch::async, [this, i] { write(i); });
+  for (auto& [i, done] : writing) {
+    done.get();
+    shards_[i].tensors.clear();
+    waiting_ -= shards_[i].bytes;
   }
 }
 
-ManifestFile ShardedWriter::write_index(const std::string& stem,
-                                        const std::vector<const Shard*>& shards) {
+ManifestFile ShardedWriter::write_index(const std::string& stem, std::span<const Shard> shards) {
   ShardIndex index;
-  for (const Shard* shard : shards) {
-    index.total_size += shard->bytes;
-    for (const std::string& name : shard->names) index.weight_map[name] = shard->file.name;
+  for (const Shard& shard : shards) {
+    index.total_size += shard.bytes;
+    for (const std::string& name : shard.names) index.weight_map[name] = shard.file.name;
   }
   return write_new_file(folder_, index_name(stem), index.to_text());
 }
 
 std::vector<ManifestFile> ShardedWriter::finish() {
-  if (!shards_.empty()) shards_.back().open = false;
+  close();
   write();
   std::vector<ManifestFile> files;
   for (size_t first = 0; first < shards_.size();) {
     const std::string stem = shards_[first].stem;
-    std::vector<const Shard*> all;
-    const size_t count = static_cast<size_t>(std::ranges::count(shards_, stem, &Shard::stem));
-    for (size_t i = first; i < first + count; ++i) {
-      ManifestFile& file = shards_[i].file;
-      const std::string name = shard_name(stem, i - first + 1, count);
-      rename_to(folder_ / file.name, folder_ / name);
-      file.name = name;
-      files.push_back(file);
-      all.push_back(&shards_[i]);
+    const auto count = static_cast<size_t>(std::ranges::count(shards_, stem, &Shard::stem));
+    const std::span<Shard> all(&shards_[first], count);
+    for (size_t i = 0; i < count; ++i) {
+      const std::string name = shard_name(stem, i + 1, count);
+      rename_to(folder_ / all[i].file.name, folder_ / name);
+      all[i].file.name = name;
+      files.push_back(all[i].file);
     }
     if (count > 1) files.push_back(write_index(stem, all));
     first += count;

@@ -1,15 +1,18 @@
 // Tensors into safetensors files of limited size, while more are still to come: a file, or several
 // with an index (booster/checkpoint/shard_index.h).
 //
-// A tensor goes into the file that is open unless that would pass the limit; then it opens the
-// next, as Hugging Face's libraries cut a model. What waits to be written is at most about one
-// file; little ones of several kinds are written at once, on a thread each. For one thread.
+// Cut as by Hugging Face's libraries: a tensor goes into the file that is open unless that would
+// pass the limit; then it opens the next. One that is above the limit has a file of its own. What
+// waits to be written is at most about one file; little ones of several kinds are written at once,
+// on a thread each. For one thread.
 #pragma once
 
 #include "booster/checkpoint/manifest.h"
 #include "booster/checkpoint/safetensors.h"
 
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,17 +42,20 @@ class ShardedWriter {
     TensorMap tensors = {};  // until it is written
     std::vector<std::string> names = {};
     uint64_t bytes = 0;
-    bool open = true;
     ManifestFile file = {};  // once it is written
+
+    void add(const std::string& name, const Tensor& tensor);
   };
 
-  void write(const std::vector<Shard*>& shards);
-  ManifestFile write_index(const std::string& stem, const std::vector<const Shard*>& shards);
+  void close();
+  void write(size_t shard);
+  ManifestFile write_index(const std::string& stem, std::span<const Shard> shards);
 
   std::filesystem::path folder_;
   uint64_t limit_;
   uint64_t waiting_ = 0;  // bytes
-  std::vector<Shard> shards_;
+  std::vector<Shard> shards_;   // complete
+  std::optional<Shard> open_;
 };
 
 // Of MiB, as options say it. Error unless it is above 0; `what` begins it.

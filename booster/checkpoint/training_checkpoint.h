@@ -59,9 +59,9 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
 // that saved count from now on, and so do its own `settings`, the plugin, the number of ranks and
 // the batch size; each is told to `report`, on rank 0, in a line with its name, the old and the new
 // value. An Error of kind data are another optimizer or schedule, precision, model, seed or data
-// set, and a batch size or number of ranks of whose steps the samples done in the epoch are no whole
-// number; it names some of which they are. All or nothing: after an error on any rank, all ranks
-// have it and nothing is changed.
+// set, and a batch size or number of ranks of whose steps the samples done in the epoch are not a
+// whole number; it names some of which they are. All or nothing: after an error on any rank, all
+// ranks have it and nothing is changed.
 std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());

@@ -47,7 +47,9 @@ class Report {
       row(what, "{}", text);
   }
   void end() const {
-    if (as_json_) fmt::print("{}\n", json_.dump());
+    // The name of a GPU is whatever somebody typed.
+    if (as_json_)
+      fmt::print("{}\n", json_.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 
  private:

@@ -1,4 +1,5 @@
 #include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors.h"
 #include "booster/cli/commands.h"
 #include "booster/config/json_document.h"
@@ -6,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <string_view>
 
 namespace booster::cli {
@@ -33,8 +36,14 @@ std::string plain(const std::string& name) {
   return shows ? name : show_text(name);
 }
 
-void print_tensors(const fs::path& path) {
-  const SafetensorsFile file(path);
+// Control characters and others that a terminal may obey are escaped.
+template <class Json>
+std::string in_ascii(const Json& json) {
+  return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+SafetensorsFile print_tensors(const fs::path& path) {
+  SafetensorsFile file(path);
   uint64_t elements = 0, bytes = 0;
   size_t widest = 4;
   for (const auto& tensor : file.tensors()) widest = std::max(widest, plain(tensor.name).size());
@@ -52,6 +61,7 @@ void print_tensors(const fs::path& path) {
   }
   fmt::print("  {} tensors, {} elements, {} bytes: valid\n", file.tensors().size(), elements,
              bytes);
+  return file;
 }
 
 bool holds_tensors(const ManifestFile& file) {
@@ -64,15 +74,14 @@ void print_checkpoint(const fs::path& folder) {
   for (const auto& file : manifest.files) {
     fmt::print("  {:<24} {:>12} bytes  sha256 {}\n", plain(file.name), file.bytes, file.sha256);
   }
-  if (!manifest.about.empty()) fmt::print("  about {}\n", manifest.about.dump());
+  if (!manifest.about.empty()) fmt::print("  about {}\n", in_ascii(manifest.about));
   for (const auto& file : manifest.files)
     if (holds_tensors(file)) print_tensors(folder / file.name);
 }
 
 using Json = nlohmann::ordered_json;
 
-Json json_of_tensors(const fs::path& path) {
-  const SafetensorsFile file(path);
+Json json_of_tensors(const SafetensorsFile& file, const fs::path& path) {
   Json tensors = Json::array();
   for (const auto& tensor : file.tensors())
     tensors.push_back({{"name", tensor.name},
@@ -88,7 +97,10 @@ Json json_of_checkpoint(const fs::path& folder) {
   Json files = Json::array(), tensors = Json::array();
   for (const auto& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
-    if (holds_tensors(file)) tensors.push_back(json_of_tensors(folder / file.name));
+    if (holds_tensors(file)) {
+      const fs::path path = folder / file.name;
+      tensors.push_back(json_of_tensors(SafetensorsFile(path), path));
+    }
   }
   return {{"path", folder.string()},
           {"step", manifest.step},
@@ -98,29 +110,67 @@ Json json_of_checkpoint(const fs::path& folder) {
 }
 
 void print(const Json& json) {
-  fmt::print("{}\n", json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", in_ascii(json));
 }
 
-// The folder itself, or the newest checkpoint in it.
-fs::path checkpoint_in(const fs::path& folder) {
+// Calls `read` for each file of the model, and compares all with the index.
+void read_model(const ModelFiles& model,
+                const std::function<SafetensorsFile(const fs::path& file)>& read) {
+  uint64_t bytes = 0;
+  for (const fs::path& path : model.files) {
+    const SafetensorsFile file = read(path);
+    std::vector<std::string> names;
+    for (const StoredTensor& tensor : file.tensors()) {
+      names.push_back(tensor.name);
+      bytes += tensor.end - tensor.begin;
+    }
+    check_against_index(model, path, names);
+  }
+  check_total_size(model, bytes);
+}
+
+void print_model(const ModelFiles& model) {
+  read_model(model, print_tensors);
+  if (model.index)
+    fmt::print("{}: {} tensors in {} files: valid\n", model.index_path.string(),
+               model.index->weight_map.size(), model.files.size());
+}
+
+Json json_of_model(const ModelFiles& model) {
+  Json files = Json::array();
+  read_model(model, [&](const fs::path& path) {
+    SafetensorsFile file(path);
+    files.push_back(json_of_tensors(file, path));
+    return file;
+  });
+  if (!model.index) return files[0];
+  return {{"path", model.index_path.string()},
+          {"total_size", model.index->total_size},
+          {"tensor_files", files}};
+}
+
+// The folder itself, or the newest checkpoint in it; nothing if it holds a model's files alone.
+std::optional<fs::path> checkpoint_in(const fs::path& folder) {
   if (fs::exists(folder / manifest_name)) return folder;
   const auto latest =
       latest_checkpoint(folder, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
-  if (!latest)
-    fail_data("{}: no checkpoint in this folder; want {} or folders step-N", folder.string(),
-              manifest_name);
-  return *latest;
+  if (latest) return *latest;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors" || is_index(entry.path())) return {};
+  fail_data("{}: nothing to inspect in this folder; want {}, folders step-N, or a model's files",
+            folder.string(), manifest_name);
 }
 
 }  // namespace
 
 int inspect(const std::string& path, bool json) {
   std::error_code error;
-  if (fs::is_directory(path, error)) {
-    const fs::path folder = checkpoint_in(path);
-    json ? print(json_of_checkpoint(folder)) : print_checkpoint(folder);
+  const bool is_folder = fs::is_directory(path, error);
+  if (const auto checkpoint = is_folder ? checkpoint_in(path) : std::nullopt) {
+    json ? print(json_of_checkpoint(*checkpoint)) : print_checkpoint(*checkpoint);
   } else {
-    json ? print(json_of_tensors(path)) : print_tensors(path);
+    const ModelFiles model = find_model_files(path);
+    json ? print(json_of_model(model)) : print_model(model);
   }
   return 0;
 }

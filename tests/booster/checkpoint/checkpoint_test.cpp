@@ -76,6 +76,32 @@ TEST_CASE("a checkpoint gives back what was saved, bit for bit") {
   CHECK(std::filesystem::read_symlink(root / "latest") == "step-000000012");
 }
 
+TEST_CASE("what is larger than a file may be lies in several, and each is checked") {
+  const TemporaryFolder root;
+  const double bytes_24 = 24.0 / (1 << 20);
+  const auto folder = save_checkpoint(root.path(), contents(1), {.size_per_shard = bytes_24});
+  std::vector<std::string> names;
+  for (const ManifestFile& file : read_manifest(folder).files) names.push_back(file.name);
+  CHECK(names == std::vector<std::string>{"state.json", "model-00001-of-00002.safetensors",
+                                          "model-00002-of-00002.safetensors",
+                                          "model.safetensors.index.json",
+                                          "optimizer.safetensors"});
+  const CheckpointContents loaded = load_checkpoint(folder);
+  CHECK(loaded.model.at("blocks.0.weight").to_vector<float>() == std::vector<float>(6, 1));
+  CHECK(loaded.model.at("head.bias").to_vector<float>() == std::vector<float>(5, 1));
+  for (const std::string& name : names) {
+    const std::string whole = root.read("step-000000001/" + name);
+    damage(folder / name);
+    CHECK_THROWS_WITH_AS(load_checkpoint(folder), Contains("wrong content"), Error);
+    root.write("step-000000001/" + name, whole);
+  }
+  Manifest less = read_manifest(folder);
+  less.files.erase(less.files.begin() + 2);
+  root.write("step-000000001/manifest.json", less.to_text());
+  CHECK_THROWS_WITH_AS(load_checkpoint(folder), Contains("not in the checkpoint's manifest"),
+                       Error);
+}
+
 TEST_CASE("only the newest are kept") {
   const TemporaryFolder root;
   for (int step = 1; step <= 5; ++step) save_checkpoint(root.path(), contents(step), {.keep = 2});
@@ -137,6 +163,9 @@ TEST_CASE("a hostile manifest is refused") {
   refuses(R"({"format": 1, "step": 1, "files": [{"name": "x", "bytes": -1, "sha256": ""}]})",
           "without name, bytes");
   refuses(R"({"format": 1, "step": 1, "files": [5]})", "without name");
+  refuses(R"({"format": 1, "step": 1,
+              "files": [{"name": "x", "bytes": 1, "sha256": "\u001b[2J"}]})",
+          "bad sha256 \"\\u001b[2J\"");
   refuses(R"({"format": 1, "step": 1, "files": []})", "it names no file");
   refuses(R"({"format": 1, "step": -1, "files": []})", "step below 0");
   refuses(R"({"format": 1, "step": 1, "files": [{"name": "x", "bytes": 1, "sha256": ""},

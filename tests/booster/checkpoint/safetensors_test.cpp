@@ -302,3 +302,14 @@ TEST_CASE("only regular files are opened") {
   CHECK_THROWS_WITH_AS(SafetensorsFile(folder / "none"),
                        Contains("No such file or directory (ENOENT)"), Error);
 }
+
+TEST_CASE("a text of metadata has a length that a reader bears") {
+  const auto with = [](size_t length, const char* letter) {
+    std::string text;
+    for (size_t i = 0; i < length; ++i) text += letter;
+    return file_of("{\"__metadata__\":{\"a\":\"" + text + "\"}}", 0);
+  };
+  CHECK(open_bytes(with(max_safetensors_text - 2, "x")) == 0);
+  refuses(with(max_safetensors_text + 1, "x"), "a name or text of metadata is too long at byte 29");
+  refuses(with(max_safetensors_text / 2 + 1, "\\\""), "too long");
+}

@@ -23,6 +23,8 @@ struct SmallTraining {
   Boosted boosted;
 
   explicit SmallTraining(const SmallSettings& settings = {});
+  // On some of the ranks, say.
+  SmallTraining(Booster booster, const SmallSettings& settings);
   // One step on this batch.
   void step(const Batch& batch);
   // Steps epoch after epoch; leaves the loop over the loader after the last.
@@ -80,6 +82,9 @@ inline Boosted small_boosted(Booster& booster, const SmallSettings& settings) {
 
 inline SmallTraining::SmallTraining(const SmallSettings& settings)
     : booster(small_booster(settings)), boosted(small_boosted(booster, settings)) {}
+
+inline SmallTraining::SmallTraining(Booster given, const SmallSettings& settings)
+    : booster((manual_seed(11), std::move(given))), boosted(small_boosted(booster, settings)) {}
 
 inline void SmallTraining::step(const Batch& batch) {
   auto& [net, opt, loss_fn, data, lr] = boosted;

@@ -223,13 +223,20 @@ class RealLoop {
       if (master.defined()) updated.push_back({name + ".master", master});
       else updated.push_back({name, tensor});
     }
-    models_[0].session().plugin->join(updated);  // whole on rank 0
-    for (const auto& [name, tensor] : updated) {
-      const auto values = world_.rank == 0 ? tensor.to_vector<double>() : Numbers();
+    const Plugin& plugin = *models_[0].session().plugin;
+    plugin.join(updated);
+    const Parameters parameters = optimizer.parameters();
+    for (size_t i = 0; i < updated.size(); ++i) {
+      Tensor tensor = updated[i].tensor;
+      const bool in_parts = updated[i].name != parameters[i].name ||  // a master
+                            kept_part(parameters[i].tensor).defined();
+      if (plugin.layout().zero_stage > 0 && in_parts) {  // whole on rank 0 alone
+        if (plugin.group().rank() > 0) tensor = empty(parameters[i].tensor.shape());
+        plugin.group().broadcast(tensor);
+      }
+      const auto values = tensor.to_vector<double>();
       all.insert(all.end(), values.begin(), values.end());
     }
-    all.resize(first_numbers(model).size());
-    world_.group().broadcast(all);
     return all;
   }
 

@@ -1,0 +1,164 @@
+// Saves that training does not wait for.
+#include "tests/booster/checkpoint/small_training.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+using namespace booster;
+using namespace booster::test;
+using doctest::Contains;
+
+namespace {
+
+const SmallSettings spread = {.plugin = "low_level_zero", .batch_size = 4};
+
+std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
+
+std::vector<RankResult> run_ranks(const char* test_case, int ranks = 2) {
+  static int runs = 0;
+  const TemporaryFolder root;
+  return Ranks(test_case, ranks,
+               {{"TEST_ROOT", (root / std::to_string(++runs)).string()}}).wait(120);
+}
+
+// File operations take so long until it ends.
+struct SlowDisk {
+  explicit SlowDisk(int milliseconds) { delay_file_operations(milliseconds); }
+  ~SlowDisk() { delay_file_operations(0); }
+};
+
+std::string bytes_of(const CheckpointContents& contents) {
+  std::string all = contents.state.dump();
+  for (const TensorMap* tensors : {&contents.model, &contents.optimizer, &contents.precision})
+    for (const auto& [name, tensor] : *tensors)
+      all += name + std::string(static_cast<const char*>(tensor.data()),
+                                static_cast<size_t>(tensor.bytes()));
+  return all;
+}
+
+CheckpointContents newest(const std::filesystem::path& root) {
+  return load_checkpoint(*latest_checkpoint(root, ignore_line));
+}
+
+}  // namespace
+
+TEST_CASE("rank: trains on" * doctest::skip()) {
+  SmallTraining training(spread);
+  training.steps(2);
+  save_training(test_root() / "sync", training.boosted, {.step = 2});
+  PendingSave saving;
+  {
+    const SlowDisk slow(40);
+    saving = save_training_async(test_root() / "async", training.boosted, {.step = 2});
+    CHECK_FALSE(saving.ready());
+    for (int i = 0; i < 5; ++i) training.steps(1);  // these numbers are not saved
+  }
+  saving.wait();
+  CHECK(saving.ready());
+  saving.wait();
+  if (launch_from_env().rank == 0) {
+    const bool same =
+        bytes_of(newest(test_root() / "async")) == bytes_of(newest(test_root() / "sync"));
+    CHECK(same);
+  }
+}
+TEST_CASE("training goes on while a checkpoint is written, which is of the moment of the call") {
+  CHECK(failures(run_ranks("rank: trains on")) == "");
+}
+
+TEST_CASE("rank: fails later" * doctest::skip()) {
+  const World world = launch_from_env();
+  SmallTraining training(spread);
+  training.steps(2);
+  const auto fail_next = [&] {
+    if (world.rank == 0) fail_file_operation(9, ENOSPC);
+  };
+  fail_next();
+  PendingSave saving = save_training_async(test_root(), training.boosted, {.step = 2});
+  training.steps(1);
+  CHECK_THROWS_WITH_AS(saving.wait(), Contains("No space left on device (ENOSPC)"), Error);
+  fail_file_operation(0, 0);
+  saving.wait();  // told once
+
+  fail_next();
+  saving = save_training_async(test_root(), training.boosted, {.step = 3});
+  CHECK_THROWS_WITH_AS(save_training(test_root(), training.boosted, {.step = 3}),
+                       Contains("No space left on device (ENOSPC)"), Error);
+  fail_file_operation(0, 0);
+  save_training(test_root(), training.boosted, {.step = 4});
+  SmallTraining second(spread);
+  CHECK(resume_training(test_root(), second.boosted, ignore_line)->step == 4);
+  CHECK(second.weights() == training.weights());
+  CHECK_THROWS_WITH_AS(
+      save_training_async(test_root(), training.boosted, {.step = 5, .extra = {{"x", NAN}}}),
+      Contains("NaN"), Error);
+}
+TEST_CASE("what fails while training goes on is an error on all ranks, at wait or the next save") {
+  CHECK(failures(run_ranks("rank: fails later")) == "");
+}
+
+TEST_CASE("a save waits for the one before, and so do a resume and the end of a handle") {
+  const TemporaryFolder root;
+  SmallTraining training;
+  training.steps(1);
+  {
+    const SlowDisk slow(15);
+    PendingSave saving = save_training_async(root.path(), training.boosted, {.step = 1});
+    saving = save_training_async(root.path(), training.boosted, {.step = 2});
+    CHECK(newest(root.path()).step == 1);
+    CHECK(resume_training(root.path(), training.boosted, ignore_line)->step == 2);
+    saving = save_training_async(root.path(), training.boosted, {.step = 3});
+  }
+  CHECK(newest(root.path()).step == 3);
+  const std::vector<std::string> kept = {"latest", "step-000000002", "step-000000003"};
+  CHECK(root.entries() == kept.size());
+}
+
+// As std::exit leaves what stands on the stack, nobody destroys handle and training.
+TEST_CASE("rank: ends at once" * doctest::skip()) {
+  auto* training = new SmallTraining;
+  training->steps(1);
+  delay_file_operations(15);
+  auto* saving =
+      new PendingSave(save_training_async(test_root(), training->boosted, {.step = 1}));
+  CHECK_FALSE(saving->ready());
+  std::exit(0);
+}
+TEST_CASE("a program that ends waits until its checkpoint is written") {
+  const TemporaryFolder root;
+  const auto results =
+      Ranks("rank: ends at once", 1, {{"TEST_ROOT", root.path().string()}}).wait(60);
+  CHECK(results[0].status == 0);
+  CHECK(newest(root.path()).step == 1);
+}
+
+TEST_CASE("rank: killed while it writes" * doctest::skip()) {
+  SmallTraining training;
+  training.steps(1);
+  save_training(test_root(), training.boosted, {.step = 1});
+  training.steps(1);
+  fail_file_operation(std::atoi(std::getenv("KILL_AT")), 0);
+  PendingSave saving = save_training_async(test_root(), training.boosted, {.step = 2});
+  while (!saving.ready()) training.steps(1);
+}
+TEST_CASE("a kill while training goes on leaves the old checkpoint or the new one, whole") {
+  int killed = 0;
+  for (int n = 1; n < 40; n += 3) {
+    CAPTURE(n);
+    const TemporaryFolder root;
+    const auto results = Ranks("rank: killed while it writes", 1,
+                               {{"TEST_ROOT", root.path().string()},
+                                {"KILL_AT", std::to_string(n)}}).wait(60);
+    killed += WIFSIGNALED(results[0].status) && WTERMSIG(results[0].status) == SIGKILL;
+    const CheckpointContents contents = newest(root.path());
+    CHECK((contents.step == 1 || contents.step == 2));
+    CHECK(contents.state.at("step") == contents.step);
+  }
+  CHECK(killed > 5);
+}

@@ -1,0 +1,70 @@
+// `booster inspect`, as a user runs it.
+#include "booster/checkpoint/checkpoint.h"
+#include "tests/booster/command.h"
+#include "tests/booster/temporary_folder.h"
+#include "tests/golden_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace booster;
+
+namespace {
+
+CommandResult run(const std::string& arguments) { return run_booster(arguments); }
+std::string in_quotes(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
+}  // namespace
+
+TEST_CASE("inspect shows a valid file and names the broken rule of another") {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "x.safetensors").string();
+  save_safetensors(path, {{"blocks.0.weight", ones({2, 3})}, {"é\x1b[2J", ones({1})}},
+                   {{"format", "pt"}});
+  const CommandResult good = run("inspect " + in_quotes(path));
+  CHECK(good.code == 0);
+  CHECK(good.says("blocks.0.weight"));
+  CHECK(good.says("F32   (2, 3)"));
+  CHECK(good.says("metadata format = \"pt\""));
+  CHECK_FALSE(good.says("\x1b"));
+  std::string bytes = folder.read("x.safetensors");
+  folder.write("x.safetensors", bytes + "tail");
+  const CommandResult bad = run("inspect " + in_quotes(path));
+  CHECK(bad.code == 1);
+  CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
+  CHECK(run("inspect " + in_quotes(folder / "none")).code == 1);
+  CHECK(run("inspect " + in_quotes(folder.path())).says("nothing to inspect in this folder"));
+}
+
+TEST_CASE("inspect shows a model in several files, and where its index is wrong") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(test::golden_folder() + "/booster/sharded", folder / "model");
+  const std::string index = "model/model.safetensors.index.json";
+  for (const std::string& path : {std::string("model"), index}) {
+    const CommandResult good = run("inspect " + in_quotes(folder / path));
+    CHECK(good.code == 0);
+    CHECK(good.says("1.bias"));
+    CHECK(good.says("4 tensors in 3 files: valid"));
+  }
+  const auto json =
+      nlohmann::json::parse(run("inspect --json " + in_quotes(folder / "model")).output);
+  CHECK(json["total_size"] == 156);
+  CHECK(json["tensor_files"].size() == 3);
+  std::string text = folder.read(index);
+  folder.write(index, text.replace(text.find("156"), 3, "155"));
+  const CommandResult bad = run("inspect " + in_quotes(folder / "model"));
+  CHECK(bad.code == 1);
+  CHECK(bad.says("total_size; got 155, want 156"));
+}
+
+TEST_CASE("what a manifest says of itself reaches the terminal in plain letters") {
+  const TemporaryFolder root;
+  CheckpointContents contents;
+  contents.model = {{"a", ones({1})}};
+  contents.about = {{"by", "x\u001b[2J\u202e"}};
+  const auto folder = save_checkpoint(root.path(), contents);
+  const CommandResult result = run("inspect " + in_quotes(folder));
+  CHECK(result.code == 0);
+  CHECK(result.says("\\u001b[2J\\u202e"));
+  CHECK_FALSE(result.says("\u001b"));
+}
