@@ -231,7 +231,8 @@ class RealLoop {
       const bool in_parts = updated[i].name != parameters[i].name ||  // a master
                             kept_part(parameters[i].tensor).defined();
       if (plugin.layout().zero_stage > 0 && in_parts) {  // whole on rank 0 alone
-        if (plugin.group().rank() > 0) tensor = empty(parameters[i].tensor.shape());
+        if (plugin.group().rank() > 0)
+          tensor = empty(parameters[i].tensor.shape(), {.dtype = tensor.dtype()});
         plugin.group().broadcast(tensor);
       }
       const auto values = tensor.to_vector<double>();
