@@ -67,18 +67,21 @@ def ddp_step(options):
     for _ in range(WARM_UP):
         together()
         apart()
-    seconds, alone = [], []
+    seconds, alone, core = [], [], []
     for _ in range(options.steps):
         for step, sums in ((together, seconds), (apart if dist.get_rank() == 0 else None, alone)):
             dist.barrier()
-            start = time.perf_counter()
+            start, core_start = time.perf_counter(), time.process_time()
             for _ in range(STEPS_OF_TURN if step else 0):
                 step()
             sums.append((time.perf_counter() - start) / STEPS_OF_TURN)
+            if step is together:
+                core.append((time.process_time() - core_start) / STEPS_OF_TURN)
     ratios = [a / b for a, b in zip(seconds, alone)]
     return {"work": f"{options.model}, batch {options.batch}, {options.ranks} ranks, {options.precision}",
             "seconds": statistics.median(seconds), "seconds_min": min(seconds),
-            "seconds_alone": statistics.median(alone), "to_alone": statistics.median(ratios)}
+            "seconds_alone": statistics.median(alone), "to_alone": statistics.median(ratios),
+            "core_seconds": statistics.median(core)}
 
 
 def run(rank, options):
