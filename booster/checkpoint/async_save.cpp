@@ -1,6 +1,6 @@
 #include "booster/checkpoint/async_save.h"
 
-#include "booster/checkpoint/finish_together.h"
+#include "booster/checkpoint/training/finish_together.h"
 
 #include <chrono>
 #include <cstdio>

@@ -1,8 +1,8 @@
 #include "booster/checkpoint/checkpoint.h"
 
 #include "booster/checkpoint/checkpoint_names.h"
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/sharded_writer.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/safetensors/sharded_writer.h"
 #include "booster/config/json_document.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "booster/checkpoint/manifest.h"
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 
 #include <nlohmann/json.hpp>
 

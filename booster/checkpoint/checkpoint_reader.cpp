@@ -1,8 +1,8 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/checkpoint_names.h"
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/sha256.h"
-#include "booster/checkpoint/shard_index.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/sha256.h"
+#include "booster/checkpoint/safetensors/shard_index.h"
 #include "booster/config/json_document.h"
 
 #include <algorithm>

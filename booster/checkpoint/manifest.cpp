@@ -1,7 +1,7 @@
 #include "booster/checkpoint/manifest.h"
 
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/sha256.h"
 #include "booster/config/json_document.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "booster/checkpoint/model_files.h"
 
-#include "booster/checkpoint/check_tensors.h"
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/finish_together.h"
-#include "booster/checkpoint/sharded_writer.h"
-#include "booster/checkpoint/whole_tensors.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/safetensors/check_tensors.h"
+#include "booster/checkpoint/safetensors/sharded_writer.h"
+#include "booster/checkpoint/training/finish_together.h"
+#include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/config/json_document.h"
 #include "core/tensor/grad_mode.h"
 

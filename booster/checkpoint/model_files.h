@@ -3,7 +3,7 @@
 #pragma once
 
 #include "booster/boosted.h"
-#include "booster/checkpoint/shard_index.h"
+#include "booster/checkpoint/safetensors/shard_index.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,9 +1,9 @@
 #include "booster/checkpoint/async_save.h"
-#include "booster/checkpoint/finish_together.h"
-#include "booster/checkpoint/present_state.h"
-#include "booster/checkpoint/random_streams.h"
+#include "booster/checkpoint/training/finish_together.h"
+#include "booster/checkpoint/training/present_state.h"
+#include "booster/checkpoint/training/random_streams.h"
+#include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
-#include "booster/checkpoint/whole_tensors.h"
 #include "parallel/rank_notes.h"
 
 namespace booster {

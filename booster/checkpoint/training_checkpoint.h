@@ -20,7 +20,7 @@
 
 #include "booster/boosted.h"
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/setting_change.h"
+#include "booster/checkpoint/training/setting_change.h"
 
 #include <filesystem>
 #include <functional>

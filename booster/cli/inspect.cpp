@@ -1,6 +1,6 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/model_files.h"
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/cli/commands.h"
 #include "booster/config/json_document.h"
 

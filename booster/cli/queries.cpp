@@ -1,6 +1,6 @@
 #include "booster/cli/queries.h"
 
-#include "booster/checkpoint/read_line.h"
+#include "booster/checkpoint/files/read_line.h"
 #include "kernels/system/error.h"
 
 #include <fmt/format.h>

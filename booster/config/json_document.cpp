@@ -1,6 +1,6 @@
 #include "booster/config/json_document.h"
 
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
 #include "booster/config/foreign_syntax.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "booster/numerics/diagnose.h"
 
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
 #include "booster/numerics/gradient_health.h"
 #include "booster/numerics/gradient_watch.h"
 #include "booster/numerics/matrix_units.h"

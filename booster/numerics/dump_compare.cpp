@@ -1,6 +1,6 @@
 #include "booster/numerics/dump_compare.h"
 
-#include "booster/checkpoint/read_line.h"
+#include "booster/checkpoint/files/read_line.h"
 #include "booster/numerics/statistics.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"

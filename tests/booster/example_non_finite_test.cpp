@@ -1,5 +1,5 @@
 // What the example does about losses and weights that are not finite.
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "tests/booster/example.h"
 #include "tests/parallel/ranks.h"

@@ -1,5 +1,5 @@
 // A safetensors file: what is accepted lies in it, without gaps, and can be loaded.
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/fuzz/target.h"
 
 using namespace booster;

@@ -1,6 +1,6 @@
 // An index of shards: what is accepted leads nowhere but to plain names in its own folder, and says
 // the same when it is written again.
-#include "booster/checkpoint/shard_index.h"
+#include "booster/checkpoint/safetensors/shard_index.h"
 #include "tests/fuzz/target.h"
 
 using namespace booster;

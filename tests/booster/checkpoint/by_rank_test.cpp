@@ -1,6 +1,6 @@
 // What each rank has of its own in a checkpoint (random streams, scales that are not shared), and
 // what another number of ranks makes of it; and how much of a state any rank ever holds.
-#include "booster/checkpoint/random_streams.h"
+#include "booster/checkpoint/training/random_streams.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"

@@ -1,8 +1,8 @@
-#include "booster/checkpoint/check_tensors.h"
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/manifest.h"
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/safetensors/check_tensors.h"
 #include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // A checkpoint's folder against kills, other people's folders and a disk that takes files away.
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/sha256.h"
 #include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 

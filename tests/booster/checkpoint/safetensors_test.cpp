@@ -1,4 +1,4 @@
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "kernels/system/threads.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"

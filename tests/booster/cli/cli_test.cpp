@@ -1,5 +1,5 @@
 // The `booster` program, run as a user runs it.
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/check_tensors.h"
+#include "booster/checkpoint/safetensors/check_tensors.h"
 
 #include <vector>
 

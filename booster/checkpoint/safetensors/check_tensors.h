@@ -1,7 +1,7 @@
 // Whether tensors from a file are those that are wanted: by name, shape and dtype.
 #pragma once
 
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/state_reader.h"
+#include "booster/checkpoint/training/state_reader.h"
 
 #include "booster/config/json_document.h"
 

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/present_state.h"
+#include "booster/checkpoint/training/present_state.h"
 
 namespace booster {
 

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/files/sha256.h"
 
 #include "kernels/system/error.h"
 

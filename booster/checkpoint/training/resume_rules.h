@@ -8,8 +8,8 @@
 // would give other data, is refused.
 #pragma once
 
-#include "booster/checkpoint/setting_change.h"
-#include "booster/checkpoint/training_state.h"
+#include "booster/checkpoint/training/setting_change.h"
+#include "booster/checkpoint/training/training_state.h"
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "booster/checkpoint/manifest.h"
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 
 #include <filesystem>
 #include <optional>

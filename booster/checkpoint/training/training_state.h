@@ -2,7 +2,7 @@
 // whole, so that a training is touched only by a state that is right.
 #pragma once
 
-#include "booster/checkpoint/data_position.h"
+#include "booster/checkpoint/training/data_position.h"
 #include "core/data/loader.h"
 #include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"

@@ -1,7 +1,7 @@
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
 
-#include "booster/checkpoint/file_operations.h"
-#include "booster/checkpoint/sha256.h"
+#include "booster/checkpoint/files/file_operations.h"
+#include "booster/checkpoint/files/sha256.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

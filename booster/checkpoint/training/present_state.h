@@ -3,7 +3,7 @@
 #pragma once
 
 #include "booster/boosted.h"
-#include "booster/checkpoint/training_state.h"
+#include "booster/checkpoint/training/training_state.h"
 
 namespace booster {
 

@@ -1,7 +1,7 @@
-#include "booster/checkpoint/whole_tensors.h"
+#include "booster/checkpoint/training/whole_tensors.h"
 
-#include "booster/checkpoint/check_tensors.h"
-#include "booster/checkpoint/rank_tensors.h"
+#include "booster/checkpoint/safetensors/check_tensors.h"
+#include "booster/checkpoint/training/rank_tensors.h"
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/gather_text.h"

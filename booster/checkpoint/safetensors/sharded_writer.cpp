@@ -1,9 +1,9 @@
-#include "booster/checkpoint/sharded_writer.h"
+#include "booster/checkpoint/safetensors/sharded_writer.h"
 
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/file_operations.h"
-#include "booster/checkpoint/sha256.h"
-#include "booster/checkpoint/shard_index.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/file_operations.h"
+#include "booster/checkpoint/files/sha256.h"
+#include "booster/checkpoint/safetensors/shard_index.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/rank_tensors.h"
+#include "booster/checkpoint/training/rank_tensors.h"
 
 #include "parallel/groups/gather_text.h"
 

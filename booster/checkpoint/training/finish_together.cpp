@@ -1,4 +1,4 @@
-#include "booster/checkpoint/finish_together.h"
+#include "booster/checkpoint/training/finish_together.h"
 
 #include "parallel/groups/gather_text.h"
 #include "parallel/rendezvous/rendezvous.h"

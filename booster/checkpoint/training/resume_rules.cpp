@@ -1,4 +1,4 @@
-#include "booster/checkpoint/resume_rules.h"
+#include "booster/checkpoint/training/resume_rules.h"
 
 #include "kernels/system/error.h"
 

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/data_position.h"
+#include "booster/checkpoint/training/data_position.h"
 
 #include "kernels/system/error.h"
 

@@ -1,6 +1,6 @@
 // Replacing files and folders so that a reader finds the old or the new one, whole.
-#include "booster/checkpoint/file.h"
-#include "booster/checkpoint/file_operations.h"
+#include "booster/checkpoint/files/file.h"
+#include "booster/checkpoint/files/file_operations.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/safetensors.h"
+#include "booster/checkpoint/safetensors/safetensors.h"
 
 #include "booster/config/json_document.h"
 

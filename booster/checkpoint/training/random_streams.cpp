@@ -1,4 +1,4 @@
-#include "booster/checkpoint/random_streams.h"
+#include "booster/checkpoint/training/random_streams.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,7 +8,7 @@
 // state; a SafetensorsFile may be read from several threads.
 #pragma once
 
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
 #include "core/tensor/tensor.h"
 
 #include <map>

@@ -1,6 +1,6 @@
-#include "booster/checkpoint/shard_index.h"
+#include "booster/checkpoint/safetensors/shard_index.h"
 
-#include "booster/checkpoint/file.h"
+#include "booster/checkpoint/files/file.h"
 #include "booster/config/json_document.h"
 
 #include <fmt/format.h>
