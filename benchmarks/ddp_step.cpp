@@ -22,7 +22,7 @@ constexpr int64_t classes = 1000;
 constexpr int steps_of_turn = 2, profiled_steps = 5;
 
 struct Settings {
-  std::string model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
+  std::string plugin = "torch_ddp", model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
   int64_t batch = 8, bucket_cap_mb = 25;
   bool static_graph = false;
 };
@@ -72,14 +72,26 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+Choice<Plugin> plugin_of(const Settings& settings) {
+  if (settings.plugin != "torch_ddp") return settings.plugin.c_str();
+  return TorchDDPPlugin({.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
+                         .static_graph = settings.static_graph,
+                         .comm_dtype = settings.comm_dtype});
+}
+
+// Seconds for which the main thread waited for parameters.
+double waited(const Profiler& profiler) {
+  double seconds = 0;
+  for (const ProfileRow& row : profiler.rows())
+    if (row.name == "wait for parameters") seconds += row.seconds;
+  return seconds;
+}
+
 Result measure(const Benchmark& benchmark, const Settings& settings) {
   const World world = launch_from_env();
   const Group group = world.group();
   check(world.size > 1, "ddp_step: wants several ranks; got 1: booster run --nproc_per_node 2");
-  const TorchDDPOptions options = {.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
-                                   .static_graph = settings.static_graph,
-                                   .comm_dtype = settings.comm_dtype};
-  Training together(settings, TorchDDPPlugin(options)),
+  Training together(settings, plugin_of(settings)),
       apart(settings, SinglePlugin({.on_every_rank = true}));
   for (int i = 0; i < 3; ++i) together.step(), apart.step();
 
@@ -115,6 +127,8 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
   result["core_to_beside"] = median(more_core);
   result["communication_ms"] = 1e3 * communication / profiled_steps;
   result["behind_backward"] = hidden / communication;
+  if (const double wait = waited(profiler); wait > 0)
+    result["wait_for_parameters_ms"] = 1e3 * wait / profiled_steps;
   return result;
 }
 
@@ -123,6 +137,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   Benchmark benchmark("ddp_step", "A data-parallel training step.", 10);
+  benchmark.option("--plugin", settings.plugin, "torch_ddp, low_level_zero or fsdp");
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images of a rank's step");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");

@@ -44,7 +44,13 @@ def training(options, spread):
     import timm
 
     model = timm.create_model(options.model, num_classes=1000).train()
-    if spread:
+    if spread and options.plugin == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        for block in model.blocks:
+            fully_shard(block)
+        fully_shard(model)
+    elif spread:
         model = torch.nn.parallel.DistributedDataParallel(
             model, gradient_as_bucket_view=True, static_graph=options.static_graph)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, fused=True)
@@ -106,6 +112,7 @@ def main():
     parser.add_argument("--model", default="vit_tiny_patch16_224")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--plugin", choices=["torch_ddp", "fsdp"], default="torch_ddp")
     parser.add_argument("--static_graph", action="store_true")
     parser.add_argument("--port", type=int, default=29517)
     parser.add_argument("--json", action="store_true")

@@ -44,7 +44,7 @@ struct Link {
 
 Link drawn_link(Dice& dice) {
   Link link;
-  link.plugin = dice.of<std::string>({"single", "torch_ddp", "zero 1", "zero 2"});
+  link.plugin = dice.of<std::string>({"single", "torch_ddp", "zero 1", "zero 2", "fsdp"});
   link.ranks = {0, 1, 2, 3};
   std::ranges::shuffle(link.ranks, dice.engine);
   link.ranks.resize(link.plugin == "single" ? 1 : static_cast<size_t>(1 + dice.below(4)));
@@ -121,6 +121,7 @@ Training spread(const Kind& kind, const Link& link, const Group& group) {
   const int64_t stage = link.plugin == "zero 2" ? 2 : 1;
   const double small = 20.0 / (1 << 20);  // so that there are several buckets
   if (link.plugin == "torch_ddp") return make(kind, TorchDDPPlugin({}, group), link.batch_size);
+  if (link.plugin == "fsdp") return make(kind, FsdpPlugin({}, group), link.batch_size);
   if (link.plugin == "single") return alone(kind, link.batch_size);
   return make(kind, LowLevelZeroPlugin({.stage = stage, .reduce_bucket_size_in_m = small}, group),
               link.batch_size);
