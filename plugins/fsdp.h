@@ -12,7 +12,7 @@
 // 16-bit copies stay from forward to backward. Inside no_sync gradients are whole.
 #pragma once
 
-#include "plugins/parameter_units.h"
+#include "plugins/parameters/parameter_units.h"
 #include "plugins/sharded_state.h"
 
 namespace booster {

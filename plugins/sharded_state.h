@@ -1,14 +1,14 @@
 // What the stages of ZeRO share: data parallelism that keeps optimizer state once.
 //
-// Each rank updates its part of every parameter (plugins/rank_parts.h) and keeps moments, masters
-// and compensations of that part alone. Gradients are summed by reduce-scatter in buckets while
+// Each rank updates its part of every parameter (plugins/parameters/rank_parts.h) and keeps
+// moments, masters and compensations of that part alone. Gradients are summed by reduce-scatter in buckets while
 // backward runs, and from then on `grad()` of a parameter is this rank's part of the mean, flat.
 // Norms, clips and checkpoints are those of one process. What becomes of the parameters between
 // steps is the derived plugin's.
 #pragma once
 
 #include "plugins/data_parallel.h"
-#include "plugins/sharded_gradients.h"
+#include "plugins/gradients/sharded_gradients.h"
 
 #include <memory>
 #include <string>

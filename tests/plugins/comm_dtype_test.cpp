@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/random.h"
 #include "parallel/launch.h"
-#include "plugins/gradient_buckets.h"
+#include "plugins/gradients/gradient_buckets.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "plugins/gradient_buckets.h"
+#include "plugins/gradients/gradient_buckets.h"
 
 #include "core/autograd/tape.h"
 

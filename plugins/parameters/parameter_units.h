@@ -1,5 +1,6 @@
 // Parameters that come and go by unit: each rank keeps its part of every parameter
-// (plugins/rank_parts.h), and the whole parameters of a unit exist only while its module computes.
+// (plugins/parameters/rank_parts.h), and the whole parameters of a unit exist only while its module
+// computes.
 //
 // A unit is a module with all below it. Hooks gather it before the module's forward, and before
 // its backward (when the gradient of its result is known); it goes after forward, and in backward
@@ -10,7 +11,7 @@
 
 #include "core/nn/module.h"
 #include "parallel/layout.h"
-#include "plugins/rank_parts.h"
+#include "plugins/parameters/rank_parts.h"
 
 #include <functional>
 #include <map>

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "core/tensor/named_tensor.h"
-#include "plugins/rank_parts.h"
+#include "plugins/parameters/rank_parts.h"
 
 #include <deque>
 #include <vector>

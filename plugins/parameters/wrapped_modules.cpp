@@ -1,4 +1,4 @@
-#include "plugins/wrapped_modules.h"
+#include "plugins/parameters/wrapped_modules.h"
 
 #include "kernels/system/error.h"
 

@@ -1,10 +1,10 @@
-#include "plugins/parameter_units.h"
+#include "plugins/parameters/parameter_units.h"
 
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
 #include "kernels/system/trace.h"
-#include "plugins/wrapped_modules.h"
+#include "plugins/parameters/wrapped_modules.h"
 
 #include <algorithm>
 #include <unordered_map>

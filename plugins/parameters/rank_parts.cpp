@@ -1,4 +1,4 @@
-#include "plugins/rank_parts.h"
+#include "plugins/parameters/rank_parts.h"
 
 namespace booster {
 

@@ -1,4 +1,4 @@
-#include "plugins/static_graph.h"
+#include "plugins/gradients/static_graph.h"
 
 #include "kernels/system/error.h"
 

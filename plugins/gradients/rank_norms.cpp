@@ -1,4 +1,4 @@
-#include "plugins/rank_norms.h"
+#include "plugins/gradients/rank_norms.h"
 
 #include "core/optim/clip.h"
 #include "kernels/catalogue.h"

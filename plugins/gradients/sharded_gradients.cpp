@@ -1,4 +1,4 @@
-#include "plugins/sharded_gradients.h"
+#include "plugins/gradients/sharded_gradients.h"
 
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
