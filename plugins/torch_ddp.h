@@ -22,8 +22,8 @@
 // number of ranks, or of those with data; here each sample counts the same.
 //
 // `comm_dtype` halves what is sent, as torch's fp16_compress_hook and bf16_compress_hook do:
-// plugins/gradients/gradient_buckets.h says how it rounds. A gradient that fp16 cannot hold becomes infinite
-// on all ranks, and loss scalers skip the step.
+// plugins/gradients/gradient_buckets.h says how it rounds. A gradient that fp16 cannot hold becomes
+// infinite on all ranks, and loss scalers skip the step.
 #pragma once
 
 #include "plugins/data_parallel.h"
