@@ -2,9 +2,9 @@
 //
 // Each rank updates its part of every parameter (plugins/parameters/rank_parts.h) and keeps
 // moments, masters and compensations of that part alone. Gradients are summed by reduce-scatter in
-// buckets while backward runs, and from then on `grad()` of a parameter is this rank's part of the mean, flat.
-// Norms, clips and checkpoints are those of one process. What becomes of the parameters between
-// steps is the derived plugin's.
+// buckets while backward runs, and from then on `grad()` of a parameter is this rank's part of the
+// mean, flat. Norms, clips and checkpoints are those of one process. What becomes of the parameters
+// between steps is the derived plugin's.
 #pragma once
 
 #include "plugins/data_parallel.h"
