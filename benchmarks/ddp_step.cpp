@@ -79,11 +79,11 @@ Choice<Plugin> plugin_of(const Settings& settings) {
                          .comm_dtype = settings.comm_dtype});
 }
 
-// Seconds for which the main thread waited for parameters.
+// Seconds for which the main thread waited for messages.
 double waited(const Profiler& profiler) {
   double seconds = 0;
   for (const ProfileRow& row : profiler.rows())
-    if (row.name == "wait for parameters") seconds += row.seconds;
+    if (row.on_main_thread && row.name == "wait for ranks") seconds += row.seconds;
   return seconds;
 }
 
@@ -127,8 +127,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
   result["core_to_beside"] = median(more_core);
   result["communication_ms"] = 1e3 * communication / profiled_steps;
   result["behind_backward"] = hidden / communication;
-  if (const double wait = waited(profiler); wait > 0)
-    result["wait_for_parameters_ms"] = 1e3 * wait / profiled_steps;
+  result["behind_work"] = 1 - waited(profiler) / communication;  // forward and steps included
   return result;
 }
 

@@ -53,7 +53,8 @@ def training(options, spread):
     elif spread:
         model = torch.nn.parallel.DistributedDataParallel(
             model, gradient_as_bucket_view=True, static_graph=options.static_graph)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, fused=True)
+    fused = not spread or options.plugin != "fsdp"  # sharded parameters have no such kernel
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, fused=fused)
     x = torch.randn(options.batch, 3, 224, 224)
     target = torch.arange(options.batch) % 1000
     lower = options.precision == "bf16"

@@ -170,13 +170,10 @@ void ParameterUnits::gather(size_t i) {
   Unit& unit = units_[i];
   if (unit.is_whole) return;
   start(i);
+  const kernels::TraceScope span("gather parameters", kernels::SpanKind::op);
   const NoGradGuard no_grad;
   for (Arriving& arriving : std::exchange(unit.arriving, {})) {
-    {
-      const kernels::TraceScope span("wait for parameters", kernels::SpanKind::op);
-      arriving.work.wait();
-    }
-    const kernels::TraceScope span("unpack parameters", kernels::SpanKind::op);
+    arriving.work.wait();
     for (size_t place = 0; place < arriving.members.size(); ++place) {
       Member& member = unit.members[arriving.members[place]];
       take_memory(member.parameter);

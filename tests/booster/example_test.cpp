@@ -126,7 +126,7 @@ TEST_CASE("settings changed between two runs are in force and told, or refused b
   REQUIRE(example.run(sets + "train.max_steps=4").code == 0);
   for (const auto& [set, says] :
        {std::pair("train.seed=43", "another seed; got 43 now, want 42 to resume"),
-        std::pair("data.batch_size=2", "another batch_size; got 2 now, want 4 to resume"),
+        std::pair("data.batch_size=3", "no whole number of steps; got batch_size 3 on 1 ranks"),
         std::pair("data.validation_fraction=0.5", "other data; got 8 samples of 2 classes")}) {
     const CommandResult refused = example.run(sets + "train.max_steps=8 " + set);
     CHECK(refused.code == 1);

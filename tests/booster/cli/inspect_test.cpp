@@ -33,7 +33,8 @@ TEST_CASE("inspect shows a valid file and names the broken rule of another") {
   CHECK(bad.code == 1);
   CHECK(bad.says("trailing bytes; got 32 bytes of data, want 28"));
   CHECK(run("inspect " + in_quotes(folder / "none")).code == 1);
-  CHECK(run("inspect " + in_quotes(folder.path())).says("nothing to inspect in this folder"));
+  const TemporaryFolder empty;
+  CHECK(run("inspect " + in_quotes(empty.path())).says("nothing to inspect in this folder"));
 }
 
 TEST_CASE("inspect shows a model in several files, and where its index is wrong") {
