@@ -101,8 +101,8 @@ TEST_CASE("rank: zero 1" * doctest::skip()) { train_all(zero<1>); }
 TEST_CASE("rank: zero 2" * doctest::skip()) { train_all(zero<2>); }
 TEST_CASE("rank: late zero" * doctest::skip()) { train_all(late_zero); }
 TEST_CASE("rank: fsdp" * doctest::skip()) { train_all(fsdp<false>); }
-TEST_CASE("rank: fsdp, recompute" * doctest::skip()) { train_all(fsdp<true>); }
-TEST_CASE("rank: fsdp, hybrid" * doctest::skip()) { train_all(hybrid); }
+TEST_CASE("rank: recomputing fsdp" * doctest::skip()) { train_all(fsdp<true>); }
+TEST_CASE("rank: hybrid fsdp" * doctest::skip()) { train_all(hybrid); }
 TEST_CASE("rank: frozen late" * doctest::skip()) { freeze_before_step(); }
 
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 2 ranks") {
@@ -154,8 +154,8 @@ TEST_CASE("fsdp trains as one process does in every strategy, on 4 ranks") {
   run_ranks("fsdp", 4);
 }
 TEST_CASE("fsdp that recomputes trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("fsdp, recompute", 3);
+  run_ranks("recomputing fsdp", 3);
 }
 TEST_CASE("fsdp with two copies trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("fsdp, hybrid", 4);
+  run_ranks("hybrid fsdp", 4);
 }
