@@ -10,18 +10,10 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch_peer import timed
 
 WARM_UP = 3
 STEPS_OF_TURN = 2
-
-
-def timed(steps, body):
-    seconds = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        body()
-        seconds.append(time.perf_counter() - start)
-    return sorted(seconds)
 
 
 def all_reduce(options):

@@ -3,7 +3,7 @@
 #include "booster/checkpoint/checkpoint_names.h"
 #include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/safetensors/sharded_writer.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 
 #include <algorithm>
 #include <span>

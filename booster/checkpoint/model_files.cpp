@@ -5,7 +5,7 @@
 #include "booster/checkpoint/safetensors/sharded_writer.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 #include "core/tensor/grad_mode.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/cli/commands.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include "booster/cli/commands.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 #include "booster/config/library.h"
 #include "booster/config/registry.h"
 

@@ -2,7 +2,7 @@
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 #include "booster/run/run.h"
 #include "booster/version.h"
 #include "kernels/system/error.h"

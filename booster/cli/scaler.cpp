@@ -1,9 +1,9 @@
 #include "booster/cli/commands.h"
 #include "booster/cli/queries.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 #include "booster/config/overrides.h"
-#include "booster/config/scaler_options.h"
+#include "booster/config/options/scaler_options.h"
 #include "mixed_precision/scaling/loss_scale_simulation.h"
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 // The command line of a program that is configured by a Config.
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 
 #include <fmt/format.h>
 

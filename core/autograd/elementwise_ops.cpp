@@ -80,14 +80,14 @@ Tensor unary(UnaryOp kind, Tensor x) {
       return;
     }
     d[0] = room_in_place_of(g, g);
-    const auto g_view = g.view();  // placeholder for operands that the formula does not read
+    const auto g_view = g.view();  // stands in for operands that the formula does not read
     kernels::on(g.device())
         .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,
                         sy.defined() ? sy.view() : g_view);
   }));
 }
 
-// The tensor expanded to a shape, or the placeholder if it was not saved.
+// The tensor expanded to a shape, or `stand_in` if it was not saved.
 kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View& stand_in) {
   return x.defined() ? untracked::expand(x, shape).view() : stand_in;
 }

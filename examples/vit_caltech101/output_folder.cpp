@@ -1,6 +1,6 @@
 #include "examples/vit_caltech101/output_folder.h"
 
-#include "examples/vit_caltech101/console.h"
+#include "examples/vit_caltech101/report/console.h"
 
 #include <booster/booster.h>
 

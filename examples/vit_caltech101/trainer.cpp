@@ -1,8 +1,8 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/bad_images.h"
-#include "examples/vit_caltech101/console.h"
+#include "examples/vit_caltech101/data/bad_images.h"
+#include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
 #include <fmt/format.h>

@@ -1,13 +1,13 @@
 // The training of the example: the loop of the README, with evaluation, metrics and checkpoints.
 #pragma once
 
-#include "examples/vit_caltech101/datasets.h"
+#include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/instruments.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "examples/vit_caltech101/output_folder.h"
-#include "examples/vit_caltech101/progress.h"
-#include "examples/vit_caltech101/run_files.h"
-#include "examples/vit_caltech101/time_account.h"
+#include "examples/vit_caltech101/report/progress.h"
+#include "examples/vit_caltech101/report/run_files.h"
+#include "examples/vit_caltech101/report/time_account.h"
 #include "examples/vit_caltech101/validation.h"
 
 #include <booster/booster.h>

@@ -2,9 +2,9 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/console.h"
-#include "examples/vit_caltech101/metrics.h"
-#include "examples/vit_caltech101/run_files.h"
+#include "examples/vit_caltech101/report/console.h"
+#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/vit_caltech101/report/run_files.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The model on the images kept for validation: each counts once, on any number of ranks.
 #pragma once
 
-#include "examples/vit_caltech101/time_account.h"
+#include "examples/vit_caltech101/report/time_account.h"
 
 #include <booster/booster.h>
 

@@ -1,5 +1,5 @@
 // What the example makes of the sections that it adds to a config.
-#include "examples/vit_caltech101/datasets.h"
+#include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/program_config.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The folder that the example writes to: one run at a time, and what happens when it cannot write.
-#include "examples/vit_caltech101/metrics.h"
+#include "examples/vit_caltech101/report/metrics.h"
 #include "tests/booster/example.h"
 
 #include <doctest/doctest.h>

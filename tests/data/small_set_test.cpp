@@ -1,5 +1,5 @@
 #include "core/data/image_dataset.h"
-#include "examples/vit_caltech101/make_small_set.h"
+#include "examples/vit_caltech101/data/make_small_set.h"
 #include "tests/data/files.h"
 
 using namespace booster;

@@ -3,6 +3,7 @@
 #include "core/nn/layers.h"
 #include "core/nn/models/vit.h"
 #include "core/tensor/allocator.h"
+#include "tests/error_of.h"
 
 #include <doctest/doctest.h>
 
@@ -24,15 +25,6 @@ Model convolutions() {
 }
 
 Model table() { return Sequential({Embedding(20, 6, 3), Linear(6, 2)}); }
-
-std::string refusal_of(const std::function<void()>& use) {
-  try {
-    use();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::vector<float> counted(int64_t n) {
   std::vector<float> values;
@@ -111,7 +103,7 @@ TEST_CASE("a tensor whose memory went refuses every use, and keeps its part") {
       [&] { Tensor(x).fill_(1); },     [&] { Tensor(x).mul_(2); },
       [&] { window.to_vector<float>(); },         [&] { (void)x.view(); },
       [&] { Tensor(window).copy_(ones({4})); }, [&] { ones({3, 4}).add_(x); }};
-  for (const auto& use : uses) CHECK(refusal_of(use).find("away") != std::string::npos);
+  for (const auto& use : uses) CHECK(error_of(use).find("away") != std::string::npos);
   CHECK(x.shape() == Shape{3, 4});
   CHECK(kept_part(x).to_vector<float>() == std::vector<float>{5, 6, 7, 8});
 
@@ -134,7 +126,7 @@ TEST_CASE("a tensor whose memory went refuses every use, and keeps its part") {
     CHECK(x.dtype() == DType::bf16);
     CHECK(kept_part(x).dtype() == DType::bf16);
     CHECK(kept_part(x).to_vector<float>() == std::vector<float>{5, 6, 7, 8});
-    CHECK(refusal_of([&] { x.clone(); }).find("away") != std::string::npos);
+    CHECK(error_of([&] { x.clone(); }).find("away") != std::string::npos);
     CHECK(x.version() > window.version());
   }
 }
@@ -152,8 +144,8 @@ TEST_CASE("memory that went is given back to the allocator") {
 TEST_CASE("only a tensor that has its memory for itself gives it back") {
   const Tensor x = zeros({4, 4});
   const Tensor column = untracked::select(x, 1, 0);
-  CHECK(refusal_of([&] { give_back_memory(column, "away"); }).find("memory of its own") !=
+  CHECK(error_of([&] { give_back_memory(column, "away"); }).find("memory of its own") !=
         std::string::npos);
-  CHECK(refusal_of([&] { keep_part(column, {0, 1}); }).find("memory of its own") !=
+  CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("memory of its own") !=
         std::string::npos);
 }

@@ -5,6 +5,7 @@
 #include "core/nn/layers.h"
 #include "core/nn/multi_head_attention.h"
 #include "core/nn/replace.h"
+#include "tests/error_of.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -32,15 +33,6 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
 }
 
 using Names = std::vector<std::string>;
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 }  // namespace
 

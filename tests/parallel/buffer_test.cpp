@@ -6,6 +6,7 @@
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/backend.h"
 #include "parallel/groups/group.h"
+#include "tests/error_of.h"
 #include "tests/parallel/memory_rendezvous.h"
 
 #include <functional>
@@ -101,15 +102,6 @@ std::string wrong_versions(const Group& group, const std::vector<Case>& all) {
 Buffer on_gpu(int64_t count, bool is_output = false) {
   static float nothing[2];
   return {&nothing[is_output], count, DType::f32, {DeviceType::cuda, 1}};
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

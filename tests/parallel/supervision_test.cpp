@@ -30,6 +30,15 @@ Words ranks_of(int count, const std::string& test_case) {
           "--test-case=" + test_case, "--no-skip"};
 }
 
+struct Pipe {
+  int reading, writing;
+  Pipe() {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    reading = ends[0], writing = ends[1];
+  }
+};
+
 // Folders of this tool in memory.
 std::string left_by(pid_t tool) {
   std::string left;
@@ -170,15 +179,14 @@ TEST_CASE("without a run tool those that wait name the rank themselves") {
 }
 
 TEST_CASE("a reader that does not read holds up output, not supervision") {
-  int ends[2];
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const Pipe output;
   const TemporaryFolder folder;
   Running tool({"--nproc_per_node", "2", "sh", "-c",
                 "cd \"$0\"; echo $$ > pid$RANK; [ $RANK != 0 ] || exec yes 1234567; "
                 "until [ -e go ]; do sleep 0.02; done; exit 5",
                 folder.path()},
-               [&] { dup2(ends[1], STDOUT_FILENO); });
-  close(ends[1]);
+               [&] { dup2(output.writing, STDOUT_FILENO); });
+  close(output.writing);
   wait_for(folder / "pid0");
   const pid_t printer = std::stoi(folder.read("pid0"));
   nap(500);
@@ -186,28 +194,27 @@ TEST_CASE("a reader that does not read holds up output, not supervision") {
   for (int i = 0; i < 1000 && is_alive(printer); ++i) nap(10);
   CHECK(!is_alive(printer));
   char bytes[1 << 16];
-  while (read(ends[0], bytes, sizeof bytes) > 0) {
+  while (read(output.reading, bytes, sizeof bytes) > 0) {
   }
   CHECK(tool.wait() == 5);
   CHECK(contains(tool.err(), "booster run: rank 1 (pid "));
 }
 
 TEST_CASE("a rank that is to stop can say so although nobody reads") {
-  int ends[2];
-  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const Pipe output;
   const TemporaryFolder folder;
   Running tool({"--nproc_per_node", "2", "sh", "-c",
                 "cd \"$0\"; trap 'head -c 9000000 /dev/zero | tr \"\\0\" \"\\n\"; echo yes > "
                 "saved$RANK; exit 0' TERM; echo > up$RANK; while :; do sleep 0.02; done",
                 folder.path()},
-               [&] { dup2(ends[1], STDOUT_FILENO); });
-  close(ends[1]);
+               [&] { dup2(output.writing, STDOUT_FILENO); });
+  close(output.writing);
   for (const char* name : {"up0", "up1"}) wait_for(folder / name);
   kill(tool.pid(), SIGTERM);
   CHECK(tool.wait() == 0);
   CHECK(folder.read("saved0") == "yes\n");
   CHECK(folder.read("saved1") == "yes\n");
-  close(ends[0]);
+  close(output.reading);
 }
 
 TEST_CASE("output that cannot be written is dropped and that is told; the ranks go on") {

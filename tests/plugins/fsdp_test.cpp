@@ -1,6 +1,7 @@
 // Parameters that ranks keep in parts: what it costs, what is refused, and models of odd shapes.
 #include "booster/booster.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -106,15 +107,6 @@ void train_large() {
   CHECK(far < 0.01);
 }
 
-std::string refusal_of(const std::function<void()>& use) {
-  try {
-    use();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 // A loss with a penalty on a weight, beside the model.
 void use_whole() {
   const Group world = launch_from_env().group();
@@ -129,7 +121,7 @@ void use_whole() {
   }
   auto [net1, optimizer1] = one.boost(alone, SGD(alone.parameters(), {.lr = 0.1}));
   const Tensor weight = model.parameters()[0].tensor, weight1 = alone.parameters()[0].tensor;
-  const std::string refusal = refusal_of([&] { weight.to_vector<float>(); });
+  const std::string refusal = error_of([&] { weight.to_vector<float>(); });
   CHECK(refusal.find("0.weight is spread over ranks") != std::string::npos);
   CHECK(refusal.find("WholeParameters") != std::string::npos);
   for (int step = 0; step < 3; ++step) {

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/safetensors/shard_index.h"
 
 #include "booster/checkpoint/files/file.h"
-#include "booster/config/json_document.h"
+#include "booster/config/json/json_document.h"
 
 #include <fmt/format.h>
 

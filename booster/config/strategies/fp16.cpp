@@ -1,6 +1,6 @@
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
-#include "booster/config/scaler_options.h"
+#include "booster/config/options/scaler_options.h"
 #include "mixed_precision/fp16_torch.h"
 
 namespace booster {

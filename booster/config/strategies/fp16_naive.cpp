@@ -2,7 +2,7 @@
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
-#include "booster/config/scaler_options.h"
+#include "booster/config/options/scaler_options.h"
 
 namespace booster {
 

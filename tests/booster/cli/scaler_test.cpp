@@ -1,7 +1,7 @@
 // The loss scalers of other systems, step by step: every sequence of scales bit for bit.
 #include "booster/config/config_layout.h"
 #include "booster/config/overrides.h"
-#include "booster/config/scaler_options.h"
+#include "booster/config/options/scaler_options.h"
 #include "mixed_precision/scaling/loss_scale_simulation.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // The files of examples/policies, one per strategy and level, train on JPEG files as fp32 does.
 #include "booster/booster.h"
-#include "examples/vit_caltech101/make_small_set.h"
+#include "examples/vit_caltech101/data/make_small_set.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"

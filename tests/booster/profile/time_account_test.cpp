@@ -1,5 +1,5 @@
 // Where the example's time goes, by a clock that the tests control.
-#include "examples/vit_caltech101/time_account.h"
+#include "examples/vit_caltech101/report/time_account.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/make_small_set.h"
+#include "examples/vit_caltech101/data/make_small_set.h"
 
 #include <booster/booster.h>
 

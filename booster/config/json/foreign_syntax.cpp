@@ -1,4 +1,4 @@
-#include "booster/config/foreign_syntax.h"
+#include "booster/config/json/foreign_syntax.h"
 
 #include <fmt/format.h>
 

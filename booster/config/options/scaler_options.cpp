@@ -1,4 +1,4 @@
-#include "booster/config/scaler_options.h"
+#include "booster/config/options/scaler_options.h"
 
 #include <cmath>
 #include <functional>

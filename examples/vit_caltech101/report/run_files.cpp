@@ -1,7 +1,7 @@
-#include "examples/vit_caltech101/run_files.h"
+#include "examples/vit_caltech101/report/run_files.h"
 
-#include "examples/vit_caltech101/console.h"
-#include "examples/vit_caltech101/curves.h"
+#include "examples/vit_caltech101/report/console.h"
+#include "examples/vit_caltech101/report/curves.h"
 
 #include <booster/booster.h>
 

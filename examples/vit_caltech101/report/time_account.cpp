@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/time_account.h"
+#include "examples/vit_caltech101/report/time_account.h"
 
 #include <fmt/format.h>
 

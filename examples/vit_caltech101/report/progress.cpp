@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/progress.h"
+#include "examples/vit_caltech101/report/progress.h"
 
-#include "examples/vit_caltech101/console.h"
+#include "examples/vit_caltech101/report/console.h"
 
 #include <booster/booster.h>
 #include <fmt/format.h>

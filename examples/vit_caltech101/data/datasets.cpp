@@ -1,6 +1,6 @@
-#include "examples/vit_caltech101/datasets.h"
+#include "examples/vit_caltech101/data/datasets.h"
 
-#include "examples/vit_caltech101/make_small_set.h"
+#include "examples/vit_caltech101/data/make_small_set.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // Rank 0 has them. One thread.
 #pragma once
 
-#include "examples/vit_caltech101/metrics.h"
+#include "examples/vit_caltech101/report/metrics.h"
 
 #include <nlohmann/json.hpp>
 

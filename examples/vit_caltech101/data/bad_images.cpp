@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/bad_images.h"
+#include "examples/vit_caltech101/data/bad_images.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

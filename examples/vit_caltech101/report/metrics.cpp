@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/metrics.h"
+#include "examples/vit_caltech101/report/metrics.h"
 
 #include <booster/booster.h>
 

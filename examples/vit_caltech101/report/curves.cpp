@@ -1,4 +1,4 @@
-#include "examples/vit_caltech101/curves.h"
+#include "examples/vit_caltech101/report/curves.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,21 @@
+// What an error says.
+#pragma once
+
+#include "kernels/system/error.h"
+
+#include <functional>
+#include <string>
+
+namespace booster {
+
+// The text of the Error that `call` throws; empty if it throws none.
+inline std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace booster
