@@ -56,6 +56,7 @@
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
 #include "plugins/fsdp.h"
+#include "plugins/hybrid_parallel.h"
 #include "plugins/low_level_zero.h"
 #include "plugins/single.h"
 #include "plugins/torch_ddp.h"

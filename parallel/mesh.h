@@ -21,6 +21,8 @@ class Mesh {
  public:
   // This rank alone.
   Mesh();
+  // All ranks of `world` along one axis, data; all must call it.
+  Mesh(const Group& world) : Mesh(world, {{"data", world.size()}}) {}
   // All ranks of `world` must call it, with the same axes. A size of -1, of one axis at most, is
   // what the others leave. Errors as of Axes.
   Mesh(const Group& world, std::vector<Axis> axes);

@@ -35,21 +35,26 @@ void share_masters(const Optimizers& optimizers, const Group& group) {
 
 }  // namespace
 
-DataParallelPlugin::DataParallelPlugin(Group group, bool broadcast_buffers)
-    : mesh_(group, {{"data", group.size()}}), group_(std::move(group)),
+void share_numbers(const Model& model, const Optimizers& optimizers, const Group& group) {
+  const NoGradGuard no_grad;
+  for (const Tensor& tensor : shared_numbers(model, optimizers))
+    if (!kept_part(tensor).defined()) group.broadcast(tensor);  // else it was shared before
+  share_masters(optimizers, group);
+}
+
+DataParallelPlugin::DataParallelPlugin(Mesh mesh, bool broadcast_buffers)
+    : mesh_(std::move(mesh)), group_(mesh_.group("data")),
+      same_layers_(mesh_.joint_group({"data", "sequence", "tensor"})),
       broadcast_buffers_(broadcast_buffers) {}
 
 DataParallelPlugin::DataParallelPlugin(const DataParallelPlugin& other)
-    : DataParallelPlugin(other.group_, other.broadcast_buffers_) {
+    : DataParallelPlugin(other.mesh_, other.broadcast_buffers_) {
   check(other.optimizers_.empty(), "{}: already serves a model; want a new plugin object",
         other.name());
 }
 
 void DataParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
-  const NoGradGuard no_grad;
-  for (const Tensor& tensor : shared_numbers(model, optimizers))
-    if (!kept_part(tensor).defined()) group_.broadcast(tensor);  // else it was shared before
-  share_masters(optimizers, group_);
+  share_numbers(model, optimizers, group_);
 }
 
 void DataParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
@@ -101,8 +106,9 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
         missing, asked, names, advice);
 }
 
-void DataParallelPlugin::agree(Tensor& numbers, Among) {
-  if (group_.size() > 1) group_.all_reduce(numbers, CollectiveOp::max);
+void DataParallelPlugin::agree(Tensor& numbers, Among among) {
+  const Group& ranks = among == Among::everybody ? mesh_.world() : same_layers_;
+  if (ranks.size() > 1) ranks.all_reduce(numbers, CollectiveOp::max);
 }
 
 }  // namespace booster

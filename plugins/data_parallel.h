@@ -2,6 +2,9 @@
 // the whole model. Rank 0's numbers are everybody's start, buffers are sent again before each
 // training forward, and a parameter that an optimizer steps without a gradient is an error that
 // names it. How gradients are exchanged is the derived plugin's.
+//
+// Where a mesh has other axes than data, ranks along those see the same data, and what they have in
+// common is another plugin's (plugins/hybrid_parallel.h).
 #pragma once
 
 #include "plugins/plugin.h"
@@ -22,12 +25,12 @@ class DataParallelPlugin : public Plugin {
   void agree(Tensor& numbers, Among among) override;
 
  protected:
-  // Data parallel over all ranks of `group`.
-  DataParallelPlugin(Group group, bool broadcast_buffers);
+  // Data parallel along the mesh's axis data.
+  DataParallelPlugin(Mesh mesh, bool broadcast_buffers);
   // A description of it, for another model: error if it serves one.
   DataParallelPlugin(const DataParallelPlugin& other);
 
-  // All that train together.
+  // Along the axis data.
   const Group& ranks() const { return group_; }
   const Optimizers& optimizers() const { return optimizers_; }
   // Parameters that require a gradient and were not returned by an earlier call: they may be
@@ -39,12 +42,17 @@ class DataParallelPlugin : public Plugin {
  private:
   void share_buffers() const;
 
-  Mesh mesh_;    // one axis, "data"
-  Group group_;  // along it
+  Mesh mesh_;
+  Group group_;        // along the axis data
+  Group same_layers_;  // all that have the same layers or parts of them
   bool broadcast_buffers_;
   Model model_;
   Optimizers optimizers_;
   std::unordered_set<const TensorBody*> known_;
 };
+
+// Rank 0's numbers become those of all ranks of the group: parameters, buffers, and what the
+// optimizers hold besides.
+void share_numbers(const Model& model, const Optimizers& optimizers, const Group& group);
 
 }  // namespace booster

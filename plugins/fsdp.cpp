@@ -27,8 +27,8 @@ int shard_size_of(const FsdpOptions& options) {
 FsdpPlugin::FsdpPlugin(FsdpOptions options)
     : FsdpPlugin(std::move(options), launch_from_env().group()) {}
 
-FsdpPlugin::FsdpPlugin(FsdpOptions options, Group group)
-    : ShardedStatePlugin(std::move(group),
+FsdpPlugin::FsdpPlugin(FsdpOptions options, Mesh mesh)
+    : ShardedStatePlugin(std::move(mesh),
                          {.gradients = {.bucket_elements = std::numeric_limits<int64_t>::max(),
                                         .free_whole = true},
                           .shard_size = shard_size_of(options),

@@ -30,8 +30,8 @@ struct FsdpOptions {
 class FsdpPlugin : public ShardedStatePlugin {
  public:
   explicit FsdpPlugin(FsdpOptions options = {});
-  // On ranks other than all of the world's.
-  FsdpPlugin(FsdpOptions options, Group group);
+  // On ranks other than all of the world's, or along one axis of several.
+  FsdpPlugin(FsdpOptions options, Mesh mesh);
   FsdpPlugin(const FsdpPlugin& other);
   ~FsdpPlugin() override;
 

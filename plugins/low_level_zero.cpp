@@ -15,9 +15,9 @@ constexpr const char* bucket_option = "low_level_zero: reduce_bucket_size_in_m";
 LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options)
     : LowLevelZeroPlugin(options, launch_from_env().group()) {}
 
-LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options, Group group)
+LowLevelZeroPlugin::LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh)
     : ShardedStatePlugin(
-          std::move(group),
+          std::move(mesh),
           {.gradients = {.bucket_elements =
                              message_elements(bucket_option, options.reduce_bucket_size_in_m),
                          .overlap = options.overlap_communication,

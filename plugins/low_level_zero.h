@@ -25,8 +25,8 @@ struct LowLevelZeroOptions {
 class LowLevelZeroPlugin : public ShardedStatePlugin {
  public:
   explicit LowLevelZeroPlugin(LowLevelZeroOptions options = {});
-  // On ranks other than all of the world's.
-  LowLevelZeroPlugin(LowLevelZeroOptions options, Group group);
+  // On ranks other than all of the world's, or along one axis of several.
+  LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh);
 
   const char* name() const override { return "low_level_zero"; }
   Layout layout() const override;

@@ -46,8 +46,8 @@ int64_t message_elements(const char* option, double size_in_m) {
   return static_cast<int64_t>(size_in_m * mega);
 }
 
-ShardedStatePlugin::ShardedStatePlugin(Group group, const Options& options)
-    : DataParallelPlugin(std::move(group), true), options_(options),
+ShardedStatePlugin::ShardedStatePlugin(Mesh mesh, const Options& options)
+    : DataParallelPlugin(std::move(mesh), true), options_(options),
       shards_(neighbours(ranks(), options.shard_size)),
       gradients_(shards_, replicas(ranks(), options.shard_size), options.gradients) {}
 

@@ -38,7 +38,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
     bool gathers_late = false;  // parameters arrive by the next forward pass
     bool cpu_offload = false;
   };
-  ShardedStatePlugin(Group group, const Options& options);
+  ShardedStatePlugin(Mesh mesh, const Options& options);
   ShardedStatePlugin(const ShardedStatePlugin& other);
 
   // Somebody wants whole parameters outside of passes.

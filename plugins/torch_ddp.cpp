@@ -33,8 +33,8 @@ GradientBucketOptions bucket_options(const TorchDDPOptions& options) {
 TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options)
     : TorchDDPPlugin(options, launch_from_env().group()) {}
 
-TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Group group)
-    : DataParallelPlugin(std::move(group), options.broadcast_buffers),
+TorchDDPPlugin::TorchDDPPlugin(TorchDDPOptions options, Mesh mesh)
+    : DataParallelPlugin(std::move(mesh), options.broadcast_buffers),
       options_(std::move(options)),
       buckets_(ranks(), bucket_options(options_)) {}
 

@@ -48,8 +48,8 @@ struct TorchDDPOptions {
 class TorchDDPPlugin : public DataParallelPlugin {
  public:
   explicit TorchDDPPlugin(TorchDDPOptions options = {});
-  // On ranks other than all of the world's.
-  TorchDDPPlugin(TorchDDPOptions options, Group group);
+  // On ranks other than all of the world's, or along one axis of several.
+  TorchDDPPlugin(TorchDDPOptions options, Mesh mesh);
   TorchDDPPlugin(const TorchDDPPlugin& other);
   ~TorchDDPPlugin() override;
 

@@ -1,6 +1,7 @@
 // Matrix products.
 #include "core/autograd/functions.h"
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
@@ -88,27 +89,9 @@ Tensor bias_gradient(const Tensor& g_rows, DType dtype) {
   return d;
 }
 
-}  // namespace
-
-Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
-  Tensor a = given_a, b = given_b;
-  check(a.defined() && b.defined(), "matmul: argument is undefined");
-  check(a.ndim() > 0 && b.ndim() > 0, "matmul: want at least one dimension; got {} and {}",
-        a.shape(), b.shape());
-  apply_policy(Op::matmul, {&a, &b});
-  check_operands("matmul", a, b);
-  const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;
-  check(a.shape().back() == b.shape()[vector_b ? 0 : b.ndim() - 2],
-        "matmul: inner sizes differ; got {} and {}", a.shape(), b.shape());
-  Tensor y = matmul_matrices(vector_a ? unsqueeze(a, 0) : a, vector_b ? unsqueeze(b, 1) : b);
-  if (vector_b) y = squeeze(y, -1);
-  if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
-  return y;
-}
-
-Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
+// Of a weight that is whole, or of the part that is here.
+Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;
-  check(x.defined() && weight.defined(), "linear: argument is undefined");
   if (const OpPolicy* policy = current_policy(); policy && policy->linear_method)
     if (Tensor y = policy->linear_method->linear(x, weight, bias); y.defined()) return y;
   apply_policy(Op::linear, {&x, &weight, &bias});
@@ -138,6 +121,38 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
                     d[1] = weight_gradient(g_rows, reshape(input, {n, w.shape()[1]}), dw_dtype);
                   if (d.wanted(2)) d[2] = bias_gradient(g_rows, db_dtype);
                 }));
+}
+
+// Parts that are summands get the bias with their sum, in its dtype, which a policy chose.
+Tensor split_linear(const LayerSplit& split, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias) {
+  const bool late = split.result() == LayerSplit::Result::summand;
+  const Tensor y = split.from_part(linear_here(split.to_part(x), weight, late ? Tensor() : bias));
+  return late && bias.defined() ? y + cast(bias, y.dtype()) : y;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
+  Tensor a = given_a, b = given_b;
+  check(a.defined() && b.defined(), "matmul: argument is undefined");
+  check(a.ndim() > 0 && b.ndim() > 0, "matmul: want at least one dimension; got {} and {}",
+        a.shape(), b.shape());
+  apply_policy(Op::matmul, {&a, &b});
+  check_operands("matmul", a, b);
+  const bool vector_a = a.ndim() == 1, vector_b = b.ndim() == 1;
+  check(a.shape().back() == b.shape()[vector_b ? 0 : b.ndim() - 2],
+        "matmul: inner sizes differ; got {} and {}", a.shape(), b.shape());
+  Tensor y = matmul_matrices(vector_a ? unsqueeze(a, 0) : a, vector_b ? unsqueeze(b, 1) : b);
+  if (vector_b) y = squeeze(y, -1);
+  if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
+  return y;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(x.defined() && weight.defined(), "linear: argument is undefined");
+  const LayerSplit* split = layer_split(weight);
+  return split ? split_linear(*split, x, weight, bias) : linear_here(x, weight, bias);
 }
 
 }  // namespace booster

@@ -20,6 +20,15 @@ TapeState& ensure_tape_state(const Tensor& x) {
   return *tape_state(x);
 }
 
+void set_layer_split(const Tensor& weight, std::shared_ptr<const LayerSplit> split) {
+  ensure_tape_state(weight).split = std::move(split);
+}
+
+const LayerSplit* layer_split(const Tensor& weight) {
+  const TapeState* state = tape_state(weight);
+  return state ? state->split.get() : nullptr;
+}
+
 Edge edge_of(const Tensor& x) {
   TapeState* state = x.defined() ? tape_state(x) : nullptr;
   if (!state || !state->requires_grad) return {};

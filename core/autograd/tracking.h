@@ -1,6 +1,7 @@
 // The tape's state of a tensor, private to core/autograd.
 #pragma once
 
+#include "core/autograd/layer_split.h"
 #include "core/autograd/tape.h"
 
 namespace booster {
@@ -26,6 +27,7 @@ struct TapeState : Tracking {
   std::vector<GradHook> grad_hooks;
   std::vector<std::pair<int, std::function<void(const Tensor&)>>> ready_hooks;
   CastCopy cast_copies[2];       // f16, bf16
+  std::shared_ptr<const LayerSplit> split;  // of a weight; null: it is whole
 };
 
 // The state of x, or null.

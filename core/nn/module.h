@@ -72,6 +72,9 @@ class Module {
   // This module (name "") and all below it, each after its parent.
   std::vector<std::pair<std::string, Module*>> named_modules();
   int64_t parameter_count() const;
+  // Attention heads that this module computes side by side, which ranks may share but not cut; 0
+  // for other modules.
+  virtual int64_t attention_heads() const { return 0; }
   // This module's own parameters and buffers that have a role, under their own names ("weight").
   std::vector<NamedTensor> own(Role role) const;
 

@@ -65,6 +65,11 @@ Generator& default_generator();
 // Restarts the calling thread's default generator.
 void manual_seed(uint64_t seed);
 
+// From now on what this thread draws from any generator comes from another stream, far from the
+// generator's own, which is number 0; the generator's state moves as ever. So ranks that hold parts
+// of one layer drop different elements, and their generators stay alike.
+void set_random_stream(uint64_t number);
+
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},

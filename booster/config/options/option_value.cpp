@@ -46,6 +46,7 @@ bool has_type(const Option& option, const JsonValue& value) {
     case OptionType::numbers: return all(is_number);
     case OptionType::texts: return all(is_text);
     case OptionType::object: return value.kind == JsonKind::object;
+    case OptionType::table: return value.kind == JsonKind::object || is_text(value);
     case OptionType::scalar:
       return value.kind != JsonKind::array && value.kind != JsonKind::object;
     default: return is_text(value);
@@ -67,6 +68,12 @@ std::string expanded(const std::string& text, bool& well_formed) {
   return value && *value ? value + text.substr(end) : "";
 }
 
+// So that mistakes name the file that the value is from, not the config that names the file.
+void name_origin(JsonValue& value, const std::string& file) {
+  value.origin = fmt::format("{}:{}:{}", file, value.position.line, value.position.column);
+  for (JsonValue& item : value.items) name_origin(item, file);
+}
+
 class ValueCheck {
  public:
   ValueCheck(const Option& option, const JsonValue& value, const std::string& path,
@@ -82,7 +89,8 @@ class ValueCheck {
     switch (option_.type) {
       case OptionType::boolean:
       case OptionType::scalar: return value_.scalar;
-      case OptionType::object: return object();
+      case OptionType::object: return object(value_, path_);
+      case OptionType::table: return is_text(value_) ? table_in_file() : table(value_);
       case OptionType::integer: return whole(value_);
       case OptionType::number: return number(value_);
       case OptionType::number_or_name: return is_number(value_) ? number(value_) : text();
@@ -118,21 +126,36 @@ class ValueCheck {
     for (const auto& item : value_.items) values.push_back(convert(item));
     return values;
   }
-  Json object() {
+  Json object(const JsonValue& value, const std::string& path) {
     Json values = default_values(option_.members);
-    for (const auto& member : value_.items)
-      if (const Option* row = member_called(member))
-        values[member.key] = checked_value(*row, member, path_, mistakes_);
+    for (const auto& member : value.items)
+      if (const Option* row = member_called(member, path))
+        values[member.key] = checked_value(*row, member, path, mistakes_);
     return values;
   }
+  Json table(const JsonValue& value) {
+    Json values = Json::object();
+    for (const auto& entry : value.items) {
+      if (entry.kind != JsonKind::object) return wrong("wrong type", entry, "; want an object");
+      values[entry.key] = object(entry, join_key(path_, entry.key));
+    }
+    return values;
+  }
+  Json table_in_file() {
+    const std::string file = value_.scalar.get<std::string>();
+    JsonValue read = read_json(file);
+    name_origin(read, file);
+    if (read.kind != JsonKind::object) return wrong("wrong type in the file", read);
+    return table(read);
+  }
   // Null if there is none of this name.
-  const Option* member_called(const JsonValue& member) {
+  const Option* member_called(const JsonValue& member, const std::string& path) {
     std::vector<std::string> names;
     for (const auto& row : option_.members) {
       if (row.name == member.key) return &row;
       names.push_back(row.name);
     }
-    mistakes_.add_key(member, join_key(path_, member.key),
+    mistakes_.add_key(member, join_key(path, member.key),
                       fmt::format("unknown key; got {}{}", show_text(member.key),
                                   legal_words(member.key, names)));
     return nullptr;

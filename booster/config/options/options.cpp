@@ -38,6 +38,7 @@ const char* name_of(OptionType type) {
     case OptionType::numbers: return "a list of numbers";
     case OptionType::texts: return "a list of strings";
     case OptionType::object: return "an object";
+    case OptionType::table: return "an object, or a path to a file that holds one";
     case OptionType::scalar: return "null";
   }
   return "";
@@ -165,6 +166,12 @@ Option object_option(std::string name, OptionTable members, std::string descript
   row.members = std::move(members);
   return or_null(std::move(row));
 }
+Option table_option(std::string name, OptionTable members, std::string description) {
+  Option row =
+      option(std::move(name), OptionType::table, Json::object(), std::move(description));
+  row.members = std::move(members);
+  return row;
+}
 Option or_null(Option row) {
   row.nullable = true;
   row.default_value = nullptr;
@@ -176,6 +183,14 @@ Json default_values(const OptionTable& table) {
   for (const auto& option : table) values[option.name] = option.default_value;
   return values;
 }
+
+namespace {
+Json schema_of_members(const Option& option) {
+  Json schema = {{"type", "object"}, {"additionalProperties", false}};
+  for (const auto& member : option.members) schema["properties"][member.name] = schema_of(member);
+  return schema;
+}
+}  // namespace
 
 Json schema_of(const Option& option) {
   Json range = Json::object();
@@ -200,10 +215,11 @@ Json schema_of(const Option& option) {
       range["type"] = "number";
       schema = range;
       break;
-    case OptionType::object:
-      schema = {{"type", "object"}, {"additionalProperties", false}};
-      for (const auto& member : option.members)
-        schema["properties"][member.name] = schema_of(member);
+    case OptionType::object: schema = schema_of_members(option); break;
+    case OptionType::table:
+      schema = {{"anyOf",
+                 {{{"type", "object"}, {"additionalProperties", schema_of_members(option)}},
+                  {{"type", "string"}}}}};
       break;
     case OptionType::scalar: schema["type"] = {"null", "boolean", "number", "string"}; break;
     case OptionType::choice: schema["enum"] = option.choices; break;
@@ -245,7 +261,8 @@ std::string describe(const OptionTable& table) {
   };
   for (const auto& option : table) {
     add(option.name, option);
-    for (const auto& member : option.members) add(join_key(option.name, member.name), member);
+    const std::string each = option.type == OptionType::table ? option.name + ".*" : option.name;
+    for (const auto& member : option.members) add(each + "." + member.name, member);
   }
   return columns(rows);
 }

@@ -36,6 +36,7 @@ enum class OptionType : uint8_t {
   numbers,    // a list of the default's length
   texts,      // a list
   object,     // with its own options, see Option::members
+  table,      // an object with any names, each for an object with those options; or a file with one
   scalar,     // null, a flag, a number or a string: the constructor decides which are legal
 };
 
@@ -64,7 +65,7 @@ struct Option {
   std::vector<std::string> choices;
   std::string description;
   std::string legal = {};            // of a scalar, and of a restricted text, in words
-  std::vector<Option> members = {};  // of an object
+  std::vector<Option> members = {};  // of an object, or of each of a table's
   bool nullable = false;             // null, its default, means "not given"
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
@@ -93,6 +94,9 @@ Option scalar_option(std::string name, std::string legal, std::string descriptio
 
 // Null unless given; if given, each member has a value.
 Option object_option(std::string name, OptionTable members, std::string description);
+// An object with any names, empty unless given; its values have these members. Or the path of a
+// JSON file that holds it.
+Option table_option(std::string name, OptionTable members, std::string description);
 // The same option without a default: null unless given.
 Option or_null(Option row);
 

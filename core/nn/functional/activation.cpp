@@ -1,4 +1,5 @@
 // softmax, log_softmax, gelu and linear followed by gelu.
+#include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
@@ -70,7 +71,11 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const Op activation = form == GeluForm::erf ? Op::gelu : Op::gelu_tanh;
   if (policy && ((*policy)[activation] != OpClass::untouched || policy->linear_method))
     return gelu(linear(input, matrix, offset), form);
-  Tensor x = input, weight = matrix, bias = offset;
+  check(input.defined() && matrix.defined(), "linear_gelu: argument is undefined");
+  const LayerSplit* split = layer_split(matrix);
+  if (split && split->result() != LayerSplit::Result::part)  // ranks exchange before the gelu
+    return gelu(linear(input, matrix, offset), form);
+  Tensor x = split ? split->to_part(input) : input, weight = matrix, bias = offset;
   arguments::floating("linear_gelu", "x", x);
   apply_policy(Op::linear, {&x, &weight, &bias});
   check_linear(x, weight, bias);
@@ -86,23 +91,24 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   table.bias_gelu(y.view(), z.view(), {}, tanh_form);
   // dz = g gelu'(z); dx = dz W, dW = dz^T x, dbias = column sums of dz, computed in the pass that
   // writes dz
-  return record(untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
-                [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form,
-                 shape = x.shape(), dw_dtype = gradient_dtype(matrix, weight),
-                 db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
-                  const Tensor preactivation = z, w = weight;
-                  const Tensor dz = room_in_place_of(g, preactivation);
-                  Tensor dbias;
-                  if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
-                  const Tensor upper = untracked::reshape(g, dz.shape());
-                  kernels::on(g.device())
-                      .bias_gelu_backward(dz.view(), dbias.view(),
-                                          untracked::contiguous(upper).view(), preactivation.view(),
-                                          {}, tanh_form);
-                  if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
-                  if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
-                  if (dbias.defined()) d[2] = dbias;
-                });
+  const Tensor result = record(
+      untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
+      [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form, shape = x.shape(),
+       dw_dtype = gradient_dtype(matrix, weight),
+       db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+        const Tensor preactivation = z, w = weight;
+        const Tensor dz = room_in_place_of(g, preactivation);
+        Tensor dbias;
+        if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
+        const Tensor upper = untracked::contiguous(untracked::reshape(g, dz.shape()));
+        kernels::on(g.device())
+            .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(), {},
+                                tanh_form);
+        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
+        if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
+        if (dbias.defined()) d[2] = dbias;
+      });
+  return split ? split->from_part(result) : result;
 }
 
 }  // namespace booster

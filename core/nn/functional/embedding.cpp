@@ -1,3 +1,4 @@
+#include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
@@ -6,13 +7,18 @@
 
 namespace booster {
 
-Tensor embedding(const Tensor& index, const Tensor& entries, std::optional<int64_t> padding_index) {
-  Tensor table = entries;
-  arguments::floating("embedding", "table", table);
+namespace {
+
+[[noreturn]] void bad_index(const Tensor& rows, int64_t at, int64_t entries) {
+  fail("embedding: index is outside the table; got {} at position {}, want 0 to {}",
+       rows.to_vector<int64_t>()[at], at, entries - 1);
+}
+
+// Rows of the table by their numbers in it.
+Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
   apply_policy(Op::embedding, {&table});
   if (table.ndim() != 2)
     fail("embedding: table has the wrong shape; got {}, want (entries, features)", table.shape());
-  const Tensor rows = arguments::indices("embedding", "index", index);
   Shape shape = rows.shape();
   shape.push_back(table.size(1));
   Tensor y = empty(shape, {table.dtype(), table.device()});
@@ -20,17 +26,50 @@ Tensor embedding(const Tensor& index, const Tensor& entries, std::optional<int64
   kernels::on(table.device())
       .embedding(y.view(), bad.view(), untracked::contiguous(table).view(), rows.view());
   if (const auto at = static_cast<int64_t>(bad.item()); at >= 0)
-    fail("embedding: index is outside the table; got {} at position {}, want 0 to {}",
-         rows.to_vector<int64_t>()[at], at, table.size(0) - 1);
+    bad_index(rows, at, table.size(0));
   // Each row of the table gets the sum of the gradients of the outputs that read it.
   return record(y, "embedding", {table},
-                [rows = Saved(rows), shape = table.shape(), padding = padding_index.value_or(-1)](
-                    const Tensor& g, Gradients& d) {
+                [rows = Saved(rows), shape = table.shape(), padding](const Tensor& g,
+                                                                     Gradients& d) {
                   d[0] = zeros(shape, {g.dtype(), g.device()});
                   kernels::on(g.device())
                       .embedding_backward(d[0].view(), untracked::contiguous(g).view(),
                                           rows.get().view(), padding);
                 });
+}
+
+// Ranks that do not hold an entry look up another one and multiply it by 0.
+Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& table,
+                  int64_t padding) {
+  const ElementRange here = split.rows();
+  const auto values = rows.to_vector<int64_t>();
+  std::vector<int64_t> local(values.size());
+  std::vector<float> is_here(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t row = values[i];
+    if (row < 0 || row >= split.all_rows())
+      bad_index(rows, static_cast<int64_t>(i), split.all_rows());
+    is_here[i] = row >= here.begin && row < here.end;
+    local[i] = is_here[i] ? row - here.begin : 0;
+  }
+  const int64_t padding_here =
+      padding >= here.begin && padding < here.end ? padding - here.begin : -1;
+  Shape each = rows.shape();
+  each.push_back(1);
+  const Tensor found = rows_of(from_vector(local, rows.shape()).to(table.device()), table,
+                               padding_here);
+  const Tensor mask = from_vector(is_here, each).to(table.device());
+  return split.sum_of_rows(mul(found, cast(mask, found.dtype())));
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& index, const Tensor& table, std::optional<int64_t> padding_index) {
+  arguments::floating("embedding", "table", table);
+  const Tensor rows = arguments::indices("embedding", "index", index);
+  const LayerSplit* split = layer_split(table);
+  const int64_t padding = padding_index.value_or(-1);
+  return split ? split_rows(*split, rows, table, padding) : rows_of(rows, table, padding);
 }
 
 }  // namespace booster

@@ -55,15 +55,17 @@ VitAttention::VitAttention(int64_t features, int64_t heads, const VitOptions& op
       qkv(add<Linear>("qkv", features, 3 * features, LinearOptions{.bias = options.qkv_bias})),
       proj(add<Linear>("proj", features, features)),
       proj_drop(add<Dropout>("proj_drop", options.proj_drop_rate)),
-      heads_(heads),
+      head_size_(features / std::max<int64_t>(heads, 1)),
       attn_drop_(options.attn_drop_rate) {
   check_heads(features, heads);
 }
 
 Tensor VitAttention::forward(const Tensor& x) {
-  const Shape split = {x.size(0), x.size(1), 3, heads_, x.size(2) / heads_};
+  const Tensor packed = qkv(x);
+  const int64_t heads = packed.size(2) / (3 * head_size_);  // those of this rank
+  const Shape split = {x.size(0), x.size(1), 3, heads, head_size_};
   const double drop = training() ? attn_drop_ : 0;
-  return proj_drop(proj(attention_packed(reshape(qkv(x), split), {.dropout = drop})));
+  return proj_drop(proj(attention_packed(reshape(packed, split), {.dropout = drop})));
 }
 
 VitMlp::VitMlp(int64_t features, int64_t hidden, double drop)

@@ -48,13 +48,14 @@ struct ResidualStream {
 class VitAttention : public Module {
  public:
   VitAttention(int64_t features, int64_t heads, const VitOptions& options);
+  int64_t attention_heads() const override { return proj.weight.size(1) / head_size_; }
   Linear& qkv;
   Linear& proj;
   Dropout& proj_drop;
 
  private:
   Tensor forward(const Tensor& x) override;
-  int64_t heads_;
+  int64_t head_size_;
   double attn_drop_;
 };
 

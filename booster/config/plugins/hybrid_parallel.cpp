@@ -1,0 +1,58 @@
+#include "plugins/hybrid_parallel.h"
+
+#include "booster/config/builtins.h"
+#include "booster/config/options/option_fields.h"
+
+namespace booster {
+
+namespace {
+
+using Fields = HybridParallelOptions;
+
+OptionTable layer_options() {
+  using Layer = LayerPlan;
+  return {choice_option("style", "column", {"column", "row", "vocabulary"},
+                        "column: some output features on each rank; row: some input features; "
+                        "vocabulary: some entries of an embedding"),
+          integer_option("groups", Layer().groups, at_least(1),
+                         "matrices one behind the other, each of which is cut: 3 for q, k and v"),
+          boolean_option("gather", Layer().gather, "all ranks get all output features")};
+}
+
+FieldRow<Fields> tensor_plan() {
+  return {table_option("tensor_plan", layer_options(),
+                       "how layers are cut, by patterns of module names with * and ?; {} stands "
+                       "for the plan that comes with the model"),
+          [](Fields& fields, const OptionValues& values) {
+            for (const auto& [pattern, layer] : values.values().at("tensor_plan").items())
+              fields.tensor_plan.push_back(
+                  {pattern,
+                   {.style = split_style_named(layer.at("style").get<std::string>()),
+                    .groups = layer.at("groups").get<int64_t>(),
+                    .gather = layer.at("gather").get<bool>()}});
+          }};
+}
+
+FieldTable<Fields> fields() {
+  return {field("tp_size", &Fields::tp_size, at_least(1), "ranks that share each layer"),
+          field("dp_size", &Fields::dp_size, at_least(0),
+                "ranks that see different data; 0: as many as are left"),
+          field("zero_stage", &Fields::zero_stage, between(0, 3),
+                "what ranks along the data axis keep a part of: 0 nothing, 1 optimizer state, 2 "
+                "gradients too, 3 parameters too"),
+          tensor_plan(),
+          field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
+                "MiB of gradients in one message along the data axis")};
+}
+
+}  // namespace
+
+RegistryEntry<Plugin> hybrid_parallel_plugin() {
+  return {.name = "hybrid_parallel",
+          .description = "layers cut over ranks (tensor parallel), along with data parallel and "
+                         "ZeRO, on one mesh",
+          .options = fields().options(),
+          .make = maker<HybridParallelPlugin>(fields())};
+}
+
+}  // namespace booster

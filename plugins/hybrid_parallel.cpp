@@ -1,0 +1,139 @@
+#include "plugins/hybrid_parallel.h"
+
+#include "core/tensor/random.h"
+#include "parallel/launch.h"
+#include "plugins/fsdp.h"
+#include "plugins/gradients/rank_norms.h"
+#include "plugins/low_level_zero.h"
+#include "plugins/torch_ddp.h"
+
+#include <utility>
+
+namespace booster {
+
+namespace {
+
+constexpr double bytes_of_f32 = 4;
+
+std::vector<Axis> axes_for(const HybridParallelOptions& options) {
+  check(options.tp_size >= 1, "hybrid_parallel: tp_size must be >= 1; got {}", options.tp_size);
+  check(options.dp_size >= 0, "hybrid_parallel: dp_size must be >= 0; got {}", options.dp_size);
+  const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
+  return {{"data", data}, {"tensor", static_cast<int>(options.tp_size)}};
+}
+
+std::unique_ptr<DataParallelPlugin> along_data(const HybridParallelOptions& options,
+                                               const Mesh& mesh) {
+  switch (options.zero_stage) {
+    case 0:
+      return std::make_unique<TorchDDPPlugin>(
+          TorchDDPOptions{.bucket_cap_mb = options.bucket_cap_mb}, mesh);
+    case 1:
+    case 2:
+      return std::make_unique<LowLevelZeroPlugin>(
+          LowLevelZeroOptions{.stage = options.zero_stage,
+                              .reduce_bucket_size_in_m = options.bucket_cap_mb / bytes_of_f32},
+          mesh);
+    case 3:
+      return std::make_unique<FsdpPlugin>(FsdpOptions{}, mesh);
+    default:
+      fail("hybrid_parallel: unknown zero_stage; got {}, want 0 (none), 1 (optimizer state), 2 "
+           "(and gradients) or 3 (and parameters)",
+           options.zero_stage);
+  }
+}
+
+}  // namespace
+
+HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options)
+    : HybridParallelPlugin(std::move(options), launch_from_env().group()) {}
+
+HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const Group& group)
+    : HybridParallelPlugin(options, Mesh(group, axes_for(options))) {}
+
+HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
+    : options_(std::move(options)), mesh_(std::move(mesh)),
+      tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"))),
+      data_(along_data(options_, mesh_)) {}
+
+HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
+    : HybridParallelPlugin(other.options_, other.mesh_) {
+  check(!other.model_, "hybrid_parallel: already serves a model; want a new plugin object");
+}
+
+HybridParallelPlugin::~HybridParallelPlugin() { set_random_stream(0); }
+
+Layout HybridParallelPlugin::layout() const {
+  Layout layout = mesh_.layout();
+  layout.zero_stage = static_cast<int>(options_.zero_stage);
+  return layout;
+}
+
+void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
+  model_ = model;
+  share_numbers(model, optimizers, mesh_.world());
+  tensor_->cut(model, options_.tensor_plan);
+  data_->shard(model, optimizers);
+  const Group owners = options_.zero_stage > 0 ? mesh_.group("data") : Group();
+  const auto is_apart = [tensor = tensor_](const Tensor& x) { return tensor->is_cut(x); };
+  for (Optimizer optimizer : optimizers) {
+    stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters())});
+    optimizer.share_norms(
+        share_over_layers(stepped_.back().parameters, is_apart, owners, tensor_->group()));
+  }
+}
+
+void HybridParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
+  data_->prepare(model, optimizers);
+}
+
+DataLoader HybridParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                                    DataLoaderOptions options) const {
+  return data_->prepare_dataloader(std::move(dataset), std::move(options));
+}
+
+void HybridParallelPlugin::begin(Pass pass, bool sync) {
+  set_random_stream(0);
+  if (pass == Pass::forward && model_->training()) align_random_numbers();
+  data_->begin(pass, sync);
+}
+
+void HybridParallelPlugin::align_random_numbers() const {
+  const Group& ranks = tensor_->group();
+  if (ranks.size() == 1) return;
+  const RandomState mine = default_generator().state();
+  std::vector<int64_t> state = {static_cast<int64_t>(mine.seed), static_cast<int64_t>(mine.offset)};
+  ranks.broadcast(state);
+  default_generator().set_state(
+      {static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])});
+}
+
+void HybridParallelPlugin::end(Pass pass) {
+  set_random_stream(0);
+  data_->end(pass);
+}
+
+void HybridParallelPlugin::agree(Tensor& numbers, Among among) { data_->agree(numbers, among); }
+void HybridParallelPlugin::sync_grads(const Optimizer& optimizer) {
+  for (const Stepped& one : stepped_)
+    if (one.optimizer == optimizer) *one.parameters = optimizer.parameters();
+  data_->sync_grads(optimizer);
+}
+void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
+  data_->sync_params(optimizer);
+}
+void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
+
+// First a rank's part of the layers becomes whole along the data axis, on the first of its ranks;
+// those then make whole layers.
+void HybridParallelPlugin::join(StateDict& state) const {
+  data_->join(state);
+  if (mesh_.place("data") == 0) tensor_->join(state);
+}
+
+void HybridParallelPlugin::split(StateDict& state) const {
+  tensor_->split(state);
+  data_->split(state);
+}
+
+}  // namespace booster

@@ -1,0 +1,64 @@
+// hybrid_parallel: tensor and data parallelism on one mesh, with ZeRO along the data axis.
+//
+// Ranks of a tensor group work on parts of the same layers and see the same batch; ranks of a data
+// group hold the same part and see different batches. What happens along the data axis is another
+// plugin's: torch_ddp's (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
+#pragma once
+
+#include "plugins/data_parallel.h"
+#include "plugins/tensor/tensor_parallel.h"
+
+#include <memory>
+
+namespace booster {
+
+struct HybridParallelOptions {
+  int64_t tp_size = 1;          // ranks that share layers
+  int64_t dp_size = 0;          // ranks that see different data; 0: what is left
+  int64_t zero_stage = 0;       // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
+  TensorPlan tensor_plan = {};  // empty: the one that comes with the model
+  double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
+};
+
+class HybridParallelPlugin : public Plugin {
+ public:
+  explicit HybridParallelPlugin(HybridParallelOptions options = {});
+  // On ranks other than all of the world's.
+  HybridParallelPlugin(HybridParallelOptions options, const Group& group);
+  HybridParallelPlugin(const HybridParallelPlugin& other);
+  ~HybridParallelPlugin() override;
+
+  const char* name() const override { return "hybrid_parallel"; }
+  Mesh mesh() const override { return mesh_; }
+  Layout layout() const override;
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
+                                DataLoaderOptions options) const override;
+  void begin(Pass pass, bool sync) override;
+  void end(Pass pass) override;
+  void agree(Tensor& numbers, Among among) override;
+  void sync_grads(const Optimizer& optimizer) override;
+  void sync_params(const Optimizer& optimizer) override;
+  void hold_whole(bool whole) override;
+  void join(StateDict& state) const override;
+  void split(StateDict& state) const override;
+
+ private:
+  HybridParallelPlugin(HybridParallelOptions options, Mesh mesh);
+  struct Stepped {
+    Optimizer optimizer;
+    std::shared_ptr<Parameters> parameters;  // groups may be added to it later
+  };
+  // Ranks that drop the same elements of the same activations draw the same numbers.
+  void align_random_numbers() const;
+
+  HybridParallelOptions options_;
+  Mesh mesh_;
+  std::shared_ptr<TensorParallel> tensor_;
+  std::unique_ptr<DataParallelPlugin> data_;
+  Model model_;
+  std::vector<Stepped> stepped_;
+};
+
+}  // namespace booster

@@ -1,0 +1,91 @@
+#include "plugins/tensor/rank_split.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/overwrite.h"
+#include "core/autograd/tape.h"
+#include "core/tensor/random.h"
+
+namespace booster {
+
+namespace {
+
+// A dense tensor with the numbers of g, in its memory if nobody else wants that.
+Tensor own_copy(const Tensor& g) {
+  const Tensor dense = untracked::contiguous(g);
+  Tensor copy = room_in_place_of(dense, dense);
+  if (!copy.shares_storage(dense)) copy.copy_(dense);
+  return copy;
+}
+
+// x as the parts of all ranks read it: its gradient is the sum of what they want.
+Tensor read_by_all(const Tensor& x, const Group& group) {
+  return record(x.detach(), "read_by_all", {x}, [group](const Tensor& g, Gradients& d) {
+    d[0] = own_copy(g);
+    group.all_reduce(d[0]);
+  });
+}
+
+// The sum of all ranks' y; its gradient is everybody's. y is fresh: nobody else reads it.
+Tensor sum_over_ranks(const Tensor& y, const Group& group) {
+  const Tensor sum = untracked::contiguous(y.detach());
+  group.all_reduce(sum);
+  return record(sum, "sum_over_ranks", {y}, [](const Tensor& g, Gradients& d) { d[0] = g; });
+}
+
+// The last dimension padded with zeros to `size`.
+Tensor padded(const Tensor& y, int64_t size) {
+  if (y.shape().back() == size) return untracked::contiguous(y.detach());
+  Shape shape = y.shape();
+  shape[y.ndim() - 1] = size;
+  const Tensor wide = zeros(shape, {y.dtype(), y.device()});
+  untracked::narrow(wide, -1, 0, y.shape().back()).copy_(y.detach());
+  return wide;
+}
+
+Tensor gathered(const Tensor& y, const RankParts& parts, const Group& group) {
+  const NoGradGuard no_grad;
+  const Tensor mine = padded(y, parts.padded());
+  Shape stacked = mine.shape();
+  stacked.insert(0, group.size());
+  const Tensor all = empty(stacked, {y.dtype(), y.device()});
+  group.all_gather(all, mine);
+  std::vector<Tensor> pieces;
+  for (int rank = 0; rank < group.size(); ++rank)
+    pieces.push_back(
+        untracked::narrow(untracked::select(all, 0, rank), -1, 0, parts.of(rank).size()));
+  return cat(pieces, y.ndim() - 1);
+}
+
+// The features of all ranks side by side; the gradient of this rank's is its piece.
+Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group) {
+  const ElementRange here = parts.of(group.rank());
+  return record(gathered(y, parts, group), "all_features", {y},
+                [here](const Tensor& g, Gradients& d) {
+                  d[0] = untracked::contiguous(
+                      untracked::narrow(g, -1, here.begin, here.size()));
+                });
+}
+
+}  // namespace
+
+Tensor RankSplit::own_features(const Tensor& x) const {
+  const bool has_all = x.ndim() > 0 && x.shape().back() == parts_.numel;
+  const ElementRange here = rows();
+  return has_all ? narrow(read_by_all(x, group_), -1, here.begin, here.size()) : x;
+}
+
+Tensor RankSplit::to_part(const Tensor& x) const {
+  set_random_stream(0);
+  return result_ == Result::summand ? own_features(x) : read_by_all(x, group_);
+}
+
+Tensor RankSplit::from_part(const Tensor& y) const {
+  if (result_ == Result::summand) return sum_over_ranks(y, group_);
+  if (result_ == Result::whole) return all_features(y, parts_, group_);
+  set_random_stream(static_cast<uint64_t>(group_.rank()) + 1);
+  return y;
+}
+
+Tensor RankSplit::sum_of_rows(const Tensor& y) const { return sum_over_ranks(y, group_); }
+
+}  // namespace booster

@@ -1,0 +1,36 @@
+// A layer whose weight is cut over the ranks of a group: what `linear` and `embedding` exchange.
+//
+// Column parallel layers have some of the output features on each rank, row parallel ones some of
+// the input features (Shoeybi et al., "Megatron-LM", 2019, section 3). Between the two, activations
+// are parts, and dropout draws from a stream of this rank's own.
+#pragma once
+
+#include "core/autograd/layer_split.h"
+#include "parallel/groups/group.h"
+#include "plugins/parameters/rank_parts.h"
+
+namespace booster {
+
+class RankSplit : public LayerSplit {
+ public:
+  // `cut` are the features, out of all, of which the ranks of `group` have parts.
+  RankSplit(Group group, Result result, int64_t cut)
+      : group_(std::move(group)), result_(result), parts_{cut, group_.size()} {}
+
+  Result result() const override { return result_; }
+  Tensor to_part(const Tensor& x) const override;
+  Tensor from_part(const Tensor& y) const override;
+  ElementRange rows() const override { return parts_.of(group_.rank()); }
+  int64_t all_rows() const override { return parts_.numel; }
+  Tensor sum_of_rows(const Tensor& y) const override;
+
+ private:
+  // The last features of x that are this rank's, where x has all.
+  Tensor own_features(const Tensor& x) const;
+
+  Group group_;
+  Result result_;
+  RankParts parts_;
+};
+
+}  // namespace booster

@@ -1,0 +1,237 @@
+#include "plugins/tensor/tensor_parallel.h"
+
+#include "core/nn/replace.h"
+#include "core/tensor/grad_mode.h"
+#include "kernels/system/error.h"
+#include "plugins/tensor/rank_split.h"
+
+#include <numeric>
+
+#include <fnmatch.h>
+
+namespace booster {
+
+namespace {
+
+using Result = LayerSplit::Result;
+
+struct PlannedLayer {
+  std::string name;
+  Module* module = nullptr;
+  Module* parent = nullptr;
+  LayerPlan plan;
+};
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::string parent_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == name.npos ? "" : name.substr(0, dot);
+}
+
+// The layers of a plan in a model; each pattern has one at least, each layer one pattern.
+std::vector<PlannedLayer> layers_of(const TensorPlan& plan, Module& model) {
+  std::map<std::string, Module*> modules;
+  std::vector<std::string> names;
+  for (const auto& [name, module] : model.named_modules()) {
+    modules.emplace(name, module);
+    if (!name.empty()) names.push_back(name);
+  }
+  std::map<std::string, std::string> planned;
+  std::vector<PlannedLayer> layers;
+  for (const auto& [pattern, layer] : plan) {
+    const size_t before = layers.size();
+    for (const std::string& name : names) {
+      if (!matches(pattern, name)) continue;
+      const auto [first, is_new] = planned.emplace(name, pattern);
+      check(is_new, "tensor_plan: {} is planned twice, by {} and {}", name, first->second, pattern);
+      layers.push_back({name, modules.at(name), modules.at(parent_of(name)), layer});
+    }
+    check(layers.size() > before, "tensor_plan: matches no module; got {}{}", pattern,
+          legal_names(pattern, names));
+  }
+  return layers;
+}
+
+// The plans that come with the models that were boosted together, or with the only one.
+TensorPlan shipped_plan(Module& model) {
+  if (model.kind() != "SeveralModels") return shipped_tensor_plan(model);
+  TensorPlan all;
+  for (const auto& [name, module] : model.named_modules()) {
+    if (name.empty() || name.find('.') != name.npos) continue;
+    for (const auto& [pattern, layer] : shipped_tensor_plan(*module))
+      all.push_back({name + "." + pattern, layer});
+  }
+  return all;
+}
+
+Tensor weight_of(const PlannedLayer& layer) {
+  if (layer.plan.style == SplitStyle::vocabulary) {
+    check(layer.module->kind() == "Embedding",
+          "tensor_plan: {}: style vocabulary wants an Embedding; got a {}", layer.name,
+          layer.module->kind());
+    return layer.module->parameters()[0].tensor;
+  }
+  for (const NamedTensor& own : layer.module->own(Role::linear_weight))
+    if (own.name == "weight") return own.tensor;
+  fail("tensor_plan: {}: style {} wants a linear layer; got a {}", layer.name,
+       name_of(layer.plan.style), layer.module->kind());
+}
+
+Tensor bias_of(const PlannedLayer& layer) {
+  for (const NamedTensor& parameter : layer.module->parameters())
+    if (parameter.name == "bias") return parameter.tensor;
+  return {};
+}
+
+// What the ranks share evenly: features, or heads where those belong together.
+int64_t units_of(const PlannedLayer& layer, const Tensor& weight) {
+  const int dim = layer.plan.style == SplitStyle::row ? 1 : 0;
+  const int64_t features = weight.size(dim) / layer.plan.groups;
+  const int64_t heads = layer.parent->attention_heads();
+  const bool are_heads = heads > 0 && features % heads == 0 && !layer.plan.gather;
+  return are_heads ? heads : features;
+}
+
+bool may_be_uneven(const LayerPlan& plan) {
+  return plan.gather || plan.style == SplitStyle::vocabulary;
+}
+
+// The numbers of ranks that all layers divide among.
+std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
+  int64_t common = 0;
+  for (const PlannedLayer& layer : layers)
+    if (!may_be_uneven(layer.plan)) common = std::gcd(common, units_of(layer, weight_of(layer)));
+  std::string sizes;
+  for (int64_t size = 1; size <= common && size <= 1024; ++size)
+    if (common % size == 0) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return sizes;
+}
+
+void check_fits(const PlannedLayer& layer, const std::vector<PlannedLayer>& all, int ranks) {
+  const LayerPlan& plan = layer.plan;
+  const Tensor weight = weight_of(layer);
+  const int64_t features = weight.size(plan.style == SplitStyle::row ? 1 : 0);
+  check(plan.groups >= 1 && features % plan.groups == 0,
+        "tensor_plan: {}: groups do not divide the features; got {} of {}", layer.name, plan.groups,
+        features);
+  check(plan.groups == 1 || (plan.style == SplitStyle::column && !plan.gather),
+        "tensor_plan: {}: groups are for style column without gather", layer.name);
+  check(!plan.gather || plan.style == SplitStyle::column,
+        "tensor_plan: {}: gather is for style column; got {}", layer.name, name_of(plan.style));
+  const int64_t units = units_of(layer, weight);
+  const bool fits = may_be_uneven(plan)
+                        ? ElementRange(RankParts{units, ranks}.of(ranks - 1)).size() > 0
+                        : units % ranks == 0;
+  const bool are_heads = units != features / plan.groups;
+  check(fits, "hybrid_parallel: tp_size {} does not fit {}, which has {} {}; want tp_size {}",
+        ranks, layer.name, units, are_heads ? "heads" : "features", fitting_sizes(all));
+}
+
+}  // namespace
+
+Shape TensorCut::part_shape(int rank, int ranks) const {
+  Shape shape = whole;
+  shape[dim] = groups * parts(ranks).of(rank).size();
+  return shape;
+}
+
+Tensor TensorCut::window(const Tensor& tensor, int64_t i, int rank, int ranks) const {
+  const RankParts each = parts(ranks);
+  const ElementRange range = each.of(rank);
+  return untracked::narrow(tensor.detach(), dim, i * each.numel + range.begin, range.size());
+}
+
+Tensor TensorCut::part_of(const Tensor& tensor, int rank, int ranks) const {
+  const Tensor part = empty(part_shape(rank, ranks), {tensor.dtype(), tensor.device()});
+  const int64_t size = parts(ranks).of(rank).size();
+  for (int64_t i = 0; i < groups; ++i)
+    untracked::narrow(part, dim, i * size, size).copy_(window(tensor, i, rank, ranks));
+  return part;
+}
+
+void TensorCut::put_part(const Tensor& tensor, const Tensor& part, int rank, int ranks) const {
+  const int64_t size = parts(ranks).of(rank).size();
+  for (int64_t i = 0; i < groups; ++i)
+    window(tensor, i, rank, ranks).copy_(untracked::narrow(part, dim, i * size, size));
+}
+
+void TensorParallel::cut(const Model& model, const TensorPlan& given) {
+  if (group_.size() == 1) return;
+  const TensorPlan plan = given.empty() ? shipped_plan(model.module()) : given;
+  check(!plan.empty(),
+        "hybrid_parallel: no tensor plan comes with a {}; want tensor_plan, which says how its "
+        "layers are cut",
+        model->kind());
+  const std::vector<PlannedLayer> layers = layers_of(plan, model.module());
+  for (const PlannedLayer& layer : layers) check_fits(layer, layers, group_.size());
+  const NoGradGuard no_grad;
+  for (const PlannedLayer& layer : layers) {
+    const Tensor weight = weight_of(layer), bias = bias_of(layer);
+    const bool is_row = layer.plan.style == SplitStyle::row;
+    const Result result = is_row ? Result::summand
+                          : layer.plan.gather || layer.plan.style == SplitStyle::vocabulary
+                              ? Result::whole
+                              : Result::part;
+    const int dim = is_row ? 1 : 0;
+    set_layer_split(weight, std::make_shared<RankSplit>(group_, result, weight.size(dim)));
+    if (bias.defined() && !is_row)
+      cut_tensor(bias, {.whole = bias.shape(), .groups = layer.plan.groups});
+    cut_tensor(weight, {.whole = weight.shape(), .dim = dim, .groups = layer.plan.groups});
+  }
+  for (const auto& [name, tensor] : model.state_dict())
+    for (const auto& [cut_tensor, cut] : cuts_)
+      if (tensor.same_body(cut_tensor)) by_name_.emplace(name, cut);
+}
+
+void TensorParallel::cut_tensor(const Tensor& tensor, const TensorCut& cut) {
+  replace_(tensor, cut.part_of(tensor, group_.rank(), group_.size()));
+  cuts_.push_back({tensor, cut});
+}
+
+bool TensorParallel::is_cut(const Tensor& parameter) const {
+  return std::ranges::any_of(
+      cuts_, [&](const CutTensor& one) { return one.tensor.same_body(parameter); });
+}
+
+const TensorCut* TensorParallel::cut_of(const NamedTensor& held, bool is_whole) const {
+  if (!is_floating(held.tensor.dtype())) return nullptr;
+  for (const auto& [name, cut] : by_name_) {
+    const Shape shape = is_whole ? cut.whole : cut.part_shape(group_.rank(), group_.size());
+    if (lies_in(held.name, name) && held.tensor.shape() == shape) return &cut;
+  }
+  return nullptr;
+}
+
+void TensorParallel::join(StateDict& state) const {
+  for (NamedTensor& held : state)
+    if (const TensorCut* cut = cut_of(held, false)) held.tensor = joined(held.tensor, *cut);
+}
+
+// On the first rank; the others keep their parts.
+Tensor TensorParallel::joined(const Tensor& part, const TensorCut& cut) const {
+  const Tensor mine = untracked::contiguous(part.detach());
+  if (group_.rank() != 0) {
+    group_.send(mine, 0);
+    return part;
+  }
+  const Tensor whole = empty(cut.whole, {part.dtype(), part.device()});
+  cut.put_part(whole, mine, 0, group_.size());
+  for (int rank = 1; rank < group_.size(); ++rank) {
+    const Tensor theirs =
+        empty(cut.part_shape(rank, group_.size()), {part.dtype(), part.device()});
+    group_.receive(theirs, rank);
+    cut.put_part(whole, theirs, rank, group_.size());
+  }
+  return whole;
+}
+
+void TensorParallel::split(StateDict& state) const {
+  for (NamedTensor& held : state)
+    if (const TensorCut* cut = cut_of(held, true))
+      held.tensor = cut->part_of(held.tensor, group_.rank(), group_.size());
+}
+
+}  // namespace booster

@@ -1,0 +1,66 @@
+#include "plugins/tensor/tensor_plan.h"
+
+#include "core/nn/layers.h"
+#include "kernels/system/error.h"
+
+#include <array>
+
+namespace booster {
+
+namespace {
+
+constexpr std::array<const char*, 3> style_names = {"column", "row", "vocabulary"};
+
+const TensorPlan vision_transformer = {
+    {"blocks.*.attn.qkv", {.style = SplitStyle::column, .groups = 3}},
+    {"blocks.*.attn.proj", {.style = SplitStyle::row}},
+    {"blocks.*.mlp.fc1", {.style = SplitStyle::column}},
+    {"blocks.*.mlp.fc2", {.style = SplitStyle::row}},
+    {"head", {.style = SplitStyle::column, .gather = true}},
+};
+
+// Functions of one element at a time work on parts of the features.
+bool is_elementwise(const Module& module) {
+  for (const char* kind : {"ReLU", "GELU", "Tanh", "Sigmoid", "SiLU", "Dropout", "Identity"})
+    if (module.kind() == kind) return true;
+  return false;
+}
+
+// Linear layers by twos, with nothing but elementwise functions between them.
+TensorPlan plan_of_chain(Module& chain) {
+  TensorPlan plan;
+  std::string first;  // a linear layer that waits for its second
+  for (const auto& [name, module] : chain.named_modules()) {
+    if (name.empty()) continue;
+    if (name.find('.') != name.npos) return {};  // more than a chain
+    if (module->kind() != "Linear") {
+      if (!is_elementwise(*module)) first.clear();
+    } else if (first.empty()) {
+      first = name;
+    } else {
+      plan.push_back({first, {.style = SplitStyle::column}});
+      plan.push_back({name, {.style = SplitStyle::row}});
+      first.clear();
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+SplitStyle split_style_named(const std::string& name) {
+  for (size_t i = 0; i < style_names.size(); ++i)
+    if (name == style_names[i]) return static_cast<SplitStyle>(i);
+  fail("tensor_plan: unknown style; got {}{}", name,
+       legal_names(name, {style_names.begin(), style_names.end()}));
+}
+
+const char* name_of(SplitStyle style) { return style_names[static_cast<size_t>(style)]; }
+
+TensorPlan shipped_tensor_plan(Module& model) {
+  if (model.kind() == "VisionTransformer") return vision_transformer;
+  if (model.kind() == "Sequential") return plan_of_chain(model);
+  return {};
+}
+
+}  // namespace booster

@@ -1,0 +1,211 @@
+// hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
+#include "tests/error_of.h"
+#include "tests/parallel/ranks.h"
+#include "tests/plugins/spread_training.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+// Layers 3 and 5 are cut, layer 0 is whole on every rank.
+Model network() {
+  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
+                     Tanh(), Linear(hidden, features)});
+}
+
+template <int tensor, int zero_stage>
+Spread spread(const Group& world) {
+  const HybridParallelPlugin plugin({.tp_size = tensor, .zero_stage = zero_stage}, world);
+  return {.name = fmt::format("tensor {} x zero {}", tensor, zero_stage),
+          .plugin = plugin,
+          .model = network,
+          .shares = plugin.mesh().size("data"),
+          .share = plugin.mesh().place("data"),
+          .broken = "3.weight"};
+}
+
+Model vit(int64_t heads) {
+  return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
+                                              .attn_drop_rate = 0.1,
+                                              .proj_drop_rate = 0.1,
+                                              .img_size = 32,
+                                              .embed_dim = 24,
+                                              .depth = 2,
+                                              .num_heads = heads});
+}
+
+std::vector<float> numbers_of(const Tensor& x) { return x.to_vector<float>(); }
+
+// A Vision Transformer by the plan that comes with it: what it gives, and each gradient, against
+// the whole model.
+void check_vit() {
+  const Group world = launch_from_env().group();
+  manual_seed(1);
+  Model whole = vit(6);
+  manual_seed(2 + world.rank());  // rank 0's numbers come with boost
+  Model parts = vit(6);
+  if (world.rank() == 0) parts.load_state_dict(whole.state_dict());
+  Booster booster({.plugin = HybridParallelPlugin({.tp_size = world.size()}, world)}),
+      one({.plugin = SinglePlugin({.on_every_rank = true})});
+  auto [net, optimizer] = booster.boost(parts, SGD(parts.parameters(), {.lr = 0.1}));
+  auto [alone, its_optimizer] = one.boost(whole, SGD(whole.parameters(), {.lr = 0.1}));
+  net.eval();
+  alone.eval();
+  manual_seed(7);
+  const Tensor x = uniform({3, 3, 32, 32}, -1, 1);
+  const Tensor target = from_vector(std::vector<int64_t>{4, 0, 2}, {3});
+  for (int step = 0; step < 3; ++step) {
+    const Tensor y = net(x), want = alone(x);
+    CHECK(y.shape() == want.shape());
+    const auto got = numbers_of(y), wanted = numbers_of(want);
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-4));
+    booster.backward(cross_entropy(y, target), optimizer);
+    one.backward(cross_entropy(want, target), its_optimizer);
+    CHECK(optimizer.step().grad_norm() ==
+          doctest::Approx(its_optimizer.step().grad_norm()).epsilon(1e-4));
+    optimizer.zero_grad();
+    its_optimizer.zero_grad();
+  }
+}
+
+// What is dropped in a layer that is cut differs between ranks; what all have stays the same.
+void check_dropout() {
+  const Group world = launch_from_env().group();
+  manual_seed(3 + world.rank());  // whatever the program did before
+  Model model = vit(6);
+  Booster booster({.plugin = HybridParallelPlugin({.tp_size = world.size()}, world)});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  std::vector<Tensor> dropped;
+  for (const auto& [name, module] : model->named_modules())
+    if (name == "blocks.0.mlp.drop1")
+      module->register_forward_hook([&](Module&, const Tensor& x, const Tensor& y) {
+        dropped.push_back(cast(equal(y, 0) * not_equal(x, 0), DType::f32));
+        return Tensor();
+      });
+  manual_seed(9);
+  const Tensor x = uniform({2, 3, 32, 32}, -1, 1);
+  for (int step = 0; step < 3; ++step) {
+    if (world.rank() == 1) uniform({5});  // a rank draws for itself
+    booster.backward(sum(net(x)), optimizer);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  CHECK(dropped.size() == 3);
+  Tensor mask = dropped[2].clone();
+  CHECK(sum(mask).item() > 0);
+  auto of_rank_0 = numbers_of(mask);
+  world.broadcast(of_rank_0);
+  CHECK((numbers_of(mask) == of_rank_0) == (world.rank() == 0));
+  for (const NamedTensor& parameter : model.parameters()) {
+    if (parameter.name != "norm.weight" && parameter.name != "blocks.1.mlp.fc2.bias") continue;
+    auto same = numbers_of(parameter.tensor);
+    world.broadcast(same);
+    CHECK(numbers_of(parameter.tensor) == same);
+  }
+}
+
+std::string refusal(const Model& model, HybridParallelOptions options, const Group& world) {
+  return error_of([&] {
+    Booster booster({.plugin = HybridParallelPlugin(options, world)});
+    booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  });
+}
+
+void check_refusals() {
+  const Group world = launch_from_env().group();
+  const auto contains = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != text.npos);
+  };
+  contains(refusal(vit(3), {.tp_size = 2}, world),
+           "tp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want tp_size 1, 3");
+  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
+           "matches no module; got blocks.*.attn.q");
+  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"norm", {}}}}, world),
+           "norm: style column wants a linear layer; got a LayerNorm");
+  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"*.fc1", {}}, {"*mlp.fc1", {}}}}, world),
+           "is planned twice, by *.fc1 and *mlp.fc1");
+  contains(refusal(models::resnet20(), {.tp_size = 2}, world), "no tensor plan comes with a");
+  contains(refusal(vit(6), {.tp_size = 3}, world), "3");
+}
+
+// An embedding by its entries, and a row parallel layer that is given all features.
+void check_styles() {
+  const Group world = launch_from_env().group();
+  const auto make = [] { return Sequential({Embedding(7, 6, 3), Linear(6, 5), Linear(5, 3)}); };
+  const TensorPlan plan = {{"0", {.style = SplitStyle::vocabulary}},
+                           {"1", {.style = SplitStyle::row}},
+                           {"2", {.gather = true}}};
+  manual_seed(1);
+  Model whole = make(), parts = make();
+  parts.load_state_dict(whole.state_dict());
+  Booster booster({.plugin = HybridParallelPlugin({.tp_size = world.size(), .tensor_plan = plan},
+                                                  world)}),
+      one({.plugin = SinglePlugin({.on_every_rank = true})});
+  auto [net, optimizer] = booster.boost(parts, SGD(parts.parameters(), {.lr = 0.02}));
+  auto [alone, its_optimizer] = one.boost(whole, SGD(whole.parameters(), {.lr = 0.02}));
+  const Tensor ids = from_vector(std::vector<int64_t>{0, 6, 3, 5, 1, 1}, {2, 3});
+  for (int step = 0; step < 4; ++step) {
+    const Tensor y = net(ids), want = alone(ids);
+    const auto got = numbers_of(y), wanted = numbers_of(want);
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-4));
+    booster.backward(sum(y * y), optimizer);
+    one.backward(sum(want * want), its_optimizer);
+    CHECK(optimizer.step().grad_norm() ==
+          doctest::Approx(its_optimizer.step().grad_norm()).epsilon(1e-4));
+    optimizer.zero_grad();
+    its_optimizer.zero_grad();
+  }
+  const Tensor bad = from_vector(std::vector<int64_t>{7}, {1});
+  CHECK(error_of([&] { net(bad); }).find("got 7 at position 0, want 0 to 6") != std::string::npos);
+}
+
+void run_ranks(const std::string& name, int size) {
+  CHECK(failures(Ranks("rank: " + name, size).wait(240)) == "");
+}
+
+}  // namespace
+
+TEST_CASE("rank: tensor 2" * doctest::skip()) { train_all(spread<2, 0>); }
+TEST_CASE("rank: tensor 4" * doctest::skip()) { train_all(spread<4, 0>); }
+TEST_CASE("rank: tensor 2 and zero 1" * doctest::skip()) { train_all(spread<2, 1>); }
+TEST_CASE("rank: tensor 2 and fsdp" * doctest::skip()) { train_all(spread<2, 3>); }
+
+TEST_CASE("rank: vit" * doctest::skip()) { check_vit(); }
+TEST_CASE("rank: dropout" * doctest::skip()) { check_dropout(); }
+TEST_CASE("rank: refusals" * doctest::skip()) { check_refusals(); }
+TEST_CASE("rank: styles" * doctest::skip()) { check_styles(); }
+
+TEST_CASE("a Vision Transformer is cut by its own plan and gives what the whole one gives") {
+  run_ranks("vit", 2);
+  run_ranks("vit", 3);
+}
+TEST_CASE("dropout differs where layers are cut and agrees where they are not") {
+  run_ranks("dropout", 2);
+}
+TEST_CASE("plans and sizes that do not fit are refused with those that would") {
+  run_ranks("refusals", 2);
+}
+TEST_CASE("embeddings by entries and rows of whole features give what whole layers give") {
+  run_ranks("styles", 2);
+}
+TEST_CASE("layers cut over 2 ranks train as one process does in every strategy") {
+  run_ranks("tensor 2", 2);
+}
+TEST_CASE("layers cut over 4 ranks train as one process does in every strategy") {
+  run_ranks("tensor 4", 4);
+}
+TEST_CASE("tensor and data parallel together train as one process does in every strategy") {
+  run_ranks("tensor 2", 4);
+}
+TEST_CASE("tensor parallel with ZeRO 1 trains as one process does in every strategy") {
+  run_ranks("tensor 2 and zero 1", 4);
+}
+TEST_CASE("tensor parallel with fsdp trains as one process does in every strategy") {
+  run_ranks("tensor 2 and fsdp", 4);
+}
