@@ -163,9 +163,10 @@ class FromFiles {
   FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
       : form_(file_form(model)), names_(names) {
     if (!form_) return;
-    for (const fs::path& file : files.files)
-      for (const StoredTensor& tensor : SafetensorsFile(file).tensors())
-        shapes_.emplace(tensor.name, tensor.shape);
+    for (const fs::path& path : files.files) {
+      const SafetensorsFile file(path);
+      for (const StoredTensor& tensor : file.tensors()) shapes_.emplace(tensor.name, tensor.shape);
+    }
   }
 
   // Of one file. Error of kind data if it holds a tensor twice, and differently.

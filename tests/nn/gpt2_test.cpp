@@ -1,4 +1,5 @@
-// GPT-2 on its own; its numbers beside Hugging Face's are in booster/checkpoint/gpt2_files_test.cpp.
+// GPT-2 on its own. Hugging Face's numbers are tested where their files are read:
+// booster/checkpoint/gpt2_files_test.cpp.
 #include "core/autograd/tape.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/replace.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "core/nn/file_form.h"
-#include "core/nn/models/residual_stream.h"
+#include "core/nn/residual_stream.h"
 
 #include <optional>
 #include <string>

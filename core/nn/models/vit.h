@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/nn/layers.h"
-#include "core/nn/models/residual_stream.h"
+#include "core/nn/residual_stream.h"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include "core/nn/layers.h"
 
-namespace booster::models {
+namespace booster {
 
 // The stream between blocks: x + branch, not yet added, so that the addition can be done together
 // with the next normalisation. `branch` is undefined at the start.
@@ -16,4 +16,4 @@ struct ResidualStream {
 // normalisation's own input and output.
 ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream);
 
-}  // namespace booster::models
+}  // namespace booster

@@ -1,6 +1,6 @@
-#include "core/nn/models/residual_stream.h"
+#include "core/nn/residual_stream.h"
 
-namespace booster::models {
+namespace booster {
 
 ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
   if (norm.has_hooks()) {
@@ -15,4 +15,4 @@ ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
                              norm.eps, result);
 }
 
-}  // namespace booster::models
+}  // namespace booster
