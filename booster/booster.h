@@ -34,6 +34,7 @@
 #include "core/data/transforms.h"
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
+#include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
@@ -153,9 +154,10 @@ class Booster {
     booster::save_model(model, checkpoint, options);
   }
   // Reads weights from a safetensors file, an index, or a folder with either; floating ones of any
-  // dtype are converted. With `strict` names must be the model's, else those that it does not know,
-  // and its own that are missing, stay aside. All ranks call it. All or nothing: an Error of kind
-  // data on any rank is one on all. The training's own state is resume_training's.
+  // dtype are converted. Both keep to a model's form in files (core/nn/file_form.h), so that a gpt2
+  // loads Hugging Face's files. With `strict` names must be the model's, else those that it does
+  // not know, and its own that are missing, stay aside. All ranks call it. All or nothing: an Error
+  // of kind data on any rank is one on all. The training's own state is resume_training's.
   void load_model(const BoostedModel& model, const std::filesystem::path& checkpoint,
                   bool strict = true) const {
     booster::load_model(model, checkpoint, strict);

@@ -6,9 +6,11 @@
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/config/json/json_document.h"
+#include "core/nn/file_form.h"
 #include "core/tensor/grad_mode.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 
@@ -37,6 +39,19 @@ Names names_of(const BoostedModel& model) {
     names.all[name] = known;
   }
   return names;
+}
+
+// Null for a model that files keep as it is.
+const FileForm* file_form(const BoostedModel& model) {
+  return dynamic_cast<const FileForm*>(&model.unwrap().module());
+}
+
+// A whole tensor as files hold it, from the session's name.
+NamedTensor stored_form(const BoostedModel& model, const Names& names, const std::string& known,
+                        const Tensor& whole) {
+  const NamedTensor own = {names.own.at(known), whole};
+  const FileForm* form = file_form(model);
+  return form ? form->to_file(own) : own;
 }
 
 // Replacing a folder removes what is in it.
@@ -93,7 +108,8 @@ void save_shards(const BoostedModel& model, const fs::path& target,
     shards->writer.begin(stem);
   });
   const auto take = [&](const std::string& name, const Tensor& whole) {
-    shards->writer.add(stem, names.own.at(name), whole);
+    const NamedTensor stored = stored_form(model, names, name, whole);
+    shards->writer.add(stem, stored.name, stored.tensor);
   };
   const auto write_if_full = [&] {
     std::vector<int64_t> full = {shards && shards->writer.is_full()};
@@ -113,7 +129,8 @@ void save_file(const BoostedModel& model, const fs::path& target) {
   const Names names = names_of(model);
   TensorMap whole;  // on rank 0
   const auto take = [&](const std::string& name, const Tensor& tensor) {
-    whole.emplace(names.own.at(name), tensor);
+    const NamedTensor stored = stored_form(model, names, name, tensor);
+    whole.emplace(stored.name, stored.tensor);
   };
   join_weights(session, names.held, take, [] {});
   const auto write = [&] {
@@ -140,6 +157,51 @@ std::vector<std::string> names_in(const TensorMap& tensors) {
   return names;
 }
 
+// From the tensors of files to those of a session, by its names.
+class FromFiles {
+ public:
+  FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
+      : form_(file_form(model)), names_(names) {
+    if (!form_) return;
+    for (const fs::path& path : files.files) {
+      const SafetensorsFile file(path);
+      for (const StoredTensor& tensor : file.tensors()) shapes_.emplace(tensor.name, tensor.shape);
+    }
+  }
+
+  // Of one file. Error of kind data if it holds a tensor twice, and differently.
+  TensorMap operator()(const fs::path& file, TensorMap stored) const {
+    TensorMap renamed;
+    while (!stored.empty()) {  // a tensor in two forms at a time
+      const auto one = stored.extract(stored.begin());
+      const NamedTensor tensor = {one.key(), one.mapped()};
+      const NamedTensor own = form_ ? form_->from_file(tensor, shapes_) : tensor;
+      if (!own.tensor.defined()) continue;
+      const auto known = names_.all.find(own.name);
+      add(renamed, known == names_.all.end() ? own.name : known->second, own.tensor,
+          file.string());
+    }
+    return renamed;
+  }
+
+  static void add(TensorMap& tensors, const std::string& name, const Tensor& tensor,
+                  const std::string& what) {
+    const auto [before, is_new] = tensors.emplace(name, untracked::contiguous(tensor));
+    if (!is_new && !same(before->second, untracked::contiguous(tensor)))
+      fail_data("{}: two tensors stand for {}, and differ", what, name);
+  }
+
+ private:
+  static bool same(const Tensor& a, const Tensor& b) {
+    return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+           std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
+  }
+
+  const FileForm* form_;
+  const Names& names_;
+  StoredShapes shapes_;
+};
+
 // What this rank holds of the tensors in the files, by the session's names.
 TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::path& checkpoint) {
   const Session& session = model.session();
@@ -148,22 +210,25 @@ TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::
     finish_together(group, "load_model", work);
   };
   ModelFiles found;
-  alike([&] { found = find_model_files(checkpoint); });
+  std::optional<FromFiles> from_files;
+  alike([&] {
+    found = find_model_files(checkpoint);
+    from_files.emplace(model, names, found);
+  });
   TensorMap held;
   uint64_t bytes = 0;
   for (const fs::path& file : found.files) {
-    TensorMap whole;
+    TensorMap own;
     alike([&] {
-      whole = load_safetensors(file);
-      check_against_index(found, file, names_in(whole));
+      TensorMap stored = load_safetensors(file);
+      check_against_index(found, file, names_in(stored));
+      for (const auto& [name, tensor] : stored) bytes += static_cast<uint64_t>(tensor.bytes());
+      own = (*from_files)(file, std::move(stored));
     });
-    TensorMap renamed;
-    for (auto& [name, tensor] : whole) {
-      bytes += static_cast<uint64_t>(tensor.bytes());
-      const auto known = names.all.find(name);
-      renamed.emplace(known == names.all.end() ? name : known->second, tensor);
-    }
-    run_together(group, "load_model", [&] { held.merge(split_model(session, renamed)); });
+    run_together(group, "load_model", [&] {
+      for (const auto& [name, tensor] : split_model(session, own))
+        FromFiles::add(held, name, tensor, checkpoint.string());
+    });
   }
   alike([&] { check_total_size(found, bytes); });
   return held;

@@ -1,6 +1,7 @@
 #include "booster/config/tables/models.h"
 
 #include "booster/config/options/option_fields.h"
+#include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
@@ -44,6 +45,34 @@ ModelEntry vit(const std::string& name) {
           [=](const OptionValues& values) { models::vit_options(name, fields.read(values)); }};
 }
 
+FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
+  using Fields = models::Gpt2Options;
+  const Fields usual = models::gpt2_options(name);
+  const ValueRange share = from_below(0, 1), size = between(1, 1'000'000);
+  const auto sized = [&](const char* option, std::optional<int64_t> Fields::*member,
+                         const char* description) -> FieldRow<Fields> {
+    return {integer_option(option, *(usual.*member), size, description),
+            [=](Fields& fields, const OptionValues& values) {
+              fields.*member = values.get<int64_t>(option);
+            }};
+  };
+  return {field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
+          field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
+          sized("n_embd", &Fields::n_embd, "features"),
+          sized("n_layer", &Fields::n_layer, "blocks"),
+          sized("n_head", &Fields::n_head, "heads of attention; they divide the features"),
+          field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
+          field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
+          field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};
+}
+
+ModelEntry gpt2(const std::string& name) {
+  const auto fields = gpt2_fields(name);
+  return {name, "GPT-2 with its language model's head, as Hugging Face's", fields.options(),
+          [=](const OptionValues& values) { return models::gpt2(name, fields.read(values)); },
+          [=](const OptionValues& values) { models::gpt2_options(name, fields.read(values)); }};
+}
+
 ModelEntry resnet20() {
   using Fields = models::ResNetOptions;
   const FieldTable<Fields> fields = {
@@ -75,6 +104,7 @@ ModelEntry mlp() {
 std::vector<ModelEntry> all_models() {
   std::vector<ModelEntry> entries;
   for (const auto& name : models::vit_names()) entries.push_back(vit(name));
+  for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
   entries.push_back(resnet20());
   entries.push_back(mlp());
   return entries;

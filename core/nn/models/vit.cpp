@@ -7,21 +7,6 @@ namespace {
 
 constexpr double norm_eps = 1e-6;  // timm's; PyTorch's default is 1e-5
 
-// Sum and normalisation of a residual stream, as input of a linear layer. One pass, unless hooks
-// need the normalisation's own input and output.
-ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
-  if (norm.has_hooks()) {
-    const Tensor sum = stream.sum();
-    return {sum, norm(sum)};
-  }
-  const DType result = dtype_for_linear(stream.x);
-  if (!stream.branch.defined())
-    return {stream.x,
-            layer_norm(stream.x, norm.normalized_shape, norm.weight, norm.bias, norm.eps, result)};
-  return residual_layer_norm(stream.x, stream.branch, norm.normalized_shape, norm.weight, norm.bias,
-                             norm.eps, result);
-}
-
 void initialize(Module& module) {
   if (auto* layer = dynamic_cast<Linear*>(&module)) {
     init::truncated_normal(layer->weight, 0, 0.02);

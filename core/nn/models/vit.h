@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/nn/layers.h"
+#include "core/nn/residual_stream.h"
 
 #include <optional>
 #include <string>
@@ -37,13 +38,6 @@ std::vector<std::string> vit_names();
 // `options` with what the name fixes filled in. Error for sizes that do not fit together: an image
 // smaller than a patch, heads that do not divide the features.
 VitOptions vit_options(const std::string& name, VitOptions options = {});
-
-// The residual stream between blocks: x + branch, not yet added, so that the addition can be done
-// together with the next normalisation. `branch` is undefined at the start.
-struct ResidualStream {
-  Tensor x, branch;
-  Tensor sum() const { return branch.defined() ? x + branch : x; }
-};
 
 class VitAttention : public Module {
  public:

@@ -1,0 +1,207 @@
+#include "core/nn/models/gpt2.h"
+
+#include "core/nn/init.h"
+
+#include <cmath>
+#include <string_view>
+
+namespace booster::models {
+namespace {
+
+constexpr double initial_deviation = 0.02;
+
+void check_sizes(const Gpt2Options& options) {
+  const bool positive = options.vocab_size > 0 && options.n_positions > 0 && *options.n_embd > 0 &&
+                        *options.n_layer >= 0;
+  check(positive,
+        "gpt2: sizes must be positive; got vocab_size {}, n_positions {}, n_embd {}, n_layer {}",
+        options.vocab_size, options.n_positions, *options.n_embd, *options.n_layer);
+  check(*options.n_head > 0 && *options.n_embd % *options.n_head == 0,
+        "gpt2: heads do not divide the features; got {} heads of {}", *options.n_head,
+        *options.n_embd);
+}
+
+void initialize(Module& module) {
+  if (auto* table = dynamic_cast<Embedding*>(&module))
+    init::normal(table->weight, 0, initial_deviation);
+  if (auto* layer = dynamic_cast<Linear*>(&module)) {
+    init::normal(layer->weight, 0, initial_deviation);
+    init::zeros(layer->bias);
+  }
+}
+
+}  // namespace
+
+Gpt2Attention::Gpt2Attention(const Gpt2Options& options)
+    : Module("Gpt2Attention"),
+      c_attn(add<Linear>("c_attn", *options.n_embd, 3 * *options.n_embd)),
+      c_proj(add<Linear>("c_proj", *options.n_embd, *options.n_embd)),
+      resid_dropout(add<Dropout>("resid_dropout", options.resid_pdrop)),
+      head_size_(*options.n_embd / *options.n_head),
+      attn_pdrop_(options.attn_pdrop) {}
+
+Tensor Gpt2Attention::forward(const Tensor& x) {
+  // As many heads as c_attn gives: a rank may hold some of them.
+  const Shape split = {x.size(0), x.size(1), 3, -1, head_size_};
+  const double drop = training() ? attn_pdrop_ : 0;
+  const Tensor heads = reshape(c_attn(x), split);
+  return resid_dropout(c_proj(attention_packed(heads, {.dropout = drop, .causal = true})));
+}
+
+Gpt2Mlp::Gpt2Mlp(const Gpt2Options& options)
+    : Module("Gpt2Mlp"),
+      c_fc(add<Linear>("c_fc", *options.n_embd, 4 * *options.n_embd)),
+      act(add<GELU>("act", GeluForm::tanh)),
+      c_proj(add<Linear>("c_proj", 4 * *options.n_embd, *options.n_embd)),
+      dropout(add<Dropout>("dropout", options.resid_pdrop)) {}
+
+Tensor Gpt2Mlp::forward(const Tensor& x) {
+  const bool watched = c_fc.has_hooks() || act.has_hooks();
+  return dropout(
+      c_proj(watched ? act(c_fc(x)) : linear_gelu(x, c_fc.weight, c_fc.bias, act.form)));
+}
+
+Gpt2Block::Gpt2Block(const Gpt2Options& options)
+    : Module("Gpt2Block"),
+      ln_1(add<LayerNorm>("ln_1", *options.n_embd)),
+      attn(add<Gpt2Attention>("attn", options)),
+      ln_2(add<LayerNorm>("ln_2", *options.n_embd)),
+      mlp(add<Gpt2Mlp>("mlp", options)) {}
+
+ResidualStream Gpt2Block::advance(const ResidualStream& stream) {
+  const ResidualNorm first = normalized(ln_1, stream);
+  const ResidualNorm second = normalized(ln_2, {first.sum, attn(first.normalized)});
+  return {second.sum, mlp(second.normalized)};
+}
+
+Gpt2Transformer::Gpt2Transformer(const Gpt2Options& options)
+    : Module("Gpt2Transformer"),
+      wte(add<Embedding>("wte", options.vocab_size, *options.n_embd)),
+      wpe(add<Embedding>("wpe", options.n_positions, *options.n_embd)),
+      drop(add<Dropout>("drop", options.embd_pdrop)),
+      h(add<Sequential>("h")),
+      ln_f(add<LayerNorm>("ln_f", *options.n_embd)) {
+  for (int64_t i = 0; i < *options.n_layer; ++i) {
+    auto block = std::make_shared<Gpt2Block>(options);
+    each_block_.push_back(block.get());
+    h.append(Model(std::move(block)));
+  }
+}
+
+Tensor Gpt2Transformer::forward(const Tensor& ids) {
+  check(ids.ndim() == 2 && !is_floating(ids.dtype()),
+        "gpt2: wrong input; got {} of {}, want ids of tokens (n, tokens), whole numbers",
+        ids.shape(), name_of(ids.dtype()));
+  const int64_t tokens = ids.size(1), positions = wpe.weight.size(0);
+  check(tokens <= positions,
+        "gpt2: more tokens than positions; got {}, want at most {} (n_positions)", tokens,
+        positions);
+  const Tensor places = wpe(arange(tokens, {DType::i64, ids.device()}));
+  ResidualStream stream{drop(wte(ids) + places), {}};
+  for (Gpt2Block* block : each_block_)
+    stream =
+        block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
+  return normalized(ln_f, stream).normalized;
+}
+
+Gpt2::Gpt2(const Gpt2Options& options)
+    : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
+  apply(initialize);
+  // What branches add to the stream shrinks with their number.
+  const double deviation =
+      initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
+  apply([&](Module& module) {
+    if (auto* attention = dynamic_cast<Gpt2Attention*>(&module))
+      init::normal(attention->c_proj.weight, 0, deviation);
+    if (auto* mlp = dynamic_cast<Gpt2Mlp*>(&module))
+      init::normal(mlp->c_proj.weight, 0, deviation);
+  });
+}
+
+Tensor Gpt2::forward(const Tensor& ids) {
+  return linear(transformer(ids), transformer.wte.weight);
+}
+
+namespace {
+
+constexpr std::string_view prefix = "transformer.", blocks = "transformer.h.";
+
+bool is_conv1d(std::string_view name) {
+  for (const char* layer : {".c_attn.weight", ".c_fc.weight", ".c_proj.weight"})
+    if (name.starts_with(blocks) && name.ends_with(layer)) return true;
+  return false;
+}
+
+bool is_mask(std::string_view name) {
+  return name.starts_with(blocks) &&
+         (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
+std::string own_name(const std::string& stored) {
+  if (stored == "lm_head.weight") return "transformer.wte.weight";
+  for (const char* part : {"wte.", "wpe.", "h.", "ln_f."})
+    if (stored.starts_with(part)) return std::string(prefix) + stored;
+  return stored;
+}
+
+// A c_proj may be square: what tells is the c_attn of the same block, (in, 3 in) in files.
+bool in_own_form(const std::string& stored, const StoredShapes& all) {
+  const size_t number = stored.find("h.") + 2;
+  const auto beside = all.find(stored.substr(0, stored.find('.', number)) + ".attn.c_attn.weight");
+  return beside != all.end() && beside->second.size() == 2 &&
+         beside->second[0] > beside->second[1];
+}
+
+}  // namespace
+
+NamedTensor Gpt2::to_file(const NamedTensor& own) const {
+  return is_conv1d(own.name) ? NamedTensor{own.name, untracked::transpose(own.tensor, 0, 1)} : own;
+}
+
+NamedTensor Gpt2::from_file(const NamedTensor& stored, const StoredShapes& all) const {
+  const std::string name = own_name(stored.name);
+  if (is_mask(name)) return {name, {}};
+  const bool turned =
+      is_conv1d(name) && stored.tensor.ndim() == 2 && !in_own_form(stored.name, all);
+  return {name, turned ? untracked::transpose(stored.tensor, 0, 1) : stored.tensor};
+}
+
+namespace {
+
+struct Preset {
+  const char* name;
+  int64_t features, layers, heads;
+};
+constexpr Preset presets[] = {{"gpt2", 768, 12, 12},
+                              {"gpt2-medium", 1024, 24, 16},
+                              {"gpt2-large", 1280, 36, 20},
+                              {"gpt2-xl", 1600, 48, 25}};
+
+const Preset& preset_named(const std::string& name) {
+  for (const Preset& preset : presets)
+    if (name == preset.name) return preset;
+  fail("gpt2: unknown model; got {}{}", name, legal_names(name, gpt2_names()));
+}
+
+}  // namespace
+
+std::vector<std::string> gpt2_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets) names.push_back(preset.name);
+  return names;
+}
+
+Gpt2Options gpt2_options(const std::string& name, Gpt2Options options) {
+  const Preset& preset = preset_named(name);
+  options.n_embd = options.n_embd.value_or(preset.features);
+  options.n_layer = options.n_layer.value_or(preset.layers);
+  options.n_head = options.n_head.value_or(preset.heads);
+  check_sizes(options);
+  return options;
+}
+
+Model gpt2(const std::string& name, Gpt2Options options) {
+  return std::make_shared<Gpt2>(gpt2_options(name, std::move(options)));
+}
+
+}  // namespace booster::models

@@ -1,0 +1,109 @@
+// GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's GPT2LMHeadModel:
+// same parameter names and initial distributions. Its files load unchanged by Booster::load_model,
+// and save_model writes such files.
+//
+// Layers are plain Linear ones with (out, in) weights, which precision strategies and plugins know.
+// Hugging Face's are Conv1D with (in, out), and so the weights stand in files: FileForm transposes
+// c_attn, c_fc and both c_proj, there and back.
+#pragma once
+
+#include "core/nn/file_form.h"
+#include "core/nn/residual_stream.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace booster::models {
+
+struct Gpt2Options {
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;  // the longest text, in tokens
+  double embd_pdrop = 0.1;     // dropout of the embeddings' sum
+  double attn_pdrop = 0.1;     // of attention probabilities
+  double resid_pdrop = 0.1;    // after the projections of attention and MLP
+  // Set by the model's name unless given here.
+  std::optional<int64_t> n_embd = {};  // features
+  std::optional<int64_t> n_layer = {};
+  std::optional<int64_t> n_head = {};
+};
+
+// gpt2 (124 M parameters), gpt2-medium, gpt2-large, gpt2-xl. Takes ids of tokens (n, tokens), whole
+// numbers below vocab_size; returns logits (n, tokens, vocab_size) of the token that follows each.
+// Errors: any other name, with the nearest; in forward, more tokens than n_positions.
+Model gpt2(const std::string& name, Gpt2Options options = {});
+std::vector<std::string> gpt2_names();
+// `options` with what the name fixes filled in. Error for sizes that do not fit together: heads
+// that do not divide the features.
+Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
+
+// Every optional of `options` must be given to the modules below.
+class Gpt2Attention : public Module {
+ public:
+  explicit Gpt2Attention(const Gpt2Options& options);
+  Linear& c_attn;  // queries, keys, values, each of all heads
+  Linear& c_proj;
+  Dropout& resid_dropout;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  int64_t head_size_;
+  double attn_pdrop_;
+};
+
+class Gpt2Mlp : public Module {
+ public:
+  explicit Gpt2Mlp(const Gpt2Options& options);
+  Linear& c_fc;
+  GELU& act;
+  Linear& c_proj;
+  Dropout& dropout;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+};
+
+class Gpt2Block : public Module {
+ public:
+  explicit Gpt2Block(const Gpt2Options& options);
+  // x + attn(ln_1(x)), then the same with the MLP.
+  ResidualStream advance(const ResidualStream& stream);
+  LayerNorm& ln_1;
+  Gpt2Attention& attn;
+  LayerNorm& ln_2;
+  Gpt2Mlp& mlp;
+
+ private:
+  Tensor forward(const Tensor& x) override { return advance({x, {}}).sum(); }
+};
+
+// Ids (n, tokens) to features (n, tokens, n_embd), normalised.
+class Gpt2Transformer : public Module {
+ public:
+  explicit Gpt2Transformer(const Gpt2Options& options);
+  Embedding& wte;  // of tokens
+  Embedding& wpe;  // of positions
+  Dropout& drop;
+  Sequential& h;
+  LayerNorm& ln_f;
+
+ private:
+  Tensor forward(const Tensor& ids) override;
+  std::vector<Gpt2Block*> each_block_;
+};
+
+class Gpt2 : public Module, public FileForm {
+ public:
+  explicit Gpt2(const Gpt2Options& options);
+  Gpt2Transformer& transformer;
+
+  // Published files have no "transformer." before names, older ones masks of attention
+  // ("h.0.attn.bias"), and some the head ("lm_head.weight"), which is wte.weight again.
+  NamedTensor to_file(const NamedTensor& own) const override;
+  NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) const override;
+
+ private:
+  Tensor forward(const Tensor& ids) override;
+};
+
+}  // namespace booster::models

@@ -1,0 +1,19 @@
+// The residual stream of a transformer whose blocks normalise what they read (pre-norm).
+#pragma once
+
+#include "core/nn/layers.h"
+
+namespace booster {
+
+// The stream between blocks: x + branch, not yet added, so that the addition can be done together
+// with the next normalisation. `branch` is undefined at the start.
+struct ResidualStream {
+  Tensor x, branch;
+  Tensor sum() const { return branch.defined() ? x + branch : x; }
+};
+
+// Sum and normalisation of a stream, as input of a linear layer. One pass, unless hooks need the
+// normalisation's own input and output.
+ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream);
+
+}  // namespace booster
