@@ -1,5 +1,6 @@
 // The backward pass. Nodes run in the reverse of the order in which they were recorded, each once
 // all gradients of its outputs have arrived.
+#include "core/autograd/deferred_gradients.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
@@ -34,10 +35,12 @@ struct Depth {
 // One backward pass: into the gradients of all leaves or, with `inputs`, only to these tensors.
 class Backward {
  public:
-  Backward(const Tensor& root, Tensor grad, bool retain_graph,
+  // What is put off needs its way to the leaf later, so nothing is released then.
+  Backward(const Edge& start, Tensor grad, bool retain_graph,
            const std::vector<Tensor>& inputs = {})
-      : retain_graph_(retain_graph), collects_(!inputs.empty()), collected_(inputs.size()) {
-    const Edge start = edge_of(root);
+      : retain_graph_(retain_graph || DeferredGradients::current()),
+        collects_(!inputs.empty()),
+        collected_(inputs.size()) {
     for (const Tensor& input : inputs) places_.push_back(edge_of(input));
     if (collects_) find_ways(start.node);
     count_uses(start.node);
@@ -247,6 +250,17 @@ void check_on_tape(const Tensor& root) {
         "took part in (or one made under NoGradGuard)");
 }
 
+// A pass into the leaves.
+void run_pass(const Edge& start, Tensor grad, bool retain_graph) {
+  const NoGradGuard no_grad;
+  const MemoryScope memory(MemoryTag::workspace);
+  const Depth inside;
+  Backward(start, std::move(grad), retain_graph).run();
+  if (depth > 1) return;
+  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // of leaves that were not foreseen
+  for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
+}
+
 }  // namespace
 
 void on_backward_end(std::function<void()> hook) {
@@ -266,19 +280,15 @@ std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inp
   const MemoryScope memory(MemoryTag::workspace);
   const Depth inside;
   const bool keeps = options.retain_graph || options.create_graph;
-  return Backward(root, std::move(grad), keeps, inputs).run();
+  return Backward(edge_of(root), std::move(grad), keeps, inputs).run();
 }
 
 void backward(const Tensor& root, BackwardOptions options) {
   check_on_tape(root);
   Tensor grad = initial_gradient(root, std::move(options.grad));
-  const NoGradGuard no_grad;
-  const MemoryScope memory(MemoryTag::workspace);
-  const Depth inside;
-  Backward(root, std::move(grad), options.retain_graph).run();
-  if (depth > 1) return;
-  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // of leaves that were not foreseen
-  for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
+  run_pass(edge_of(root), std::move(grad), options.retain_graph);
 }
+
+void backward_from(const Edge& start, Tensor grad) { run_pass(start, std::move(grad), true); }
 
 }  // namespace booster

@@ -44,7 +44,8 @@ class CheckpointNode : public Node {
       if (d.wanted(static_cast<int>(i))) leaf.requires_grad_();
       leaves.push_back(leaf);
     }
-    booster::backward(run_again(leaves), {.grad = g[0]});
+    // What runs may have neither parameters nor an input with a gradient.
+    if (const Tensor y = run_again(leaves); y.requires_grad()) booster::backward(y, {.grad = g[0]});
     for (size_t i = 0; i < leaves.size(); ++i)
       if (d.wanted(static_cast<int>(i))) d[static_cast<int>(i)] = leaves[i].grad();
   }

@@ -118,8 +118,10 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
                   const Tensor g_rows = contiguous(reshape(g, {n, w.shape()[0]}));
                   if (d.wanted(0)) d[0] = reshape(batched_matmul(g_rows, w), input.shape());
                   if (d.wanted(1))
-                    d[1] = weight_gradient(g_rows, reshape(input, {n, w.shape()[1]}), dw_dtype);
-                  if (d.wanted(2)) d[2] = bias_gradient(g_rows, db_dtype);
+                    d.compute(1, [=, rows = reshape(input, {n, w.shape()[1]})] {
+                      return weight_gradient(g_rows, rows, dw_dtype);
+                    });
+                  if (d.wanted(2)) d.compute(2, [=] { return bias_gradient(g_rows, db_dtype); });
                 }));
 }
 

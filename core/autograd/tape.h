@@ -22,6 +22,7 @@
 #include <initializer_list>
 #include <span>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -41,8 +42,17 @@ class Gradients {
   // False if the gradient of input i is not needed: then do not compute it.
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
+  // The gradient of input i, a weight's, by a function that computes it without a tape from
+  // tensors that it holds: now, or where a pass puts such work off (deferred_gradients.h), later.
+  template <class F>
+  void compute(int i, F&& gradient) {
+    if (puts_off(i)) put_off(i, std::forward<F>(gradient));
+    else values_[i] = gradient();
+  }
 
  private:
+  bool puts_off(int i) const;
+  void put_off(int i, std::function<Tensor()> gradient);
   friend class Node;
   friend class Backward;
   friend class SavedResult;

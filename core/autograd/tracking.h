@@ -38,6 +38,9 @@ TapeState& ensure_tape_state(const Tensor& x);
 // Where the gradient of x goes; empty if x does not require one.
 Edge edge_of(const Tensor& x);
 
+// A backward pass from a place on the tape; keeps the graph.
+void backward_from(const Edge& start, Tensor grad);
+
 // The tape's end at a leaf: adds incoming gradients to the leaf's gradient.
 class AccumulateGrad : public Node {
  public:

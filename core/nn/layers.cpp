@@ -2,6 +2,8 @@
 
 #include "core/nn/init.h"
 
+#include <algorithm>
+
 namespace booster {
 namespace {
 
@@ -145,9 +147,35 @@ Module& Sequential::operator[](int64_t i) const {
   check(i >= 0 && i < size(), "Sequential: no such module; got {} of {}", i, size());
   return *children()[static_cast<size_t>(i)].second;
 }
-Tensor Sequential::forward(const Tensor& x) {
+// Without modules it is one link that gives its input.
+int Sequential::link_count() const {
+  int count = 0;
+  for (const auto& [name, module] : children()) count += module->link_count();
+  return std::max(count, 1);
+}
+Link Sequential::link(int i) const {
+  check(i >= 0 && i < link_count(), "Sequential: no such link; got {} of {}", i, link_count());
+  int before = 0;
+  for (const auto& [name, module] : children()) {
+    const int count = module->link_count();
+    if (i >= before && i < before + count) {
+      Link found = module->link(i - before);
+      found.name = found.name.empty() ? name : name + "." + found.name;
+      return found;
+    }
+    before += count;
+  }
+  return Module::link(0);
+}
+Tensor Sequential::forward_links(const Tensor& x, int first, int last) {
   Tensor y = x;
-  for (const auto& [name, module] : children()) y = (*module)(y);
+  int before = 0;
+  for (const auto& [name, module] : children()) {
+    const int count = module->link_count();
+    const int begin = std::max(first - before, 0), end = std::min(last - before, count);
+    if (begin < end) y = module->run_links(y, begin, end);
+    before += count;
+  }
   return y;
 }
 

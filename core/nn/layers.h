@@ -228,7 +228,7 @@ class AdaptiveAvgPool2d : public Module {
   Size2d size_;
 };
 
-// Modules one after another, named 0, 1, ...
+// Modules one after another, named 0, 1, ... Its links are those of its modules: "3", "4.0", "4.1".
 class Sequential : public Module {
  public:
   Sequential(std::initializer_list<Model> modules = {}) : Sequential(std::vector<Model>(modules)) {}
@@ -236,9 +236,12 @@ class Sequential : public Module {
   void append(const Model& module);
   int64_t size() const { return static_cast<int64_t>(children().size()); }
   Module& operator[](int64_t i) const;
+  int link_count() const override;
+  Link link(int i) const override;
 
  private:
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }
+  Tensor forward_links(const Tensor& x, int first, int last) override;
 };
 
 }  // namespace booster

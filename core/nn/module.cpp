@@ -85,23 +85,39 @@ void Module::visit(const std::string& prefix, const Visitor& visitor) const {
   for (const auto& [name, child] : children_) child->visit(joined(prefix, name), visitor);
 }
 
-Tensor Module::operator()(const Tensor& given) {
+Link Module::link(int i) const {
+  check(i == 0, "{}: no such link; got {} of 1", kind_, i);
+  return link_of("", {this});
+}
+
+Link Module::link_of(std::string name, std::initializer_list<const Module*> modules) {
+  Link link{std::move(name), {}};
+  for (const Module* module : modules)
+    for (const auto& [its_name, tensor] : module->state_dict()) link.tensors.push_back(tensor);
+  return link;
+}
+
+Tensor Module::run_links(const Tensor& given, int first, int last) {
+  const int count = link_count();
+  if (first < 0 || first >= last || last > count)
+    fail("{}: no such links; got [{}, {}), want a range in [0, {})", kind_, first, last, count);
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
-  if (pre_hooks_.empty() && hooks_.empty()) return run(given);
+  // What runs again in the backward pass are these links, whichever ran since.
+  const auto run = [this, first, last](const Tensor& x) { return forward_links(x, first, last); };
   Tensor x = given;
-  for (const auto& [number, hook] : pre_hooks_)
-    if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
-  Tensor y = run(x);
-  for (const auto& [number, hook] : hooks_)
-    if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
+  if (first == 0)
+    for (const auto& [number, hook] : pre_hooks_)
+      if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
+  Tensor y = !recomputes_ || !grad_enabled()
+                 ? run(x)
+                 : checkpoint([run](const std::vector<Tensor>& inputs) { return run(inputs[0]); },
+                              {x});
+  if (last == count)
+    for (const auto& [number, hook] : hooks_)
+      if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
   return y;
-}
-
-Tensor Module::run(const Tensor& x) {
-  if (!recomputes_ || !grad_enabled()) return forward(x);
-  return checkpoint([this](const std::vector<Tensor>& inputs) { return forward(inputs[0]); }, {x});
 }
 
 Parameters Module::parameters() const {

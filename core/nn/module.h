@@ -20,6 +20,7 @@
 #include "core/tensor/named_tensor.h"
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -32,6 +33,13 @@ class Module;
 
 // What a model saves: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
+
+// A piece of a model that runs as a chain of pieces, each on the one tensor that the one before it
+// gave: where a pipeline may cut. See Module::link_count().
+struct Link {
+  std::string name;             // "blocks.3"; "" for a module that is one link
+  std::vector<Tensor> tensors;  // parameters and buffers that it uses; others may use them as well
+};
 
 // What a parameter or buffer is for. Precision strategies treat some layers in special ways and
 // recognise them by this, whatever class the module is of: one that replaces a layer (a part of it
@@ -58,7 +66,18 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   // Runs the module with its hooks.
-  Tensor operator()(const Tensor& x);
+  Tensor operator()(const Tensor& x) { return run_links(x, 0, link_count()); }
+
+  // --- links: a module that can be cut overrides these two and forward_links(); its forward() is
+  // then forward_links(x, 0, link_count()). All others are one link. See docs/parallelism.md.
+  // At least 1; stays the same for the module's lifetime.
+  virtual int link_count() const { return 1; }
+  // Error where there is no such link.
+  virtual Link link(int i) const;
+  // Runs links [first, last) on what link first - 1 gave. The module's pre-hooks run where that
+  // begins with the first link, its hooks where it ends with the last; recomputation
+  // (set_recompute) covers what runs here. Error for a range that is empty or outside.
+  Tensor run_links(const Tensor& x, int first, int last);
 
   const std::string& kind() const { return kind_; }
   // What a description prints between brackets: "192, 576, bias=true".
@@ -115,12 +134,16 @@ class Module {
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
+  // Of a module that can be cut: links [first, last), a range that is not empty.
+  virtual Tensor forward_links(const Tensor& x, int /*first*/, int /*last*/) { return forward(x); }
 
   // Registers a leaf that requires gradients; an undefined tensor stands for "none" and is left
   // out.
   Tensor add_parameter(const std::string& name, Tensor value, Role role = Role::other);
   // Registers a tensor that is saved but not trained.
   Tensor add_buffer(const std::string& name, Tensor value, Role role = Role::other);
+  // A link that uses what these modules hold.
+  static Link link_of(std::string name, std::initializer_list<const Module*> modules);
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
@@ -140,7 +163,6 @@ class Module {
   using Visitor = std::function<void(const std::string& name, const Module& module)>;
   // Calls visitor for this module and all below it, each after its parent.
   void visit(const std::string& prefix, const Visitor& visitor) const;
-  Tensor run(const Tensor& x);
   void check_name(const std::string& name) const;
   void add_child(const std::string& name, std::shared_ptr<Module> child);
 

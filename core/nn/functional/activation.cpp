@@ -105,7 +105,10 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
             .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(), {},
                                 tanh_form);
         if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
-        if (d.wanted(1)) d[1] = product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
+        if (d.wanted(1))
+          d.compute(1, [dz, rows = rows.get(), dw_dtype] {
+            return product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
+          });
         if (dbias.defined()) d[2] = dbias;
       });
   return split ? split->from_part(result) : result;

@@ -2,6 +2,8 @@
 
 #include "core/nn/init.h"
 
+#include <algorithm>
+
 namespace booster::models {
 namespace {
 
@@ -46,14 +48,33 @@ ResNet20::ResNet20(const ResNetOptions& options)
   fill(layer1, 16, 16, 1);
   fill(layer2, 16, 32, 2);
   fill(layer3, 32, 64, 2);
+  const auto list = [this](const char* name, const Sequential& layer) {
+    for (int64_t i = 0; i < layer.size(); ++i)
+      blocks_.push_back({fmt::format("{}.{}", name, i), &layer[i]});
+  };
+  list("layer1", layer1);
+  list("layer2", layer2);
+  list("layer3", layer3);
   apply([](Module& module) {
     if (auto* conv = dynamic_cast<Conv2d*>(&module)) init::kaiming_normal(conv->weight);
   });
 }
 
-Tensor ResNet20::forward(const Tensor& x) {
-  const Tensor features = layer3(layer2(layer1(relu(bn1(conv1(x))))));
-  return fc(flatten(adaptive_avg_pool2d(features, 1), 1));
+Link ResNet20::link(int i) const {
+  const int count = link_count();
+  check(i >= 0 && i < count, "resnet20: no such link; got {} of {}", i, count);
+  if (i == 0) return link_of("stem", {&conv1, &bn1});
+  if (i == count - 1) return link_of("fc", {&fc});
+  const Block& block = blocks_[static_cast<size_t>(i - 1)];
+  return link_of(block.name, {block.module});
+}
+
+Tensor ResNet20::forward_links(const Tensor& x, int first, int last) {
+  const int classifier = link_count() - 1;
+  Tensor y = first == 0 ? relu(bn1(conv1(x))) : x;
+  for (int i = std::max(first, 1); i < std::min(last, classifier); ++i)
+    y = (*blocks_[static_cast<size_t>(i - 1)].module)(y);
+  return last > classifier ? fc(flatten(adaptive_avg_pool2d(y, 1), 1)) : y;
 }
 
 Model resnet20(const ResNetOptions& options) {

@@ -4,6 +4,9 @@
 
 #include "core/nn/layers.h"
 
+#include <string>
+#include <vector>
+
 namespace booster::models {
 
 class ResidualBlock : public Module {
@@ -35,9 +38,18 @@ class ResNet20 : public Module {
   Sequential& layer2;
   Sequential& layer3;
   Linear& fc;
+  // "stem", each block ("layer1.0", ...) and "fc".
+  int link_count() const override { return static_cast<int>(blocks_.size()) + 2; }
+  Link link(int i) const override;
 
  private:
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }
+  Tensor forward_links(const Tensor& x, int first, int last) override;
+  struct Block {
+    std::string name;
+    Module* module;
+  };
+  std::vector<Block> blocks_;
 };
 
 // Takes images (n, in_chans, height, width) of any size; gives logits (n, num_classes).

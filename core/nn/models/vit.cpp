@@ -2,6 +2,8 @@
 
 #include "core/nn/init.h"
 
+#include <algorithm>
+
 namespace booster::models {
 namespace {
 
@@ -137,16 +139,35 @@ Tensor VisionTransformer::embedded(const Tensor& image) {
   return pos_drop(cat({token, patches}, 1) + pos_embed);
 }
 
-Tensor VisionTransformer::forward(const Tensor& image) {
-  ResidualStream stream{embedded(image), {}};
-  for (VitBlock* block : each_block_)
-    stream =
-        block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
-  // Each token is normalised separately, so the class token is selected first.
+// Each token is normalised separately, so the class token is selected first.
+Tensor VisionTransformer::classified(const ResidualStream& stream) {
   const Tensor token = norm(ResidualStream{
       select(stream.x, 1, 0), stream.branch.defined() ? select(stream.branch, 1, 0) : Tensor()}
                                 .sum());
   return head_ ? (*head_)(head_drop(token)) : token;
+}
+
+Link VisionTransformer::link(int i) const {
+  const int count = link_count();
+  check(i >= 0 && i < count, "vit: no such link; got {} of {}", i, count);
+  if (i > 0 && i < count - 1)
+    return link_of(fmt::format("blocks.{}", i - 1), {each_block_[static_cast<size_t>(i - 1)]});
+  if (i > 0) return head_ ? link_of("head", {&norm, head_}) : link_of("head", {&norm});
+  Link embedding = link_of("embedding", {&patch_embed});
+  embedding.tensors.push_back(cls_token);
+  embedding.tensors.push_back(pos_embed);
+  return embedding;
+}
+
+// Within these links the residual stream stays apart; where they end it is summed.
+Tensor VisionTransformer::forward_links(const Tensor& x, int first, int last) {
+  ResidualStream stream{first == 0 ? embedded(x) : x, {}};
+  const int head = link_count() - 1;
+  for (int i = std::max(first, 1); i < std::min(last, head); ++i) {
+    VitBlock& block = *each_block_[static_cast<size_t>(i - 1)];
+    stream = block.has_hooks() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
+  }
+  return last > head ? classified(stream) : stream.sum();
 }
 
 namespace {

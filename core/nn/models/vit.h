@@ -105,9 +105,14 @@ class VisionTransformer : public Module {
   Sequential& blocks;
   LayerNorm& norm;
   Dropout& head_drop;
+  // "embedding", each block ("blocks.0", ...), and "head", which begins with the last norm.
+  int link_count() const override { return static_cast<int>(each_block_.size()) + 2; }
+  Link link(int i) const override;
 
  private:
-  Tensor forward(const Tensor& image) override;
+  Tensor forward(const Tensor& image) override { return forward_links(image, 0, link_count()); }
+  Tensor forward_links(const Tensor& x, int first, int last) override;
+  Tensor classified(const ResidualStream& stream);
   Tensor embedded(const Tensor& image);
   std::vector<VitBlock*> each_block_;
   Linear* head_ = nullptr;

@@ -1,0 +1,48 @@
+#include "core/autograd/deferred_gradients.h"
+
+#include "core/autograd/tracking.h"
+#include "kernels/system/trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace booster {
+namespace {
+thread_local DeferredGradients* queue_in_force = nullptr;
+}  // namespace
+
+DeferredGradients* DeferredGradients::current() { return queue_in_force; }
+
+DeferredGradients::Scope::Scope(DeferredGradients& queue, const Tensor& needed)
+    : before_(std::exchange(queue_in_force, &queue)) {
+  queue.needed_ = needed;
+}
+DeferredGradients::Scope::~Scope() { queue_in_force = before_; }
+
+// A weight that was computed may depend on what is needed at once: only leaves and their casts.
+bool DeferredGradients::takes(const Edge& edge) const {
+  const Node* node = edge.node.get();
+  if (!node->leaf() && node->inputs().size() == 1) node = node->inputs()[0].node.get();
+  return node && node->leaf() && !(needed_.defined() && node->leaf()->same_body(needed_));
+}
+
+void DeferredGradients::run() {
+  const NoGradGuard no_grad;
+  const MemoryScope memory(MemoryTag::workspace);
+  for (Item& item : std::exchange(items_, {})) {
+    const kernels::TraceScope span(item.op, kernels::SpanKind::op);
+    backward_from(item.to, std::exchange(item.gradient, nullptr)());
+  }
+}
+
+bool Gradients::puts_off(int i) const {
+  const DeferredGradients* queue = DeferredGradients::current();
+  return queue && !ways_ && !grad_enabled() && queue->takes(node_.inputs()[i]);
+}
+
+void Gradients::put_off(int i, std::function<Tensor()> gradient) {
+  DeferredGradients::current()->items_.push_back(
+      {node_.inputs()[i], node_.name(), std::move(gradient)});
+}
+
+}  // namespace booster
