@@ -1,6 +1,7 @@
-// What data parallelism costs: a training step of a Vision Transformer on the ranks that it is
+// What spreading a model costs: a training step of a Vision Transformer on the ranks that it is
 // started as, against one rank alone with the same batch, and against ranks that do not exchange:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
+// With --plugin tensor the ranks share the layers of one model, and the batch.
 // The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
@@ -23,7 +24,7 @@ constexpr int steps_of_turn = 2, profiled_steps = 5;
 
 struct Settings {
   std::string plugin = "torch_ddp", model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
-  int64_t batch = 8, bucket_cap_mb = 25;
+  int64_t batch = 8, bucket_cap_mb = 25, heads = 0;
   bool static_graph = false;
 };
 
@@ -32,7 +33,7 @@ class Training {
  public:
   Training(const Settings& settings, Choice<Plugin> plugin)
       : booster_({.plugin = std::move(plugin), .mixed_precision = settings.precision.c_str()}),
-        model_(models::vit(settings.model, {.num_classes = classes})),
+        model_(models::vit(settings.model, options_of(settings))),
         boosted_(booster_.boost(model_, SGD(model_.parameters(), {.lr = 1e-2}))),
         input_(normal({settings.batch, 3, 224, 224})),
         target_(class_labels(settings.batch, classes)) {}
@@ -44,6 +45,12 @@ class Training {
   }
 
  private:
+  static models::VitOptions options_of(const Settings& settings) {
+    models::VitOptions options = {.num_classes = classes};
+    if (settings.heads > 0) options.num_heads = settings.heads;
+    return options;
+  }
+
   Booster booster_;
   Model model_;
   BoostedPair boosted_;
@@ -73,6 +80,8 @@ double median(std::vector<double> values) {
 }
 
 Choice<Plugin> plugin_of(const Settings& settings) {
+  if (settings.plugin == "tensor")
+    return HybridParallelPlugin({.tp_size = launch_from_env().size});
   if (settings.plugin != "torch_ddp") return settings.plugin.c_str();
   return TorchDDPPlugin({.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
                          .static_graph = settings.static_graph,
@@ -135,10 +144,11 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  Benchmark benchmark("ddp_step", "A data-parallel training step.", 10);
-  benchmark.option("--plugin", settings.plugin, "torch_ddp, low_level_zero or fsdp");
+  Benchmark benchmark("ddp_step", "A training step of several ranks.", 10);
+  benchmark.option("--plugin", settings.plugin, "torch_ddp, low_level_zero, fsdp or tensor");
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images of a rank's step");
+  benchmark.option("--heads", settings.heads, "of each block; 0: as many as the model has");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--bucket_cap_mb", settings.bucket_cap_mb, "of torch_ddp");
   benchmark.option("--comm_dtype", settings.comm_dtype, "of torch_ddp: fp16 or bf16");

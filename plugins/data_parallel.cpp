@@ -43,7 +43,7 @@ void share_numbers(const Model& model, const Optimizers& optimizers, const Group
 }
 
 DataParallelPlugin::DataParallelPlugin(Mesh mesh, bool broadcast_buffers)
-    : mesh_(std::move(mesh)), group_(mesh_.group("data")),
+    : mesh_(std::move(mesh)), group_(mesh_.joint_group({"data", "sequence"})),
       same_layers_(mesh_.joint_group({"data", "sequence", "tensor"})),
       broadcast_buffers_(broadcast_buffers) {}
 
@@ -76,8 +76,8 @@ Parameters DataParallelPlugin::new_parameters() {
 
 DataLoader DataParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                                   DataLoaderOptions options) const {
-  options.rank = group_.rank();
-  options.world_size = group_.size();
+  options.rank = mesh_.place("data");
+  options.world_size = mesh_.size("data");
   return DataLoader(std::move(dataset), std::move(options));
 }
 

@@ -4,7 +4,8 @@
 // names it. How gradients are exchanged is the derived plugin's.
 //
 // Where a mesh has other axes than data, ranks along those see the same data, and what they have in
-// common is another plugin's (plugins/hybrid_parallel.h).
+// common is another plugin's (plugins/hybrid_parallel.h). Ranks along the axis sequence work on
+// other tokens of it with the same parameters, whose gradients are averaged with those along data.
 #pragma once
 
 #include "plugins/plugin.h"
@@ -25,12 +26,12 @@ class DataParallelPlugin : public Plugin {
   void agree(Tensor& numbers, Among among) override;
 
  protected:
-  // Data parallel along the mesh's axis data.
+  // Data parallel along the mesh's axes data and sequence.
   DataParallelPlugin(Mesh mesh, bool broadcast_buffers);
   // A description of it, for another model: error if it serves one.
   DataParallelPlugin(const DataParallelPlugin& other);
 
-  // Along the axis data.
+  // Along the axes data and sequence.
   const Group& ranks() const { return group_; }
   const Optimizers& optimizers() const { return optimizers_; }
   // Parameters that require a gradient and were not returned by an earlier call: they may be
@@ -43,7 +44,7 @@ class DataParallelPlugin : public Plugin {
   void share_buffers() const;
 
   Mesh mesh_;
-  Group group_;        // along the axis data
+  Group group_;        // along the axes data and sequence
   Group same_layers_;  // all that have the same layers or parts of them
   bool broadcast_buffers_;
   Model model_;

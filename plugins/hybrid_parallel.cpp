@@ -18,8 +18,16 @@ constexpr double bytes_of_f32 = 4;
 std::vector<Axis> axes_for(const HybridParallelOptions& options) {
   check(options.tp_size >= 1, "hybrid_parallel: tp_size must be >= 1; got {}", options.tp_size);
   check(options.dp_size >= 0, "hybrid_parallel: dp_size must be >= 0; got {}", options.dp_size);
+  check(options.sp_size >= 1, "hybrid_parallel: sp_size must be >= 1; got {}", options.sp_size);
+  const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
+  check(options.sp_size == 1 || mode == SequenceMode::all_to_all,
+        "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
+        "all_to_all, or tp_size (split_gather shares tokens among the tensor ranks)",
+        options.sp_size, options.sequence_parallelism_mode);
   const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
-  return {{"data", data}, {"tensor", static_cast<int>(options.tp_size)}};
+  return {{"data", data},
+          {"sequence", static_cast<int>(options.sp_size)},
+          {"tensor", static_cast<int>(options.tp_size)}};
 }
 
 std::unique_ptr<DataParallelPlugin> along_data(const HybridParallelOptions& options,
@@ -53,6 +61,7 @@ HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const 
 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
     : options_(std::move(options)), mesh_(std::move(mesh)),
+      sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
       tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"))),
       data_(along_data(options_, mesh_)) {}
 
@@ -72,15 +81,32 @@ Layout HybridParallelPlugin::layout() const {
 void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
   model_ = model;
   share_numbers(model, optimizers, mesh_.world());
-  tensor_->cut(model, options_.tensor_plan);
+  cut(model);
   data_->shard(model, optimizers);
-  const Group owners = options_.zero_stage > 0 ? mesh_.group("data") : Group();
+  const Group owners =
+      options_.zero_stage > 0 ? mesh_.joint_group({"data", "sequence"}) : Group();
   const auto is_apart = [tensor = tensor_](const Tensor& x) { return tensor->is_cut(x); };
   for (Optimizer optimizer : optimizers) {
     stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters())});
     optimizer.share_norms(
         share_over_layers(stepped_.back().parameters, is_apart, owners, tensor_->group()));
   }
+}
+
+void HybridParallelPlugin::cut(const Model& model) {
+  if (mesh_.size("tensor") * mesh_.size("sequence") == 1) return;
+  TensorPlan plan = options_.tensor_plan;
+  if (plan.empty()) plan = shipped_tensor_plan(model.module());
+  check(!plan.empty(),
+        "hybrid_parallel: no tensor plan comes with a {}; want tensor_plan, which says how its "
+        "layers are cut",
+        model->kind());
+  sequence_.choose(model, options_.sequence_blocks);
+  tensor_->cut(model, plan, [this](const std::string& layer, LayerSplit::Result result,
+                                   int64_t size) {
+    return sequence_.split_of(layer, result, size);
+  });
+  sequence_.connect(model, plan, [this](const Tensor& x) { return tensor_->is_cut(x); });
 }
 
 void HybridParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
@@ -99,7 +125,7 @@ void HybridParallelPlugin::begin(Pass pass, bool sync) {
 }
 
 void HybridParallelPlugin::align_random_numbers() const {
-  const Group& ranks = tensor_->group();
+  const Group ranks = mesh_.joint_group({"sequence", "tensor"});
   if (ranks.size() == 1) return;
   const RandomState mine = default_generator().state();
   std::vector<int64_t> state = {static_cast<int64_t>(mine.seed), static_cast<int64_t>(mine.offset)};
@@ -128,7 +154,7 @@ void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
 // those then make whole layers.
 void HybridParallelPlugin::join(StateDict& state) const {
   data_->join(state);
-  if (mesh_.place("data") == 0) tensor_->join(state);
+  if (mesh_.place("data") == 0 && mesh_.place("sequence") == 0) tensor_->join(state);
 }
 
 void HybridParallelPlugin::split(StateDict& state) const {

@@ -1,11 +1,13 @@
-// hybrid_parallel: tensor and data parallelism on one mesh, with ZeRO along the data axis.
+// hybrid_parallel: tensor, sequence and data parallelism on one mesh, with ZeRO along the data axis.
 //
-// Ranks of a tensor group work on parts of the same layers and see the same batch; ranks of a data
-// group hold the same part and see different batches. What happens along the data axis is another
-// plugin's: torch_ddp's (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
+// Ranks of a tensor group work on parts of the same layers and see the same batch; ranks of a
+// sequence group work on other tokens of it; ranks of a data group hold the same part and see
+// different batches. What happens along the data axis is another plugin's: torch_ddp's
+// (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
 #pragma once
 
 #include "plugins/data_parallel.h"
+#include "plugins/sequence/sequence_parallel.h"
 #include "plugins/tensor/tensor_parallel.h"
 
 #include <memory>
@@ -14,9 +16,13 @@ namespace booster {
 
 struct HybridParallelOptions {
   int64_t tp_size = 1;          // ranks that share layers
+  int64_t sp_size = 1;          // ranks that share the tokens, in mode all_to_all
   int64_t dp_size = 0;          // ranks that see different data; 0: what is left
   int64_t zero_stage = 0;       // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
   TensorPlan tensor_plan = {};  // empty: the one that comes with the model
+  std::string sequence_parallelism_mode = "none";  // plugins/sequence/sequence_parallel.h
+  std::string sequence_blocks = "";  // pattern of the modules that work on some tokens; empty: the
+                                     // blocks that come with the model
   double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
 };
 
@@ -50,11 +56,14 @@ class HybridParallelPlugin : public Plugin {
     Optimizer optimizer;
     std::shared_ptr<Parameters> parameters;  // groups may be added to it later
   };
+  // Cuts layers and sequences.
+  void cut(const Model& model);
   // Ranks that drop the same elements of the same activations draw the same numbers.
   void align_random_numbers() const;
 
   HybridParallelOptions options_;
   Mesh mesh_;
+  SequenceParallel sequence_;
   std::shared_ptr<TensorParallel> tensor_;
   std::unique_ptr<DataParallelPlugin> data_;
   Model model_;

@@ -41,5 +41,6 @@ class LayerSplit {
 void set_layer_split(const Tensor& weight, std::shared_ptr<const LayerSplit> split);
 // Null if it is whole.
 const LayerSplit* layer_split(const Tensor& weight);
+std::shared_ptr<const LayerSplit> shared_layer_split(const Tensor& weight);
 
 }  // namespace booster

@@ -29,6 +29,11 @@ const LayerSplit* layer_split(const Tensor& weight) {
   return state ? state->split.get() : nullptr;
 }
 
+std::shared_ptr<const LayerSplit> shared_layer_split(const Tensor& weight) {
+  const TapeState* state = tape_state(weight);
+  return state ? state->split : nullptr;
+}
+
 Edge edge_of(const Tensor& x) {
   TapeState* state = x.defined() ? tape_state(x) : nullptr;
   if (!state || !state->requires_grad) return {};

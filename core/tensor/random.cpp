@@ -21,14 +21,14 @@ Generator& default_generator() {
 }
 
 namespace {
-thread_local uint64_t stream_start = 0;
+thread_local uint64_t stream = 0;
 constexpr uint64_t stream_length = uint64_t{1} << 44;  // blocks: 10^6 layers of 10^8 draws
 }  // namespace
 
-void set_random_stream(uint64_t number) { stream_start = number * stream_length; }
+uint64_t set_random_stream(uint64_t number) { return std::exchange(stream, number); }
 
 kernels::RandomPosition Generator::position_of(RandomState state) const {
-  state.offset += stream_start;
+  state.offset += stream * stream_length;
   // A seed that is set within the recording is part of it.
   if (!recording_ || state.seed != recording_->start_.seed) return {state.seed, state.offset};
   return {state.seed, state.offset - recording_->start_.offset,

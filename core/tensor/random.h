@@ -67,8 +67,8 @@ void manual_seed(uint64_t seed);
 
 // From now on what this thread draws from any generator comes from another stream, far from the
 // generator's own, which is number 0; the generator's state moves as ever. So ranks that hold parts
-// of one layer drop different elements, and their generators stay alike.
-void set_random_stream(uint64_t number);
+// of one layer drop different elements, and their generators stay alike. Returns the one before.
+uint64_t set_random_stream(uint64_t number);
 
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());

@@ -68,6 +68,9 @@ Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group)
 
 }  // namespace
 
+Tensor RankSplit::for_parts(const Tensor& x) const { return read_by_all(x, group_); }
+Tensor RankSplit::sum_of_parts(const Tensor& y) const { return sum_over_ranks(y, group_); }
+
 Tensor RankSplit::own_features(const Tensor& x) const {
   const bool has_all = x.ndim() > 0 && x.shape().back() == parts_.numel;
   const ElementRange here = rows();
@@ -75,14 +78,16 @@ Tensor RankSplit::own_features(const Tensor& x) const {
 }
 
 Tensor RankSplit::to_part(const Tensor& x) const {
-  set_random_stream(0);
-  return result_ == Result::summand ? own_features(x) : read_by_all(x, group_);
+  return result_ == Result::summand ? own_features(x) : for_parts(x);
 }
 
 Tensor RankSplit::from_part(const Tensor& y) const {
-  if (result_ == Result::summand) return sum_over_ranks(y, group_);
-  if (result_ == Result::whole) return all_features(y, parts_, group_);
-  set_random_stream(static_cast<uint64_t>(group_.rank()) + 1);
+  set_random_stream(result_ == Result::part ? streams_.part : streams_.whole);
+  switch (result_) {
+    case Result::part: return y;
+    case Result::whole: return all_features(y, parts_, group_);
+    case Result::summand: return sum_of_parts(y);
+  }
   return y;
 }
 

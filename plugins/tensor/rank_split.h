@@ -11,11 +11,17 @@
 
 namespace booster {
 
+// Streams of random numbers (set_random_stream) that a layer leaves behind.
+struct SplitStreams {
+  uint64_t whole = 0;  // where its result is all features
+  uint64_t part = 0;   // where it is this rank's
+};
+
 class RankSplit : public LayerSplit {
  public:
   // `cut` are the features, out of all, of which the ranks of `group` have parts.
-  RankSplit(Group group, Result result, int64_t cut)
-      : group_(std::move(group)), result_(result), parts_{cut, group_.size()} {}
+  RankSplit(Group group, Result result, int64_t cut, SplitStreams streams)
+      : group_(std::move(group)), result_(result), parts_{cut, group_.size()}, streams_(streams) {}
 
   Result result() const override { return result_; }
   Tensor to_part(const Tensor& x) const override;
@@ -24,6 +30,12 @@ class RankSplit : public LayerSplit {
   int64_t all_rows() const override { return parts_.numel; }
   Tensor sum_of_rows(const Tensor& y) const override;
 
+ protected:
+  // What all parts of a layer read, and what the sum of their results becomes.
+  virtual Tensor for_parts(const Tensor& x) const;
+  virtual Tensor sum_of_parts(const Tensor& y) const;
+  const Group& group() const { return group_; }
+
  private:
   // The last features of x that are this rank's, where x has all.
   Tensor own_features(const Tensor& x) const;
@@ -31,6 +43,7 @@ class RankSplit : public LayerSplit {
   Group group_;
   Result result_;
   RankParts parts_;
+  SplitStreams streams_;
 };
 
 }  // namespace booster

@@ -3,88 +3,16 @@
 #include "core/nn/replace.h"
 #include "core/tensor/grad_mode.h"
 #include "kernels/system/error.h"
+#include "plugins/tensor/planned_layers.h"
 #include "plugins/tensor/rank_split.h"
 
 #include <numeric>
-
-#include <fnmatch.h>
 
 namespace booster {
 
 namespace {
 
 using Result = LayerSplit::Result;
-
-struct PlannedLayer {
-  std::string name;
-  Module* module = nullptr;
-  Module* parent = nullptr;
-  LayerPlan plan;
-};
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
-std::string parent_of(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == name.npos ? "" : name.substr(0, dot);
-}
-
-// The layers of a plan in a model; each pattern has one at least, each layer one pattern.
-std::vector<PlannedLayer> layers_of(const TensorPlan& plan, Module& model) {
-  std::map<std::string, Module*> modules;
-  std::vector<std::string> names;
-  for (const auto& [name, module] : model.named_modules()) {
-    modules.emplace(name, module);
-    if (!name.empty()) names.push_back(name);
-  }
-  std::map<std::string, std::string> planned;
-  std::vector<PlannedLayer> layers;
-  for (const auto& [pattern, layer] : plan) {
-    const size_t before = layers.size();
-    for (const std::string& name : names) {
-      if (!matches(pattern, name)) continue;
-      const auto [first, is_new] = planned.emplace(name, pattern);
-      check(is_new, "tensor_plan: {} is planned twice, by {} and {}", name, first->second, pattern);
-      layers.push_back({name, modules.at(name), modules.at(parent_of(name)), layer});
-    }
-    check(layers.size() > before, "tensor_plan: matches no module; got {}{}", pattern,
-          legal_names(pattern, names));
-  }
-  return layers;
-}
-
-// The plans that come with the models that were boosted together, or with the only one.
-TensorPlan shipped_plan(Module& model) {
-  if (model.kind() != "SeveralModels") return shipped_tensor_plan(model);
-  TensorPlan all;
-  for (const auto& [name, module] : model.named_modules()) {
-    if (name.empty() || name.find('.') != name.npos) continue;
-    for (const auto& [pattern, layer] : shipped_tensor_plan(*module))
-      all.push_back({name + "." + pattern, layer});
-  }
-  return all;
-}
-
-Tensor weight_of(const PlannedLayer& layer) {
-  if (layer.plan.style == SplitStyle::vocabulary) {
-    check(layer.module->kind() == "Embedding",
-          "tensor_plan: {}: style vocabulary wants an Embedding; got a {}", layer.name,
-          layer.module->kind());
-    return layer.module->parameters()[0].tensor;
-  }
-  for (const NamedTensor& own : layer.module->own(Role::linear_weight))
-    if (own.name == "weight") return own.tensor;
-  fail("tensor_plan: {}: style {} wants a linear layer; got a {}", layer.name,
-       name_of(layer.plan.style), layer.module->kind());
-}
-
-Tensor bias_of(const PlannedLayer& layer) {
-  for (const NamedTensor& parameter : layer.module->parameters())
-    if (parameter.name == "bias") return parameter.tensor;
-  return {};
-}
 
 // What the ranks share evenly: features, or heads where those belong together.
 int64_t units_of(const PlannedLayer& layer, const Tensor& weight) {
@@ -103,7 +31,7 @@ bool may_be_uneven(const LayerPlan& plan) {
 std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
   int64_t common = 0;
   for (const PlannedLayer& layer : layers)
-    if (!may_be_uneven(layer.plan)) common = std::gcd(common, units_of(layer, weight_of(layer)));
+    if (!may_be_uneven(layer.plan)) common = std::gcd(common, units_of(layer, layer.weight()));
   std::string sizes;
   for (int64_t size = 1; size <= common && size <= 1024; ++size)
     if (common % size == 0) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
@@ -112,7 +40,7 @@ std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
 
 void check_fits(const PlannedLayer& layer, const std::vector<PlannedLayer>& all, int ranks) {
   const LayerPlan& plan = layer.plan;
-  const Tensor weight = weight_of(layer);
+  const Tensor weight = layer.weight();
   const int64_t features = weight.size(plan.style == SplitStyle::row ? 1 : 0);
   check(plan.groups >= 1 && features % plan.groups == 0,
         "tensor_plan: {}: groups do not divide the features; got {} of {}", layer.name, plan.groups,
@@ -158,25 +86,20 @@ void TensorCut::put_part(const Tensor& tensor, const Tensor& part, int rank, int
     window(tensor, i, rank, ranks).copy_(untracked::narrow(part, dim, i * size, size));
 }
 
-void TensorParallel::cut(const Model& model, const TensorPlan& given) {
+void TensorParallel::cut(const Model& model, const TensorPlan& plan, const SplitMaker& make) {
   if (group_.size() == 1) return;
-  const TensorPlan plan = given.empty() ? shipped_plan(model.module()) : given;
-  check(!plan.empty(),
-        "hybrid_parallel: no tensor plan comes with a {}; want tensor_plan, which says how its "
-        "layers are cut",
-        model->kind());
-  const std::vector<PlannedLayer> layers = layers_of(plan, model.module());
+  const std::vector<PlannedLayer> layers = planned_layers(plan, model.module());
   for (const PlannedLayer& layer : layers) check_fits(layer, layers, group_.size());
   const NoGradGuard no_grad;
   for (const PlannedLayer& layer : layers) {
-    const Tensor weight = weight_of(layer), bias = bias_of(layer);
+    const Tensor weight = layer.weight(), bias = layer.bias();
     const bool is_row = layer.plan.style == SplitStyle::row;
     const Result result = is_row ? Result::summand
                           : layer.plan.gather || layer.plan.style == SplitStyle::vocabulary
                               ? Result::whole
                               : Result::part;
     const int dim = is_row ? 1 : 0;
-    set_layer_split(weight, std::make_shared<RankSplit>(group_, result, weight.size(dim)));
+    set_layer_split(weight, make(layer.name, result, weight.size(dim)));
     if (bias.defined() && !is_row)
       cut_tensor(bias, {.whole = bias.shape(), .groups = layer.plan.groups});
     cut_tensor(weight, {.whole = weight.shape(), .dim = dim, .groups = layer.plan.groups});

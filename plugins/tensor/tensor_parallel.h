@@ -4,11 +4,13 @@
 // those are the same bits on all of them, without a message. An optimizer sees the parts.
 #pragma once
 
-#include "core/optim/optimizer.h"
+#include "core/autograd/layer_split.h"
+#include "core/nn/module.h"
 #include "parallel/groups/group.h"
 #include "plugins/parameters/rank_parts.h"
 #include "plugins/tensor/tensor_plan.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,11 +37,13 @@ class TensorParallel {
  public:
   explicit TensorParallel(Group group) : group_(std::move(group)) {}
 
-  // Cuts the model's layers by the plan, or by the one that comes with it if `plan` is empty.
-  // Parameters become this rank's parts; all ranks hold the same whole ones before. Error for a
-  // pattern without a module, a layer that cannot be cut like this, sizes that do not divide among
-  // the ranks, with those that would, and a model without a plan.
-  void cut(const Model& model, const TensorPlan& plan);
+  // Cuts the model's layers by the plan; `make` says how their ranks exchange. Parameters become
+  // this rank's parts; all ranks hold the same whole ones before. Error for a pattern without a
+  // module, a layer that cannot be cut like this, and sizes that do not divide among the ranks,
+  // with those that would.
+  using SplitMaker = std::function<std::shared_ptr<const LayerSplit>(
+      const std::string& layer, LayerSplit::Result result, int64_t cut)>;
+  void cut(const Model& model, const TensorPlan& plan, const SplitMaker& make);
 
   const Group& group() const { return group_; }
   // Whether a parameter of the model is a part.

@@ -19,6 +19,14 @@ const TensorPlan vision_transformer = {
     {"head", {.style = SplitStyle::column, .gather = true}},
 };
 
+const TensorPlan gpt2 = {
+    {"transformer.wte", {.style = SplitStyle::vocabulary}},
+    {"transformer.h.*.attn.c_attn", {.style = SplitStyle::column, .groups = 3}},
+    {"transformer.h.*.attn.c_proj", {.style = SplitStyle::row}},
+    {"transformer.h.*.mlp.c_fc", {.style = SplitStyle::column}},
+    {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}},
+};
+
 // Functions of one element at a time work on parts of the features.
 bool is_elementwise(const Module& module) {
   for (const char* kind : {"ReLU", "GELU", "Tanh", "Sigmoid", "SiLU", "Dropout", "Identity"})
@@ -57,10 +65,24 @@ SplitStyle split_style_named(const std::string& name) {
 
 const char* name_of(SplitStyle style) { return style_names[static_cast<size_t>(style)]; }
 
-TensorPlan shipped_tensor_plan(Module& model) {
+namespace {
+TensorPlan plan_of(Module& model) {
   if (model.kind() == "VisionTransformer") return vision_transformer;
+  if (model.kind() == "Gpt2") return gpt2;
   if (model.kind() == "Sequential") return plan_of_chain(model);
   return {};
+}
+}  // namespace
+
+TensorPlan shipped_tensor_plan(Module& model) {
+  if (model.kind() != "SeveralModels") return plan_of(model);
+  TensorPlan all;
+  for (const auto& [name, module] : model.named_modules()) {
+    if (name.empty() || name.find('.') != name.npos) continue;
+    for (const auto& [pattern, layer] : plan_of(*module))
+      all.push_back({name + "." + pattern, layer});
+  }
+  return all;
 }
 
 }  // namespace booster

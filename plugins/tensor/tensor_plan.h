@@ -32,8 +32,9 @@ using TensorPlan = std::vector<std::pair<std::string, LayerPlan>>;
 SplitStyle split_style_named(const std::string& name);
 const char* name_of(SplitStyle style);
 
-// The plan that comes with a model: Vision Transformers, and chains of linear layers and
-// activations such as models::mlp. Empty for any other.
+// The plan that comes with a model: Vision Transformers, GPT-2, and chains of linear layers and
+// activations such as models::mlp, also where several models were boosted together. Empty for any
+// other.
 TensorPlan shipped_tensor_plan(Module& model);
 
 }  // namespace booster

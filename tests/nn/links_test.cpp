@@ -3,6 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/models/mlp.h"
+#include "core/nn/models/gpt2.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 
@@ -36,7 +37,7 @@ Model drawn(std::mt19937& random, int depth) {
 struct Case {
   Model model;
   Tensor input;
-  bool same_bits = true;  // ViT sums its residual stream where it is cut
+  bool same_bits = true;  // transformers sum their residual stream where they are cut
 };
 
 Case drawn_case(std::mt19937& random) {
@@ -48,6 +49,16 @@ Case drawn_case(std::mt19937& random) {
                                                  .depth = static_cast<int64_t>(random() % 4),
                                                  .num_heads = 3}),
             uniform({2, 3, 16, 16}, -1, 1), false};
+  if (random() % 8 == 0)
+    return {models::gpt2("gpt2", {.vocab_size = 11,
+                                  .n_positions = 6,
+                                  .embd_pdrop = 0,
+                                  .attn_pdrop = 0,
+                                  .resid_pdrop = 0,
+                                  .n_embd = 12,
+                                  .n_layer = 1 + static_cast<int64_t>(random() % 3),
+                                  .n_head = 3}),
+            from_vector(std::vector<int64_t>{0, 3, 3, 10, 1, 7, 0, 2}, {2, 4}), false};
   if (random() % 16 == 0) return {models::resnet20(), uniform({2, 3, 8, 8}, -1, 1)};
   if (random() % 8 == 0) return {models::mlp({6, 9, 5, 4}), uniform({3, 6}, -1, 1)};
   Sequential several;

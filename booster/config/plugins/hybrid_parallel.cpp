@@ -35,12 +35,21 @@ FieldRow<Fields> tensor_plan() {
 
 FieldTable<Fields> fields() {
   return {field("tp_size", &Fields::tp_size, at_least(1), "ranks that share each layer"),
+          field("sp_size", &Fields::sp_size, at_least(1),
+                "ranks that share the tokens, with sequence_parallelism_mode all_to_all"),
           field("dp_size", &Fields::dp_size, at_least(0),
                 "ranks that see different data; 0: as many as are left"),
           field("zero_stage", &Fields::zero_stage, between(0, 3),
                 "what ranks along the data axis keep a part of: 0 nothing, 1 optimizer state, 2 "
                 "gradients too, 3 parameters too"),
           tensor_plan(),
+          field("sequence_parallelism_mode", &Fields::sequence_parallelism_mode,
+                {"none", "split_gather", "all_to_all"},
+                "split_gather: tensor ranks have some tokens each between layers that are cut; "
+                "all_to_all: ranks have some tokens each, and in attention some heads"),
+          field("sequence_blocks", &Fields::sequence_blocks,
+                "pattern of the modules that work on some tokens, one after the other; \"\" stands "
+                "for the blocks that come with the model"),
           field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
                 "MiB of gradients in one message along the data axis")};
 }

@@ -2,6 +2,7 @@
 
 #include "core/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -41,10 +42,10 @@ Gpt2Attention::Gpt2Attention(const Gpt2Options& options)
       attn_pdrop_(options.attn_pdrop) {}
 
 Tensor Gpt2Attention::forward(const Tensor& x) {
-  // As many heads as c_attn gives: a rank may hold some of them.
-  const Shape split = {x.size(0), x.size(1), 3, -1, head_size_};
+  // As many heads and tokens as c_attn gives: a rank may hold some of them.
+  const Tensor packed = c_attn(x);
+  const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), 3, -1, head_size_});
   const double drop = training() ? attn_pdrop_ : 0;
-  const Tensor heads = reshape(c_attn(x), split);
   return resid_dropout(c_proj(attention_packed(heads, {.dropout = drop, .causal = true})));
 }
 
@@ -88,7 +89,15 @@ Gpt2Transformer::Gpt2Transformer(const Gpt2Options& options)
   }
 }
 
-Tensor Gpt2Transformer::forward(const Tensor& ids) {
+Link Gpt2Transformer::link(int i) const {
+  const int count = link_count();
+  check(i >= 0 && i < count, "gpt2: no such link; got {} of {}", i, count);
+  if (i == 0) return link_of("embedding", {&wte, &wpe});
+  if (i == count - 1) return link_of("ln_f", {&ln_f});
+  return link_of(fmt::format("h.{}", i - 1), {each_block_[static_cast<size_t>(i - 1)]});
+}
+
+Tensor Gpt2Transformer::embedded(const Tensor& ids) {
   check(ids.ndim() == 2 && !is_floating(ids.dtype()),
         "gpt2: wrong input; got {} of {}, want ids of tokens (n, tokens), whole numbers",
         ids.shape(), name_of(ids.dtype()));
@@ -97,11 +106,18 @@ Tensor Gpt2Transformer::forward(const Tensor& ids) {
         "gpt2: more tokens than positions; got {}, want at most {} (n_positions)", tokens,
         positions);
   const Tensor places = wpe(arange(tokens, {DType::i64, ids.device()}));
-  ResidualStream stream{drop(wte(ids) + places), {}};
-  for (Gpt2Block* block : each_block_)
-    stream =
-        block->has_hooks() ? ResidualStream{(*block)(stream.sum()), {}} : block->advance(stream);
-  return normalized(ln_f, stream).normalized;
+  return drop(wte(ids) + places);
+}
+
+// Within these links the residual stream stays apart; where they end it is summed.
+Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
+  ResidualStream stream{first == 0 ? embedded(x) : x, {}};
+  const int norm = link_count() - 1;
+  for (int i = std::max(first, 1); i < std::min(last, norm); ++i) {
+    Gpt2Block& block = *each_block_[static_cast<size_t>(i - 1)];
+    stream = block.has_hooks() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
+  }
+  return last > norm ? normalized(ln_f, stream).normalized : stream.sum();
 }
 
 Gpt2::Gpt2(const Gpt2Options& options)
@@ -118,8 +134,17 @@ Gpt2::Gpt2(const Gpt2Options& options)
   });
 }
 
-Tensor Gpt2::forward(const Tensor& ids) {
-  return linear(transformer(ids), transformer.wte.weight);
+Link Gpt2::link(int i) const {
+  Link link = transformer.link(i);
+  if (i < link_count() - 1) return link;
+  link.name = "head";
+  link.tensors.push_back(transformer.wte.weight);
+  return link;
+}
+
+Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
+  const Tensor y = transformer.run_links(x, first, last);
+  return last == link_count() ? linear(y, transformer.wte.weight) : y;
 }
 
 namespace {

@@ -41,6 +41,7 @@ Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 class Gpt2Attention : public Module {
  public:
   explicit Gpt2Attention(const Gpt2Options& options);
+  int64_t attention_heads() const override { return c_proj.weight.size(1) / head_size_; }
   Linear& c_attn;  // queries, keys, values, each of all heads
   Linear& c_proj;
   Dropout& resid_dropout;
@@ -86,9 +87,14 @@ class Gpt2Transformer : public Module {
   Dropout& drop;
   Sequential& h;
   LayerNorm& ln_f;
+  // "embedding", each block ("h.0", ...), and "ln_f".
+  int link_count() const override { return static_cast<int>(each_block_.size()) + 2; }
+  Link link(int i) const override;
 
  private:
-  Tensor forward(const Tensor& ids) override;
+  Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
+  Tensor forward_links(const Tensor& x, int first, int last) override;
+  Tensor embedded(const Tensor& ids);
   std::vector<Gpt2Block*> each_block_;
 };
 
@@ -96,6 +102,9 @@ class Gpt2 : public Module, public FileForm {
  public:
   explicit Gpt2(const Gpt2Options& options);
   Gpt2Transformer& transformer;
+  // The transformer's; the last one, "head", goes on to the logits, by the first one's wte.weight.
+  int link_count() const override { return transformer.link_count(); }
+  Link link(int i) const override;
 
   // Published files have no "transformer." before names, older ones masks of attention
   // ("h.0.attn.bias"), and some the head ("lm_head.weight"), which is wte.weight again.
@@ -103,7 +112,8 @@ class Gpt2 : public Module, public FileForm {
   NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) const override;
 
  private:
-  Tensor forward(const Tensor& ids) override;
+  Tensor forward(const Tensor& ids) override { return forward_links(ids, 0, link_count()); }
+  Tensor forward_links(const Tensor& x, int first, int last) override;
 };
 
 }  // namespace booster::models

@@ -50,7 +50,7 @@ VitAttention::VitAttention(int64_t features, int64_t heads, const VitOptions& op
 Tensor VitAttention::forward(const Tensor& x) {
   const Tensor packed = qkv(x);
   const int64_t heads = packed.size(2) / (3 * head_size_);  // those of this rank
-  const Shape split = {x.size(0), x.size(1), 3, heads, head_size_};
+  const Shape split = {packed.size(0), packed.size(1), 3, heads, head_size_};
   const double drop = training() ? attn_drop_ : 0;
   return proj_drop(proj(attention_packed(reshape(packed, split), {.dropout = drop})));
 }

@@ -1,0 +1,190 @@
+#include "plugins/sequence/sequence_parallel.h"
+
+#include "core/autograd/tape.h"
+#include "core/tensor/random.h"
+#include "kernels/system/error.h"
+#include "plugins/sequence/token_exchange.h"
+#include "plugins/tensor/planned_layers.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace booster {
+
+namespace {
+
+using Result = LayerSplit::Result;
+
+constexpr std::array<const char*, 3> mode_names = {"none", "split_gather", "all_to_all"};
+
+// A column layer whose ranks have some tokens each, and a row layer that leaves them so.
+class TokenSplit : public RankSplit {
+ public:
+  using RankSplit::RankSplit;
+
+ private:
+  Tensor for_parts(const Tensor& x) const override { return tokens_for_parts(x, group()); }
+  Tensor sum_of_parts(const Tensor& y) const override { return own_tokens_of_sum(y, group()); }
+};
+
+// The layer before attention or behind it, which may be cut besides.
+class HeadExchange : public LayerSplit {
+ public:
+  HeadExchange(std::shared_ptr<const LayerSplit> cut, const Group& group, SplitStreams streams)
+      : cut_(std::move(cut)), group_(group), streams_(streams) {}
+  Result result() const override { return cut_ ? cut_->result() : Result::part; }
+  ElementRange rows() const override { return {}; }
+  int64_t all_rows() const override { return 0; }
+  Tensor sum_of_rows(const Tensor& y) const override { return y; }
+
+ protected:
+  Tensor cut_input(const Tensor& x) const { return cut_ ? cut_->to_part(x) : x; }
+  Tensor cut_result(const Tensor& y) const { return cut_ ? cut_->from_part(y) : y; }
+
+  std::shared_ptr<const LayerSplit> cut_;
+  Group group_;
+  SplitStreams streams_;
+};
+
+class BeforeAttention : public HeadExchange {
+ public:
+  BeforeAttention(std::shared_ptr<const LayerSplit> cut, const Group& group, SplitStreams streams,
+                  int64_t matrices)
+      : HeadExchange(std::move(cut), group, streams), matrices_(matrices) {}
+  Tensor to_part(const Tensor& x) const override { return cut_input(x); }
+  Tensor from_part(const Tensor& y) const override {
+    const Tensor part = cut_result(y);
+    set_random_stream(streams_.part);
+    return tokens_to_heads(part, matrices_, group_);
+  }
+
+ private:
+  int64_t matrices_;
+};
+
+class BehindAttention : public HeadExchange {
+ public:
+  using HeadExchange::HeadExchange;
+  Tensor to_part(const Tensor& x) const override {
+    return cut_input(heads_to_tokens(x, 1, group_));
+  }
+  Tensor from_part(const Tensor& y) const override {
+    const Tensor whole = cut_result(y);
+    set_random_stream(streams_.whole);
+    return whole;
+  }
+};
+
+int64_t dots(const std::string& name) { return std::ranges::count(name, '.'); }
+
+}  // namespace
+
+SequenceMode sequence_mode_named(const std::string& name) {
+  for (size_t i = 0; i < mode_names.size(); ++i)
+    if (name == mode_names[i]) return static_cast<SequenceMode>(i);
+  fail("hybrid_parallel: unknown sequence_parallelism_mode; got {}{}", name,
+       legal_names(name, {mode_names.begin(), mode_names.end()}));
+}
+
+std::string shipped_blocks(const Module& model) {
+  if (model.kind() == "VisionTransformer") return "blocks.*";
+  if (model.kind() == "Gpt2") return "transformer.h.*";
+  return "";
+}
+
+// Streams: 0 for what all ranks of a model's copy do alike; then one for each that does a part of
+// the features, then one for each that does some tokens.
+SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
+    : mode_(mode), tensor_(mesh.group("tensor")),
+      ranks_(mode == SequenceMode::split_gather ? tensor_ : mesh.group("sequence")) {
+  const auto tensor = static_cast<uint64_t>(tensor_.rank());
+  const auto tensors = static_cast<uint64_t>(tensor_.size());
+  const auto sequence = static_cast<uint64_t>(mesh.place("sequence"));
+  const auto sequences = static_cast<uint64_t>(mesh.size("sequence"));
+  outside_ = {.whole = 0, .part = 1 + tensor};
+  inside_ = {.whole = 1 + tensors * sequences + static_cast<uint64_t>(ranks_.rank()),
+             .part = 1 + tensor + tensors * sequence};
+}
+
+void SequenceParallel::choose(const Model& model, const std::string& given) {
+  if (mode_ == SequenceMode::none) return;
+  const std::string pattern = given.empty() ? shipped_blocks(model.module()) : given;
+  check(!pattern.empty(),
+        "hybrid_parallel: no blocks come with a {}; want sequence_blocks, the names of modules "
+        "that run one after the other on (batch, tokens, features)",
+        model->kind());
+  std::vector<std::string> names;
+  for (const auto& [name, module] : model->named_modules()) {
+    if (!name.empty()) names.push_back(name);
+    if (matches_name(pattern, name) && dots(name) == dots(pattern)) blocks_.push_back(name);
+  }
+  check(!blocks_.empty(), "sequence_blocks: matches no module; got {}{}", pattern,
+        legal_names(pattern, names));
+}
+
+bool SequenceParallel::is_inside(const std::string& name) const {
+  return std::ranges::any_of(blocks_, [&](const auto& block) { return lies_in(name, block); });
+}
+
+std::shared_ptr<const LayerSplit> SequenceParallel::split_of(const std::string& layer,
+                                                             Result result, int64_t cut) const {
+  if (!is_inside(layer)) return std::make_shared<RankSplit>(tensor_, result, cut, outside_);
+  if (mode_ == SequenceMode::split_gather)
+    return std::make_shared<TokenSplit>(tensor_, result, cut, inside_);
+  return std::make_shared<RankSplit>(tensor_, result, cut, inside_);
+}
+
+void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
+                               const std::function<bool(const Tensor&)>& is_cut) {
+  if (mode_ == SequenceMode::none) return;
+  const bool is_like_data = mode_ == SequenceMode::all_to_all;
+  const double factor = is_like_data ? ranks_.size() : 1;
+  for (const auto& [name, module] : model->named_modules()) {
+    if (name == blocks_.front())
+      module->register_forward_pre_hook(
+          [factor, ranks = ranks_, stream = inside_.whole](Module&, const Tensor& x) {
+            set_random_stream(stream);
+            return own_tokens(x, ranks, factor);
+          });
+    if (name == blocks_.back())
+      module->register_forward_hook(
+          [factor, ranks = ranks_](Module&, const Tensor&, const Tensor& y) {
+            set_random_stream(0);
+            return all_tokens(y, ranks, factor);
+          });
+  }
+  if (is_like_data) exchange_heads(model.module(), plan);
+  else sum_gradients(model.module(), is_cut);
+}
+
+void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) const {
+  for (const PlannedLayer& layer : planned_layers(plan, model)) {
+    const int64_t heads = layer.parent->attention_heads();
+    if (heads == 0 || !is_inside(layer.name)) continue;
+    check(heads % ranks_.size() == 0,
+          "hybrid_parallel: sp_size {} does not fit {}, which has {} heads{}; want a divisor",
+          ranks_.size(), layer.name, heads, tensor_.size() > 1 ? " on each tensor rank" : "");
+    const Tensor weight = layer.weight();
+    auto cut = shared_layer_split(weight);
+    if (layer.plan.style == SplitStyle::column)
+      set_layer_split(weight, std::make_shared<BeforeAttention>(std::move(cut), ranks_, inside_,
+                                                                layer.plan.groups));
+    else
+      set_layer_split(weight, std::make_shared<BehindAttention>(std::move(cut), ranks_, inside_));
+  }
+}
+
+void SequenceParallel::sum_gradients(Module& model,
+                                     const std::function<bool(const Tensor&)>& is_cut) const {
+  for (const auto& [name, parameter] : model.parameters()) {
+    if (!is_inside(name) || is_cut(parameter)) continue;
+    register_grad_hook(parameter, [ranks = ranks_](const Tensor& g) {
+      const Tensor sum = untracked::contiguous(g).clone();
+      ranks.all_reduce(sum);
+      return sum;
+    });
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,61 @@
+// SequenceParallel: the blocks of a transformer work on some of the tokens on each rank.
+//
+// A region of blocks, one after the other, gets this rank's tokens before its first block, and all
+// tokens come back behind its last. What ranks exchange within depends on the mode:
+//   split_gather  the ranks are those of the tensor group. Layers that are cut gather all tokens
+//                 and leave some of the sum; what lies between them (normalisation, dropout, the
+//                 residual stream) is done once, by parts (Korthikanti et al., "Reducing activation
+//                 recomputation in large transformer models", 2022).
+//   all_to_all    the ranks are an axis of their own, and layers may be whole. Attention gets all
+//                 tokens of some heads (Jacobs et al., "DeepSpeed Ulysses", 2023). Gradients of
+//                 parameters are summed like those of data parallelism.
+#pragma once
+
+#include "core/nn/module.h"
+#include "parallel/mesh.h"
+#include "plugins/tensor/rank_split.h"
+#include "plugins/tensor/tensor_plan.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace booster {
+
+enum class SequenceMode : uint8_t { none, split_gather, all_to_all };
+// "none", "split_gather", "all_to_all". Error with the nearest name for any other.
+SequenceMode sequence_mode_named(const std::string& name);
+
+class SequenceParallel {
+ public:
+  SequenceParallel(SequenceMode mode, const Mesh& mesh);
+
+  SequenceMode mode() const { return mode_; }
+  // Chooses the blocks: by a pattern of names, or those of a model that comes with them. Error if
+  // there are none.
+  void choose(const Model& model, const std::string& blocks);
+  // How the tensor group's ranks exchange what a layer of this name needs.
+  std::shared_ptr<const LayerSplit> split_of(const std::string& layer, LayerSplit::Result result,
+                                             int64_t cut) const;
+  // Puts the exchanges into the model, whose layers are cut already: around the blocks, and, by the
+  // plan, around attention. `is_cut`: whether a parameter is a part. Error for heads that do not
+  // divide.
+  void connect(const Model& model, const TensorPlan& plan,
+               const std::function<bool(const Tensor&)>& is_cut);
+
+ private:
+  bool is_inside(const std::string& name) const;
+  void exchange_heads(Module& model, const TensorPlan& plan) const;
+  // Parameters that each rank uses for its own tokens alone.
+  void sum_gradients(Module& model, const std::function<bool(const Tensor&)>& is_cut) const;
+
+  SequenceMode mode_;
+  Group tensor_, ranks_;  // ranks_: those that share the tokens
+  SplitStreams outside_, inside_;
+  std::vector<std::string> blocks_;
+};
+
+// The blocks of a model that has some: of Vision Transformers and GPT-2. Empty for any other.
+std::string shipped_blocks(const Module& model);
+
+}  // namespace booster

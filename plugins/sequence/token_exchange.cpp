@@ -1,0 +1,125 @@
+#include "plugins/sequence/token_exchange.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "kernels/system/error.h"
+
+namespace booster {
+
+namespace {
+
+void check_tokens(const Tensor& x, int ranks) {
+  check(x.ndim() == 3, "sequence parallel: want (batch, tokens, features); got {}", x.shape());
+  if (x.size(1) % ranks == 0) return;
+  std::string fitting;
+  for (int64_t size = 1; size <= x.size(1) && size <= 1024; ++size)
+    if (x.size(1) % size == 0) fitting += (fitting.empty() ? "" : ", ") + std::to_string(size);
+  fail("sequence parallel: {} tokens do not divide among {} ranks; want {} ranks, or another "
+       "number of tokens",
+       x.size(1), ranks, fitting);
+}
+
+Tensor permuted(const Tensor& x, const std::vector<int>& order) {
+  return untracked::contiguous(untracked::permute(x, order));
+}
+
+// (batch, tokens, features) as one run of tokens for each rank, and back.
+Tensor by_ranks(const Tensor& x, int ranks) {
+  const Shape shape = {x.size(0), ranks, x.size(1) / ranks, x.size(2)};
+  return permuted(untracked::reshape(x, shape), {1, 0, 2, 3});
+}
+Tensor in_one(const Tensor& runs) {
+  const Tensor x = permuted(runs, {1, 0, 2, 3});
+  return untracked::reshape(x, {x.size(0), x.size(1) * x.size(2), x.size(3)});
+}
+
+// --- without a tape
+Tensor gathered(const Tensor& x, const Group& group) {
+  Shape shape = x.shape();
+  shape.insert(0, group.size());
+  const Tensor runs = empty(shape, {x.dtype(), x.device()});
+  group.all_gather(runs, untracked::contiguous(x));
+  return in_one(runs);
+}
+
+Tensor piece(const Tensor& x, const Group& group) {
+  const int64_t size = x.size(1) / group.size();
+  return untracked::contiguous(untracked::narrow(x, 1, group.rank() * size, size));
+}
+
+Tensor summed_piece(const Tensor& x, const Group& group) {
+  const Tensor runs = by_ranks(x, group.size());
+  const Tensor own =
+      empty({x.size(0), x.size(1) / group.size(), x.size(2)}, {x.dtype(), x.device()});
+  group.reduce_scatter(own, runs);
+  return own;
+}
+
+Tensor scaled(const Tensor& x, double factor) { return factor == 1 ? x : mul(x, factor); }
+
+Tensor exchanged(const Tensor& parts, const Group& group) {
+  const Tensor received = empty(parts.shape(), {parts.dtype(), parts.device()});
+  group.all_to_all(received, parts);
+  return received;
+}
+
+// (batch, tokens here, matrices, ranks, heads of one) to (batch, ranks, tokens here, matrices,
+// heads of one): rank r gets its heads of everybody's tokens.
+Tensor to_heads(const Tensor& x, int64_t matrices, const Group& group) {
+  const int64_t ranks = group.size(), each = x.size(2) / (matrices * ranks);
+  const Tensor split =
+      untracked::reshape(x, {x.size(0), x.size(1), matrices, ranks, each});
+  const Tensor all = permuted(exchanged(permuted(split, {3, 0, 1, 2, 4}), group), {1, 0, 2, 3, 4});
+  return untracked::reshape(all, {x.size(0), ranks * x.size(1), matrices * each});
+}
+
+Tensor to_tokens(const Tensor& x, int64_t matrices, const Group& group) {
+  const int64_t ranks = group.size(), each = x.size(2) / matrices;
+  const Tensor split =
+      untracked::reshape(x, {x.size(0), ranks, x.size(1) / ranks, matrices, each});
+  const Tensor all = permuted(exchanged(permuted(split, {1, 0, 2, 3, 4}), group), {1, 2, 3, 0, 4});
+  return untracked::reshape(all, {x.size(0), x.size(1) / ranks, ranks * x.size(2)});
+}
+
+}  // namespace
+
+Tensor own_tokens(const Tensor& x, const Group& group, double factor) {
+  check_tokens(x, group.size());
+  return record(piece(x.detach(), group), "own_tokens", {x},
+                [group, factor](const Tensor& g, Gradients& d) {
+                  d[0] = scaled(gathered(g, group), 1 / factor);
+                });
+}
+
+Tensor all_tokens(const Tensor& x, const Group& group, double factor) {
+  return record(gathered(x.detach(), group), "all_tokens", {x},
+                [group, factor](const Tensor& g, Gradients& d) {
+                  d[0] = scaled(piece(g, group), factor);
+                });
+}
+
+Tensor tokens_for_parts(const Tensor& x, const Group& group) {
+  return record(gathered(x.detach(), group), "tokens_for_parts", {x},
+                [group](const Tensor& g, Gradients& d) { d[0] = summed_piece(g, group); });
+}
+
+Tensor own_tokens_of_sum(const Tensor& y, const Group& group) {
+  return record(summed_piece(y.detach(), group), "own_tokens_of_sum", {y},
+                [group](const Tensor& g, Gradients& d) { d[0] = gathered(g, group); });
+}
+
+Tensor tokens_to_heads(const Tensor& x, int64_t matrices, const Group& group) {
+  return record(to_heads(x.detach(), matrices, group), "tokens_to_heads", {x},
+                [matrices, group](const Tensor& g, Gradients& d) {
+                  d[0] = to_tokens(g, matrices, group);
+                });
+}
+
+Tensor heads_to_tokens(const Tensor& x, int64_t matrices, const Group& group) {
+  return record(to_tokens(x.detach(), matrices, group), "heads_to_tokens", {x},
+                [matrices, group](const Tensor& g, Gradients& d) {
+                  d[0] = to_heads(g, matrices, group);
+                });
+}
+
+}  // namespace booster

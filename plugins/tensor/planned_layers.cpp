@@ -1,0 +1,65 @@
+#include "plugins/tensor/planned_layers.h"
+
+#include "kernels/system/error.h"
+
+#include <map>
+
+#include <fnmatch.h>
+
+namespace booster {
+
+namespace {
+
+std::string parent_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == name.npos ? "" : name.substr(0, dot);
+}
+
+}  // namespace
+
+Tensor PlannedLayer::weight() const {
+  if (plan.style == SplitStyle::vocabulary) {
+    check(module->kind() == "Embedding",
+          "tensor_plan: {}: style vocabulary wants an Embedding; got a {}", name, module->kind());
+    return module->parameters()[0].tensor;
+  }
+  for (const NamedTensor& own : module->own(Role::linear_weight))
+    if (own.name == "weight") return own.tensor;
+  fail("tensor_plan: {}: style {} wants a linear layer; got a {}", name, name_of(plan.style),
+       module->kind());
+}
+
+Tensor PlannedLayer::bias() const {
+  for (const NamedTensor& parameter : module->parameters())
+    if (parameter.name == "bias") return parameter.tensor;
+  return {};
+}
+
+bool matches_name(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model) {
+  std::map<std::string, Module*> modules;
+  std::vector<std::string> names;
+  for (const auto& [name, module] : model.named_modules()) {
+    modules.emplace(name, module);
+    if (!name.empty()) names.push_back(name);
+  }
+  std::map<std::string, std::string> planned;
+  std::vector<PlannedLayer> layers;
+  for (const auto& [pattern, layer] : plan) {
+    const size_t before = layers.size();
+    for (const std::string& name : names) {
+      if (!matches_name(pattern, name)) continue;
+      const auto [first, is_new] = planned.emplace(name, pattern);
+      check(is_new, "tensor_plan: {} is planned twice, by {} and {}", name, first->second, pattern);
+      layers.push_back({name, modules.at(name), modules.at(parent_of(name)), layer});
+    }
+    check(layers.size() > before, "tensor_plan: matches no module; got {}{}", pattern,
+          legal_names(pattern, names));
+  }
+  return layers;
+}
+
+}  // namespace booster
