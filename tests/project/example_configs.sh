@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
-# Every JSON file of the examples is a config that the example takes, its own sections included,
-# and one with a mistake is not.
-# usage: example_configs.sh ROOT BOOSTER PROGRAM
+# Every JSON file of the examples is a config that its example takes, its own sections included, and
+# one with a mistake is not.
+# usage: example_configs.sh ROOT BOOSTER PROGRAM TEXT_PROGRAM
 set -euo pipefail
-root=$1 booster=$2 program=$3
+root=$1 booster=$2 program=$3 text_program=$4
 
 shopt -s nullglob
-configs=("$root"/examples/*.json "$root"/examples/policies/*.json)
+configs=("$root"/examples/vit*.json "$root"/examples/policies/*.json)
 ((${#configs[@]} >= 22)) || { echo "only ${#configs[@]} configs below $root/examples"; exit 1; }
 for config in "${configs[@]}"; do
   "$booster" config check --program "$program" "$config"
   "$booster" config check "$config" >/dev/null
+done
+text_configs=("$root"/examples/gpt2*.json)
+others=("$root"/examples/*.json "$root"/examples/policies/*.json)
+((${#others[@]} == ${#configs[@]} + ${#text_configs[@]})) ||
+  { echo "a config below $root/examples is of no program"; exit 1; }
+for config in "${text_configs[@]}"; do
+  "$booster" config check --program "$text_program" "$config"
 done
 
 wrong=$(mktemp)

@@ -263,6 +263,7 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
   std::vector<OptionTable> tables;
   for (const auto& entry : entries) {
     if (entry.name.starts_with("vit_") && !entry.name.starts_with("vit_tiny")) continue;
+    if (entry.name.starts_with("gpt2-")) continue;
     if (entry.name.starts_with("test_")) continue;  // registered by another test, made by none
     names.push_back(entry.name);
     tables.push_back(entry.options);
@@ -270,8 +271,16 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
   return drawn(names, tables, random);
 }
 
+// Sizes of a gpt2 are all open: as drawn, they would not fit into memory.
+Json drawn_model(std::mt19937& random) {
+  Json model = drawn_section(model_entries(), random);
+  if (model["name"] == "gpt2")
+    model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}, {"n_head", 1 + random() % 5}});
+  return model;
+}
+
 Json drawn_config(std::mt19937& random) {
-  return {{"model", drawn_section(model_entries(), random)},
+  return {{"model", drawn_model(random)},
           {"optimizer", drawn_section(optimizer_entries(), random)},
           {"lr_scheduler", drawn_section(lr_scheduler_entries(), random)},
           {"booster",

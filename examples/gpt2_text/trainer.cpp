@@ -1,0 +1,260 @@
+#include "examples/gpt2_text/trainer.h"
+
+#include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/non_finite.h"
+#include "examples/vit_caltech101/report/console.h"
+#include "examples/vit_caltech101/stop_signal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace gpt2_text {
+
+using namespace booster;
+using example::number;
+
+namespace {
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The mean over all tokens of a batch (n, tokens).
+Tensor next_token_loss(const Tensor& logits, const Tensor& target) {
+  return cross_entropy(flatten(logits, 0, 1), flatten(target));
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, const World& world)
+    : config_(config),
+      world_(world),
+      output_(config.get<std::string>("train.output_dir")),
+      booster_(Booster::from_config(config)),
+      accumulate_(config.get<int64_t>("train.accumulate")),
+      log_every_(config.get<int64_t>("train.log_every")) {
+  check(booster_.plugin().group().size() == world.size,
+        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
+        booster_.plugin().name(), booster_.plugin().group().size(), world.size);
+  const auto seed = config.get<uint64_t>("train.seed");
+  manual_seed(seed);
+  const Model model = make_model(config);
+  const Optimizer optimizer = make_optimizer(config, model);
+  texts_ = open_texts(config);
+  const DataLoader loader = booster_.prepare_dataloader(
+      TensorDataset(texts_.train.inputs, texts_.train.targets),
+      {.batch_size = config.get<int64_t>("data.batch_size"),
+       .shuffle = true,
+       .drop_last = true,
+       .seed = seed});
+  const int64_t steps_per_epoch = loader.size() / accumulate_;
+  check(steps_per_epoch > 0,
+        "train: an epoch has no whole step; got {} windows, want at least {} (data.batch_size x "
+        "train.accumulate x ranks)",
+        texts_.train.size(), loader.options().batch_size * accumulate_ * world.size);
+  tokens_per_step_ = config.get<int64_t>("data.tokens") * loader.options().batch_size *
+                     accumulate_ * booster_.plugin().mesh().size("data");
+  total_steps_ = steps_per_epoch * config.get<int64_t>("train.epochs");
+  if (const auto most = config.get<int64_t>("train.max_steps"); most > 0)
+    total_steps_ = std::min(total_steps_, most);
+  const Criterion criterion = [parts = static_cast<double>(accumulate_)](
+                                  const Tensor& logits, const Tensor& target) {
+    return next_token_loss(logits, target) / parts;
+  };
+  boosted_ = booster_.boost(model, optimizer, criterion, loader,
+                            make_lr_scheduler(config, optimizer, total_steps_));
+  // Weights are the same on all ranks; dropout differs where the data do.
+  manual_seed(seed + 1000003ull * (booster_.plugin().mesh().place("data") + 1));
+  example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
+  resume();
+  example::on_first_rank(world, "metrics.jsonl",
+                         [&] { metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_); });
+}
+
+int Trainer::run() {
+  announce();
+  example::catch_stop_signals();
+  logged_at_ = seconds();
+  logged_step_ = step_;
+  while (step_ < total_steps_ && signal_ == 0) {
+    train_epoch();
+    if (signal_ == 0) validate();
+    if (signal_ != 0 || step_ == total_steps_) save();
+  }
+  if (signal_ == 0) {
+    const std::string text = sample();
+    if (first_rank())
+      example::print(fmt::format("{} steps; results in {}\n{}\n", step_, output_.string(), text));
+    return 0;
+  }
+  if (first_rank())
+    example::print(fmt::format("stopped by signal {} after step {}; the same command goes on\n",
+                               signal_, step_));
+  return 128 + static_cast<int>(signal_);
+}
+
+void Trainer::announce() const {
+  if (!first_rank()) return;
+  if (texts_.made) example::warn("warning: no data.file; the text is made up of simple sentences");
+  example::print(fmt::format(
+      "{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n", texts_.said,
+      config_.get<std::string>("model.name"),
+      static_cast<double>(boosted_->model->parameter_count()) / 1e6, booster_.precision().name(),
+      booster_.plugin().name(), world_.size, total_steps_));
+}
+
+void Trainer::train_epoch() {
+  auto& [net, opt, loss_fn, data, lr] = *boosted_;
+  net.train();
+  const double clip = config_.get<double>("train.clip_grad_norm");
+  int64_t parts = 0;
+  double loss = 0;
+  for (auto batch = data.begin(); batch != data.end(); ++batch) {
+    if (parts == 0) opt.zero_grad();
+    const bool last = ++parts == accumulate_;
+    loss += backward(*batch, last);
+    if (!last) continue;
+    if (clip > 0) opt.clip_grad_by_norm(clip);
+    const StepReport report = opt.step();
+    lr.step(report);
+    after_step(loss, report);
+    if (step_ == total_steps_ || signal_ != 0) return;
+    parts = 0;
+    loss = 0;
+  }
+  signal_ = example::largest(world_, {example::stop_signal()})[0];
+}
+
+// Forward and backward of one batch; gradients stay on this rank unless it is the last of a step.
+double Trainer::backward(const Batch& batch, bool last) {
+  auto& [net, opt, loss_fn, data, lr] = *boosted_;
+  if (!last) {
+    const auto local = booster_.no_sync(net, opt);
+    return backward(batch, true);
+  }
+  if (booster_.plugin().layout().pipeline > 1) {
+    const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
+    return booster_.execute_pipeline(one, net, loss_fn, opt).item();
+  }
+  const Tensor loss = loss_fn(net(batch.image), batch.label);
+  booster_.backward(loss, opt);
+  return loss.item();
+}
+
+void Trainer::after_step(double loss, const StepReport& report) {
+  ++step_;
+  if (report.skipped()) ++skipped_;
+  loss = example::mean(world_, loss);
+  signal_ = example::largest(world_, {example::stop_signal()})[0];
+  if (!std::isfinite(loss))
+    fail_run("step {}: the loss is {}; try a smaller optimizer.lr (now {:.4g})", step_, loss,
+             boosted_->optimizer.lr());
+  if (step_ % log_every_ == 0 || step_ == total_steps_) {
+    const double tokens = static_cast<double>((step_ - logged_step_) * tokens_per_step_);
+    add_metrics({{"step", step_},
+                 {"epoch", boosted_->dataloader.state().epoch},
+                 {"loss", number(loss)},
+                 {"lr", boosted_->optimizer.lr()},
+                 {"loss_scale", number(report.loss_scale())},
+                 {"skipped", skipped_},
+                 {"tokens_per_s", number(tokens / (seconds() - logged_at_))}});
+    if (first_rank()) example::print(fmt::format("step {}: loss {:.4f}\n", step_, loss));
+    logged_at_ = seconds();
+    logged_step_ = step_;
+  }
+  const auto every = config_.get<int64_t>("train.checkpoint_every");
+  // The last step is saved behind its validation.
+  if (every > 0 && step_ % every == 0 && step_ < total_steps_ && signal_ == 0) save();
+}
+
+// Each window of the end of the text counts once, on any number of ranks. All of these run forward
+// equally often, because it may be a collective: one that has no window left takes one for nothing.
+void Trainer::validate() {
+  if (booster_.plugin().layout().pipeline > 1) return;  // whose model is never whole
+  const NoGradGuard no_grad;
+  const Windows& windows = texts_.validation;
+  const Mesh mesh = booster_.plugin().mesh();
+  const int64_t most = boosted_->dataloader.options().batch_size;
+  std::vector<double> totals(2);  // of losses, of windows
+  boosted_->model.eval();
+  for (int64_t begin = 0; begin < windows.size(); begin += most * mesh.size("data")) {
+    const int64_t mine = begin + most * mesh.place("data");
+    const int64_t count = std::clamp<int64_t>(windows.size() - mine, 0, most);
+    const auto share_of = [&](const Tensor& all) {
+      return narrow(all, 0, count > 0 ? mine : 0, std::max<int64_t>(count, 1));
+    };
+    const Tensor logits = boosted_->model(share_of(windows.inputs));
+    const double loss = next_token_loss(logits, share_of(windows.targets)).item();
+    totals[0] += loss * static_cast<double>(count);
+    totals[1] += static_cast<double>(count);
+  }
+  if (world_.size > 1) world_.group().all_reduce(totals);
+  const double loss = totals[0] / totals[1];
+  add_metrics({{"step", step_}, {"val_loss", number(loss)}});
+  if (first_rank())
+    example::print(fmt::format("validation after step {}: loss {:.4f}, {:.3f} bits per byte\n",
+                               step_, loss, loss / std::log(2.0)));
+}
+
+// What the model writes behind the first bytes of the text for validation: each byte is drawn from
+// the model's distribution, as the largest of the logits with Gumbel noise.
+std::string Trainer::sample() {
+  const auto length = config_.get<int64_t>("train.sample_bytes");
+  if (length == 0 || booster_.plugin().layout().pipeline > 1) return "";
+  const NoGradGuard no_grad;
+  Generator generator(config_.get<uint64_t>("train.seed"));  // all ranks draw the same
+  const Tensor first = select(texts_.validation.inputs, 0, 0);
+  const int64_t window = first.size(0), given = std::min<int64_t>(16, window);
+  std::vector<uint8_t> text = narrow(first, 0, 0, given).to_vector<uint8_t>();
+  boosted_->model.eval();
+  for (int64_t i = 0; i < length; ++i) {
+    const auto seen = std::min(window, static_cast<int64_t>(text.size()));
+    const Tensor ids = from_vector(std::vector(text.end() - seen, text.end()), {1, seen});
+    const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, -1);
+    const Tensor noise = -log(-log(uniform({256}, 0, 1, {}, generator)));
+    const Tensor next = argmax(cast(narrow(logits, 0, 0, 256), DType::f32) + noise, 0);
+    text.push_back(static_cast<uint8_t>(next.item()));
+  }
+  return terminal_lines(std::string(text.begin(), text.end()));
+}
+
+void Trainer::add_metrics(const nlohmann::json& line) {
+  if (first_rank()) metrics_->add(line);
+}
+
+void Trainer::save() {
+  const bool broken = !example::weights_are_finite(boosted_->model.unwrap());
+  if (example::largest(world_, {broken})[0] != 0)
+    fail_run("step {}: the weights are not finite and were not saved", step_);
+  save_training(output_ / "checkpoint", *boosted_,
+                {.step = step_,
+                 .extra = {{"metrics_bytes", first_rank() ? metrics_->bytes() : 0},
+                           {"skipped", skipped_}},
+                 .settings = own_settings()});
+}
+
+void Trainer::resume() {
+  const auto resumed = resume_training(
+      output_ / "checkpoint", *boosted_, [](const std::string& line) { example::warn(line); },
+      own_settings());
+  if (!resumed) return;
+  step_ = resumed->step;
+  metrics_bytes_ = resumed->extra.at("metrics_bytes").get<int64_t>();
+  skipped_ = resumed->extra.at("skipped").get<int64_t>();
+  if (first_rank())
+    example::print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
+}
+
+// Those that the library does not know: "data.tokens".
+nlohmann::json Trainer::own_settings() const {
+  nlohmann::json settings = nlohmann::json::object();
+  for (const std::string section : {"data", "train"})
+    for (const auto& [name, value] : config_.to_json().at(section).items())
+      settings[section + "." + name] = value;
+  return settings;
+}
+
+}  // namespace gpt2_text

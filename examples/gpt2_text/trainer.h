@@ -1,0 +1,48 @@
+// The training of the example: the loop of the README, with validation, metrics, checkpoints and a
+// sample of what the model writes.
+#pragma once
+
+#include "examples/gpt2_text/text.h"
+#include "examples/vit_caltech101/output_folder.h"
+#include "examples/vit_caltech101/report/metrics.h"
+
+#include <booster/booster.h>
+
+#include <filesystem>
+#include <optional>
+
+namespace gpt2_text {
+
+class Trainer {
+ public:
+  Trainer(const booster::Config& config, const booster::World& world);
+  // Trains to the end, or until a stop signal; returns the program's exit code.
+  int run();
+
+ private:
+  void announce() const;
+  void train_epoch();
+  double backward(const booster::Batch& batch, bool last);
+  void after_step(double loss, const booster::StepReport& report);
+  void validate();
+  std::string sample();
+  void add_metrics(const nlohmann::json& line);
+  void save();
+  void resume();
+  nlohmann::json own_settings() const;
+  bool first_rank() const { return world_.rank == 0; }
+
+  const booster::Config& config_;
+  booster::World world_;
+  std::filesystem::path output_;
+  booster::Booster booster_;
+  Texts texts_;
+  std::optional<booster::Boosted> boosted_;
+  std::optional<example::OutputFolder> folder_;  // rank 0's
+  std::optional<example::Metrics> metrics_;      // rank 0's
+  int64_t accumulate_, total_steps_ = 0, log_every_, step_ = 0, skipped_ = 0;
+  int64_t tokens_per_step_ = 0, metrics_bytes_ = 0, logged_step_ = 0, signal_ = 0;
+  double logged_at_ = 0;  // seconds
+};
+
+}  // namespace gpt2_text

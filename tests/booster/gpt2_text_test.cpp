@@ -1,0 +1,176 @@
+// The example that trains a GPT-2 on a text, run as a user runs it.
+#include "tests/booster/example.h"
+
+#include <cmath>
+#include <map>
+
+using namespace booster;
+
+namespace {
+
+constexpr const char* sentence = "the quick brown fox jumps over the lazy dog. ";
+
+// A text of one sentence again and again, and a small model.
+class TextExample {
+ public:
+  TextExample() {
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += sentence;
+    folder_.write("text", text);
+  }
+
+  // `sets` are settings, apart by blanks; `before` precedes the program.
+  std::string command(const std::string& sets, const std::string& out = "out",
+                      const std::string& before = "") const {
+    const std::string build = build_folder().string(), root = folder_.path().string();
+    std::string all = fmt::format(
+        "data.file={}/text train.output_dir={}/{} model.name=gpt2 model.n_positions=32 "
+        "model.n_embd=32 model.n_layer=2 model.n_head=2 data.tokens=32 data.batch_size=8 "
+        "optimizer.name=adamw optimizer.lr=0.01 lr_scheduler.name=cosine_warmup "
+        "lr_scheduler.warmup_steps=2 lr_scheduler.total_steps=100 train.epochs=20 "
+        "train.log_every=1 train.checkpoint_every=4 {}",
+        root, root, out, sets);
+    std::string command = "OMP_NUM_THREADS=1 ";
+    if (!before.empty()) command += fmt::format("'{}/booster/booster' {} ", build, before);
+    command += fmt::format("'{}/examples/gpt2_text'", build);
+    std::istringstream words(all);
+    for (std::string word; words >> word;) command += fmt::format(" --set '{}'", word);
+    return command;
+  }
+  CommandResult run(const std::string& sets, const std::string& out = "out",
+                    const std::string& before = "") const {
+    return run_command(command(sets, out, before));
+  }
+  std::vector<nlohmann::json> metrics(const std::string& out = "out") const {
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(folder_.read(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  // The loss of each step.
+  std::vector<double> losses(const std::string& out = "out") const {
+    std::vector<double> all;
+    for (const auto& line : metrics(out))
+      if (line.contains("loss")) {
+        CHECK(line["step"] == all.size() + 1);
+        all.push_back(line["loss"]);
+      }
+    return all;
+  }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// Nats per byte of a model that knows how often each byte comes, and nothing else.
+double unigram_entropy() {
+  std::map<char, double> counts;
+  for (const char c : std::string(sentence)) ++counts[c];
+  const double total = static_cast<double>(std::string(sentence).size());
+  double entropy = 0;
+  for (const auto& [c, n] : counts) entropy -= n / total * std::log(n / total);
+  return entropy;
+}
+
+}  // namespace
+
+TEST_CASE("gpt2_text learns its text and writes it") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=150 "
+      "lr_scheduler.total_steps=150";
+  const CommandResult result = example.run(sets);
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  const nlohmann::json last = example.metrics().back();
+  CHECK(last["step"] == 150);
+  CHECK(unigram_entropy() > 2.5);
+  CHECK_MESSAGE(last["val_loss"] < 0.2, result.output);
+  CHECK_MESSAGE(result.says("quick brown fox "), result.output);
+  // A training that has ended goes on to nothing but the sample, again.
+  const CommandResult again = example.run(sets);
+  CHECK_MESSAGE(again.says("resumed from step 150 of 150"), again.output);
+  CHECK(again.says("quick brown fox "));
+  CHECK(example.metrics().back() == last);
+}
+
+TEST_CASE("gpt2_text without a file trains on a text of its own, and says so") {
+  const TextExample example;
+  const CommandResult result = example.run("data.file=null train.max_steps=1");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("warning: no data.file"));
+}
+
+TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
+  const TextExample example;
+  REQUIRE(example.run("train.max_steps=14", "whole").code == 0);
+  const std::vector<double> want = example.losses("whole");
+  REQUIRE(want.size() == 14);
+  for (const char* steps : {"5", "9", "14"})  // an epoch has 9 steps
+    REQUIRE(example.run(fmt::format("train.max_steps={}", steps)).code == 0);
+  CHECK(example.losses() == want);
+
+  const CommandResult stopped = Example().run_and(
+      "step 3:", "kill -TERM $pid",
+      "exec env " + example.command("train.epochs=1000000", "signal"));
+  CHECK_MESSAGE(stopped.code == 143, stopped.output);
+  CHECK(stopped.says("stopped by signal 15"));
+  const size_t done = example.losses("signal").size();
+  REQUIRE(example.run(fmt::format("train.max_steps={}", done + 2), "signal").code == 0);
+  REQUIRE(example.run(fmt::format("train.max_steps={}", done + 2), "all").code == 0);
+  CHECK(example.losses("signal") == example.losses("all"));
+}
+
+TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with twice the batch") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=8";
+  REQUIRE(example.run(sets, "one").code == 0);
+  const CommandResult ranks = example.run(sets + " booster.plugin=torch_ddp data.batch_size=4",
+                                          "two", "run --nproc_per_node 2");
+  REQUIRE_MESSAGE(ranks.code == 0, ranks.output);
+  REQUIRE(example.run(sets + " data.batch_size=4 train.accumulate=2", "parts").code == 0);
+  const auto want = example.metrics("one");
+  REQUIRE(want.size() == 9);
+  for (const char* out : {"two", "parts"}) {
+    CAPTURE(out);
+    const auto got = example.metrics(out);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const char* name = i < 8 ? "loss" : "val_loss";
+      const double loss = want[i][name];
+      CHECK(got[i][name].get<double>() == doctest::Approx(loss).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
+  const TextExample example;
+  example.folder().write("short", std::string(200, 'x'));
+  example.folder().write("empty", "");
+  const std::string root = example.folder().path().string();
+  struct Mistake {
+    std::string set;
+    int code;
+    std::string says;
+  };
+  for (const auto& [set, code, says] : std::vector<Mistake>{
+           {"data.file=/nowhere/text", 1, "/nowhere/text: No such file or directory"},
+           {"data.file=" + root, 1, "Is a directory"},
+           {"data.file=" + root + "/empty", 1, "which is empty"},
+           {"data.file=" + root + "/short", 1, "20 to validate on, want at least 33 of each"},
+           {"data.tokens=33", 2, "data.tokens: more than the model has positions; got 33"},
+           {"data.token=16", 2, "did you mean tokens?"},
+           {"model.vocab_size=255", 2, "model.vocab_size: does not hold every byte"},
+           {"model.n_head=3", 2, "3 heads of 32"},
+           {"data.batch_size=4000", 2, "no full batch; got 75 samples"},
+           {"train.accumulate=10", 2, "no whole step; got 75 windows, want at least 80"},
+           {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"}}) {
+    CAPTURE(set);
+    const CommandResult result = example.run(set);
+    CHECK_MESSAGE(result.code == code, result.output);
+    CHECK_MESSAGE(result.says(says), result.output);
+    CHECK_FALSE(example.exists("out"));
+  }
+}
