@@ -27,4 +27,17 @@ void StagesPlugin::agree(Tensor& numbers, Among among) {
   if (among == Among::everybody) group().all_reduce(numbers, CollectiveOp::max);
 }
 
+Tensor train_on(const Tensor& input, const Tensor& target, const Booster& booster,
+                const BoostedModel& model, const Criterion& loss, BoostedOptimizer& optimizer) {
+  const struct {
+    Tensor input, target;
+  } only = {input, target};
+  const auto* at = &only;
+  return booster.execute_pipeline(at, model, loss, optimizer);
+}
+
+Criterion mean_of_squares() {
+  return {"mean of squares", [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); }};
+}
+
 }  // namespace booster::testing

@@ -30,4 +30,10 @@ class StagesPlugin : public Plugin {
   PipelineStages stages_;
 };
 
+// Forward and backward of one batch; the loss.
+Tensor train_on(const Tensor& input, const Tensor& target, const Booster& booster,
+                const BoostedModel& model, const Criterion& loss, BoostedOptimizer& optimizer);
+// The mean of the squares of the differences.
+Criterion mean_of_squares();
+
 }  // namespace booster::testing
