@@ -27,12 +27,28 @@ Session::~Session() {
 }
 
 Tensor Session::forward(const Model& part, const Tensor& x) {
+  return plugin->forward(x, passes(part));
+}
+
+MicroStep Session::passes(const Model& part) {
+  return {.forward = [=, this](const Tensor& x) { return pass(part, x, 0, part->link_count()); },
+          .forward_links =
+              [=, this](const Tensor& x, int first, int last) {
+                return pass(part, x, first, last);
+              },
+          .loss = {},
+          .scale = {}};
+}
+
+// Numbers are cast where the model begins and ends, not where a pipeline cuts it.
+Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   plugin->begin(Pass::forward, iteration->no_sync == 0);
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
-  Tensor y = precision->cast_output(part(precision->cast_input(x)));
+  Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
+  if (last == part->link_count()) y = precision->cast_output(y);
   plugin->end(Pass::forward);
   if (y.requires_grad()) end_pass(Pass::forward);
   return y;
@@ -40,13 +56,12 @@ Tensor Session::forward(const Model& part, const Tensor& x) {
 
 Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
                     const Tensor& target) {
-  BackwardPass pass({this}, {});
-  const Tensor loss = plugin->run(
-      input, target,
-      {.forward = [&](const Tensor& x) { return forward(part, x); },
-       .loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); },
-       .scale = [&](const Tensor& mean_loss) { return pass.root(mean_loss); }});
-  pass.end();
+  BackwardPass backward({this}, {});
+  MicroStep step = passes(part);
+  step.loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); };
+  step.scale = [&](const Tensor& mean_loss) { return backward.root(mean_loss); };
+  const Tensor loss = plugin->run(input, target, step);
+  backward.end();
   return loss;
 }
 

@@ -62,8 +62,7 @@ struct Session {
   // Prints the notes that are left.
   ~Session();
 
-  // Runs `pass` (a forward pass of one of the session's models) with all that strategy and plugin
-  // do around it.
+  // A forward pass of one of the session's models, as the plugin orders it.
   Tensor forward(const Model& model, const Tensor& x);
   // Waits for the gradients of all ranks.
   void sync_grads();
@@ -84,6 +83,10 @@ struct Session {
 
  private:
   friend class BackwardPass;
+  // Runs links [first, last) of the model with all that strategy and plugin do around a pass.
+  Tensor pass(const Model& model, const Tensor& x, int first, int last);
+  // The functions that run them, without a loss.
+  MicroStep passes(const Model& model);
   // Makes the numbers that a pass left the same on all ranks.
   void end_pass(Pass pass);
   Tensor known_norm(const Verdict& verdict) const;

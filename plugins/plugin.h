@@ -18,8 +18,11 @@ namespace booster {
 
 // The work on one batch as functions, so that a plugin can order it without knowing the numbers.
 struct MicroStep {
-  // The part of the model that this rank holds; on the tape.
+  // The model; on the tape.
   std::function<Tensor(const Tensor& input)> forward;
+  // Links [first, last) of the model (core/nn/module.h), on what link first - 1 gave; on the tape.
+  // What one link gives another is in whatever numbers the strategy computes.
+  std::function<Tensor(const Tensor& input, int first, int last)> forward_links;
   // The mean loss over the batch; on the tape.
   std::function<Tensor(const Tensor& output, const Tensor& target)> loss;
   // What backward starts from: the loss, scaled as the strategy wants.
@@ -53,6 +56,9 @@ class Plugin {
   // they stay this rank's own (no_sync) until a pass with it, or sync_grads().
   virtual void begin(Pass, bool /*sync*/) {}
   virtual void end(Pass) {}
+  // One call of the boosted model. `step` has its forward functions alone. Pipelines pass the batch
+  // on from stage to stage, and give every rank the output.
+  virtual Tensor forward(const Tensor& input, const MicroStep& step) { return step.forward(input); }
   // Forward and backward of one batch, between begin(backward) and end(backward). Pipelines cut it
   // into microbatches. Returns the loss, off the tape.
   virtual Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step);

@@ -1,9 +1,12 @@
 #include "mixed_precision/scaling/scaled_step.h"
 
+#include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "kernels/catalogue.h"
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
+
+#include <algorithm>
 
 namespace booster {
 
@@ -11,10 +14,12 @@ namespace {
 
 bool has_gradients(const Optimizer& optimizer) { return !optimizer.parameters_with_grad().empty(); }
 
+// Of what the optimizer could have gradients for: ranks that hold other layers answer alike, and so
+// their gradients are multiplied by the same.
 bool has_16_bit_gradients(const Optimizer& optimizer) {
-  for (const auto& parameter : optimizer.parameters_with_grad())
-    if (is_16_bit(parameter.tensor.grad().dtype())) return true;
-  return false;
+  return std::ranges::any_of(optimizer.parameters(), [](const NamedTensor& parameter) {
+    return is_16_bit(grad_dtype(parameter.tensor));
+  });
 }
 
 }  // namespace

@@ -252,7 +252,7 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   Training alone(strategy, one, rule), here(strategy, spread, rule);
   const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group world = here.plugin().group();
-  const double tolerance = tolerance_of(strategy, spread.sent);
+  const double tolerance = spread.deeper * tolerance_of(strategy, spread.sent);
   Distance far;
   far.difference = compare_told(got, want, tolerance / 5, far.told);
   far.difference += compare_ranks(world, got, !spread.by_pipeline);

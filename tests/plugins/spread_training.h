@@ -23,6 +23,7 @@ struct Spread {
   int breaking_rank = -1;        // has an infinite gradient in one step; the last one
   std::string broken = "5.bias"; // the parameter of that gradient
   Digits sent = Digits::f32;     // of gradients between ranks
+  double deeper = 1;             // than a few layers, whose rounding the tolerances are for
 };
 
 // How far the two are apart, relative to what training changed.

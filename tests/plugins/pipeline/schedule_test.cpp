@@ -145,8 +145,8 @@ TEST_CASE("a forward schedule takes each microbatch through each chunk") {
 TEST_CASE("schedules that cannot be are errors that say what would fit") {
   const auto wrong = [](PipelineStyle style, int stages, int microbatches, int chunks,
                         const char* text) {
-    CHECK_THROWS_WITH_AS(make_schedule(style, stages, microbatches, chunks), doctest::Contains(text),
-                         Error);
+    CHECK_THROWS_WITH_AS(make_schedule(style, stages, microbatches, chunks),
+                         doctest::Contains(text), Error);
   };
   wrong(PipelineStyle::interleaved, 3, 4, 2, "want a multiple of 3 microbatches; got 4");
   wrong(PipelineStyle::one_f_one_b, 3, 4, 2, "got 2 chunks, want interleaved");

@@ -1,0 +1,58 @@
+// BatchRun: one batch on its way through the pieces of a model on this stage. For one thread.
+#pragma once
+
+#include "core/autograd/deferred_gradients.h"
+#include "plugins/pipeline/pipeline_stages.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace booster {
+
+class BatchRun {
+ public:
+  // `begins`: see cut_batch().
+  BatchRun(PipelineStages& pipeline, const MicroStep& step, const Tensor& input,
+           const Tensor& target, std::vector<int64_t> begins);
+  // Does this stage's part of the schedule.
+  void run(const PipelineSchedule& schedule);
+
+  // On the last stage: the mean over the rows.
+  const Tensor& loss() const { return loss_; }
+  // On the last stage without gradients: of each microbatch.
+  const std::vector<Tensor>& outputs() const { return outputs_; }
+
+ private:
+  // A microbatch in a piece.
+  struct Passage {
+    Tensor input, output;     // the last piece's output is its share of the loss
+    DeferredGradients later;
+  };
+  using Key = std::pair<int, int>;  // microbatch, chunk
+
+  int piece(int chunk) const { return chunk * pipeline_.stages() + pipeline_.stage(); }
+  bool is_last(int chunk) const { return piece(chunk) == pipeline_.pieces() - 1; }
+  StageMessage message(int microbatch, int from_piece) const;
+  Tensor rows(const Tensor& batch, int microbatch) const;
+  void forward(const PipelineAction& action);
+  Tensor loss_of(const Tensor& output, int microbatch);
+  void backward(const PipelineAction& action);
+  void send_gradient(const Tensor& input);
+  // Asks for what comes next, as far as its form is known.
+  void expect_activation();
+  void expect_gradients();
+
+  PipelineStages& pipeline_;
+  const MicroStep& step_;
+  Tensor input_, target_;
+  std::vector<int64_t> begins_;
+  bool on_tape_;
+  std::map<Key, Passage> passages_;
+  std::vector<Key> incoming_, returning_;  // in the order in which they come
+  size_t next_incoming_ = 0, next_returning_ = 0;
+  Tensor loss_;
+  std::vector<Tensor> outputs_;
+};
+
+}  // namespace booster

@@ -1,0 +1,225 @@
+#include "plugins/pipeline/pipeline_stages.h"
+
+#include "core/autograd/functions.h"
+#include "core/tensor/random.h"
+#include "plugins/pipeline/batch_run.h"
+
+#include <algorithm>
+
+namespace booster {
+namespace {
+
+void check_options(const PipelineOptions& options, int stages) {
+  check((options.num_microbatches > 0) != (options.microbatch_size > 0) &&
+            options.num_microbatches >= 0 && options.microbatch_size >= 0,
+        "pipeline: want num_microbatches or microbatch_size, one of the two; got {} and {}",
+        options.num_microbatches, options.microbatch_size);
+  const bool interleaves = options.style == PipelineStyle::interleaved;
+  check(interleaves ? options.num_model_chunks >= 2 : options.num_model_chunks == 1,
+        "pipeline: {} wants {} of the model on each stage; got num_model_chunks = {}",
+        name_of(options.style), interleaves ? "2 chunks or more" : "1 chunk",
+        options.num_model_chunks);
+  check(!interleaves || options.num_microbatches % stages == 0,
+        "pipeline: interleaved stages want a multiple of {} microbatches; got {}", stages,
+        options.num_microbatches);
+  check(options.links_per_piece.empty() || options.first_links.empty(),
+        "pipeline: got links_per_piece and first_links; want one of the two, or neither");
+}
+
+// A link without parameters is not for nothing.
+std::vector<double> parameter_costs(Module& model) {
+  std::vector<double> costs;
+  for (int i = 0; i < model.link_count(); ++i) {
+    double cost = 1;
+    for (const Tensor& tensor : model.link(i).tensors) cost += static_cast<double>(tensor.numel());
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+// Each stage draws from a stream of its own, or layers of two stages would drop the same elements.
+class StageRandom {
+ public:
+  explicit StageRandom(int stage) : before_(default_generator().state()) {
+    constexpr uint64_t golden = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
+    default_generator().set_state(
+        {before_.seed + golden * static_cast<uint64_t>(stage), before_.offset});
+  }
+  ~StageRandom() {
+    default_generator().set_state({before_.seed, default_generator().state().offset});
+  }
+  StageRandom(const StageRandom&) = delete;
+  StageRandom& operator=(const StageRandom&) = delete;
+
+ private:
+  RandomState before_;
+};
+
+}  // namespace
+
+class PipelineStages::Unfinished {
+ public:
+  explicit Unfinished(bool& failed) : failed_(failed) { failed_ = true; }
+  void end() { failed_ = false; }
+
+ private:
+  bool& failed_;
+};
+
+PipelineStages::PipelineStages(const Mesh& mesh, PipelineOptions options)
+    : options_(std::move(options)), group_(mesh.group("pipeline")) {
+  check_options(options_, stages());
+}
+
+StageCut PipelineStages::cut_of(Module& model) const {
+  const int links = model.link_count(), wanted = stages() * chunks();
+  if (!options_.links_per_piece.empty())
+    return cut_by_sizes(options_.links_per_piece, links, wanted);
+  if (!options_.first_links.empty()) {
+    std::vector<std::string> names;
+    for (int i = 0; i < links; ++i) names.push_back(model.link(i).name);
+    return cut_by_names(options_.first_links, names, wanted);
+  }
+  if (options_.link_costs.empty()) return cut_by_cost(parameter_costs(model), wanted);
+  check(static_cast<int>(options_.link_costs.size()) == links,
+        "pipeline: got the costs of {} links; want those of {}", options_.link_costs.size(), links);
+  return cut_by_cost(options_.link_costs, wanted);
+}
+
+void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
+  check(!model_, "pipeline: already serves a model; want a new plugin object");
+  cut_ = cut_of(model.module());
+  model_ = model;
+  parts_ = StageParts(model, optimizers, cut_, group_);
+  tied_ = TiedGradients(parts_, group_);
+  connect();
+}
+
+// Every stage makes the groups of its neighbours in the order of their places in the ring, so that
+// none waits for one that is made later elsewhere. The last stage sends on to the first one where
+// stages have several pieces.
+void PipelineStages::connect() {
+  const int count = stages(), ways = chunks() > 1 ? count : count - 1;
+  for (int from = 0; from < ways; ++from) {
+    const int to = (from + 1) % count;
+    if (stage() != from && stage() != to) continue;
+    const Group onwards = group_.subgroup({from, to}), back = group_.subgroup({from, to});
+    if (stage() == from) {
+      to_next_ = ActivationSender(onwards, 1);
+      from_next_ = GradientReceiver(back, 1);
+    } else {
+      from_previous_ = ActivationReceiver(onwards, 0);
+      to_previous_ = Outbox(back, 0);
+    }
+  }
+}
+
+bool PipelineStages::is_here(const Tensor& tensor) const {
+  return std::ranges::binary_search(parts_.stages_of(tensor), stage());
+}
+
+bool PipelineStages::counts_here(const Tensor& tensor) const {
+  return parts_.stages_of(tensor).front() == stage();
+}
+
+std::vector<int64_t> PipelineStages::microbatches_of(const Tensor& input) const {
+  check(input.ndim() >= 1, "pipeline: the input wants rows to be cut into microbatches; got {}",
+        input.shape());
+  const bool interleaves = chunks() > 1;
+  return cut_batch(input.size(0), {.count = options_.num_microbatches,
+                                   .size = options_.microbatch_size,
+                                   .multiple_of = interleaves ? stages() : 1});
+}
+
+// A batch of fewer rows than stages cannot be interleaved.
+PipelineSchedule PipelineStages::schedule_for(int microbatches) const {
+  if (chunks() > 1 && microbatches % stages() != 0)
+    return make_schedule(PipelineStyle::gpipe, stages(), microbatches, chunks());
+  const bool one = options_.style == PipelineStyle::interleaved && chunks() == 1;
+  return make_schedule(one ? PipelineStyle::one_f_one_b : options_.style, stages(), microbatches,
+                       chunks());
+}
+
+void PipelineStages::check_usable() const {
+  check(static_cast<bool>(model_), "pipeline: no model was cut; want shard() first");
+  if (failed_)
+    fail_run("pipeline: an earlier batch failed on this rank in the middle, and other stages may "
+             "still wait for it; want the ranks started again");
+}
+
+// Programs may rely on ranks that draw the same numbers: all go on behind the stage that drew most.
+void PipelineStages::settle_random() const {
+  RandomState state = default_generator().state();
+  std::vector<int64_t> offset = {static_cast<int64_t>(state.offset)};
+  group_.all_reduce(offset, CollectiveOp::max);
+  state.offset = static_cast<uint64_t>(offset[0]);
+  default_generator().set_state(state);
+}
+
+Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+  check_usable();
+  check(grad_enabled(), "pipeline: execute_pipeline trains; got a NoGradGuard, want the model "
+                        "called by itself for an evaluation");
+  const std::vector<int64_t> begins = microbatches_of(input);
+  check(target.ndim() >= 1 && target.size(0) == input.size(0),
+        "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());
+  const PipelineSchedule schedule = schedule_for(static_cast<int>(begins.size()) - 1);
+  Unfinished unfinished(failed_);
+  tied_.begin();
+  BatchRun batch(*this, step, input, target, begins);
+  {
+    const StageRandom random(stage());
+    batch.run(schedule);
+  }
+  tied_.end();
+  // The value, and its dtype, which only the last stage knows.
+  std::vector<double> loss = {0, 0};
+  if (stage() == stages() - 1)
+    loss = {batch.loss().item(), static_cast<double>(batch.loss().dtype())};
+  group_.broadcast(loss, stages() - 1);
+  settle_random();
+  unfinished.end();
+  return scalar(loss[0], {static_cast<DType>(static_cast<int>(loss[1])), input.device()});
+}
+
+Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
+  check_usable();
+  check(!grad_enabled() || !model_.module().training(),
+        "pipeline: a model in stages is trained by booster.execute_pipeline(batches, model, "
+        "criterion, optimizer); got a call of the model in training mode with gradients, want "
+        "that, or model.eval() or a NoGradGuard");
+  const NoGradGuard no_grad;
+  const std::vector<int64_t> begins = microbatches_of(input);
+  Unfinished unfinished(failed_);
+  BatchRun batch(*this, step, input, {}, begins);
+  {
+    const StageRandom random(stage());
+    batch.run(make_forward_schedule(stages(), static_cast<int>(begins.size()) - 1, chunks()));
+  }
+  const Tensor output = everybodys(batch.outputs());
+  settle_random();
+  unfinished.end();
+  return output;
+}
+
+// The last stage's outputs as one, on all stages.
+Tensor PipelineStages::everybodys(const std::vector<Tensor>& outputs) const {
+  const int last = stages() - 1;
+  Tensor output;
+  std::vector<int64_t> form;  // dtype, number of dimensions, sizes
+  if (stage() == last) {
+    output = untracked::contiguous(outputs.size() == 1 ? outputs[0] : cat(outputs, 0));
+    form = {static_cast<int64_t>(output.dtype()), output.ndim()};
+    for (int i = 0; i < output.ndim(); ++i) form.push_back(output.size(i));
+  }
+  if (stages() == 1) return output;
+  form.resize(2 + kernels::max_dims);
+  group_.broadcast(form, last);
+  Shape shape;
+  for (int64_t i = 0; i < form[1]; ++i) shape.push_back(form[static_cast<size_t>(2 + i)]);
+  if (stage() != last) output = empty(shape, {.dtype = static_cast<DType>(form[0])});
+  group_.broadcast(output, last);
+  return output;
+}
+
+}  // namespace booster

@@ -1,0 +1,39 @@
+// A plugin of PipelineStages and nothing else: the axis "pipeline" takes all ranks.
+#pragma once
+
+#include "booster/booster.h"
+#include "plugins/pipeline/pipeline_stages.h"
+
+namespace booster::testing {
+
+class StagesPlugin : public Plugin {
+ public:
+  StagesPlugin(const Group& world, const PipelineOptions& options)
+      : mesh_(world, {{"pipeline", -1}}), stages_(mesh_, options) {}
+
+  const char* name() const override { return "stages"; }
+  Mesh mesh() const override { return mesh_; }
+  const PipelineStages& stages() const { return stages_; }
+  void shard(const Model& model, const Optimizers& optimizers) override;
+  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override {
+    return stages_.run(input, target, step);
+  }
+  Tensor forward(const Tensor& input, const MicroStep& step) override {
+    return stages_.forward(input, step);
+  }
+  void agree(Tensor& numbers, Among among) override;
+  void join(StateDict& state) const override { stages_.join(state); }
+  void split(StateDict& state) const override { stages_.split(state); }
+
+ private:
+  Mesh mesh_;
+  PipelineStages stages_;
+};
+
+// Forward and backward of one batch; the loss.
+Tensor train_on(const Tensor& input, const Tensor& target, const Booster& booster,
+                const BoostedModel& model, const Criterion& loss, BoostedOptimizer& optimizer);
+// The mean of the squares of the differences.
+Criterion mean_of_squares();
+
+}  // namespace booster::testing
