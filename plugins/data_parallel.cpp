@@ -23,6 +23,11 @@ std::vector<Tensor> shared_numbers(const Model& model, const Optimizers& optimiz
   return all;
 }
 
+// Other stages of a pipeline have the parameters that are empty here.
+bool is_trained_here(const Tensor& parameter) {
+  return parameter.requires_grad() && parameter.numel() > 0;
+}
+
 void share_masters(const Optimizers& optimizers, const Group& group) {
   for (Optimizer optimizer : optimizers)
     for (const auto& [name, parameter] : optimizer.parameters()) {
@@ -66,7 +71,7 @@ Parameters DataParallelPlugin::new_parameters() {
   Parameters added;
   const auto consider = [&](const Parameters& parameters) {
     for (const NamedTensor& parameter : parameters)
-      if (parameter.tensor.requires_grad() && known_.insert(parameter.tensor.body()).second)
+      if (is_trained_here(parameter.tensor) && known_.insert(parameter.tensor.body()).second)
         added.push_back(parameter);
   };
   consider(model_.parameters());
@@ -95,7 +100,7 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
   std::string names;
   size_t missing = 0, asked = 0;
   for (const auto& [name, parameter] : optimizer.parameters()) {
-    if (!parameter.requires_grad()) continue;
+    if (!is_trained_here(parameter)) continue;
     ++asked;
     if (parameter.grad().defined()) continue;
     if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + name;

@@ -5,6 +5,7 @@
 #include "plugins/fsdp.h"
 #include "plugins/gradients/rank_norms.h"
 #include "plugins/low_level_zero.h"
+#include "plugins/parameters/wrapped_modules.h"
 #include "plugins/torch_ddp.h"
 
 #include <utility>
@@ -18,6 +19,11 @@ constexpr double bytes_of_f32 = 4;
 std::vector<Axis> axes_for(const HybridParallelOptions& options) {
   check(options.tp_size >= 1, "hybrid_parallel: tp_size must be >= 1; got {}", options.tp_size);
   check(options.dp_size >= 0, "hybrid_parallel: dp_size must be >= 0; got {}", options.dp_size);
+  check(options.pp_size >= 1, "hybrid_parallel: pp_size must be >= 1; got {}", options.pp_size);
+  check(options.pp_size == 1 || options.zero_stage < 3,
+        "hybrid_parallel: stages of a pipeline keep their parameters; got zero_stage {} with "
+        "pp_size {}, want zero_stage 0, 1 or 2",
+        options.zero_stage, options.pp_size);
   check(options.sp_size >= 1, "hybrid_parallel: sp_size must be >= 1; got {}", options.sp_size);
   const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
   check(options.sp_size == 1 || mode == SequenceMode::all_to_all,
@@ -26,8 +32,23 @@ std::vector<Axis> axes_for(const HybridParallelOptions& options) {
         options.sp_size, options.sequence_parallelism_mode);
   const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
   return {{"data", data},
+          {"pipeline", static_cast<int>(options.pp_size)},
           {"sequence", static_cast<int>(options.sp_size)},
           {"tensor", static_cast<int>(options.tp_size)}};
+}
+
+// As many microbatches as stages, and interleaved as pieces on them, unless something is said.
+PipelineOptions pipeline_options(const HybridParallelOptions& options) {
+  PipelineOptions pipeline = {.style = pipeline_style_named(options.pp_style),
+                              .num_microbatches = static_cast<int>(options.num_microbatches),
+                              .microbatch_size = options.microbatch_size,
+                              .num_model_chunks = static_cast<int>(options.num_model_chunks),
+                              .first_links = options.stage_links};
+  for (const int64_t links : options.stages)
+    pipeline.links_per_piece.push_back(static_cast<int>(links));
+  if (pipeline.num_microbatches == 0 && pipeline.microbatch_size == 0)
+    pipeline.num_microbatches = static_cast<int>(options.pp_size);
+  return pipeline;
 }
 
 std::unique_ptr<DataParallelPlugin> along_data(const HybridParallelOptions& options,
@@ -63,7 +84,10 @@ HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh m
     : options_(std::move(options)), mesh_(std::move(mesh)),
       sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
       tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"))),
-      data_(along_data(options_, mesh_)) {}
+      data_(along_data(options_, mesh_)) {
+  if (options_.pp_size > 1)
+    stages_ = std::make_shared<PipelineStages>(mesh_, pipeline_options(options_));
+}
 
 HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
     : HybridParallelPlugin(other.options_, other.mesh_) {
@@ -81,15 +105,27 @@ Layout HybridParallelPlugin::layout() const {
 void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
   model_ = model;
   share_numbers(model, optimizers, mesh_.world());
+  if (options_.recompute)
+    for (Module* block : modules_to_wrap(model.module(), {}, "")) block->set_recompute(true);
   cut(model);
+  if (stages_) stages_->shard(model, optimizers);
   data_->shard(model, optimizers);
-  const Group owners =
-      options_.zero_stage > 0 ? mesh_.joint_group({"data", "sequence"}) : Group();
-  const auto is_apart = [tensor = tensor_](const Tensor& x) { return tensor->is_cut(x); };
+  share_norms(optimizers);
+}
+
+void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
   for (Optimizer optimizer : optimizers) {
     stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters())});
-    optimizer.share_norms(
-        share_over_layers(stepped_.back().parameters, is_apart, owners, tensor_->group()));
+    HeldParameters held;
+    held.all = stepped_.back().parameters;
+    held.layers = tensor_->group();
+    held.is_apart = [tensor = tensor_](const Tensor& x) { return tensor->is_cut(x); };
+    if (options_.zero_stage > 0) held.owners = mesh_.joint_group({"data", "sequence"});
+    if (stages_) {
+      held.counts_here = [stages = stages_](const Tensor& x) { return stages->counts_here(x); };
+      held.stages = stages_->group();
+    }
+    optimizer.share_norms(share_over_mesh(std::move(held)));
   }
 }
 
@@ -118,10 +154,22 @@ DataLoader HybridParallelPlugin::prepare_dataloader(std::shared_ptr<const Datase
   return data_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 
+Tensor HybridParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
+  return stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
+}
+
+Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target,
+                                 const MicroStep& step) {
+  return stages_ ? stages_->run(input, target, step) : Plugin::run(input, target, step);
+}
+
+// Gradients of a pipeline grow with each microbatch: what the last one leaves is exchanged along
+// the data axis.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
   set_random_stream(0);
   if (pass == Pass::forward && model_->training()) align_random_numbers();
-  data_->begin(pass, sync);
+  if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
+  data_->begin(pass, sync && !exchanges_late_);
 }
 
 void HybridParallelPlugin::align_random_numbers() const {
@@ -137,6 +185,8 @@ void HybridParallelPlugin::align_random_numbers() const {
 void HybridParallelPlugin::end(Pass pass) {
   set_random_stream(0);
   data_->end(pass);
+  if (pass == Pass::backward && std::exchange(exchanges_late_, false))
+    for (const Stepped& one : stepped_) sync_grads(one.optimizer);
 }
 
 void HybridParallelPlugin::agree(Tensor& numbers, Among among) { data_->agree(numbers, among); }
@@ -151,14 +201,17 @@ void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
 void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }
 
 // First a rank's part of the layers becomes whole along the data axis, on the first of its ranks;
-// those then make whole layers.
+// those then make whole layers, and the first of them put the stages together.
 void HybridParallelPlugin::join(StateDict& state) const {
   data_->join(state);
-  if (mesh_.place("data") == 0 && mesh_.place("sequence") == 0) tensor_->join(state);
+  if (mesh_.place("data") > 0 || mesh_.place("sequence") > 0) return;
+  tensor_->join(state);
+  if (stages_ && mesh_.place("tensor") == 0) stages_->join(state);
 }
 
 void HybridParallelPlugin::split(StateDict& state) const {
   tensor_->split(state);
+  if (stages_) stages_->split(state);
   data_->split(state);
 }
 

@@ -1,12 +1,14 @@
-// hybrid_parallel: tensor, sequence and data parallelism on one mesh, with ZeRO along the data axis.
+// hybrid_parallel: data, pipeline, sequence and tensor parallelism on one mesh, with ZeRO along the
+// data axis.
 //
 // Ranks of a tensor group work on parts of the same layers and see the same batch; ranks of a
-// sequence group work on other tokens of it; ranks of a data group hold the same part and see
-// different batches. What happens along the data axis is another plugin's: torch_ddp's
-// (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
+// sequence group work on other tokens of it; ranks of a pipeline have different layers; ranks of a
+// data group hold the same part and see different batches. What happens along the data axis is
+// another plugin's: torch_ddp's (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
 #pragma once
 
 #include "plugins/data_parallel.h"
+#include "plugins/pipeline/pipeline_stages.h"
 #include "plugins/sequence/sequence_parallel.h"
 #include "plugins/tensor/tensor_parallel.h"
 
@@ -16,6 +18,7 @@ namespace booster {
 
 struct HybridParallelOptions {
   int64_t tp_size = 1;          // ranks that share layers
+  int64_t pp_size = 1;          // ranks that have different layers, the stages of a pipeline
   int64_t sp_size = 1;          // ranks that share the tokens, in mode all_to_all
   int64_t dp_size = 0;          // ranks that see different data; 0: what is left
   int64_t zero_stage = 0;       // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
@@ -23,6 +26,14 @@ struct HybridParallelOptions {
   std::string sequence_parallelism_mode = "none";  // plugins/sequence/sequence_parallel.h
   std::string sequence_blocks = "";  // pattern of the modules that work on some tokens; empty: the
                                      // blocks that come with the model
+  // Of a pipeline: plugins/pipeline/pipeline_stages.h.
+  std::string pp_style = "1f1b";  // gpipe, 1f1b, interleaved, zero_bubble
+  int64_t num_microbatches = 0;   // of a batch; neither this nor the next: one for each stage
+  int64_t microbatch_size = 0;    // rows of each, at most
+  int64_t num_model_chunks = 1;   // pieces of the model on each stage; interleaved: 2 or more
+  std::vector<int64_t> stages = {};          // links of each piece; none: by numbers of parameters
+  std::vector<std::string> stage_links = {};  // the same, by the name of each one's first link
+  bool recompute = false;  // blocks keep their inputs only, and run again in backward
   double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
 };
 
@@ -41,6 +52,8 @@ class HybridParallelPlugin : public Plugin {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   DataLoader prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                 DataLoaderOptions options) const override;
+  Tensor forward(const Tensor& input, const MicroStep& step) override;
+  Tensor run(const Tensor& input, const Tensor& target, const MicroStep& step) override;
   void begin(Pass pass, bool sync) override;
   void end(Pass pass) override;
   void agree(Tensor& numbers, Among among) override;
@@ -58,6 +71,7 @@ class HybridParallelPlugin : public Plugin {
   };
   // Cuts layers and sequences.
   void cut(const Model& model);
+  void share_norms(const Optimizers& optimizers);
   // Ranks that drop the same elements of the same activations draw the same numbers.
   void align_random_numbers() const;
 
@@ -65,7 +79,9 @@ class HybridParallelPlugin : public Plugin {
   Mesh mesh_;
   SequenceParallel sequence_;
   std::shared_ptr<TensorParallel> tensor_;
+  std::shared_ptr<PipelineStages> stages_;  // null: one stage
   std::unique_ptr<DataParallelPlugin> data_;
+  bool exchanges_late_ = false;  // behind the microbatches of a pass
   Model model_;
   std::vector<Stepped> stepped_;
 };

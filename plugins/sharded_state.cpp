@@ -141,7 +141,7 @@ void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
     if (!message.first.empty()) gather(optimizer, std::exchange(message, {}).first);
   };
   for (const auto& [name, tensor] : optimizer.parameters()) {
-    if (kept_part(tensor).defined()) continue;
+    if (kept_part(tensor).defined() || tensor.numel() == 0) continue;
     // One that was frozen behind its backward pass is still stepped.
     if (!tensor.requires_grad() && !tensor.grad().defined()) continue;
     auto& message = open[tensor.dtype()];

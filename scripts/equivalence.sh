@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 build=${1-build}
 measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
-EQUIVALENCE=$measured OMP_NUM_THREADS=1 "$build/tests/spread_test" -tc='*ranks,ZeRO whose*' >&2
+EQUIVALENCE=$measured OMP_NUM_THREADS=1 "$build/tests/spread_test" -tc='*every strategy*' \
+  -sfe='*toys*' >&2
 awk -F' *[|] *' '
   NF != 8 || !/^[|]/ { next }  # what doctest prints
   { column = $2 " x " $3

@@ -13,14 +13,14 @@ struct Column {
   Layout layout;
 };
 
-// A column per plugin, then the layouts that have no plugin yet but that strategies already answer
-// for.
+// A column per plugin with its defaults, then one for each other axis of a mesh.
 std::vector<Column> columns() {
   std::vector<Column> columns;
   for (const auto& name : plugin_registry().names())
     columns.push_back({name, typical_layout(*plugin_registry().make(name))});
-  columns.push_back({"(tensor)", {.tensor = 2}});
-  columns.push_back({"(pipeline)", {.pipeline = 2}});
+  columns.push_back({"tensor 2", {.tensor = 2}});
+  columns.push_back({"pipeline 2", {.pipeline = 2}});
+  columns.push_back({"sequence 2", {.sequence = 2}});
   return columns;
 }
 
@@ -101,7 +101,7 @@ int matrix(const std::vector<std::string>& libraries, bool json) {
       }
       print_row(cells);
     }
-  fmt::print("(brackets): layouts of plugins to come\n");
+  fmt::print("tensor, pipeline, sequence: axes that hybrid_parallel's options give more ranks\n");
   for (const auto& [strategy, column, answer] : refusals)
     fmt::print("{} with {}: {}; use {}\n", strategy, column, answer.reason, answer.instead);
   return 0;

@@ -48,25 +48,31 @@ Trainer::Trainer(const Config& config, const World& world)
   datasets_ = open_datasets(config, world);
   DataLoaderOptions options = loader_options(config);
   options.give_up = [] { return stop_signal() != 0; };
-  validation_.emplace(datasets_.validation, options, world);
+  const Mesh mesh = booster_.plugin().mesh();
+  validation_.emplace(datasets_.validation, options, world, booster_.plugin());
   options.shuffle = options.drop_last = true;
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
   steps_per_epoch_ = loader.size() / accumulate_;
   check(steps_per_epoch_ > 0,
         "train: an epoch has no whole step; got {} training images on {} ranks, want at least {} "
         "(batch_size x accumulate x ranks)",
-        datasets_.train->size(), world.size, options.batch_size * accumulate_ * world.size);
+        datasets_.train->size(), world.size,
+        options.batch_size * accumulate_ * mesh.size("data"));
   const int64_t max_steps = config.get<int64_t>("train.max_steps");
   total_steps_ = steps_per_epoch_ * epochs_;
   if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
 
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
-  const CrossEntropyLoss criterion(
-      {.label_smoothing = config.get<double>("train.label_smoothing")});
+  const CrossEntropyLoss loss({.label_smoothing = config.get<double>("train.label_smoothing")});
+  const Criterion criterion = [loss, parts = static_cast<double>(accumulate_)](
+                                  const Tensor& logits, const Tensor& label) {
+    const Tensor whole = loss(logits, label);
+    return parts > 1 ? whole / parts : whole;  // of a step
+  };
   boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
-  // Weights are the same on all ranks; dropout must differ.
+  // Weights are the same on all ranks; dropout must differ where data do.
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
-              1000003ull * static_cast<uint64_t>(world.rank + 1));
+              1000003ull * static_cast<uint64_t>(mesh.place("data") + 1));
   on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   boosted_->dataloader.prepare();
@@ -169,7 +175,7 @@ Trainer::Ending Trainer::train_epoch() {
     const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;
     if (micro == 1) before_step();
-    loss_sum += backward(*batch, last) / static_cast<double>(accumulate_);
+    loss_sum += backward(*batch, last);
     images += batch->image.size(0);
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
@@ -192,8 +198,12 @@ double Trainer::backward(const Batch& batch, bool last) {
     const auto local = booster_.no_sync(net, opt);
     return backward(batch, true);
   }
+  if (booster_.plugin().layout().pipeline > 1) {
+    const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
+    return booster_.execute_pipeline(one, net, loss_fn, opt).item();
+  }
   const Tensor loss = loss_fn(net(batch.image), batch.label);
-  booster_.backward(accumulate_ > 1 ? loss / static_cast<double>(accumulate_) : loss, opt);
+  booster_.backward(loss, opt);
   return loss.item();
 }
 
@@ -210,7 +220,8 @@ Trainer::Ending Trainer::after_step(const StepResult& result) {
   instruments_->after_step(step_);
   if (result.report.skipped()) ++skipped_;
   losses_.see(step_, result.loss);
-  images_per_second_ = static_cast<double>(images_sum_) * world_.size / seconds_sum_;
+  images_per_second_ =
+      static_cast<double>(images_sum_) * booster_.plugin().mesh().size("data") / seconds_sum_;
   progress_->step(step_, epoch_, result.loss, images_per_second_);
   if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result);
   const int64_t every = config_.get<int64_t>("train.checkpoint_every");

@@ -13,7 +13,7 @@ class Validation {
  public:
   // The loader's `options` as for training; order and shares are set here.
   Validation(std::shared_ptr<const booster::Dataset> images, booster::DataLoaderOptions options,
-             const booster::World& world);
+             const booster::World& world, const booster::Plugin& plugin);
 
   struct Result {
     int64_t images = 0;
@@ -28,6 +28,8 @@ class Validation {
 
  private:
   booster::World world_;
+  booster::Group shares_;  // ranks that see different images
+  bool gathers_;           // a rank runs the model only together with the others
   booster::DataLoader loader_;
 };
 

@@ -18,13 +18,14 @@ void raise_to(const Tensor& x, double power) {
 }
 
 // The norms of gradients that are parts of layers, and of the others, with their p-th powers.
-Tensor two_powers(const Parameters& parameters, const std::function<bool(const Tensor&)>& is_apart,
-                  double power) {
+Tensor two_powers(const HeldParameters& held, double power) {
   std::vector<Tensor> gradients[2];
-  for (const NamedTensor& parameter : parameters)
-    if (const Tensor grad = dense_grad(parameter.tensor); grad.defined())
-      gradients[is_apart(parameter.tensor) ? 0 : 1].push_back(grad);
-  const Device device = parameters[0].tensor.device();
+  for (const auto& [name, parameter] : *held.all) {
+    if (held.counts_here && !held.counts_here(parameter)) continue;
+    if (const Tensor grad = dense_grad(parameter); grad.defined())
+      gradients[held.is_apart(parameter) ? 0 : 1].push_back(grad);
+  }
+  const Device device = held.all->front().tensor.device();
   const Tensor powers = empty({2}, {DType::f64, device});
   for (int i = 0; i < 2; ++i)
     untracked::select(powers, 0, i).copy_(gradient_norm(gradients[i], power).to(device));
@@ -70,25 +71,26 @@ NormSharing share_over_ranks(std::shared_ptr<const std::vector<Tensor>> paramete
   return {.gradient_norm = norm, .add_squares = add};
 }
 
-NormSharing share_over_layers(std::shared_ptr<const Parameters> parameters,
-                              std::function<bool(const Tensor&)> is_apart, Group owners,
-                              Group layers) {
-  const auto norm = [=](double power) {
+NormSharing share_over_mesh(HeldParameters given) {
+  const auto held = std::make_shared<const HeldParameters>(std::move(given));
+  const auto norm = [held](double power) {
     const NoGradGuard no_grad;
     const bool largest = std::isinf(power);
     const CollectiveOp join = largest ? CollectiveOp::max : CollectiveOp::sum;
-    const Tensor powers = two_powers(*parameters, is_apart, power);
+    const Tensor powers = two_powers(*held, power);
     const Tensor apart = untracked::narrow(powers, 0, 0, 1);
-    if (owners.size() > 1) owners.all_reduce(powers, join);
-    if (layers.size() > 1) layers.all_reduce(apart, join);
+    if (held->owners.size() > 1) held->owners.all_reduce(powers, join);
+    if (held->layers.size() > 1) held->layers.all_reduce(apart, join);
     const Tensor all = largest ? amax(powers, {0}) : sum(powers, {0});
+    if (held->stages.size() > 1) held->stages.all_reduce(all, join);
     if (!largest) raise_to(all, 1 / power);
     return all;
   };
-  const auto add = [=](const Tensor& squares, const Parameters& stepped) {
+  const auto add = [held](const Tensor& squares, const Parameters& stepped) {
     const NoGradGuard no_grad;
-    if (owners.size() > 1) owners.all_reduce(squares);
-    if (layers.size() > 1) add_squares_of_parts(squares, stepped, is_apart, layers);
+    if (held->owners.size() > 1) held->owners.all_reduce(squares);
+    if (held->layers.size() > 1)
+      add_squares_of_parts(squares, stepped, held->is_apart, held->layers);
   };
   return {.gradient_norm = norm, .add_squares = add};
 }

@@ -19,12 +19,16 @@ Tensor norm_over_ranks(const std::vector<Tensor>& gradients, double power, Devic
 // ranks of the group. `parameters` may grow later.
 NormSharing share_over_ranks(std::shared_ptr<const std::vector<Tensor>> parameters, Group group);
 
-// For an optimizer some of whose parameters are parts of layers that the ranks of `layers` share
-// (`is_apart`); the others are whole and the same on all of those. Where each rank owns a part of
-// every parameter besides, `owners` are the ranks that have the other parts; else this rank alone.
-// `parameters` may grow later.
-NormSharing share_over_layers(std::shared_ptr<const Parameters> parameters,
-                              std::function<bool(const Tensor&)> is_apart, Group owners,
-                              Group layers);
+// How ranks hold an optimizer's parameters, so that a norm counts each number once.
+struct HeldParameters {
+  std::shared_ptr<const Parameters> all;        // may grow later
+  std::function<bool(const Tensor&)> is_apart;  // a part of a layer of `layers`; else whole
+  // Whether it is for this one to count, of several stages that have it. Absent: always.
+  std::function<bool(const Tensor&)> counts_here = {};
+  Group owners;  // each has a part of every parameter; alone: all of it
+  Group layers;  // they have parts of the same layers, and the same numbers in all else
+  Group stages;  // they have different layers
+};
+NormSharing share_over_mesh(HeldParameters held);
 
 }  // namespace booster

@@ -97,6 +97,46 @@ TEST_CASE("several ranks with the plugin for one are refused") {
   CHECK(!std::filesystem::exists(example.output()));
 }
 
+// The losses of a training's steps, and of its last validation.
+std::vector<double> losses(const Example& example) {
+  std::vector<double> all;
+  for (const auto& line : example.metric_lines())
+    for (const char* name : {"loss", "val_loss"})
+      if (line.contains(name)) all.push_back(line[name]);
+  return all;
+}
+
+TEST_CASE("a mesh of two ranks that share a model trains as one process does") {
+  const std::string sets =
+      "train.epochs=2 train.accumulate=2 train.clip_grad_norm=1 booster.mixed_precision=fp32 "
+      "model.num_heads=4 model.depth=2 model.embed_dim=32 ";
+  const Example alone;
+  REQUIRE(alone.run(sets + "booster.plugin=single").code == 0);
+  const std::vector<double> want = losses(alone);
+  for (const char* mesh : {R"("tp_size":2)", R"("pp_size":2)",
+                           R"("pp_size":2,"pp_style":"zero_bubble","num_microbatches":4)"}) {
+    CAPTURE(mesh);
+    const Example example;
+    const CommandResult result = example.run(
+        sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh),
+        "run --nproc_per_node 2");
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    const std::vector<double> got = losses(example);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("ranks without an image to validate help those that have one") {
+  const Example example(5);  // one of each class for validation, one more than batches of ranks
+  const CommandResult result = example.run(
+      "train.epochs=1 booster.plugin=fsdp data.batch_size=1 data.validation_fraction=0.5",
+      "run --nproc_per_node 3");
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("validation accuracy"));
+}
+
 TEST_CASE("a finished training that is started again keeps its accuracy and its metrics") {
   const Example example;
   const std::string sets = "train.epochs=1 train.checkpoint_every=1";

@@ -1,22 +1,13 @@
 // Every built-in plugin gives what one process gives, in every strategy, on several numbers of
-// ranks. With EQUIVALENCE=FILE the distances are written there as a table: docs/equivalence.md.
-#include "tests/parallel/ranks.h"
+// ranks: docs/equivalence.md has the distances.
 #include "tests/plugins/spread_training.h"
 
 #include <doctest/doctest.h>
-
-#include <cstdlib>
-#include <fstream>
 
 using namespace booster;
 using namespace booster::testing;
 
 namespace {
-
-Model network() {
-  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
-                     Tanh(), Linear(hidden, features)});
-}
 
 Spread data_parallel(const std::string& name, Choice<Plugin> plugin, const Group& world) {
   return {.name = name,
@@ -82,13 +73,6 @@ void freeze_before_step() {
   auto of_rank_0 = mine;
   world.group().broadcast(of_rank_0);
   CHECK(mine == of_rank_0);
-}
-
-void run_ranks(const std::string& name, int size) {
-  const auto results = Ranks("rank: " + name, size).wait(240);
-  CHECK(failures(results) == "");
-  if (const char* file = std::getenv("EQUIVALENCE"))
-    std::ofstream(file, std::ios::app) << results[0].output;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
 #include "tests/error_of.h"
-#include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_training.h"
 
 #include <doctest/doctest.h>
@@ -10,21 +9,43 @@ using namespace booster::testing;
 
 namespace {
 
-// Layers 3 and 5 are cut, layer 0 is whole on every rank.
-Model network() {
-  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
-                     Tanh(), Linear(hidden, features)});
+std::string beside(const HybridParallelOptions& options) {
+  std::string text;
+  if (options.tp_size > 1) text += fmt::format(", tensor {}", options.tp_size);
+  if (options.zero_stage > 0) text += fmt::format(", zero {}", options.zero_stage);
+  return text;
 }
 
+// Layers 3 and 5 are cut, layer 0 is whole on every rank.
 template <int tensor, int zero_stage>
 Spread spread(const Group& world) {
-  const HybridParallelPlugin plugin({.tp_size = tensor, .zero_stage = zero_stage}, world);
-  return {.name = fmt::format("tensor {} x zero {}", tensor, zero_stage),
+  const HybridParallelOptions options = {.tp_size = tensor, .zero_stage = zero_stage};
+  const HybridParallelPlugin plugin(options, world);
+  return {.name = "hybrid" + beside(options),
           .plugin = plugin,
           .model = network,
           .shares = plugin.mesh().size("data"),
           .share = plugin.mesh().place("data"),
           .broken = "3.weight"};
+}
+
+Spread stages(const Group& world, HybridParallelOptions options) {
+  options.pp_size = 2;
+  const HybridParallelPlugin plugin(options, world);
+  return {.name = "hybrid, stages 2 " + options.pp_style + beside(options),
+          .plugin = plugin,
+          .model = network,
+          .shares = plugin.mesh().size("data"),
+          .share = plugin.mesh().place("data"),
+          .by_pipeline = true,
+          .broken = "5.weight"};
+}
+Spread stages_and_tensor(const Group& world) {
+  return stages(world, {.tp_size = 2, .pp_style = "zero_bubble"});
+}
+Spread stages_and_data(const Group& world) { return stages(world, {}); }
+Spread stages_and_zero(const Group& world) {
+  return stages(world, {.zero_stage = 1, .pp_style = "interleaved", .num_model_chunks = 2});
 }
 
 // Features as some tokens, blocks of a transformer on them, and features again.
@@ -53,13 +74,13 @@ Spread sequence(const Group& world, HybridParallelOptions options) {
                          {"*.mlp.fc1", {}},
                          {"*.mlp.fc2", {.style = SplitStyle::row}}};
   const HybridParallelPlugin plugin(options, world);
-  return {.name = fmt::format("{} {} x {}", options.sequence_parallelism_mode, options.sp_size,
-                              options.tp_size),
+  return {.name = "hybrid, " + options.sequence_parallelism_mode + beside(options),
           .plugin = plugin,
           .model = [] { return Model(Tokens()); },
           .shares = plugin.mesh().size("data"),
           .share = plugin.mesh().place("data"),
-          .broken = "blocks.0.mlp.fc1.weight"};
+          .broken = "blocks.0.mlp.fc1.weight",
+          .deeper = 2};
 }
 Spread split_gather(const Group& world) {
   return sequence(world, {.tp_size = 2, .sequence_parallelism_mode = "split_gather"});
@@ -261,10 +282,6 @@ void check_styles() {
   CHECK(error_of([&] { net(bad); }).find("got 7 at position 0, want 0 to 6") != std::string::npos);
 }
 
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(240)) == "");
-}
-
 }  // namespace
 
 TEST_CASE("rank: tensor 2" * doctest::skip()) { train_all(spread<2, 0>); }
@@ -279,6 +296,9 @@ TEST_CASE("rank: dropout" * doctest::skip()) {
   check_dropout({.tp_size = 2, .sequence_parallelism_mode = "split_gather"}, true);
   check_dropout({.sp_size = 2, .sequence_parallelism_mode = "all_to_all"}, true);
 }
+TEST_CASE("rank: stages" * doctest::skip()) { train_all(stages_and_data); }
+TEST_CASE("rank: stages and tensor" * doctest::skip()) { train_all(stages_and_tensor); }
+TEST_CASE("rank: stages and zero" * doctest::skip()) { train_all(stages_and_zero); }
 TEST_CASE("rank: split gather" * doctest::skip()) { train_all(split_gather); }
 TEST_CASE("rank: all to all" * doctest::skip()) { train_all(all_to_all); }
 TEST_CASE("rank: tensor and all to all" * doctest::skip()) { train_all(tensor_and_all_to_all); }
@@ -323,6 +343,18 @@ TEST_CASE("tokens against heads train as one process does in every strategy") {
 TEST_CASE("tensor ranks and tokens against heads train as one process does in every strategy") {
   run_ranks("tensor and all to all", 4);
 }
-TEST_CASE("tokens against heads with data and ZeRO 1 train as one process does") {
+TEST_CASE("tokens against heads with ZeRO 1 train as one process does in every strategy") {
   run_ranks("zero and all to all", 4);
+}
+TEST_CASE("stages of a pipeline train as one process does in every strategy") {
+  run_ranks("stages", 2);
+}
+TEST_CASE("stages and data parallelism train as one process does in every strategy") {
+  run_ranks("stages", 4);
+}
+TEST_CASE("stages whose layers are cut train as one process does in every strategy") {
+  run_ranks("stages and tensor", 4);
+}
+TEST_CASE("interleaved stages with ZeRO 1 train as one process does in every strategy") {
+  run_ranks("stages and zero", 4);
 }

@@ -1,9 +1,13 @@
 #include "tests/plugins/spread_training.h"
 
+#include "tests/parallel/ranks.h"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 
 namespace booster::testing {
 
@@ -105,10 +109,13 @@ class Training {
     } const only = {x, t};
     const Batch* at = &only;
     auto& [model, optimizer, loss_fn, loader, scheduler] = boosted_;
-    if (spread_.by_pipeline)
-      return booster_.execute_pipeline(at, model, loss_fn, optimizer).item();
-    const Tensor loss = loss_fn(model(x), t);
-    booster_.backward(loss, optimizer);
+    Tensor loss;
+    if (spread_.by_pipeline) {
+      loss = booster_.execute_pipeline(at, model, loss_fn, optimizer);
+    } else {
+      loss = loss_fn(model(x), t);
+      booster_.backward(loss, optimizer);
+    }
     std::vector<double> mean = {loss.item()};
     plugin().group().all_reduce(mean, CollectiveOp::mean);
     return mean[0];
@@ -238,6 +245,11 @@ std::string compare_ranks(const Group& world, const Trained& got, bool with_scal
 
 }  // namespace
 
+Model network() {
+  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
+                     Tanh(), Linear(hidden, features)});
+}
+
 // Of what training changed, relative to its norm.
 double tolerance_of(const StrategyLevel& strategy, Digits sent) {
   constexpr double by_digits[] = {1e-5, 3e-3, 2e-2, 0.3};
@@ -300,6 +312,13 @@ void train_all(const std::function<Spread(const Group& world)>& spread) {
     CHECK(resume(strategy, spread(world.group()),
                  world.folder + "/" + first.name + strategy.name) == "");
   }
+}
+
+void run_ranks(const std::string& name, int size) {
+  const auto results = Ranks("rank: " + name, size).wait(400);
+  CHECK(failures(results) == "");
+  if (const char* file = std::getenv("EQUIVALENCE"))
+    std::ofstream(file, std::ios::app) << results[0].output;
 }
 
 }  // namespace booster::testing

@@ -13,6 +13,9 @@ namespace booster::testing {
 
 constexpr int64_t batch = 12, features = 32, hidden = 64;
 
+// Three linear layers, "0", "3" and "5", with LayerNorm, GELU and tanh between them.
+Model network();
+
 // A way to spread a model, and how the ranks see a batch.
 struct Spread {
   std::string name;
@@ -39,5 +42,8 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
 // Every strategy by every optimizer, and resumed: doctest checks.
 void train_all(const std::function<Spread(const Group& world)>& spread);
+// Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
+// distances that it prints are added to the file: scripts/equivalence.sh makes a table of them.
+void run_ranks(const std::string& name, int size);
 
 }  // namespace booster::testing

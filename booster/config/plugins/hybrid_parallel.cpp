@@ -35,6 +35,8 @@ FieldRow<Fields> tensor_plan() {
 
 FieldTable<Fields> fields() {
   return {field("tp_size", &Fields::tp_size, at_least(1), "ranks that share each layer"),
+          field("pp_size", &Fields::pp_size, at_least(1),
+                "ranks that have different layers: the stages of a pipeline"),
           field("sp_size", &Fields::sp_size, at_least(1),
                 "ranks that share the tokens, with sequence_parallelism_mode all_to_all"),
           field("dp_size", &Fields::dp_size, at_least(0),
@@ -50,6 +52,21 @@ FieldTable<Fields> fields() {
           field("sequence_blocks", &Fields::sequence_blocks,
                 "pattern of the modules that work on some tokens, one after the other; \"\" stands "
                 "for the blocks that come with the model"),
+          field("pp_style", &Fields::pp_style, pipeline_style_names(),
+                "how stages take turns with the microbatches of a batch"),
+          field("num_microbatches", &Fields::num_microbatches, at_least(0),
+                "pieces of a batch; 0, and microbatch_size 0: as many as there are stages"),
+          field("microbatch_size", &Fields::microbatch_size, at_least(0),
+                "rows of a piece at most, instead of their number"),
+          field("num_model_chunks", &Fields::num_model_chunks, at_least(1),
+                "pieces of the model on each stage; 2 or more with pp_style interleaved"),
+          field("stages", &Fields::stages, at_least(1),
+                "links of each stage, such as a ViT's embedding, blocks and head; []: cut by "
+                "numbers of parameters"),
+          field("stage_links", &Fields::stage_links,
+                "the same, by the name of each stage's first link"),
+          field("recompute", &Fields::recompute,
+                "blocks keep their inputs only, and run again in backward"),
           field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
                 "MiB of gradients in one message along the data axis")};
 }
@@ -58,8 +75,7 @@ FieldTable<Fields> fields() {
 
 RegistryEntry<Plugin> hybrid_parallel_plugin() {
   return {.name = "hybrid_parallel",
-          .description = "layers cut over ranks (tensor parallel), along with data parallel and "
-                         "ZeRO, on one mesh",
+          .description = "tensor, pipeline, sequence and data parallel with ZeRO, on one mesh",
           .options = fields().options(),
           .make = maker<HybridParallelPlugin>(fields())};
 }

@@ -274,8 +274,10 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
 // Sizes of a gpt2 are all open: as drawn, they would not fit into memory.
 Json drawn_model(std::mt19937& random) {
   Json model = drawn_section(model_entries(), random);
-  if (model["name"] == "gpt2")
-    model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}, {"n_head", 1 + random() % 5}});
+  if (model["name"] == "gpt2") {
+    model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}});
+    model["n_head"] = 1 + random() % 5;
+  }
   return model;
 }
 

@@ -1,5 +1,4 @@
 // A model in stages gives what one process gives, in every strategy and style of schedule.
-#include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
 #include "tests/plugins/spread_training.h"
 
@@ -9,11 +8,6 @@ using namespace booster;
 using namespace booster::testing;
 
 namespace {
-
-Model chain() {
-  return Sequential({Linear(features, hidden), LayerNorm(hidden), GELU(), Linear(hidden, hidden),
-                     Tanh(), Linear(hidden, features)});
-}
 
 // Rows of `features` numbers as small images.
 class Images : public Module {
@@ -82,7 +76,7 @@ template <PipelineStyle style>
 Spread spread(const Group& world) {
   return {.name = name_of(style),
           .plugin = StagesPlugin(world, options_of(style, world.size())),
-          .model = chain,
+          .model = network,
           .by_pipeline = true};
 }
 Spread vit_spread(const Group& world) {
@@ -99,10 +93,6 @@ Spread tied_spread(const Group& world) {
   both.model = tied;
   both.broken = "bias";
   return both;
-}
-
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(400)) == "");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Three plugins that stand outside of the library give what one process gives, in every strategy:
 // the seams carry split layers, stages of a pipeline and sharded optimizers.
-#include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_training.h"
 #include "tests/plugins/toys/chain.h"
 #include "tests/plugins/toys/pair.h"
@@ -46,10 +45,6 @@ Spread tensor_parallel(const Group& world) {
           .shares = plugin.mesh().size("data"),
           .share = plugin.mesh().place("data"),
           .broken = "1.up.weight"};
-}
-
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(240)) == "");
 }
 
 }  // namespace
