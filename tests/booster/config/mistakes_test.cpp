@@ -275,7 +275,8 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
 Json drawn_model(std::mt19937& random) {
   Json model = drawn_section(model_entries(), random);
   if (model["name"] == "gpt2")
-    model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}, {"n_head", 1 + random() % 5}});
+    model.update(
+        {{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}, {"n_head", 1 + random() % 5}});
   return model;
 }
 
