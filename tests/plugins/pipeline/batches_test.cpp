@@ -88,14 +88,15 @@ class Run {
   const Model& model() const { return model_; }
 
  private:
-  Tensor drawn_rows(int64_t rows) {
+  Tensor drawn_rows(int64_t rows, int64_t length) {
     Generator generator(random_());
-    return uniform({rows, width}, -1, 1, {}, generator);
+    return uniform({rows, length, width}, -1, 1, {}, generator);
   }
 
   void train(bool is_local) {
     const int64_t rows = 1 + below(random_, 11);
-    const Tensor input = drawn_rows(rows), target = drawn_rows(rows);
+    const int64_t length = 1 + below(random_, 2);
+    const Tensor input = drawn_rows(rows, length), target = drawn_rows(rows, length);
     auto& [model, optimizer, loss] = *boosted_;
     std::unique_ptr<NoSyncGuard> local;
     if (is_local) local.reset(new NoSyncGuard(booster_->no_sync(model, optimizer)));
@@ -111,7 +112,7 @@ class Run {
     std::optional<NoGradGuard> guard;
     if (by_mode) model_.eval();
     else guard.emplace();
-    const Tensor output = model(drawn_rows(1 + below(random_, 11)));
+    const Tensor output = model(drawn_rows(1 + below(random_, 11), 2));
     for (const double number : output.to_vector<double>()) told_.push_back(number);
     model_.train();
   }
