@@ -1,6 +1,7 @@
-// The time that stages are idle, measured on layers that sleep: these cost the same however many
-// ranks share a core.
+// What layers cost and the time that stages are idle, measured on layers that sleep: these cost the
+// same however many ranks share a core.
 #include "core/autograd/tape.h"
+#include "plugins/pipeline/link_costs.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
 
@@ -93,4 +94,32 @@ TEST_CASE("batches take the time that theory says, with the bubble of their styl
   const std::vector<RankResult> results = Ranks("rank: bubbles", 3).wait(100);
   CHECK(failures(results) == "");
   fmt::print("{}", results[0].output);
+}
+
+TEST_CASE("measured costs of links are their times, and leave the model as it was") {
+  const Model model = Sequential({Sleeper(), BatchNorm2d(2), Sequential({Identity(), Sleeper()})});
+  dynamic_cast<Sequential&>(model.module())[1].eval();
+  const std::vector<double> costs = measured_costs(model.module(), ones({1, 2, 2, 2}), 2);
+  REQUIRE(costs.size() == 4);
+  for (const size_t slow : {0, 3}) CHECK(costs[slow] * 1000 >= forward_ms);
+  for (const size_t fast : {1, 2}) CHECK(costs[fast] * 1000 < forward_ms);
+  CHECK(model->training());
+  CHECK_FALSE(dynamic_cast<Sequential&>(model.module())[1].training());
+  CHECK(model.buffers()[0].tensor.to_vector<float>()[0] == 0);
+  CHECK(parameter_costs(model.module()) == std::vector<double>{2, 10, 1, 2});
+}
+
+TEST_CASE("rank: costs of each rank" * doctest::skip()) {
+  const World world = launch_from_env();
+  Sequential model;
+  for (int i = 0; i < 4; ++i) model.append(Linear(2, 2));
+  const Model chain(std::move(model));
+  PipelineOptions options = {.num_microbatches = 2, .link_costs = {1, 1, 1, 1}};
+  options.link_costs[world.rank == 0 ? 0 : 3] = 10;
+  StagesPlugin plugin(world.group(), options);
+  plugin.shard(chain, SGD(chain.parameters(), {.lr = 0.1}));
+  CHECK(plugin.stages().cut() == StageCut{0, 1, 4});
+}
+TEST_CASE("ranks whose measured costs differ cut where rank 0 does") {
+  CHECK(failures(Ranks("rank: costs of each rank", 2).wait(60)) == "");
 }
