@@ -2,19 +2,15 @@
 
 #include "core/tensor/random.h"
 #include "parallel/launch.h"
-#include "plugins/fsdp.h"
+#include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"
-#include "plugins/low_level_zero.h"
 #include "plugins/parameters/wrapped_modules.h"
-#include "plugins/torch_ddp.h"
 
 #include <utility>
 
 namespace booster {
 
 namespace {
-
-constexpr double bytes_of_f32 = 4;
 
 std::vector<Axis> axes_for(const HybridParallelOptions& options) {
   check(options.tp_size >= 1, "hybrid_parallel: tp_size must be >= 1; got {}", options.tp_size);
@@ -43,33 +39,13 @@ PipelineOptions pipeline_options(const HybridParallelOptions& options) {
                               .num_microbatches = static_cast<int>(options.num_microbatches),
                               .microbatch_size = options.microbatch_size,
                               .num_model_chunks = static_cast<int>(options.num_model_chunks),
-                              .first_links = options.stage_links};
+                              .first_links = options.stage_links,
+                              .link_costs = options.link_costs};
   for (const int64_t links : options.stages)
     pipeline.links_per_piece.push_back(static_cast<int>(links));
   if (pipeline.num_microbatches == 0 && pipeline.microbatch_size == 0)
     pipeline.num_microbatches = static_cast<int>(options.pp_size);
   return pipeline;
-}
-
-std::unique_ptr<DataParallelPlugin> along_data(const HybridParallelOptions& options,
-                                               const Mesh& mesh) {
-  switch (options.zero_stage) {
-    case 0:
-      return std::make_unique<TorchDDPPlugin>(
-          TorchDDPOptions{.bucket_cap_mb = options.bucket_cap_mb}, mesh);
-    case 1:
-    case 2:
-      return std::make_unique<LowLevelZeroPlugin>(
-          LowLevelZeroOptions{.stage = options.zero_stage,
-                              .reduce_bucket_size_in_m = options.bucket_cap_mb / bytes_of_f32},
-          mesh);
-    case 3:
-      return std::make_unique<FsdpPlugin>(FsdpOptions{}, mesh);
-    default:
-      fail("hybrid_parallel: unknown zero_stage; got {}, want 0 (none), 1 (optimizer state), 2 "
-           "(and gradients) or 3 (and parameters)",
-           options.zero_stage);
-  }
 }
 
 }  // namespace
@@ -84,7 +60,7 @@ HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh m
     : options_(std::move(options)), mesh_(std::move(mesh)),
       sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
       tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"))),
-      data_(along_data(options_, mesh_)) {
+      data_(plugin_along_data(mesh_, options_.zero_stage, options_.bucket_cap_mb)) {
   if (options_.pp_size > 1)
     stages_ = std::make_shared<PipelineStages>(mesh_, pipeline_options(options_));
 }

@@ -33,6 +33,7 @@ struct HybridParallelOptions {
   int64_t num_model_chunks = 1;   // pieces of the model on each stage; interleaved: 2 or more
   std::vector<int64_t> stages = {};          // links of each piece; none: by numbers of parameters
   std::vector<std::string> stage_links = {};  // the same, by the name of each one's first link
+  std::vector<double> link_costs = {};        // the same, so that these come out even
   bool recompute = false;  // blocks keep their inputs only, and run again in backward
   double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
 };

@@ -3,6 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/tensor/random.h"
 #include "plugins/pipeline/batch_run.h"
+#include "plugins/pipeline/link_costs.h"
 
 #include <algorithm>
 
@@ -24,17 +25,6 @@ void check_options(const PipelineOptions& options, int stages) {
         options.num_microbatches);
   check(options.links_per_piece.empty() || options.first_links.empty(),
         "pipeline: got links_per_piece and first_links; want one of the two, or neither");
-}
-
-// A link without parameters is not for nothing.
-std::vector<double> parameter_costs(Module& model) {
-  std::vector<double> costs;
-  for (int i = 0; i < model.link_count(); ++i) {
-    double cost = 1;
-    for (const Tensor& tensor : model.link(i).tensors) cost += static_cast<double>(tensor.numel());
-    costs.push_back(cost);
-  }
-  return costs;
 }
 
 // Each stage draws from a stream of its own, or layers of two stages would drop the same elements.
@@ -67,7 +57,7 @@ class PipelineStages::Unfinished {
 };
 
 PipelineStages::PipelineStages(const Mesh& mesh, PipelineOptions options)
-    : options_(std::move(options)), group_(mesh.group("pipeline")) {
+    : options_(std::move(options)), world_(mesh.world()), group_(mesh.group("pipeline")) {
   check_options(options_, stages());
 }
 
@@ -89,6 +79,7 @@ StageCut PipelineStages::cut_of(Module& model) const {
 void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
   check(!model_, "pipeline: already serves a model; want a new plugin object");
   cut_ = cut_of(model.module());
+  world_.broadcast(cut_);  // costs that were measured differ from rank to rank
   model_ = model;
   parts_ = StageParts(model, optimizers, cut_, group_);
   tied_ = TiedGradients(parts_, group_);

@@ -31,7 +31,9 @@ struct PipelineOptions {
   // so that the costliest piece costs as little as possible.
   std::vector<int> links_per_piece = {};
   std::vector<std::string> first_links = {};
-  std::vector<double> link_costs = {};  // in any unit; none: numbers of parameters
+  // In any unit, such as measured_costs() (link_costs.h); none: numbers of parameters. Rank 0's
+  // are everybody's.
+  std::vector<double> link_costs = {};
 };
 
 class PipelineStages {
@@ -40,7 +42,7 @@ class PipelineStages {
   // Errors: options that do not go together.
   PipelineStages(const Mesh& mesh, PipelineOptions options);
 
-  // Once, before anything is kept for parameters; all ranks of the axis call it. Their numbers are
+  // Once, before anything is kept for parameters; all ranks of the mesh call it. Their numbers are
   // the same on all: stages only drop those of others. Errors: a model that has fewer links than
   // there are pieces, links that do not name all tensors, cuts that do not fit.
   void shard(const Model& model, const Optimizers& optimizers);
@@ -78,7 +80,7 @@ class PipelineStages {
   Tensor everybodys(const std::vector<Tensor>& outputs) const;
 
   PipelineOptions options_;
-  Group group_;
+  Group world_, group_;
   Model model_;
   StageCut cut_;
   StageParts parts_;

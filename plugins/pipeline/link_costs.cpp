@@ -1,0 +1,64 @@
+#include "plugins/pipeline/link_costs.h"
+
+#include "core/tensor/grad_mode.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace booster {
+
+std::vector<double> parameter_costs(Module& model) {
+  std::vector<double> costs;
+  for (int i = 0; i < model.link_count(); ++i) {
+    double cost = 1;
+    for (const Tensor& tensor : model.link(i).tensors) cost += static_cast<double>(tensor.numel());
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+namespace {
+
+// Modules below may be in another mode than the model.
+class Evaluation {
+ public:
+  explicit Evaluation(Module& model) {
+    for (auto& [name, module] : model.named_modules())
+      modes_.emplace_back(module, module->training());
+    model.eval();
+  }
+  // Parents come first, so that what is below them has the last word.
+  ~Evaluation() {
+    for (const auto& [module, training] : modes_) module->train(training);
+  }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
+
+ private:
+  std::vector<std::pair<Module*, bool>> modes_;
+};
+
+}  // namespace
+
+std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds) {
+  check(rounds >= 1, "measured_costs: want at least one round; got {}", rounds);
+  const NoGradGuard no_grad;
+  const Evaluation evaluation(model);
+  std::vector<double> costs(static_cast<size_t>(model.link_count()),
+                            std::numeric_limits<double>::infinity());
+  for (int round = 0; round < rounds; ++round) {
+    Tensor x = input;
+    for (int i = 0; i < model.link_count(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      x = model.run_links(x, i, i + 1);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      double& cost = costs[static_cast<size_t>(i)];
+      cost = std::min(cost, taken.count());
+    }
+  }
+  return costs;
+}
+
+}  // namespace booster
