@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 using namespace booster;
 using namespace booster::testing;
@@ -18,7 +19,7 @@ using namespace booster::testing;
 namespace {
 
 // Of a microbatch in one chunk of two, or in half a stage.
-constexpr double forward_ms = 10, input_ms = 12, weight_ms = 8;
+constexpr double forward_ms = 20, input_ms = 24, weight_ms = 16;
 
 void sleep_ms(double time) {
   std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(time));
@@ -72,22 +73,24 @@ TEST_CASE("rank: bubbles" * doctest::skip()) {
     auto [net, optimizer, loss] =
         booster.boost(sleepers, SGD(sleepers.parameters(), {.lr = 0.1}), mean_of_squares());
     const Tensor rows = ones({microbatches, 4});
-    double best = 1e9;
-    for (int round = 0; round < 5; ++round) {
+    const double work = microbatches * 2 * layer, want = work + idle;
+    // The fastest of several: other programs may be at work here.
+    std::vector<double> best = {1e9};
+    for (int round = 0; round < 12 && best[0] > 1.05 * want; ++round) {
       world.group().barrier();
       const auto start = std::chrono::steady_clock::now();
       train_on(rows, rows, booster, net, loss, optimizer);
       const std::chrono::duration<double, std::milli> taken =
           std::chrono::steady_clock::now() - start;
-      best = std::min(best, taken.count());
+      best[0] = std::min(best[0], taken.count());
+      world.group().broadcast(best);
     }
-    const double work = microbatches * 2 * layer, want = work + idle;
     if (world.rank == 0)
       fmt::print("| {} | {} | {:.1f} ms | {:.1f} ms | {:.3f} | {:.3f} |\n", name_of(style),
-                 world.size, best, want, 1 - work / best, 1 - work / want);
-    INFO(name_of(style), ": ", best, " ms, want ", want);
-    CHECK(best >= want);
-    CHECK(best <= 1.1 * want);
+                 world.size, best[0], want, 1 - work / best[0], 1 - work / want);
+    INFO(name_of(style), ": ", best[0], " ms, want ", want);
+    CHECK(best[0] >= 0.99 * want);  // ranks leave the barrier one after another
+    CHECK(best[0] <= 1.1 * want);
   }
 }
 TEST_CASE("batches take the time that theory says, with the bubble of their style") {
