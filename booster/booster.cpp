@@ -58,7 +58,7 @@ Booster::Booster(BoosterOptions options)
     : options_(std::move(options)),
       plugin_(options_.plugin.make()),
       precision_(options_.mixed_precision.make()) {
-  check_pair(*precision_, *plugin_, plugin_->layout());
+  check_pair(*precision_, plugin_->name(), plugin_->layout());
 }
 
 Booster Booster::from_config(const Config& config) {

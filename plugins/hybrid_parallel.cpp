@@ -6,32 +6,14 @@
 #include "plugins/gradients/rank_norms.h"
 #include "plugins/parameters/wrapped_modules.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace booster {
 
 namespace {
 
-std::vector<Axis> axes_for(const HybridParallelOptions& options) {
-  check(options.tp_size >= 1, "hybrid_parallel: tp_size must be >= 1; got {}", options.tp_size);
-  check(options.dp_size >= 0, "hybrid_parallel: dp_size must be >= 0; got {}", options.dp_size);
-  check(options.pp_size >= 1, "hybrid_parallel: pp_size must be >= 1; got {}", options.pp_size);
-  check(options.pp_size == 1 || options.zero_stage < 3,
-        "hybrid_parallel: stages of a pipeline keep their parameters; got zero_stage {} with "
-        "pp_size {}, want zero_stage 0, 1 or 2",
-        options.zero_stage, options.pp_size);
-  check(options.sp_size >= 1, "hybrid_parallel: sp_size must be >= 1; got {}", options.sp_size);
-  const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
-  check(options.sp_size == 1 || mode == SequenceMode::all_to_all,
-        "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
-        "all_to_all, or tp_size (split_gather shares tokens among the tensor ranks)",
-        options.sp_size, options.sequence_parallelism_mode);
-  const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
-  return {{"data", data},
-          {"pipeline", static_cast<int>(options.pp_size)},
-          {"sequence", static_cast<int>(options.sp_size)},
-          {"tensor", static_cast<int>(options.tp_size)}};
-}
+constexpr int64_t most_ranks = 65536;
 
 // As many microbatches as stages, and interleaved as pieces on them, unless something is said.
 PipelineOptions pipeline_options(const HybridParallelOptions& options) {
@@ -48,7 +30,52 @@ PipelineOptions pipeline_options(const HybridParallelOptions& options) {
   return pipeline;
 }
 
+void check_sizes(const HybridParallelOptions& options) {
+  const std::pair<const char*, int64_t> sizes[] = {{"tp_size", options.tp_size},
+                                                   {"pp_size", options.pp_size},
+                                                   {"sp_size", options.sp_size}};
+  for (const auto& [name, size] : sizes)
+    check(1 <= size && size <= most_ranks, "hybrid_parallel: {} is out of range; got {}, want 1 to {}",
+          name, size, most_ranks);
+  check(0 <= options.dp_size && options.dp_size <= most_ranks,
+        "hybrid_parallel: dp_size is out of range; got {}, want 0 to {}", options.dp_size,
+        most_ranks);
+}
+
+void check_options(const HybridParallelOptions& options) {
+  check_sizes(options);
+  check(options.pp_size == 1 || options.zero_stage < 3,
+        "hybrid_parallel: stages of a pipeline keep their parameters; got zero_stage {} with "
+        "pp_size {}, want zero_stage 0, 1 or 2",
+        options.zero_stage, options.pp_size);
+  const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
+  check(options.sp_size == 1 || mode == SequenceMode::all_to_all,
+        "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
+        "all_to_all, or tp_size (split_gather shares tokens among the tensor ranks)",
+        options.sp_size, options.sequence_parallelism_mode);
+  if (options.pp_size > 1)
+    check_pipeline_options(pipeline_options(options), static_cast<int>(options.pp_size));
+}
+
+std::vector<Axis> axes_for(const HybridParallelOptions& options) {
+  check_options(options);
+  const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
+  return {{"data", data},
+          {"pipeline", static_cast<int>(options.pp_size)},
+          {"sequence", static_cast<int>(options.sp_size)},
+          {"tensor", static_cast<int>(options.tp_size)}};
+}
+
 }  // namespace
+
+Layout layout_of(const HybridParallelOptions& options) {
+  check_options(options);
+  return {.data = static_cast<int>(std::max<int64_t>(options.dp_size, 1)),
+          .tensor = static_cast<int>(options.tp_size),
+          .pipeline = static_cast<int>(options.pp_size),
+          .sequence = static_cast<int>(options.sp_size),
+          .zero_stage = static_cast<int>(options.zero_stage)};
+}
 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options)
     : HybridParallelPlugin(std::move(options), launch_from_env().group()) {}

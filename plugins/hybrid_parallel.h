@@ -38,6 +38,10 @@ struct HybridParallelOptions {
   double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
 };
 
+// The mesh that the options want, with one rank along data unless dp_size is given, whatever ranks
+// there are now. Error for options that do not go together.
+Layout layout_of(const HybridParallelOptions& options);
+
 class HybridParallelPlugin : public Plugin {
  public:
   explicit HybridParallelPlugin(HybridParallelOptions options = {});

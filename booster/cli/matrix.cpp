@@ -16,8 +16,10 @@ struct Column {
 // A column per plugin with its defaults, then one for each other axis of a mesh.
 std::vector<Column> columns() {
   std::vector<Column> columns;
-  for (const auto& name : plugin_registry().names())
-    columns.push_back({name, typical_layout(*plugin_registry().make(name))});
+  for (const auto& plugin : plugin_registry().entries()) {
+    const OptionValues options(default_values(plugin.options));
+    columns.push_back({plugin.name, typical_layout(plugin, options)});
+  }
   columns.push_back({"tensor 2", {.tensor = 2}});
   columns.push_back({"pipeline 2", {.pipeline = 2}});
   columns.push_back({"sequence 2", {.sequence = 2}});

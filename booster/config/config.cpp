@@ -80,9 +80,10 @@ bool Config::gives(const std::string& section) const {
 }
 
 std::vector<std::string> check_objects(const Config& config) {
-  const auto plugin = plugin_registry().make(config.options("booster.plugin"));
+  const OptionValues options = config.options("booster.plugin");
+  const auto& plugin = plugin_registry().find(options.get<std::string>("name"));
   const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
-  check_pair(*precision, *plugin, typical_layout(*plugin));
+  check_pair(*precision, plugin.name, typical_layout(plugin, options));
   if (config.gives("model")) {  // a strategy may ask for layers by name
     const Model model = make_model(config);
     precision->prepare(model, {make_optimizer(config, model)});

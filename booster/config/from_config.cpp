@@ -56,6 +56,9 @@ void check_together(const Config& config, Mistakes& mistakes) {
   };
   if (config.get<std::string>("device") == "cuda")
     mistakes.add("device", "models live on the CPU in this version; got cuda, want auto or cpu");
+  attempt("booster.plugin", [](const OptionValues& values) {
+    if (const auto& layout = plugin_registry().find(values.get<std::string>("name")).layout) layout(values);
+  });
   attempt("booster.mixed_precision",
           [](const OptionValues& values) { precision_registry().make(values); });
   attempt("model", [](const OptionValues& values) {

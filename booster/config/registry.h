@@ -9,6 +9,8 @@
 
 #include "booster/config/options/idle_options.h"
 #include "booster/config/other_names.h"
+#include "parallel/layout.h"
+#include "parallel/layout.h"
 
 #include <functional>
 #include <memory>
@@ -31,6 +33,9 @@ struct RegistryEntry {
   // In what a strategy multiplies matrices ("fp16"), so that `booster doctor` can say whether a GPU
   // has units for it. Empty: not known beforehand.
   std::string product_dtype = {};
+  // Of a plugin: how the options spread a model when there are ranks enough, which is known without
+  // them. Error for options that do not go together. Not given: a plugin that is made says it.
+  std::function<Layout(const OptionValues&)> layout = {};
   // What another system calls it: found by that name, listed under its own.
   std::string also_called = {};
 };

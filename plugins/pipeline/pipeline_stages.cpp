@@ -10,23 +10,6 @@
 namespace booster {
 namespace {
 
-void check_options(const PipelineOptions& options, int stages) {
-  check((options.num_microbatches > 0) != (options.microbatch_size > 0) &&
-            options.num_microbatches >= 0 && options.microbatch_size >= 0,
-        "pipeline: want num_microbatches or microbatch_size, one of the two; got {} and {}",
-        options.num_microbatches, options.microbatch_size);
-  const bool interleaves = options.style == PipelineStyle::interleaved;
-  check(interleaves ? options.num_model_chunks >= 2 : options.num_model_chunks == 1,
-        "pipeline: {} wants {} of the model on each stage; got num_model_chunks = {}",
-        name_of(options.style), interleaves ? "2 chunks or more" : "1 chunk",
-        options.num_model_chunks);
-  check(!interleaves || options.num_microbatches % stages == 0,
-        "pipeline: interleaved stages want a multiple of {} microbatches; got {}", stages,
-        options.num_microbatches);
-  check(options.links_per_piece.empty() || options.first_links.empty(),
-        "pipeline: got links_per_piece and first_links; want one of the two, or neither");
-}
-
 // Each stage draws from a stream of its own, or layers of two stages would drop the same elements.
 class StageRandom {
  public:
@@ -47,6 +30,23 @@ class StageRandom {
 
 }  // namespace
 
+void check_pipeline_options(const PipelineOptions& options, int stages) {
+  check((options.num_microbatches > 0) != (options.microbatch_size > 0) &&
+            options.num_microbatches >= 0 && options.microbatch_size >= 0,
+        "pipeline: want num_microbatches or microbatch_size, one of the two; got {} and {}",
+        options.num_microbatches, options.microbatch_size);
+  const bool interleaves = options.style == PipelineStyle::interleaved;
+  check(interleaves ? options.num_model_chunks >= 2 : options.num_model_chunks == 1,
+        "pipeline: {} wants {} of the model on each stage; got num_model_chunks = {}",
+        name_of(options.style), interleaves ? "2 chunks or more" : "1 chunk",
+        options.num_model_chunks);
+  check(!interleaves || options.num_microbatches % stages == 0,
+        "pipeline: interleaved stages want a multiple of {} microbatches; got {}", stages,
+        options.num_microbatches);
+  check(options.links_per_piece.empty() || options.first_links.empty(),
+        "pipeline: got links_per_piece and first_links; want one of the two, or neither");
+}
+
 class PipelineStages::Unfinished {
  public:
   explicit Unfinished(bool& failed) : failed_(failed) { failed_ = true; }
@@ -58,7 +58,7 @@ class PipelineStages::Unfinished {
 
 PipelineStages::PipelineStages(const Mesh& mesh, PipelineOptions options)
     : options_(std::move(options)), world_(mesh.world()), group_(mesh.group("pipeline")) {
-  check_options(options_, stages());
+  check_pipeline_options(options_, stages());
 }
 
 StageCut PipelineStages::cut_of(Module& model) const {

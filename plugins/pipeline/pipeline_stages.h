@@ -36,6 +36,9 @@ struct PipelineOptions {
   std::vector<double> link_costs = {};
 };
 
+// Error for options that do not go together, with each other or with so many stages.
+void check_pipeline_options(const PipelineOptions& options, int stages);
+
 class PipelineStages {
  public:
   // A stage for each rank along the mesh's axis "pipeline"; the whole model where there is one.

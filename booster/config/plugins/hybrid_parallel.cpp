@@ -77,7 +77,10 @@ RegistryEntry<Plugin> hybrid_parallel_plugin() {
   return {.name = "hybrid_parallel",
           .description = "tensor, pipeline, sequence and data parallel with ZeRO, on one mesh",
           .options = fields().options(),
-          .make = maker<HybridParallelPlugin>(fields())};
+          .make = maker<HybridParallelPlugin>(fields()),
+          .layout = [table = fields()](const OptionValues& values) {
+            return layout_of(table.read(values));
+          }};
 }
 
 }  // namespace booster

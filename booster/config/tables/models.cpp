@@ -15,6 +15,16 @@ FieldRow<Fields> num_classes() {
   return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
 }
 
+// A size that the model's name sets unless it is given.
+template <class Fields>
+FieldRow<Fields> named_size(const char* option, const Fields& usual,
+                            std::optional<int64_t> Fields::*member, const char* description) {
+  return {integer_option(option, *(usual.*member), between(1, 1'000'000), description),
+          [=](Fields& fields, const OptionValues& values) {
+            fields.*member = values.get<int64_t>(option);
+          }};
+}
+
 FieldRow<models::VitOptions> img_size(const std::string& name) {
   const Size2d usual = *models::vit_options(name).img_size;
   return {integer_option("img_size", usual.height, between(16, 4096),
@@ -26,9 +36,15 @@ FieldRow<models::VitOptions> img_size(const std::string& name) {
 
 FieldTable<models::VitOptions> vit_fields(const std::string& name) {
   using Fields = models::VitOptions;
+  const Fields usual = models::vit_options(name);
   const ValueRange share = from_below(0, 1);
   return {num_classes<Fields>(),
           img_size(name),
+          named_size("patch_size", usual, &Fields::patch_size, "pixels a side of a patch"),
+          named_size("embed_dim", usual, &Fields::embed_dim, "features"),
+          named_size("depth", usual, &Fields::depth, "blocks"),
+          named_size("num_heads", usual, &Fields::num_heads,
+                     "heads of attention; they divide the features"),
           field("drop_rate", &Fields::drop_rate, share, "dropout before the head"),
           field("pos_drop_rate", &Fields::pos_drop_rate, share,
                 "dropout after the position embedding"),
@@ -49,18 +65,11 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
   using Fields = models::Gpt2Options;
   const Fields usual = models::gpt2_options(name);
   const ValueRange share = from_below(0, 1), size = between(1, 1'000'000);
-  const auto sized = [&](const char* option, std::optional<int64_t> Fields::*member,
-                         const char* description) -> FieldRow<Fields> {
-    return {integer_option(option, *(usual.*member), size, description),
-            [=](Fields& fields, const OptionValues& values) {
-              fields.*member = values.get<int64_t>(option);
-            }};
-  };
   return {field("vocab_size", &Fields::vocab_size, size, "tokens that there are"),
           field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
-          sized("n_embd", &Fields::n_embd, "features"),
-          sized("n_layer", &Fields::n_layer, "blocks"),
-          sized("n_head", &Fields::n_head, "heads of attention; they divide the features"),
+          named_size("n_embd", usual, &Fields::n_embd, "features"),
+          named_size("n_layer", usual, &Fields::n_layer, "blocks"),
+          named_size("n_head", usual, &Fields::n_head, "heads of attention; they divide the features"),
           field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
           field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
           field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};

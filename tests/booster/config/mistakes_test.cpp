@@ -100,6 +100,17 @@ TEST_CASE("options that do not go together are mistakes of the config") {
   check_only(R"({"model": {"name": "vit_small_patch32_224", "img_size": 16}})",
              "c.json:1:11: model: vit: ", "image is smaller than a patch; got (16, 16)");
   check_only(R"({"model": {"name": "mlp"}})", "c.json:1:11: model: mlp: ", "at least an input");
+  check_only(R"({"model": {"name": "vit_tiny_patch16_224", "num_heads": 5}})",
+             "c.json:1:11: model: vit: ", "5");
+  const auto hybrid = [](const char* options) {
+    return fmt::format(R"({{"booster": {{"plugin": {{"name": "hybrid_parallel", {}}}}}}})", options);
+  };
+  check_only(hybrid(R"("sp_size": 2)"), "c.json:1:24: booster.plugin: ", "want all_to_all");
+  check_only(hybrid(R"("pp_size": 2, "zero_stage": 3)"), "c.json:1:24: booster.plugin: ",
+             "want zero_stage 0, 1 or 2");
+  check_only(hybrid(R"("pp_size": 2, "pp_style": "interleaved")"), "c.json:1:24: booster.plugin: ",
+             "2 chunks or more");
+  CHECK(mistakes(hybrid(R"("tp_size": 4, "pp_size": 2)")).empty());
   check_only(R"({"device": "cuda"})", "c.json:1:12: device: ", "want auto or cpu");
   check_only(R"({"lr_scheduler": {"name": "cosine_warmup", "warmup_steps": 6, "total_steps": 5}})",
              "c.json:1:18: lr_scheduler: cosine_warmup: ", "want at most 5");
@@ -271,14 +282,26 @@ Json drawn_section(const Entries& entries, std::mt19937& random) {
   return drawn(names, tables, random);
 }
 
-// Sizes of a gpt2 are all open: as drawn, they would not fit into memory.
+// Sizes of these are open: as drawn, they would not fit into memory.
 Json drawn_model(std::mt19937& random) {
   Json model = drawn_section(model_entries(), random);
   if (model["name"] == "gpt2") {
     model.update({{"vocab_size", 64}, {"n_embd", 24}, {"n_layer", 1}});
     model["n_head"] = 1 + random() % 5;
   }
+  if (model["name"].get<std::string>().starts_with("vit_")) {
+    model.update({{"embed_dim", 24}, {"depth", 1}});
+    model["num_heads"] = 1 + random() % 5;
+  }
   return model;
+}
+
+// Ranks that there are not are no mistake of the config: what is made here wants one.
+Json drawn_plugin(std::mt19937& random) {
+  Json plugin = drawn_section(plugin_registry().entries(), random);
+  if (plugin["name"] == "hybrid_parallel")
+    for (const char* size : {"tp_size", "pp_size", "sp_size", "dp_size"}) plugin[size] = 1;
+  return plugin;
 }
 
 Json drawn_config(std::mt19937& random) {
@@ -286,7 +309,7 @@ Json drawn_config(std::mt19937& random) {
           {"optimizer", drawn_section(optimizer_entries(), random)},
           {"lr_scheduler", drawn_section(lr_scheduler_entries(), random)},
           {"booster",
-           {{"plugin", drawn_section(plugin_registry().entries(), random)},
+           {{"plugin", drawn_plugin(random)},
             {"mixed_precision", drawn_section(precision_registry().entries(), random)}}}};
 }
 
