@@ -13,7 +13,7 @@ struct Layout {
   int sequence = 1;
   int zero_stage = 0;  // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
 
-  int ranks() const { return data * tensor * pipeline * sequence; }
+  int64_t ranks() const { return int64_t{data} * tensor * pipeline * sequence; }
 };
 
 // Which ranks make a set of numbers the same.

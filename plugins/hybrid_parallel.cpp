@@ -13,7 +13,7 @@ namespace booster {
 
 namespace {
 
-constexpr int64_t most_ranks = 65536;
+constexpr int64_t most_ranks = 4096;  // along an axis; their product is a number of 64 bits
 
 // As many microbatches as stages, and interleaved as pieces on them, unless something is said.
 PipelineOptions pipeline_options(const HybridParallelOptions& options) {
@@ -35,8 +35,8 @@ void check_sizes(const HybridParallelOptions& options) {
                                                    {"pp_size", options.pp_size},
                                                    {"sp_size", options.sp_size}};
   for (const auto& [name, size] : sizes)
-    check(1 <= size && size <= most_ranks, "hybrid_parallel: {} is out of range; got {}, want 1 to {}",
-          name, size, most_ranks);
+    check(1 <= size && size <= most_ranks,
+          "hybrid_parallel: {} is out of range; got {}, want 1 to {}", name, size, most_ranks);
   check(0 <= options.dp_size && options.dp_size <= most_ranks,
         "hybrid_parallel: dp_size is out of range; got {}, want 0 to {}", options.dp_size,
         most_ranks);
@@ -57,15 +57,6 @@ void check_options(const HybridParallelOptions& options) {
     check_pipeline_options(pipeline_options(options), static_cast<int>(options.pp_size));
 }
 
-std::vector<Axis> axes_for(const HybridParallelOptions& options) {
-  check_options(options);
-  const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
-  return {{"data", data},
-          {"pipeline", static_cast<int>(options.pp_size)},
-          {"sequence", static_cast<int>(options.sp_size)},
-          {"tensor", static_cast<int>(options.tp_size)}};
-}
-
 }  // namespace
 
 Layout layout_of(const HybridParallelOptions& options) {
@@ -77,11 +68,28 @@ Layout layout_of(const HybridParallelOptions& options) {
           .zero_stage = static_cast<int>(options.zero_stage)};
 }
 
+namespace {
+
+std::vector<Axis> axes_for(const HybridParallelOptions& options, int ranks) {
+  const int64_t wanted = layout_of(options).ranks();
+  check(ranks > 1 || wanted == 1,
+        "hybrid_parallel: its sizes want {} ranks or a multiple of them; got one process (booster "
+        "run --nproc_per_node {})",
+        wanted, wanted);
+  const int data = options.dp_size == 0 ? -1 : static_cast<int>(options.dp_size);
+  return {{"data", data},
+          {"pipeline", static_cast<int>(options.pp_size)},
+          {"sequence", static_cast<int>(options.sp_size)},
+          {"tensor", static_cast<int>(options.tp_size)}};
+}
+
+}  // namespace
+
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options)
     : HybridParallelPlugin(std::move(options), launch_from_env().group()) {}
 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const Group& group)
-    : HybridParallelPlugin(options, Mesh(group, axes_for(options))) {}
+    : HybridParallelPlugin(options, Mesh(group, axes_for(options, group.size()))) {}
 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
     : options_(std::move(options)), mesh_(std::move(mesh)),

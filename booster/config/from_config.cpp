@@ -57,7 +57,8 @@ void check_together(const Config& config, Mistakes& mistakes) {
   if (config.get<std::string>("device") == "cuda")
     mistakes.add("device", "models live on the CPU in this version; got cuda, want auto or cpu");
   attempt("booster.plugin", [](const OptionValues& values) {
-    if (const auto& layout = plugin_registry().find(values.get<std::string>("name")).layout) layout(values);
+    const auto& plugin = plugin_registry().find(values.get<std::string>("name"));
+    if (plugin.layout) plugin.layout(values);
   });
   attempt("booster.mixed_precision",
           [](const OptionValues& values) { precision_registry().make(values); });

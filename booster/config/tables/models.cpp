@@ -69,7 +69,8 @@ FieldTable<models::Gpt2Options> gpt2_fields(const std::string& name) {
           field("n_positions", &Fields::n_positions, size, "tokens of the longest text"),
           named_size("n_embd", usual, &Fields::n_embd, "features"),
           named_size("n_layer", usual, &Fields::n_layer, "blocks"),
-          named_size("n_head", usual, &Fields::n_head, "heads of attention; they divide the features"),
+          named_size("n_head", usual, &Fields::n_head,
+                     "heads of attention; they divide the features"),
           field("embd_pdrop", &Fields::embd_pdrop, share, "dropout of the embeddings' sum"),
           field("attn_pdrop", &Fields::attn_pdrop, share, "dropout of attention weights"),
           field("resid_pdrop", &Fields::resid_pdrop, share, "dropout after projections")};

@@ -103,13 +103,15 @@ TEST_CASE("options that do not go together are mistakes of the config") {
   check_only(R"({"model": {"name": "vit_tiny_patch16_224", "num_heads": 5}})",
              "c.json:1:11: model: vit: ", "5");
   const auto hybrid = [](const char* options) {
-    return fmt::format(R"({{"booster": {{"plugin": {{"name": "hybrid_parallel", {}}}}}}})", options);
+    return fmt::format(R"({{"booster": {{"plugin": {{"name": "hybrid_parallel", {}}}}}}})",
+                       options);
   };
   check_only(hybrid(R"("sp_size": 2)"), "c.json:1:24: booster.plugin: ", "want all_to_all");
   check_only(hybrid(R"("pp_size": 2, "zero_stage": 3)"), "c.json:1:24: booster.plugin: ",
              "want zero_stage 0, 1 or 2");
   check_only(hybrid(R"("pp_size": 2, "pp_style": "interleaved")"), "c.json:1:24: booster.plugin: ",
              "2 chunks or more");
+  check_only(hybrid(R"("tp_size": 4294967297)"), "c.json:1:24: booster.plugin: ", "want 1 to 4096");
   CHECK(mistakes(hybrid(R"("tp_size": 4, "pp_size": 2)")).empty());
   check_only(R"({"device": "cuda"})", "c.json:1:12: device: ", "want auto or cpu");
   check_only(R"({"lr_scheduler": {"name": "cosine_warmup", "warmup_steps": 6, "total_steps": 5}})",
