@@ -43,7 +43,12 @@ ranks() {
   for backend in shm gloo; do
     BOOSTER_BACKEND=$backend pair_of_ranks all_reduce --steps 25
   done
-  for precision in fp32 bf16; do pair_of_ranks ddp_step --precision $precision; done
+  for precision in fp32 bf16; do
+    pair_of_ranks ddp_step --precision $precision
+    pair_of_ranks ddp_step --plugin fsdp --precision $precision
+    pair_of_ranks ddp_step --plugin tensor --heads 4 --precision $precision
+    pair_of_ranks ddp_step --plugin pipeline --precision $precision
+  done
 }
 
 everything() {

@@ -1,7 +1,8 @@
 // What spreading a model costs: a training step of a Vision Transformer on the ranks that it is
 // started as, against one rank alone with the same batch, and against ranks that do not exchange:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
-// With --plugin tensor the ranks share the layers of one model, and the batch.
+// With --plugin tensor the ranks share the layers of one model, and the batch; with --plugin pipeline
+// (1F1B) they have some of the layers each.
 // The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
@@ -24,7 +25,7 @@ constexpr int steps_of_turn = 2, profiled_steps = 5;
 
 struct Settings {
   std::string plugin = "torch_ddp", model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
-  int64_t batch = 8, bucket_cap_mb = 25, heads = 0;
+  int64_t batch = 8, bucket_cap_mb = 25, heads = 0, microbatches = 4;
   bool static_graph = false;
 };
 
@@ -39,8 +40,12 @@ class Training {
         target_(class_labels(settings.batch, classes)) {}
 
   void step() {
+    struct Batch {
+      Tensor input, target;
+    } batch = {input_, target_};
+    Batch* at = &batch;
     boosted_.optimizer.zero_grad();
-    booster_.backward(loss_(boosted_.model(input_), target_), boosted_.optimizer);
+    booster_.execute_pipeline(at, boosted_.model, loss_, boosted_.optimizer);
     boosted_.optimizer.step();
   }
 
@@ -54,7 +59,7 @@ class Training {
   Booster booster_;
   Model model_;
   BoostedPair boosted_;
-  CrossEntropyLoss loss_;
+  Criterion loss_ = CrossEntropyLoss();
   Tensor input_, target_;
 };
 
@@ -82,6 +87,9 @@ double median(std::vector<double> values) {
 Choice<Plugin> plugin_of(const Settings& settings) {
   if (settings.plugin == "tensor")
     return HybridParallelPlugin({.tp_size = launch_from_env().size});
+  if (settings.plugin == "pipeline")
+    return HybridParallelPlugin(
+        {.pp_size = launch_from_env().size, .num_microbatches = settings.microbatches});
   if (settings.plugin != "torch_ddp") return settings.plugin.c_str();
   return TorchDDPPlugin({.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
                          .static_graph = settings.static_graph,
@@ -145,10 +153,12 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   Benchmark benchmark("ddp_step", "A training step of several ranks.", 10);
-  benchmark.option("--plugin", settings.plugin, "torch_ddp, low_level_zero, fsdp or tensor");
+  benchmark.option("--plugin", settings.plugin,
+                   "torch_ddp, low_level_zero, fsdp, tensor or pipeline");
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images of a rank's step");
   benchmark.option("--heads", settings.heads, "of each block; 0: as many as the model has");
+  benchmark.option("--microbatches", settings.microbatches, "of a pipeline's batch");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--bucket_cap_mb", settings.bucket_cap_mb, "of torch_ddp");
   benchmark.option("--comm_dtype", settings.comm_dtype, "of torch_ddp: fp16 or bf16");

@@ -1,5 +1,6 @@
 #include "plugins/hybrid_parallel.h"
 
+#include "core/nn/attention_method.h"
 #include "core/tensor/random.h"
 #include "parallel/launch.h"
 #include "plugins/data_axis.h"
@@ -49,9 +50,10 @@ void check_options(const HybridParallelOptions& options) {
         "pp_size {}, want zero_stage 0, 1 or 2",
         options.zero_stage, options.pp_size);
   const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
-  check(options.sp_size == 1 || mode == SequenceMode::all_to_all,
+  check(options.sp_size == 1 || mode == SequenceMode::all_to_all ||
+            mode == SequenceMode::ring_attn,
         "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
-        "all_to_all, or tp_size (split_gather shares tokens among the tensor ranks)",
+        "all_to_all, ring_attn, or tp_size (split_gather shares tokens among the tensor ranks)",
         options.sp_size, options.sequence_parallelism_mode);
   if (options.pp_size > 1)
     check_pipeline_options(pipeline_options(options), static_cast<int>(options.pp_size));
@@ -94,7 +96,7 @@ HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
     : options_(std::move(options)), mesh_(std::move(mesh)),
       sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
-      tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"))),
+      tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"), options_.parallel_output)),
       data_(plugin_along_data(mesh_, options_.zero_stage, options_.bucket_cap_mb)) {
   if (options_.pp_size > 1)
     stages_ = std::make_shared<PipelineStages>(mesh_, pipeline_options(options_));
@@ -105,7 +107,10 @@ HybridParallelPlugin::HybridParallelPlugin(const HybridParallelPlugin& other)
   check(!other.model_, "hybrid_parallel: already serves a model; want a new plugin object");
 }
 
-HybridParallelPlugin::~HybridParallelPlugin() { set_random_stream(0); }
+HybridParallelPlugin::~HybridParallelPlugin() {
+  set_random_stream(0);
+  set_attention_method(nullptr);
+}
 
 Layout HybridParallelPlugin::layout() const {
   Layout layout = mesh_.layout();
@@ -178,6 +183,7 @@ Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target,
 // the data axis.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
   set_random_stream(0);
+  set_attention_method(nullptr);
   if (pass == Pass::forward && model_->training()) align_random_numbers();
   if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
   data_->begin(pass, sync && !exchanges_late_);
@@ -195,6 +201,7 @@ void HybridParallelPlugin::align_random_numbers() const {
 
 void HybridParallelPlugin::end(Pass pass) {
   set_random_stream(0);
+  set_attention_method(nullptr);  // a pass may have ended in the middle
   data_->end(pass);
   if (pass == Pass::backward && std::exchange(exchanges_late_, false))
     for (const Stepped& one : stepped_) sync_grads(one.optimizer);

@@ -19,10 +19,12 @@ namespace booster {
 struct HybridParallelOptions {
   int64_t tp_size = 1;          // ranks that share layers
   int64_t pp_size = 1;          // ranks that have different layers, the stages of a pipeline
-  int64_t sp_size = 1;          // ranks that share the tokens, in mode all_to_all
+  int64_t sp_size = 1;          // ranks that share the tokens, in mode all_to_all or ring_attn
   int64_t dp_size = 0;          // ranks that see different data; 0: what is left
   int64_t zero_stage = 0;       // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
   TensorPlan tensor_plan = {};  // empty: the one that comes with the model
+  bool parallel_output = false;  // logits stay on their ranks unless something but a loss reads
+                                 // them: core/tensor/spread_columns.h
   std::string sequence_parallelism_mode = "none";  // plugins/sequence/sequence_parallel.h
   std::string sequence_blocks = "";  // pattern of the modules that work on some tokens; empty: the
                                      // blocks that come with the model

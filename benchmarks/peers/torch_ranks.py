@@ -49,13 +49,48 @@ def cut(model, ranks):
             block.attn.attn_dim //= ranks
 
 
+def half(model, ranks):
+    """The first or the second half of the blocks, as a stage of 1F1B."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    class Stage(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            count, rank = len(model.blocks) // ranks, dist.get_rank()
+            self.blocks = model.blocks[rank * count:(rank + 1) * count]
+            if rank == 0:
+                self.patch_embed, self.cls_token = model.patch_embed, model.cls_token
+                self.pos_embed = model.pos_embed
+            if rank == ranks - 1:
+                self.norm, self.head = model.norm, model.head
+            self.first, self.last = rank == 0, rank == ranks - 1
+
+        def forward(self, x):
+            if self.first:
+                x = self.patch_embed(x)
+                x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+            x = self.blocks(x)
+            return self.head(self.norm(x)[:, 0]) if self.last else x
+
+    stage = Stage()
+
+    def schedule(microbatches, loss):
+        return Schedule1F1B(PipelineStage(stage, dist.get_rank(), ranks, torch.device("cpu")),
+                            microbatches, loss_fn=loss)
+
+    return stage, schedule
+
+
 def training(options, spread):
     import timm
 
     heads = {"num_heads": options.heads} if options.heads else {}
     model = timm.create_model(options.model, num_classes=1000, **heads).train()
+    schedule = None
     if spread and options.plugin == "tensor":
         cut(model, options.ranks)
+    elif spread and options.plugin == "pipeline":
+        model, schedule = half(model, options.ranks)
     elif spread and options.plugin == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
@@ -70,6 +105,19 @@ def training(options, spread):
     x = torch.randn(options.batch, 3, 224, 224)
     target = torch.arange(options.batch) % 1000
     lower = options.precision == "bf16"
+    if schedule:
+        pipeline = schedule(options.microbatches, lambda y, t: torch.nn.functional.cross_entropy(y.float(), t))
+
+        def step_of_stage():
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=lower):
+                if dist.get_rank() == 0:
+                    pipeline.step(x)
+                else:
+                    pipeline.step(target=target)
+            optimizer.step()
+
+        return step_of_stage
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -125,8 +173,9 @@ def main():
     parser.add_argument("--model", default="vit_tiny_patch16_224")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--heads", type=int, default=0)
+    parser.add_argument("--microbatches", type=int, default=4)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    parser.add_argument("--plugin", choices=["torch_ddp", "fsdp", "tensor"], default="torch_ddp")
+    parser.add_argument("--plugin", choices=["torch_ddp", "fsdp", "tensor", "pipeline"], default="torch_ddp")
     parser.add_argument("--static_graph", action="store_true")
     parser.add_argument("--port", type=int, default=29517)
     parser.add_argument("--json", action="store_true")

@@ -18,6 +18,7 @@ class LayerSplit {
   enum class Result : uint8_t {
     part,     // it stays a piece of the result's features, as the bias is of the whole bias
     whole,    // the same, and then the pieces of all ranks make the result
+    spread,   // the same, but in training only when something reads the whole of it
     summand,  // the result is the sum of all ranks', and the bias is added to it once
   };
   virtual ~LayerSplit() = default;

@@ -127,7 +127,8 @@ void convert_part_(const Tensor& x, DType dtype) {
   *now->absence = {.writes = {},
                    .refusal = before.absence->refusal,
                    .part = untracked::cast(before.absence->part, dtype),
-                   .range = before.absence->range};
+                   .range = before.absence->range,
+                   .spread = {}};
   x.body()->storage = std::move(now);
   x.body()->dtype = dtype;
 }

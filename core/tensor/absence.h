@@ -13,7 +13,7 @@
 // use and goes again. Reading or writing it while it is away is an error that says so.
 #pragma once
 
-#include "core/tensor/element_range.h"
+#include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 
 #include <functional>
@@ -31,6 +31,7 @@ struct Absence {
   std::string refusal;
   Tensor part;  // these elements, flat; undefined: none are kept
   ElementRange range;
+  SpreadColumns spread;  // what makes the numbers, of a tensor that lies over ranks
 };
 
 // Tensors that this thread makes are without memory until they are used, as long as it lives.

@@ -1,4 +1,5 @@
 // Views of the same storage, and the copies that are made where no view is possible.
+#include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
 
@@ -179,6 +180,8 @@ Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : x.clone(); }
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
+  if (const auto [part, ranks] = spread_columns(x); part.defined())
+    return spread_over_ranks({cast(part, dtype), ranks});
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).copy(y.view(), x.view());
   return y;

@@ -1,10 +1,13 @@
 // Fused softmax and cross entropy: the probabilities are never stored. Label smoothing as in
 // PyTorch (Szegedy et al., 2016, with class weights): with p = softmax(logits), eps = smoothing,
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
+// Logits may be those of some classes only, out of all: see the catalogue.
 #include "kernels/index_check.h"
 #include "kernels/math.h"
 #include "kernels/rows/row_sums.h"
 #include "kernels/rows/rows.h"
+
+#include <limits>
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -14,7 +17,7 @@ thread_local Scratch logits_buffer, weight_buffer, output_buffer;
 // The inputs of a row's loss other than its logits.
 template <class C>
 struct Blend {
-  const C* weight;
+  const C* weight;                       // of all classes
   C sum_of_weights, on_target, on_each;  // factors 1 - eps and eps / classes
 };
 
@@ -24,41 +27,61 @@ Blend<C> blend_of(const View& weight, int64_t classes, double smoothing) {
   return {row, row_sum(row, classes), C(1 - smoothing), C(smoothing / double(classes))};
 }
 
+// The classes of a row of logits: `count` from `first` on.
+struct Part {
+  int64_t first, count;
+  bool has(int64_t target) const { return !outside(target - first, count); }
+};
+
+// -inf where nothing else is: other ranks may have finite logits.
 template <class C>
 C log_sum_exp(const C* x, int64_t n) {
   const C largest = row_max(x, n);
+  if (largest == -std::numeric_limits<C>::infinity()) return largest;
   return largest + log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); }));
 }
 
+// What belongs to the part, of a loss that has `log_sum` for that of all classes.
 template <class C>
-C loss_of_row(const C* x, int64_t classes, int64_t target, C log_sum, const Blend<C>& blend) {
-  const C* w = blend.weight;
-  const C loss = blend.on_target * w[target] * (log_sum - x[target]);
+C loss_of_row(const C* x, Part part, int64_t target, C log_sum, const Blend<C>& blend) {
+  const C* w = blend.weight + part.first;
+  const int64_t t = target - part.first;
+  const C loss = part.has(target) ? blend.on_target * w[t] * (log_sum - x[t]) : C(0);
   if (blend.on_each == C(0)) return loss;
   return loss +
-         blend.on_each * sum_of<C>(classes, [=](int64_t c) { return w[c] * (log_sum - x[c]); });
+         blend.on_each * sum_of<C>(part.count, [=](int64_t c) { return w[c] * (log_sum - x[c]); });
+}
+
+// By what that grows with log_sum.
+template <class C>
+C factor_of_row(Part part, int64_t target, const Blend<C>& blend) {
+  const C at_target = part.has(target) ? blend.on_target * blend.weight[target] : C(0);
+  if (blend.on_each == C(0)) return at_target;
+  return at_target + blend.on_each * row_sum(blend.weight + part.first, part.count);
 }
 
 // d loss / d logits[c] = p[c] (on_target w[t] + on_each sum(w)) - on_each w[c] - [c = t] on_target
 // w[t]
 template <class C>
-void slope_of_row(C* out, const C* x, int64_t classes, int64_t target, C log_sum, C scale,
+void slope_of_row(C* out, const C* x, Part part, int64_t target, C log_sum, C scale,
                   const Blend<C>& blend) {
-  const C* w = blend.weight;
-  const C at_target = scale * blend.on_target * w[target];
+  const C* w = blend.weight + part.first;
+  const C at_target = scale * blend.on_target * blend.weight[target];
   const C on_each = scale * blend.on_each;
   const C of_probability = at_target + on_each * blend.sum_of_weights;
 #pragma omp simd
-  for (int64_t c = 0; c < classes; ++c)
+  for (int64_t c = 0; c < part.count; ++c)
     out[c] = of_probability * exp_(x[c] - log_sum) - on_each * w[c];
-  out[target] -= at_target;
+  if (part.has(target)) out[target - part.first] -= at_target;
 }
 
 }  // namespace
 
-void cross_entropy(View loss, View log_sum, View bad_target, View logits, View target, View weight,
-                   double smoothing, int64_t ignore_index) {
-  const int64_t rows = logits.shape[0], classes = logits.shape[1];
+void cross_entropy(View loss, View log_sum, View factor, View bad_target, View logits, View target,
+                   View weight, double smoothing, int64_t ignore_index, int64_t first_class,
+                   int64_t classes) {
+  const int64_t rows = logits.shape[0];
+  const Part part{first_class, logits.shape[1]};
   const int64_t* wanted = target.as<const int64_t>();
   const int64_t bad = first_where(rows, [=](int64_t row) {
     return (wanted[row] != ignore_index) & outside(wanted[row], classes);
@@ -67,37 +90,43 @@ void cross_entropy(View loss, View log_sum, View bad_target, View logits, View t
   if (bad >= 0) return;
   visit_compute(logits.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    for_each_range(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
+    for_each_range(rows, grain_for(part.count), [&](int64_t begin, int64_t end) {
       const Blend<C> blend = blend_of<C>(weight, classes, smoothing);
       for (int64_t row = begin; row < end; ++row) {
-        const C* x = read_row(logits, row * classes, classes, logits_buffer.get<C>(classes));
-        const C sum = log_sum_exp(x, classes);
-        const bool counts = wanted[row] != ignore_index;
+        const C* x =
+            read_row(logits, row * part.count, part.count, logits_buffer.get<C>(part.count));
+        const C sum = log_sum_exp(x, part.count);
+        const int64_t t = wanted[row];
+        const bool counts = t != ignore_index;
         store_scalar(log_sum, row, sum);
-        store_scalar(loss, row, counts ? loss_of_row(x, classes, wanted[row], sum, blend) : C(0));
+        store_scalar(loss, row, counts ? loss_of_row(x, part, t, sum, blend) : C(0));
+        if (factor.data) store_scalar(factor, row, counts ? factor_of_row(part, t, blend) : C(0));
       }
     });
   });
 }
 
 void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum, View target,
-                            View weight, double smoothing, int64_t ignore_index) {
-  const int64_t rows = logits.shape[0], classes = logits.shape[1];
+                            View weight, double smoothing, int64_t ignore_index,
+                            int64_t first_class, int64_t classes) {
+  const int64_t rows = logits.shape[0];
+  const Part part{first_class, logits.shape[1]};
   const int64_t* wanted = target.as<const int64_t>();
   visit_compute(logits.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    for_each_range(rows, grain_for(classes), [&](int64_t begin, int64_t end) {
+    for_each_range(rows, grain_for(part.count), [&](int64_t begin, int64_t end) {
       const Blend<C> blend = blend_of<C>(weight, classes, smoothing);
       for (int64_t row = begin; row < end; ++row) {
-        C* out = row_target(dlogits, row * classes, output_buffer.get<C>(classes));
+        const int64_t at = row * part.count;
+        C* out = row_target(dlogits, at, output_buffer.get<C>(part.count));
         if (wanted[row] == ignore_index) {
-          for (int64_t c = 0; c < classes; ++c) out[c] = C(0);
+          for (int64_t c = 0; c < part.count; ++c) out[c] = C(0);
         } else {
-          const C* x = read_row(logits, row * classes, classes, logits_buffer.get<C>(classes));
-          slope_of_row(out, x, classes, wanted[row], load_scalar<C>(log_sum, row),
+          const C* x = read_row(logits, at, part.count, logits_buffer.get<C>(part.count));
+          slope_of_row(out, x, part, wanted[row], load_scalar<C>(log_sum, row),
                        load_scalar<C>(scale, row * scale.strides[0]), blend);
         }
-        write_row(dlogits, row * classes, classes, out);
+        write_row(dlogits, at, part.count, out);
       }
     });
   });

@@ -3,6 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/random.h"
 #include "kernels/system/error.h"
+#include "plugins/sequence/ring_attention.h"
 #include "plugins/sequence/token_exchange.h"
 #include "plugins/tensor/planned_layers.h"
 
@@ -16,7 +17,8 @@ namespace {
 
 using Result = LayerSplit::Result;
 
-constexpr std::array<const char*, 3> mode_names = {"none", "split_gather", "all_to_all"};
+constexpr std::array<const char*, 4> mode_names = {"none", "split_gather", "all_to_all",
+                                                   "ring_attn"};
 
 // A column layer whose ranks have some tokens each, and a row layer that leaves them so.
 class TokenSplit : public RankSplit {
@@ -138,7 +140,7 @@ std::shared_ptr<const LayerSplit> SequenceParallel::split_of(const std::string& 
 void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
                                const std::function<bool(const Tensor&)>& is_cut) {
   if (mode_ == SequenceMode::none) return;
-  const bool is_like_data = mode_ == SequenceMode::all_to_all;
+  const bool is_like_data = mode_ != SequenceMode::split_gather;
   const double factor = is_like_data ? ranks_.size() : 1;
   for (const auto& [name, module] : model->named_modules()) {
     if (name == blocks_.front())
@@ -154,7 +156,8 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
             return all_tokens(y, ranks, factor);
           });
   }
-  if (is_like_data) exchange_heads(model.module(), plan);
+  if (mode_ == SequenceMode::all_to_all) exchange_heads(model.module(), plan);
+  else if (mode_ == SequenceMode::ring_attn) pass_keys_round(model.module());
   else sum_gradients(model.module(), is_cut);
 }
 
@@ -172,6 +175,22 @@ void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) con
                                                                 layer.plan.groups));
     else
       set_layer_split(weight, std::make_shared<BehindAttention>(std::move(cut), ranks_, inside_));
+  }
+}
+
+void SequenceParallel::pass_keys_round(Module& model) const {
+  if (ranks_.size() == 1) return;
+  const auto ring = std::make_shared<RingAttention>(ranks_);
+  for (const auto& [name, module] : model.named_modules()) {
+    if (module->attention_heads() == 0 || !is_inside(name)) continue;
+    module->register_forward_pre_hook([ring](Module&, const Tensor&) {
+      set_attention_method(ring);
+      return Tensor();
+    });
+    module->register_forward_hook([](Module&, const Tensor&, const Tensor&) {
+      set_attention_method(nullptr);
+      return Tensor();
+    });
   }
 }
 

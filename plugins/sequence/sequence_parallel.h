@@ -9,6 +9,8 @@
 //   all_to_all    the ranks are an axis of their own, and layers may be whole. Attention gets all
 //                 tokens of some heads (Jacobs et al., "DeepSpeed Ulysses", 2023). Gradients of
 //                 parameters are summed like those of data parallelism.
+//   ring_attn       as all_to_all, but attention gets the keys of one rank after the other
+//                   (ring_attention.h), so that heads need not divide.
 #pragma once
 
 #include "core/nn/module.h"
@@ -22,8 +24,8 @@
 
 namespace booster {
 
-enum class SequenceMode : uint8_t { none, split_gather, all_to_all };
-// "none", "split_gather", "all_to_all". Error with the nearest name for any other.
+enum class SequenceMode : uint8_t { none, split_gather, all_to_all, ring_attn };
+// By these names. Error with the nearest name for any other.
 SequenceMode sequence_mode_named(const std::string& name);
 
 class SequenceParallel {
@@ -46,6 +48,7 @@ class SequenceParallel {
  private:
   bool is_inside(const std::string& name) const;
   void exchange_heads(Module& model, const TensorPlan& plan) const;
+  void pass_keys_round(Module& model) const;
   // Parameters that each rank uses for its own tokens alone.
   void sum_gradients(Module& model, const std::function<bool(const Tensor&)>& is_cut) const;
 

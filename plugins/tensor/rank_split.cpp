@@ -4,6 +4,7 @@
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random.h"
+#include "core/tensor/spread_columns.h"
 
 namespace booster {
 
@@ -42,13 +43,18 @@ Tensor padded(const Tensor& y, int64_t size) {
   return wide;
 }
 
-Tensor gathered(const Tensor& y, const RankParts& parts, const Group& group) {
+// Everybody's x, which is dense, along a new first dimension.
+Tensor stacked(const Tensor& x, const Group& group) {
+  Shape shape = x.shape();
+  shape.insert(0, group.size());
+  const Tensor all = empty(shape, {x.dtype(), x.device()});
+  group.all_gather(all, x);
+  return all;
+}
+
+Tensor all_of(const Tensor& y, const RankParts& parts, const Group& group) {
   const NoGradGuard no_grad;
-  const Tensor mine = padded(y, parts.padded());
-  Shape stacked = mine.shape();
-  stacked.insert(0, group.size());
-  const Tensor all = empty(stacked, {y.dtype(), y.device()});
-  group.all_gather(all, mine);
+  const Tensor all = stacked(padded(y, parts.padded()), group);
   std::vector<Tensor> pieces;
   for (int rank = 0; rank < group.size(); ++rank)
     pieces.push_back(
@@ -56,14 +62,35 @@ Tensor gathered(const Tensor& y, const RankParts& parts, const Group& group) {
   return cat(pieces, y.ndim() - 1);
 }
 
-// The features of all ranks side by side; the gradient of this rank's is its piece.
-Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group) {
+// The ranks that have the features of a result.
+class FeatureRanks : public ColumnRanks {
+ public:
+  FeatureRanks(const RankParts& parts, Group group) : parts_(parts), group_(std::move(group)) {}
+  ElementRange columns() const override { return parts_.of(group_.rank()); }
+  int64_t all() const override { return parts_.numel; }
+  Tensor gathered(const Tensor& part) const override {
+    return all_of(part, parts_, group_);
+  }
+  Tensor everybodys(const Tensor& x) const override { return stacked(x, group_); }
+
+ private:
+  RankParts parts_;
+  Group group_;
+};
+
+// The features of all ranks side by side, now or when something reads them; the gradient of this
+// rank's is its piece.
+Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group, bool now) {
+  const auto ranks = std::make_shared<FeatureRanks>(parts, group);
+  const Tensor whole =
+      now ? all_of(y, parts, group) : spread_over_ranks({untracked::contiguous(y.detach()), ranks});
   const ElementRange here = parts.of(group.rank());
-  return record(gathered(y, parts, group), "all_features", {y},
-                [here](const Tensor& g, Gradients& d) {
-                  d[0] = untracked::contiguous(
-                      untracked::narrow(g, -1, here.begin, here.size()));
-                });
+  return record(whole, "all_features", {y}, [here](const Tensor& g, Gradients& d) {
+    const Tensor part = spread_columns(g).part;
+    d[0] = part.defined()
+               ? part
+               : untracked::contiguous(untracked::narrow(g, -1, here.begin, here.size()));
+  });
 }
 
 }  // namespace
@@ -85,7 +112,8 @@ Tensor RankSplit::from_part(const Tensor& y) const {
   set_random_stream(result_ == Result::part ? streams_.part : streams_.whole);
   switch (result_) {
     case Result::part: return y;
-    case Result::whole: return all_features(y, parts_, group_);
+    case Result::whole: return all_features(y, parts_, group_, true);
+    case Result::spread: return all_features(y, parts_, group_, !must_record({y}));
     case Result::summand: return sum_of_parts(y);
   }
   return y;

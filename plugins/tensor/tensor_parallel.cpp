@@ -96,7 +96,7 @@ void TensorParallel::cut(const Model& model, const TensorPlan& plan, const Split
     const bool is_row = layer.plan.style == SplitStyle::row;
     const Result result = is_row ? Result::summand
                           : layer.plan.gather || layer.plan.style == SplitStyle::vocabulary
-                              ? Result::whole
+                              ? gathered_
                               : Result::part;
     const int dim = is_row ? 1 : 0;
     set_layer_split(weight, make(layer.name, result, weight.size(dim)));

@@ -35,7 +35,10 @@ struct TensorCut {
 
 class TensorParallel {
  public:
-  explicit TensorParallel(Group group) : group_(std::move(group)) {}
+  // With `late_gather`, training gathers features only where something reads all of them.
+  explicit TensorParallel(Group group, bool late_gather = false)
+      : group_(std::move(group)), gathered_(late_gather ? LayerSplit::Result::spread
+                                                        : LayerSplit::Result::whole) {}
 
   // Cuts the model's layers by the plan; `make` says how their ranks exchange. Parameters become
   // this rank's parts; all ranks hold the same whole ones before. Error for a pattern without a
@@ -64,6 +67,7 @@ class TensorParallel {
   Tensor joined(const Tensor& part, const TensorCut& cut) const;
 
   Group group_;
+  LayerSplit::Result gathered_;
   std::vector<CutTensor> cuts_;
   std::map<std::string, TensorCut> by_name_;
 };

@@ -87,8 +87,8 @@ TEST_CASE("cross_entropy equals a loop in double") {
     }
     check_everywhere(
         [&](const Table& on) {
-          on.cross_entropy(losses.view(), sums.view(), bad.view(), p.logits.view(), p.target.view(),
-                           p.weight_view(), p.smoothing, ignored);
+          on.cross_entropy(losses.view(), sums.view(), {}, bad.view(), p.logits.view(),
+                           p.target.view(), p.weight_view(), p.smoothing, ignored, 0, p.classes);
         },
         {{losses, want_losses, 8}, {sums, want_sums, 8}, {bad, {-1}}});
   });
@@ -107,7 +107,8 @@ TEST_CASE(
     check_everywhere(
         [&](const Table& on) {
           on.cross_entropy_backward(dlogits.view(), scale.view(), p.logits.view(), sums.view(),
-                                    p.target.view(), p.weight_view(), p.smoothing, ignored);
+                                    p.target.view(), p.weight_view(), p.smoothing, ignored, 0,
+                                    p.classes);
         },
         {{dlogits, want, 2}});
   });
@@ -121,8 +122,84 @@ TEST_CASE("cross_entropy names the first row whose target is no class") {
               bad = zeros(DType::i64, {1});
   check_everywhere(
       [&](const Table& on) {
-        on.cross_entropy(losses.view(), sums.view(), bad.view(), p.logits.view(), p.target.view(),
-                         {}, 0, ignored);
+        on.cross_entropy(losses.view(), sums.view(), {}, bad.view(), p.logits.view(),
+                         p.target.view(), {}, 0, ignored, 0, p.classes);
       },
       {{bad, {3}}});
+}
+
+namespace {
+
+// Classes [first, first + count) of a problem.
+struct Part {
+  const Problem& whole;
+  int64_t first, count;
+
+  Plain logits(DType dtype) const {
+    Plain part = zeros(dtype, {whole.rows, count});
+    for (int64_t row = 0; row < whole.rows; ++row)
+      for (int64_t c = 0; c < count; ++c) part.set({row, c}, whole.logits.at({row, first + c}));
+    return part;
+  }
+  double log_sum(int64_t row) const {
+    double sum = 0;
+    for (int64_t c = 0; c < count; ++c) sum += std::exp(whole.logits.at({row, first + c}));
+    return std::log(sum);
+  }
+  // By what the row's loss multiplies -log p[c].
+  double factor(int64_t row, int64_t c) const {
+    const auto target = static_cast<int64_t>(whole.target.at({row}));
+    if (target == ignored) return 0;
+    const double smooth = whole.smoothing / double(whole.classes);
+    return whole.weight_at(c) * ((c == target) * (1 - whole.smoothing) + smooth);
+  }
+  double factor(int64_t row) const {
+    double sum = 0;
+    for (int64_t c = first; c < first + count; ++c) sum += factor(row, c);
+    return sum;
+  }
+  double loss(int64_t row) const {
+    double sum = 0;
+    for (int64_t c = first; c < first + count; ++c)
+      sum += factor(row, c) * (log_sum(row) - whole.logits.at({row, c}));
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cross_entropy of some of the classes equals a loop in double") {
+  for_each_problem([](DType dtype, const Problem& p) {
+    for (const int64_t first : {int64_t{0}, p.classes / 3, p.classes - 1}) {
+      const Part part{p, first, std::max<int64_t>(1, (p.classes - first) / 2)};
+      const Plain logits = part.logits(dtype), losses = zeros(wide(dtype), {p.rows}),
+                  sums = zeros(wide(dtype), {p.rows}), factors = zeros(wide(dtype), {p.rows}),
+                  bad = zeros(DType::i64, {1}), scale = random(wide(dtype), {p.rows}, 5),
+                  dlogits = zeros(dtype, {p.rows, part.count});
+      Plain all_sums = zeros(wide(dtype), {p.rows});
+      Numbers want_losses, want_sums, want_factors, want_slopes;
+      for (int64_t row = 0; row < p.rows; ++row) {
+        want_losses.push_back(part.loss(row));
+        want_sums.push_back(part.log_sum(row));
+        want_factors.push_back(part.factor(row));
+        all_sums.set({row}, log_sum(p, row));
+        for (int64_t c = first; c < first + part.count; ++c)
+          want_slopes.push_back(scale.at({row}) * slope(p, row, c));
+      }
+      check_everywhere(
+          [&](const Table& on) {
+            on.cross_entropy(losses.view(), sums.view(), factors.view(), bad.view(), logits.view(),
+                             p.target.view(), p.weight_view(), p.smoothing, ignored, first,
+                             p.classes);
+            on.cross_entropy_backward(dlogits.view(), scale.view(), logits.view(), all_sums.view(),
+                                      p.target.view(), p.weight_view(), p.smoothing, ignored,
+                                      first, p.classes);
+          },
+          {{losses, want_losses, 8},
+           {sums, want_sums, 8},
+           {factors, want_factors, 8},
+           {bad, {-1}},
+           {dlogits, want_slopes, 2}});
+    }
+  });
 }

@@ -21,12 +21,17 @@ struct Spread {
   std::string name;
   Choice<Plugin> plugin = SinglePlugin({.on_every_rank = true});
   std::function<Model()> model;  // its parameters are drawn
+  // What the model gets, and is to give, of rows of numbers between -1 and 1.
+  using Rows = std::function<Tensor(const Tensor& numbers)>;
+  Rows input = [](const Tensor& numbers) { return numbers; };
+  Rows target = [](const Tensor& numbers) { return numbers; };
   int shares = 1, share = 0;     // of each batch, here
   bool by_pipeline = false;
   int breaking_rank = -1;        // has an infinite gradient in one step; the last one
   std::string broken = "5.bias"; // the parameter of that gradient
   Digits sent = Digits::f32;     // of gradients between ranks
-  double deeper = 1;             // than a few layers, whose rounding the tolerances are for
+  double rate = 1;               // of learning
+  double deeper = 1;             // than a few layers, for whose rounding in 16 bits tolerances are
 };
 
 // How far the two are apart, relative to what training changed.
@@ -42,6 +47,9 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
 // Every strategy by every optimizer, and resumed: doctest checks.
 void train_all(const std::function<Spread(const Group& world)>& spread);
+// Strategies by one of the optimizers each, in turn; some are resumed. With EQUIVALENCE all
+// strategies, else every other one and fp32; `turn` says where to begin.
+void train_in_turn(const std::function<Spread(const Group& world)>& spread, size_t turn);
 // Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
 // distances that it prints are added to the file: scripts/equivalence.sh makes a table of them.
 void run_ranks(const std::string& name, int size);

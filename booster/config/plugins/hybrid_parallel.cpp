@@ -38,17 +38,22 @@ FieldTable<Fields> fields() {
           field("pp_size", &Fields::pp_size, at_least(1),
                 "ranks that have different layers: the stages of a pipeline"),
           field("sp_size", &Fields::sp_size, at_least(1),
-                "ranks that share the tokens, with sequence_parallelism_mode all_to_all"),
+                "ranks that share the tokens, with sequence_parallelism_mode all_to_all or "
+                "ring_attn"),
           field("dp_size", &Fields::dp_size, at_least(0),
                 "ranks that see different data; 0: as many as are left"),
           field("zero_stage", &Fields::zero_stage, between(0, 3),
                 "what ranks along the data axis keep a part of: 0 nothing, 1 optimizer state, 2 "
                 "gradients too, 3 parameters too"),
           tensor_plan(),
+          field("parallel_output", &Fields::parallel_output,
+                "in training, logits of a head that is cut stay on their ranks for cross_entropy; "
+                "all ranks gather them where anything else reads them"),
           field("sequence_parallelism_mode", &Fields::sequence_parallelism_mode,
-                {"none", "split_gather", "all_to_all"},
+                {"none", "split_gather", "all_to_all", "ring_attn"},
                 "split_gather: tensor ranks have some tokens each between layers that are cut; "
-                "all_to_all: ranks have some tokens each, and in attention some heads"),
+                "all_to_all: ranks have some tokens each, and in attention some heads; ring_attn: "
+                "in attention keys and values go from rank to rank"),
           field("sequence_blocks", &Fields::sequence_blocks,
                 "pattern of the modules that work on some tokens, one after the other; \"\" stands "
                 "for the blocks that come with the model"),

@@ -1,7 +1,7 @@
 // Scaled dot-product attention of separate or packed queries, keys and values.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/nn/functional.h"
+#include "core/nn/attention_method.h"
 #include "core/nn/functional/arguments.h"
 #include "kernels/catalogue.h"
 
@@ -10,24 +10,23 @@
 namespace booster {
 namespace {
 
-// What the forward and backward passes share besides q, k and v.
-struct Settings {
-  Tensor mask;
-  double scale, dropout;
-  bool causal;
-  kernels::RandomPosition position;
-};
+thread_local std::shared_ptr<const AttentionMethod> method_now;
 
-Settings settings_for(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+std::shared_ptr<const AttentionMethod> current_method() {
+  return method_now ? method_now : plain_attention();
+}
+
+AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions& options,
+                       const AttentionMethod& method) {
   arguments::probability("attention", "dropout", options.dropout);
   check(options.dropout < 1, "attention: dropout leaves nothing; got {}, want less than 1",
         options.dropout);
   const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  Settings settings{options.mask,
-                    options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
-                    options.dropout,
-                    options.causal,
-                    {}};
+  AttentionCall call{options.mask,
+                     options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
+                     options.dropout,
+                     options.causal,
+                     {}};
   if (const Tensor& mask = options.mask; mask.defined()) {
     if (broadcast_shapes("attention", mask.shape(), scores) != scores)
       fail("attention: mask does not broadcast to the scores; got {}, want {}", mask.shape(),
@@ -38,8 +37,11 @@ Settings settings_for(const Tensor& q, const Tensor& k, const AttentionOptions& 
           name_of(mask.dtype()));
     check(!mask.requires_grad(), "attention: mask requires a gradient; want a constant");
   }
-  if (options.dropout > 0) settings.position = default_generator().take(scores.numel());
-  return settings;
+  if (options.dropout > 0) {
+    const int64_t each = (scores.numel() + 3) / 4 * 4;  // runs begin where a block of four does
+    call.position = default_generator().take(method.runs_of_keys() * each);
+  }
+  return call;
 }
 
 void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -63,6 +65,13 @@ Tensor dense_heads(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : untracked::contiguous(x);
 }
 
+// q, k or v (batch, heads, tokens, size) in qkv (batch, tokens, 3, heads, size).
+Tensor part_of(const Tensor& qkv, int which) {
+  return untracked::transpose(untracked::select(qkv, 2, which), 1, 2);
+}
+
+}  // namespace
+
 // (batch, heads, tokens, size) in memory of (batch, tokens, heads, size).
 Tensor heads_like(const Tensor& x) {
   const Tensor memory =
@@ -70,44 +79,42 @@ Tensor heads_like(const Tensor& x) {
   return untracked::transpose(memory, 1, 2);
 }
 
-struct Result {
-  Tensor out, log_sum;
-};
+std::shared_ptr<const AttentionMethod> plain_attention() {
+  struct Plain : AttentionMethod {};
+  static const auto plain = std::make_shared<Plain>();
+  return plain;
+}
 
-Result forward(const Tensor& q, const Tensor& k, const Tensor& v, const Settings& settings) {
-  Result result{heads_like(q), empty({q.size(0), q.size(1), q.size(2)},
-                                     {arguments::statistics_dtype(q), q.device()})};
+void set_attention_method(std::shared_ptr<const AttentionMethod> method) {
+  method_now = std::move(method);
+}
+
+AttentionResult AttentionMethod::forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionCall& call) const {
+  AttentionResult result{heads_like(q), empty({q.size(0), q.size(1), q.size(2)},
+                                              {arguments::statistics_dtype(q), q.device()})};
   if (k.size(2) == 0) result.out.zero_();
   if (q.numel() == 0 || k.size(2) == 0) return result;
   kernels::on(q.device())
       .attention(result.out.view(), result.log_sum.view(), q.view(), k.view(), v.view(),
-                 settings.mask.view(), settings.scale, settings.causal, settings.dropout,
-                 settings.position);
+                 call.mask.view(), call.scale, call.causal, call.dropout, call.position);
   return result;
 }
 
 // With p the probabilities and s the scores: dv = p^T g, dp = g v^T,
 // ds = p (dp - sum over keys of g out), dq = scale ds k, dk = scale ds^T q.
-void backward_into(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& g,
-                   const Tensor& q, const Tensor& k, const Tensor& v, const Result& result,
-                   const Settings& settings) {
+void AttentionMethod::backward(const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                               const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const AttentionResult& result, const AttentionCall& call) const {
   if (q.numel() == 0 || k.numel() == 0) {
     for (Tensor d : {dq, dk, dv}) d.zero_();
     return;
   }
   kernels::on(g.device())
-      .attention_backward(dq.view(), dk.view(), dv.view(), dense_heads(g).view(), q.view(),
-                          k.view(), v.view(), result.out.view(), result.log_sum.view(),
-                          settings.mask.view(), settings.scale, settings.causal, settings.dropout,
-                          settings.position);
+      .attention_backward(dq.view(), dk.view(), dv.view(), g.view(), q.view(), k.view(), v.view(),
+                          result.out.view(), result.log_sum.view(), call.mask.view(), call.scale,
+                          call.causal, call.dropout, call.position);
 }
-
-// q, k or v (batch, heads, tokens, size) in qkv (batch, tokens, 3, heads, size).
-Tensor part_of(const Tensor& qkv, int which) {
-  return untracked::transpose(untracked::select(qkv, 2, which), 1, 2);
-}
-
-}  // namespace
 
 Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values,
                  AttentionOptions options) {
@@ -117,15 +124,16 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   arguments::floating("attention", "v", v);
   apply_policy(Op::attention, {&q, &k, &v});
   check_heads(q, k, v);
-  const Settings settings = settings_for(q, k, options);
+  const auto method = current_method();
+  const AttentionCall call = call_for(q, k, options, *method);
   const Tensor dense_q = dense_heads(q), dense_k = dense_heads(k), dense_v = dense_heads(v);
-  const Result result = forward(dense_q, dense_k, dense_v, settings);
+  const AttentionResult result = method->forward(dense_q, dense_k, dense_v, call);
   return record(
       result.out, "attention", {q, k, v},
       [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
-       log_sum = Saved(result.log_sum), settings](const Tensor& g, Gradients& d) {
+       log_sum = Saved(result.log_sum), method, call](const Tensor& g, Gradients& d) {
         const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
-        backward_into(dq, dk, dv, g, q, k, v, {out, log_sum}, settings);
+        method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
         d[0] = dq;
         d[1] = dk;
         d[2] = dv;
@@ -141,20 +149,22 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
          qkv.shape());
   const Tensor packed = untracked::contiguous(qkv);
   const Tensor q = part_of(packed, 0), k = part_of(packed, 1), v = part_of(packed, 2);
-  const Settings settings = settings_for(q, k, options);
-  const Result result = forward(q, k, v, settings);
+  const auto method = current_method();
+  const AttentionCall call = call_for(q, k, options, *method);
+  const AttentionResult result = method->forward(q, k, v, call);
   const Shape joined = {qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)};
   Tensor y = untracked::reshape(untracked::transpose(result.out, 1, 2), joined);
   return record(y, "attention", {qkv},
                 [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
-                 settings](const Tensor& g, Gradients& d) {
+                 method, call](const Tensor& g, Gradients& d) {
                   const Tensor qkv = packed;
                   const Tensor split =
                       untracked::reshape(g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
                   d[0] = empty_like(qkv);
-                  backward_into(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
-                                untracked::transpose(split, 1, 2), part_of(qkv, 0), part_of(qkv, 1),
-                                part_of(qkv, 2), {out, log_sum}, settings);
+                  method->backward(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
+                                   dense_heads(untracked::transpose(split, 1, 2)),
+                                   part_of(qkv, 0), part_of(qkv, 1), part_of(qkv, 2),
+                                   {out, log_sum}, call);
                 });
 }
 

@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
+#include "core/tensor/spread_columns.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -61,22 +62,50 @@ Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore
 // 16-bit losses would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
 
-struct RowLosses {
-  Tensor loss, log_sum;
+// The logits that are here, dense: of all classes, or of those that this rank has.
+struct Logits {
+  Tensor here;  // (n, classes or fewer)
+  int64_t first_class, classes;
+  std::shared_ptr<const ColumnRanks> ranks;  // null: all are here
 };
 
-RowLosses losses_of_rows(const Tensor& logits, const Tensor& target, const Tensor& weight,
+Logits logits_of(const Tensor& rows) {
+  if (auto [part, ranks] = spread_columns(rows); part.defined()) {
+    const int64_t first = ranks->columns().begin, classes = ranks->all();
+    return {part, first, classes, std::move(ranks)};
+  }
+  return {untracked::contiguous(rows), 0, rows.size(1), nullptr};
+}
+
+struct RowLosses {
+  Tensor loss, log_sum;
+  Tensor factor;  // by what loss grows with log_sum; undefined where that is of all classes
+};
+
+// Each rank has what belongs to its classes, with the log-sum-exp of those.
+RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
+  const auto all = [&](const Tensor& x) { return ranks.everybodys(x); };
+  const Tensor sums = all(mine.log_sum), factors = all(mine.factor);
+  const Tensor log_sum = logsumexp(sums, 0);
+  // A rank whose logits are all -inf adds nothing to a row of which it has no share.
+  const Tensor grown = where(not_equal(factors, 0), mul(log_sum - sums, factors), zeros_like(sums));
+  return {sum(all(mine.loss) + grown, {0}), log_sum, {}};
+}
+
+RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tensor& weight,
                          const CrossEntropyOptions& options) {
-  const int64_t rows = logits.size(0);
-  const TensorOptions statistics{arguments::statistics_dtype(logits), logits.device()};
-  RowLosses out{empty({rows}, statistics), empty({rows}, statistics)};
-  const Tensor bad = full({1}, -1, {DType::i64, logits.device()});
-  kernels::on(logits.device())
-      .cross_entropy(out.loss.view(), out.log_sum.view(), bad.view(), logits.view(), target.view(),
-                     weight.view(), options.label_smoothing, options.ignore_index);
+  const Tensor& x = logits.here;
+  const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
+  const auto each_row = [&] { return empty({x.size(0)}, statistics); };
+  const RowLosses rows{each_row(), each_row(), logits.ranks ? each_row() : Tensor()};
+  const Tensor bad = full({1}, -1, {DType::i64, x.device()});
+  kernels::on(x.device())
+      .cross_entropy(rows.loss.view(), rows.log_sum.view(), rows.factor.view(), bad.view(),
+                     x.view(), target.view(), weight.view(), options.label_smoothing,
+                     options.ignore_index, logits.first_class, logits.classes);
   if (const auto row = static_cast<int64_t>(bad.item()); row >= 0)
-    bad_target("cross_entropy", target, row, logits.size(1), options.ignore_index);
-  return out;
+    bad_target("cross_entropy", target, row, logits.classes, options.ignore_index);
+  return logits.ranks ? joined(rows, *logits.ranks) : rows;
 }
 
 // The mean, the sum or each of the rows' losses; `divisor` (no dimensions) is the mean's divisor.
@@ -89,18 +118,18 @@ Tensor reduced_rows(const Tensor& loss, const Tensor& divisor, Reduction reducti
 
 Tensor from_class_numbers(const Tensor& x, const Tensor& target,
                           const CrossEntropyOptions& options) {
-  const Tensor logits = class_rows("cross_entropy", x);
+  const Tensor all = class_rows("cross_entropy", x);
   const Tensor numbers = class_numbers("cross_entropy", target, x);
-  check_weight("cross_entropy", options.weight, logits.size(1));
-  const DType dtype = arguments::statistics_dtype(logits);
-  Tensor dense, weight, divisor, loss;
+  check_weight("cross_entropy", options.weight, all.size(1));
+  const DType dtype = arguments::statistics_dtype(all);
+  Tensor weight, divisor, loss;
+  const Logits logits = logits_of(all.detach());
   RowLosses rows;
   {
     const NoGradGuard no_grad;
-    dense = untracked::contiguous(logits);
     if (options.weight.defined())
       weight = untracked::contiguous(untracked::cast(options.weight, dtype));
-    rows = losses_of_rows(dense, numbers, weight, options);
+    rows = losses_of_rows(logits, numbers, weight, options);
     if (options.reduction == Reduction::mean)
       divisor = sum(target_weights(numbers, weight, options.ignore_index, dtype));
     loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));
@@ -109,21 +138,24 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
   //              - [c = t] on_target w[t]), with on_target = 1 - smoothing, on_each = smoothing /
   //              classes
   return record(
-      loss, "cross_entropy", {logits},
-      [logits = Saved(dense), log_sum = Saved(rows.log_sum), target = Saved(numbers),
+      loss, "cross_entropy", {all},
+      [here = Saved(logits.here), first_class = logits.first_class, classes = logits.classes,
+       ranks = logits.ranks, log_sum = Saved(rows.log_sum), target = Saved(numbers),
        weight = Saved(weight), divisor = Saved(divisor), options](const Tensor& g, Gradients& d) {
-        const Tensor x = logits, divide_by = divisor;
+        const Tensor x = here, divide_by = divisor;
         const Tensor scale = divide_by.defined() ? div(g, divide_by) : g;
         const Shape each = {x.size(0)};
         const Tensor per_row =
             g.ndim() == 0 || g.shape() != each
                 ? untracked::expand(untracked::reshape(scale, {scale.numel()}), each)
                 : scale;
-        d[0] = empty_like(x);
+        const Tensor dx = empty_like(x);
         kernels::on(x.device())
-            .cross_entropy_backward(d[0].view(), per_row.view(), x.view(), log_sum.get().view(),
+            .cross_entropy_backward(dx.view(), per_row.view(), x.view(), log_sum.get().view(),
                                     target.get().view(), weight.get().view(),
-                                    options.label_smoothing, options.ignore_index);
+                                    options.label_smoothing, options.ignore_index, first_class,
+                                    classes);
+        d[0] = ranks ? spread_over_ranks({dx, ranks}) : dx;
       });
 }
 
@@ -155,7 +187,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
   check(target.defined(), "cross_entropy: target is undefined");
   arguments::probability("cross_entropy", "label_smoothing", options.label_smoothing);
   apply_policy(Op::cross_entropy, {&x});
-  const PolicyScope inside(nullptr);
+  const PolicyScope inside(nullptr);  // spread logits are cast where they are
   return is_floating(target.dtype()) ? from_probabilities(x, target, options)
                                      : from_class_numbers(x, target, options);
 }
