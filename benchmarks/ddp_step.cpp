@@ -1,8 +1,8 @@
 // What spreading a model costs: a training step of a Vision Transformer on the ranks that it is
 // started as, against one rank alone with the same batch, and against ranks that do not exchange:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
-// With --plugin tensor the ranks share the layers of one model, and the batch; with --plugin pipeline
-// (1F1B) they have some of the layers each.
+// With --plugin tensor the ranks share the layers of one model, and the batch; with --plugin
+// pipeline (1F1B) they have some of the layers each.
 // The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"

@@ -1,27 +1,36 @@
 #!/usr/bin/env bash
 # Prints how far training spread over ranks is from training in one process, as docs/equivalence.md
-# has it: a row per strategy, a column per plugin and number of ranks, the largest distance of the
-# three optimizers in a cell.
+# has it: a table for each model, with a row per layout, a column per strategy, and the largest
+# distance in a cell.
 #   scripts/equivalence.sh [BUILD_FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1-build}
 measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
-EQUIVALENCE=$measured OMP_NUM_THREADS=1 "$build/tests/spread_test" -tc='*every strategy*' \
-  -sfe='*toys*' >&2
+# Idle threads sleep instead of spinning: there are more ranks than cores.
+EQUIVALENCE=$measured OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$build/tests/spread_test" \
+  -tc='*every strategy*' -sfe='*toys*' >&2
 awk -F' *[|] *' '
   NF != 8 || !/^[|]/ { next }  # what doctest prints
-  { column = $2 " x " $3
-    if (!(column in at)) { at[column] = ++columns; title[columns] = column }
-    if (!($4 in seen)) { seen[$4] = ++rows; name[rows] = $4 }
-    if ($6 + 0 >= far[$4, column] + 0) far[$4, column] = $6 + 0 }
-  END { printf "| strategy |"
-        for (c = 1; c <= columns; ++c) printf " %s |", title[c]
-        printf "\n|---|"
-        for (c = 1; c <= columns; ++c) printf "---|"
-        for (r = 1; r <= rows; ++r) {
-          printf "\n| %s |", name[r]
-          for (c = 1; c <= columns; ++c) printf " %.0e |", far[name[r], title[c]]
-        }
-        print "" }' "$measured"
+  { split($2, model, ", ")
+    if (model[1] != "ViT" && model[1] != "GPT-2") model[1] = "Small network"
+    layout = $2
+    sub(/^(ViT|GPT-2), /, "", layout)
+    row = model[1] SUBSEP layout " x " $3
+    if (!(row in seen)) { seen[row] = ++rows; of[rows] = model[1]; key[rows] = row
+                          title[rows] = layout " on " $3 }
+    if (!($4 in at)) { at[$4] = ++columns; strategy[columns] = $4 }
+    if ($6 + 0 >= far[row, $4] + 0) far[row, $4] = $6 + 0 }
+  END { for (r = 1; r <= rows; ++r) if (!known[of[r]]++) models[++count] = of[r]
+        for (m = 1; m <= count; ++m) {
+          printf "## %s\n\n| layout |", models[m]
+          for (c = 1; c <= columns; ++c) printf " %s |", strategy[c]
+          printf "\n|---|"
+          for (c = 1; c <= columns; ++c) printf "---|"
+          for (r = 1; r <= rows; ++r) if (of[r] == models[m]) {
+            printf "\n| %s |", title[r]
+            for (c = 1; c <= columns; ++c) printf " %.0e |", far[key[r], strategy[c]]
+          }
+          printf "\n\n"
+        } }' "$measured"

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
 constexpr seconds grace_after_failure(5), grace_for_output(1), grace_for_saving(600);
+constexpr seconds grace_after_saving(2);
 // How long a rank that only follows another's failure leaves that one to end by itself.
 constexpr seconds grace_for_cause(1);
 constexpr seconds one_signal(1);
@@ -93,7 +94,7 @@ class Supervisor {
   Sink out_{STDOUT_FILENO}, error_{STDERR_FILENO};
   std::vector<Member> members_;
   std::vector<RankStream> streams_;
-  std::optional<Clock::time_point> stop_at_, kill_at_, first_signal_;
+  std::optional<Clock::time_point> stop_at_, kill_at_, first_signal_, saves_at_;
   Clock::time_point next_look_ = Clock::now();
   HangReport hang_;
   Outcome outcome_;
@@ -243,7 +244,10 @@ void Supervisor::stop_if_due() {
   const auto now = Clock::now();
   if (stop_at_ && now > *stop_at_) stop_all(SIGTERM, grace_after_failure);
   if (!kill_at_ || now < *kill_at_) return;
-  if (!killing_ && now < *kill_at_ + grace_for_saving && any_saves()) return;
+  if (any_saves()) saves_at_ = now;
+  // A rank that has just saved still says so, and ends by itself.
+  const bool has_reason = saves_at_ && now < *saves_at_ + grace_after_saving;
+  if (!killing_ && now < *kill_at_ + grace_for_saving && has_reason) return;
   killing_ = true;
   stop_all(SIGKILL, grace_after_failure);
 }

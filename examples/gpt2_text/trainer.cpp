@@ -173,7 +173,6 @@ void Trainer::after_step(double loss, const StepReport& report) {
 // Each window of the end of the text counts once, on any number of ranks. All of these run forward
 // equally often, because it may be a collective: one that has no window left takes one for nothing.
 void Trainer::validate() {
-  if (booster_.plugin().layout().pipeline > 1) return;  // whose model is never whole
   const NoGradGuard no_grad;
   const Windows& windows = texts_.validation;
   const Mesh mesh = booster_.plugin().mesh();
@@ -203,7 +202,7 @@ void Trainer::validate() {
 // the model's distribution, as the largest of the logits with Gumbel noise.
 std::string Trainer::sample() {
   const auto length = config_.get<int64_t>("train.sample_bytes");
-  if (length == 0 || booster_.plugin().layout().pipeline > 1) return "";
+  if (length == 0) return "";
   const NoGradGuard no_grad;
   Generator generator(config_.get<uint64_t>("train.seed"));  // all ranks draw the same
   const Tensor first = select(texts_.validation.inputs, 0, 0);
@@ -212,8 +211,11 @@ std::string Trainer::sample() {
   boosted_->model.eval();
   for (int64_t i = 0; i < length; ++i) {
     const auto seen = std::min(window, static_cast<int64_t>(text.size()));
-    const Tensor ids = from_vector(std::vector(text.end() - seen, text.end()), {1, seen});
-    const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, -1);
+    std::vector<uint8_t> read(text.end() - seen, text.end());
+    // Ranks may share the tokens; what comes behind one changes nothing for it.
+    while (static_cast<int64_t>(read.size()) % world_.size != 0) read.push_back(0);
+    const Tensor ids = from_vector(read, {1, static_cast<int64_t>(read.size())});
+    const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, seen - 1);
     const Tensor noise = -log(-log(uniform({256}, 0, 1, {}, generator)));
     const Tensor next = argmax(cast(narrow(logits, 0, 0, 256), DType::f32) + noise, 0);
     text.push_back(static_cast<uint8_t>(next.item()));

@@ -145,6 +145,42 @@ TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with tw
   }
 }
 
+TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") {
+  const TextExample example;
+  const std::string sets =
+      "model.embd_pdrop=0 model.attn_pdrop=0 model.resid_pdrop=0 train.max_steps=6 "
+      "train.clip_grad_norm=1 ";
+  const CommandResult alone = example.run(sets, "one");
+  REQUIRE_MESSAGE(alone.code == 0, alone.output);
+  const auto want = example.metrics("one");
+  const std::pair<int, const char*> meshes[] = {
+      {2, R"("tp_size":2,"parallel_output":true)"},
+      {2, R"("tp_size":2,"sequence_parallelism_mode":"split_gather")"},
+      {2, R"("sp_size":2,"sequence_parallelism_mode":"all_to_all")"},
+      {2, R"("sp_size":2,"sequence_parallelism_mode":"ring_attn")"},
+      {2, R"("pp_size":2,"pp_style":"zero_bubble","num_microbatches":4)"},
+      {4, R"("tp_size":2,"pp_size":2)"}};
+  int number = 0;
+  for (const auto& [ranks, mesh] : meshes) {
+    CAPTURE(mesh);
+    const std::string out = fmt::format("mesh{}", ++number);
+    const CommandResult result = example.run(
+        sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh), out,
+        fmt::format("run --nproc_per_node {}", ranks));
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    const auto got = example.metrics(out);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const char* name = i + 1 < got.size() ? "loss" : "val_loss";
+      CHECK(got[i][name].get<double>() ==
+            doctest::Approx(want[i][name].get<double>()).epsilon(1e-4));
+    }
+    // What it writes is drawn by the same numbers.
+    const std::string tail = alone.output.substr(alone.output.rfind("results in"));
+    CHECK_MESSAGE(result.says(tail.substr(tail.find('\n') + 1, 20)), result.output);
+  }
+}
+
 TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
   const TextExample example;
   example.folder().write("short", std::string(200, 'x'));
