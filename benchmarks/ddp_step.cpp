@@ -2,7 +2,7 @@
 // started as, against one rank alone with the same batch, and against ranks that do not exchange:
 //   booster run --nproc_per_node 2 build/benchmarks/ddp_step --precision bf16
 // With --plugin tensor the ranks share the layers of one model, and the batch; with --plugin
-// pipeline (1F1B) they have some of the layers each.
+// pipeline they have some of the layers each.
 // The three take turns, since the speed of a shared machine drifts; ratios are medians over turns.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
@@ -24,7 +24,8 @@ constexpr int64_t classes = 1000;
 constexpr int steps_of_turn = 2, profiled_steps = 5;
 
 struct Settings {
-  std::string plugin = "torch_ddp", model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype;
+  std::string plugin = "torch_ddp", model = "vit_tiny_patch16_224", precision = "fp32", comm_dtype,
+              pp_style = "1f1b";
   int64_t batch = 8, bucket_cap_mb = 25, heads = 0, microbatches = 4;
   bool static_graph = false;
 };
@@ -88,8 +89,9 @@ Choice<Plugin> plugin_of(const Settings& settings) {
   if (settings.plugin == "tensor")
     return HybridParallelPlugin({.tp_size = launch_from_env().size});
   if (settings.plugin == "pipeline")
-    return HybridParallelPlugin(
-        {.pp_size = launch_from_env().size, .num_microbatches = settings.microbatches});
+    return HybridParallelPlugin({.pp_size = launch_from_env().size,
+                                 .pp_style = settings.pp_style,
+                                 .num_microbatches = settings.microbatches});
   if (settings.plugin != "torch_ddp") return settings.plugin.c_str();
   return TorchDDPPlugin({.bucket_cap_mb = static_cast<double>(settings.bucket_cap_mb),
                          .static_graph = settings.static_graph,
@@ -158,6 +160,7 @@ int main(int argc, char** argv) {
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images of a rank's step");
   benchmark.option("--heads", settings.heads, "of each block; 0: as many as the model has");
+  benchmark.option("--pp_style", settings.pp_style, "of a pipeline: gpipe, 1f1b or zero_bubble");
   benchmark.option("--microbatches", settings.microbatches, "of a pipeline's batch");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--bucket_cap_mb", settings.bucket_cap_mb, "of torch_ddp");

@@ -101,6 +101,7 @@ void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   std::vector<std::string> excluded, at_the_ends, unfit;
   for (const Fp8Layer& layer : all) {
     const auto& [name, weight] = layer;
+    if (weight.numel() == 0) continue;  // the layer is on another stage of a pipeline
     const bool at_an_end = &layer == &all.front() || &layer == &all.back();
     if (is_excluded(options_, name))
       excluded.push_back(name);

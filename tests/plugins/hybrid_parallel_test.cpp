@@ -117,7 +117,7 @@ Spread chosen(const Group& world) {
   spread.share = plugin.mesh().place("data");
   spread.by_pipeline = column.options.pp_size > 1;
   spread.rate = 0.25;
-  spread.deeper = 3;
+  spread.deeper = 4;
   return spread;
 }
 
@@ -322,7 +322,7 @@ void check_styles() {
 }  // namespace
 
 TEST_CASE("rank: column" * doctest::skip()) {
-  train_in_turn(chosen, std::stoul(std::getenv(column_variable)));
+  train_in_turn(chosen, std::stoul(std::getenv(column_variable)) / 2);
 }
 TEST_CASE("rank: models" * doctest::skip()) { check_models(); }
 TEST_CASE("rank: dropout" * doctest::skip()) {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -81,6 +82,24 @@ StateDict as_state(const TensorMap& tensors) {
   StateDict state;
   for (const auto& [name, tensor] : tensors) state.push_back({name, tensor});
   return state;
+}
+
+// Whether a name belongs to a module whose numbers are on another rank, a stage of a pipeline.
+bool is_elsewhere(const StateDict& model, const std::string& name) {
+  return std::ranges::any_of(model, [&](const NamedTensor& held) {
+    const size_t dot = held.name.rfind('.');
+    return held.tensor.numel() == 0 && dot != held.name.npos &&
+           name.starts_with(held.name.substr(0, dot + 1));
+  });
+}
+
+// A strategy keeps for a layer what it keeps where the layer is.
+void drop_elsewhere(const Session& session, StateDict& own) {
+  const TensorMap here = as_map(session.precision->state_tensors());
+  const StateDict model = session.model.state_dict();
+  std::erase_if(own, [&](const NamedTensor& held) {
+    return here.count(held.name) == 0 && is_elsewhere(model, held.name);
+  });
 }
 
 // The strategy's own tensors and the rounded ones: what this rank holds.
@@ -180,6 +199,7 @@ TensorMap split_precision(const Session& session, const TensorMap& whole) {
   const bool by_rank = session.precision->state_differs_by_rank();
   own = tensors_of_rank(own, by_rank ? session.plugin->group().rank() : 0);
   if (!by_rank) session.plugin->split(own);
+  drop_elsewhere(session, own);
   session.plugin->split(rounded);
   return as_one(own, rounded);
 }
