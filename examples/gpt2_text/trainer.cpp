@@ -1,6 +1,7 @@
 #include "examples/gpt2_text/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/stop_signal.h"
@@ -115,7 +116,7 @@ void Trainer::train_epoch() {
   for (auto batch = data.begin(); batch != data.end(); ++batch) {
     if (parts == 0) opt.zero_grad();
     const bool last = ++parts == accumulate_;
-    loss += backward(*batch, last);
+    loss += example::backward(booster_, *boosted_, *batch, last);
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
     const StepReport report = opt.step();
@@ -126,22 +127,6 @@ void Trainer::train_epoch() {
     loss = 0;
   }
   signal_ = example::largest(world_, {example::stop_signal()})[0];
-}
-
-// Forward and backward of one batch; gradients stay on this rank unless it is the last of a step.
-double Trainer::backward(const Batch& batch, bool last) {
-  auto& [net, opt, loss_fn, data, lr] = *boosted_;
-  if (!last) {
-    const auto local = booster_.no_sync(net, opt);
-    return backward(batch, true);
-  }
-  if (booster_.plugin().layout().pipeline > 1) {
-    const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
-    return booster_.execute_pipeline(one, net, loss_fn, opt).item();
-  }
-  const Tensor loss = loss_fn(net(batch.image), batch.label);
-  booster_.backward(loss, opt);
-  return loss.item();
 }
 
 void Trainer::after_step(double loss, const StepReport& report) {
@@ -235,28 +220,19 @@ void Trainer::save() {
                 {.step = step_,
                  .extra = {{"metrics_bytes", first_rank() ? metrics_->bytes() : 0},
                            {"skipped", skipped_}},
-                 .settings = own_settings()});
+                 .settings = example::own_settings(config_)});
 }
 
 void Trainer::resume() {
   const auto resumed = resume_training(
       output_ / "checkpoint", *boosted_, [](const std::string& line) { example::warn(line); },
-      own_settings());
+      example::own_settings(config_));
   if (!resumed) return;
   step_ = resumed->step;
   metrics_bytes_ = resumed->extra.at("metrics_bytes").get<int64_t>();
   skipped_ = resumed->extra.at("skipped").get<int64_t>();
   if (first_rank())
     example::print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
-}
-
-// Those that the library does not know: "data.tokens".
-nlohmann::json Trainer::own_settings() const {
-  nlohmann::json settings = nlohmann::json::object();
-  for (const std::string section : {"data", "train"})
-    for (const auto& [name, value] : config_.to_json().at(section).items())
-      settings[section + "." + name] = value;
-  return settings;
 }
 
 }  // namespace gpt2_text

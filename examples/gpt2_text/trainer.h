@@ -22,14 +22,12 @@ class Trainer {
  private:
   void announce() const;
   void train_epoch();
-  double backward(const booster::Batch& batch, bool last);
   void after_step(double loss, const booster::StepReport& report);
   void validate();
   std::string sample();
   void add_metrics(const nlohmann::json& line);
   void save();
   void resume();
-  nlohmann::json own_settings() const;
   bool first_rank() const { return world_.rank == 0; }
 
   const booster::Config& config_;

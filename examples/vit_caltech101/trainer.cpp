@@ -2,6 +2,7 @@
 
 #include "examples/vit_caltech101/agreement.h"
 #include "examples/vit_caltech101/data/bad_images.h"
+#include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
@@ -175,7 +176,7 @@ Trainer::Ending Trainer::train_epoch() {
     const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;
     if (micro == 1) before_step();
-    loss_sum += backward(*batch, last);
+    loss_sum += example::backward(booster_, *boosted_, *batch, last);
     images += batch->image.size(0);
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
@@ -189,22 +190,6 @@ Trainer::Ending Trainer::train_epoch() {
     loss_sum = 0;
     start = Clock::now();
   }
-}
-
-// Forward and backward of one batch; gradients stay on this rank unless it is the last of a step.
-double Trainer::backward(const Batch& batch, bool last) {
-  auto& [net, opt, loss_fn, data, lr] = *boosted_;
-  if (!last) {
-    const auto local = booster_.no_sync(net, opt);
-    return backward(batch, true);
-  }
-  if (booster_.plugin().layout().pipeline > 1) {
-    const Batch* one = &batch;  // the loader's own iterator would be a batch ahead of a checkpoint
-    return booster_.execute_pipeline(one, net, loss_fn, opt).item();
-  }
-  const Tensor loss = loss_fn(net(batch.image), batch.label);
-  booster_.backward(loss, opt);
-  return loss.item();
 }
 
 void Trainer::before_step() {

@@ -36,7 +36,6 @@ class Trainer {
   void write_run_record();
   Ending epoch();
   Ending train_epoch();
-  double backward(const booster::Batch& batch, bool last);
   void before_step();
   Ending after_step(const StepResult& result);
   void log(const StepResult& result);
@@ -46,7 +45,6 @@ class Trainer {
   Ending save();
   Ending save_if_possible();
   void resume();
-  nlohmann::json own_settings() const;
   int end_early(Ending ending);
   [[noreturn]] void folder_is_lost();
   void finish();

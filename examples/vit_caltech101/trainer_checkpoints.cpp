@@ -2,6 +2,7 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/report/metrics.h"
 #include "examples/vit_caltech101/report/run_files.h"
@@ -37,7 +38,7 @@ void Trainer::resume() {
   }
   const auto resumed = resume_training(
       root, *boosted_, [](const std::string& text) { fmt::print(stderr, "{}\n", text); },
-      own_settings());
+      own_settings(config_));
   if (!resumed) return;
   step_ = saved_step_ = resumed->step;
   epoch_ = saved_count(resumed->extra, "epoch");  // whose validation may still be due
@@ -50,15 +51,6 @@ void Trainer::resume() {
   for (const auto& [name, before, now] : resumed->changes)
     resumed_["changes"][name] = {{"before", before}, {"now", now}};
   if (first_rank()) fmt::print("resumed from step {} of {}\n", step_, total_steps_);
-}
-
-// Those that the library does not know: "train.accumulate".
-nlohmann::json Trainer::own_settings() const {
-  nlohmann::json settings = nlohmann::json::object();
-  for (const std::string section : {"data", "train"})
-    for (const auto& [name, value] : config_.to_json().at(section).items())
-      settings[section + "." + name] = value;
-  return settings;
 }
 
 // Saves the training, unless its weights are not finite: the last checkpoint has better ones.
@@ -77,7 +69,7 @@ Trainer::Ending Trainer::save() {
                            {"validated_step", validated_step_},
                            {"val_top1", number(last_top1_)},
                            {"skipped", skipped_}},
-                 .settings = own_settings()},
+                 .settings = own_settings(config_)},
                 {.keep = static_cast<int>(config_.get<int64_t>("train.keep_checkpoints"))});
   saved_step_ = step_;
   return Ending::none;
