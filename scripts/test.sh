@@ -47,6 +47,7 @@ log=$build/meson-logs/testlog.txt
 count() {
   local status=$?
   if [[ -e $log ]]; then
+    awk -f scripts/show_failures.awk "$log"
     grep '^skipped: ' "$log" || true
     awk -f scripts/count_tests.awk "$log"
   else

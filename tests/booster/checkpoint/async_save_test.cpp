@@ -54,7 +54,7 @@ TEST_CASE("rank: trains on" * doctest::skip()) {
   save_training(test_root() / "sync", training.boosted, {.step = 2});
   PendingSave saving;
   {
-    const SlowDisk slow(40);
+    const SlowDisk slow(60);
     saving = save_training_async(test_root() / "async", training.boosted, {.step = 2});
     CHECK_FALSE(saving.ready());
     for (int i = 0; i < 5; ++i) training.steps(1);  // these numbers are not saved
@@ -108,7 +108,7 @@ TEST_CASE("a save waits for the one before, and so do a resume and the end of a 
   SmallTraining training;
   training.steps(1);
   {
-    const SlowDisk slow(15);
+    const SlowDisk slow(60);
     PendingSave saving = save_training_async(root.path(), training.boosted, {.step = 1});
     saving = save_training_async(root.path(), training.boosted, {.step = 2});
     CHECK(newest(root.path()).step == 1);
@@ -124,7 +124,7 @@ TEST_CASE("a save waits for the one before, and so do a resume and the end of a 
 TEST_CASE("rank: ends at once" * doctest::skip()) {
   auto* training = new SmallTraining;
   training->steps(1);
-  delay_file_operations(15);
+  delay_file_operations(60);
   auto* saving =
       new PendingSave(save_training_async(test_root(), training->boosted, {.step = 1}));
   CHECK_FALSE(saving->ready());

@@ -42,14 +42,14 @@ TEST_CASE("rank: slow save" * doctest::skip()) {
   const World world = launch_from_env();
   SmallTraining training(spread);
   training.steps(2);
-  if (world.rank == 0) delay_file_operations(250);
+  if (world.rank == 0) delay_file_operations(500);
   const auto start = std::chrono::steady_clock::now();
   save_training(test_root(), training.boosted, {.step = 2});
-  CHECK(std::chrono::steady_clock::now() - start > std::chrono::seconds(2));
+  CHECK(std::chrono::steady_clock::now() - start > std::chrono::seconds(4));
   training.steps(2);
 }
 TEST_CASE("ranks wait for rank 0's save longer than for a rank that does not come") {
-  run_ranks("rank: slow save", {{"BOOSTER_TIMEOUT", "1"}});
+  run_ranks("rank: slow save", {{"BOOSTER_TIMEOUT", "3"}});
 }
 
 TEST_CASE("rank: failed save" * doctest::skip()) {
