@@ -4,6 +4,7 @@
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "parallel/rendezvous/store/socket.h"
 
 #include <unistd.h>
 
@@ -122,9 +123,20 @@ int slurm_local_size(int size) {
   return *tasks;
 }
 
+bool is_slurm(const Launcher& launcher) { return std::string_view(launcher.name) == "Slurm"; }
+
+// The first name of a list such as "gpu[03-05,9],login": gpu03.
+std::string first_host(std::string_view list) {
+  const size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket == list.npos || comma < bracket) return std::string(list.substr(0, comma));
+  const size_t end = list.find_first_of("-,]", bracket);
+  return fmt::format("{}{}", list.substr(0, bracket),
+                     end == list.npos ? "" : list.substr(bracket + 1, end - bracket - 1));
+}
+
 // A batch script has SLURM_PROCID too, but it is no task of a step: it runs alone.
 bool is_batch_script(const Launcher& launcher) {
-  return std::string_view(launcher.name) == "Slurm" && !variable("SLURM_JOB_ID").empty() &&
+  return is_slurm(launcher) && !variable("SLURM_JOB_ID").empty() &&
          variable("SLURM_STEP_ID").empty();
 }
 
@@ -158,9 +170,33 @@ std::string memory_folder() { return access("/dev/shm", W_OK) == 0 ? "/dev/shm" 
 // Where the ranks meet that no run tool has given a place.
 std::string own_place_prefix() { return fmt::format("booster-{}-", geteuid()); }
 
-std::string meeting_place(const Launcher& launcher) {
+std::string master_address(const Launcher& launcher) {
+  std::string address = variable("MASTER_ADDR");
+  if (address.empty() && is_slurm(launcher))
+    address = first_host(variable(variable("SLURM_STEP_NODELIST").empty() ? "SLURM_NODELIST"
+                                                                          : "SLURM_STEP_NODELIST"));
+  return address;
+}
+
+// torchrun's own store holds MASTER_PORT. Where nobody has chosen a port, the job does: two at once
+// on one machine shall not meet.
+int master_port(const Launcher& launcher) {
+  const std::string given = variable("MASTER_PORT");
+  if (!given.empty()) {
+    const int port = number_from("MASTER_PORT", 1, 65534, launcher.rank);
+    return port + (variable("TORCHELASTIC_USE_AGENT_STORE") == "True");
+  }
+  uint32_t hash = 0;
+  for (const char c : job_name(launcher)) hash = hash * 31 + static_cast<unsigned char>(c);
+  return 20000 + static_cast<int>(hash % 10000);
+}
+
+std::string meeting_place(const Launcher& launcher, const World& world) {
   if (const std::string given = variable("BOOSTER_RENDEZVOUS"); !given.empty()) return given;
-  return memory_folder() + "/" + own_place_prefix() + run_name(launcher);
+  if (world.local_size == world.size)
+    return memory_folder() + "/" + own_place_prefix() + run_name(launcher);
+  const std::string address = master_address(launcher);
+  return address.empty() ? "" : Endpoint{address, master_port(launcher)}.text();
 }
 
 void check_master() {
@@ -192,7 +228,7 @@ World world_from(const Launcher& launcher) {
         launcher.local_rank, local_size_name, world.local_size, world.local_rank);
   if (is_private_to_torchrun(launcher)) check_master();
   if (world.size == 1) return world;
-  world.folder = meeting_place(launcher);
+  world.place = meeting_place(launcher, world);
   world.job = job_of(world.size, job_name(launcher));
   return world;
 }
@@ -217,14 +253,12 @@ Group World::group() const {
   static std::optional<Group> made;
   std::lock_guard lock(mutex);
   if (made) return *made;
-  if (local_size != size)
-    fail(
-        "World: ranks on several machines are not supported yet; got {} ranks, {} of them on this "
-        "machine, want all on one",
-        size, local_size);
+  check(size == 1 || !place.empty(),
+        "MASTER_ADDR: is not set, and the ranks are on several machines; want the address of rank "
+        "0's machine on all of them (mpirun hands it on with -x MASTER_ADDR)");
   if (size > 1 && rank == 0 && variable("BOOSTER_RENDEZVOUS").empty())
     remove_dead_places(memory_folder(), own_place_prefix());
-  return made.emplace(size == 1 ? Group() : Group(meet(folder, rank, size, job)));
+  return made.emplace(size == 1 ? Group() : Group(meet(place, rank, size, job)));
 }
 
 }  // namespace booster

@@ -14,11 +14,11 @@ struct World {
   int rank = 0, size = 1;              // of all processes
   int local_rank = 0, local_size = 1;  // of those on this machine
   std::string launcher = "alone";  // or "torchrun" (and the run tool), "Open MPI", "MPICH", "Slurm"
-  std::string folder;              // where the ranks of this machine meet; "" when alone
+  std::string place;  // where the ranks meet (parallel/rendezvous/rendezvous.h); "" when alone
   std::string job;                 // what they compare there (parallel/rendezvous/job.h)
 
   // The group of all ranks. Made at the first call, at which all ranks must meet; the same group
-  // for every call in this process. Error when the ranks are on several machines.
+  // for every call in this process.
   Group group() const;
 };
 

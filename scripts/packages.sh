@@ -9,7 +9,8 @@ packages=(
   libdnnl-dev        # matrix products and convolutions
   libgloo-dev        # several ranks
   libjpeg62-turbo-dev libpng-dev
-  libssl-dev         # checksums of checkpoints
+  libssl-dev         # checksums of checkpoints, proofs of a shared secret
+  iproute2           # tests: network namespaces as machines
 )
 
 missing=()

@@ -86,7 +86,8 @@ void filter(std::vector<std::string>& hosts, const std::string& list, const std:
 bool is_forwarded(std::string_view variable) {
   for (const char* prefix : {"BOOSTER_", "NCCL_", "GLOO_", "OMP_"})
     if (variable.starts_with(prefix))
-      return !variable.starts_with("BOOSTER_RENDEZVOUS") && !variable.starts_with("BOOSTER_NOTES");
+      return !variable.starts_with("BOOSTER_RENDEZVOUS") &&
+             !variable.starts_with("BOOSTER_NOTES") && !variable.starts_with("BOOSTER_SECRET");
   return false;
 }
 
@@ -142,7 +143,8 @@ std::vector<std::string> ssh_command(const RunOptions& options,
   remote.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   remote.insert(
       remote.end(),
-      {"run", "--stop_at_eof", "--nproc_per_node", std::to_string(options.nproc_per_node),
+      {"run", "--stop_at_eof", "--secret_at_stdin",
+       "--nproc_per_node", std::to_string(options.nproc_per_node),
        "--nnodes", std::to_string(hosts.size()), "--node_rank", std::to_string(node),
        "--master_addr", options.master_addr.empty() ? hosts[0] : options.master_addr,
        "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});

@@ -87,6 +87,9 @@ const std::vector<Option>& options() {
        switch_on(&RunOptions::dry_run)},
       {"stop_at_eof", nullptr, "stop the ranks when standard input ends",
        switch_on(&RunOptions::stop_at_eof)},
+      {"secret_at_stdin", nullptr,
+       "read BOOSTER_SECRET from the first line of standard input",
+       switch_on(&RunOptions::secret_at_stdin)},
       {"help", nullptr, "print this", switch_on(&RunOptions::help)},
   };
   return all;

@@ -102,6 +102,8 @@ Process start(const Launch& launch) {
   int reason = 0;
   const bool refused = pid > 0 && read(report.read, &reason, sizeof reason) == sizeof reason;
   close(report.read);
+  if (!launch.input.empty() && write(held.write, launch.input.data(), launch.input.size()) < 0)
+    fail_run("run: cannot write to '{}': {}", launch.path, std::strerror(errno));
   if (pid > 0 && !refused) return {pid, out.read, error.read, held.write};
   close_all({out.read, error.read, held.write});
   if (refused) waitpid(pid, nullptr, 0);

@@ -6,6 +6,7 @@
 #include "booster/run/supervisor.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
+#include "parallel/rendezvous/secret.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -94,6 +95,8 @@ std::vector<Launch> local_launches(const RunOptions& options) {
 // One ssh per machine; the launcher there prefixes, logs and supervises its own ranks.
 std::vector<Launch> remote_launches(const RunOptions& options,
                                     const std::vector<std::string>& hosts) {
+  const char* given = std::getenv("BOOSTER_SECRET");
+  const std::string secret = given ? shared_secret() : hexadecimal(random_bytes(32));
   std::vector<Launch> launches;
   for (size_t node = 0; node < hosts.size(); ++node) {
     Launch launch;
@@ -101,9 +104,18 @@ std::vector<Launch> remote_launches(const RunOptions& options,
     launch.arguments = ssh_command(options, hosts, static_cast<int>(node));
     launch.path = options.dry_run ? "ssh" : find_program("ssh");
     launch.holds_input = true;
+    launch.input = secret + "\n";
     launches.push_back(std::move(launch));
   }
   return launches;
+}
+
+// The first line of standard input: other users of a machine can read command lines.
+void take_secret() {
+  std::string secret;
+  for (char c = 0; read(STDIN_FILENO, &c, 1) == 1 && c != '\n';) secret += c;
+  setenv("BOOSTER_SECRET", secret.c_str(), 1);
+  shared_secret();
 }
 
 void print_plan(const std::vector<Launch>& launches) {
@@ -131,7 +143,7 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
     auto& environment = launches[i].environment;
     launches[i].notes = fmt::format("{}-notes-{}", place, i);
     environment["BOOSTER_NOTES"] = launches[i].notes;
-    environment["BOOSTER_RENDEZVOUS"] = place;
+    if (options.nnodes == 1) environment["BOOSTER_RENDEZVOUS"] = place;
     environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
     if (options.nnodes == 1 && !std::getenv("BOOSTER_JOB")) environment["BOOSTER_JOB"] = place;
   }
@@ -158,10 +170,12 @@ int run_with(RunOptions options) {
     fmt::print("{}", run_help());
     return 0;
   }
+  if (options.secret_at_stdin) take_secret();
   const auto hosts = hosts_of(options);
   if (options.master_port == 0)
     options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
   const auto launches = hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
+  if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error once, not by each rank
   if (!options.dry_run) return run_all(launches, options);
   print_plan(launches);
   return 0;

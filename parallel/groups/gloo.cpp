@@ -1,5 +1,6 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
 #include "parallel/groups/backend.h"
+#include "parallel/rendezvous/secret.h"
 
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
@@ -64,10 +65,12 @@ class GlooBackend final : public Backend {
   int64_t block_bytes() const override { return 4 << 20; }
 
  private:
+  void verify_peers();
   void await(Pending& message);
   void tell_wait();
   [[noreturn]] void explain(int peer, const char* what);
   void watch();
+  void end_watch();
   bool is_hopeless();
 
   std::shared_ptr<gloo::rendezvous::Context> context_;
@@ -103,7 +106,7 @@ GlooBackend::GlooBackend(Membership joined)
       received_(members().size()) {
   BlockedSignals guard;
   gloo::transport::tcp::attr attributes;
-  attributes.hostname = "127.0.0.1";
+  attributes.hostname = members().rendezvous->address();
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   context_ = std::make_shared<gloo::rendezvous::Context>(members().rank, members().size());
   // Longer than our own limit, which knows the rank to name.
@@ -116,11 +119,51 @@ GlooBackend::GlooBackend(Membership joined)
     fail_run("gloo: the ranks cannot connect: {}", error.what());
   }
   watcher_ = std::thread([this] { watch(); });
+  try {
+    verify_peers();
+  } catch (...) {
+    end_watch();
+    throw;
+  }
 }
 
-GlooBackend::~GlooBackend() {
+GlooBackend::~GlooBackend() { end_watch(); }
+
+void GlooBackend::end_watch() {
   closing_ = true;
   watcher_.join();
+}
+
+// Gloo takes any connection that gives the right number. Every pair therefore shows each other
+// that they know the secret of the run, each by signing what the other has drawn.
+void GlooBackend::verify_peers() {
+  const int ranks = members().size(), own = members().rank;
+  const std::string secret = members().rendezvous->secret();
+  constexpr size_t length = 32;
+  const auto all_exchange = [&](std::vector<std::string> sent) {
+    std::vector<std::string> received(ranks, std::string(length, '\0'));
+    std::vector<Outgoing> outgoing;
+    std::vector<Incoming> incoming;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == own) continue;
+      outgoing.push_back({rank, std::as_bytes(std::span(sent[rank]))});
+      incoming.push_back({rank, std::as_writable_bytes(std::span(received[rank]))});
+    }
+    exchange(outgoing, incoming);
+    return received;
+  };
+  const auto proof = [&](int from, int to, const std::string& nonce) {
+    return proof_of(secret, fmt::format("{}|{}|{}", members().name, from, to), nonce);
+  };
+  std::vector<std::string> nonces, proofs(ranks);
+  for (int rank = 0; rank < ranks; ++rank) nonces.push_back(random_bytes(length));
+  const auto theirs = all_exchange(nonces);
+  for (int rank = 0; rank < ranks; ++rank) proofs[rank] = proof(own, rank, theirs[rank]);
+  const auto shown = all_exchange(proofs);
+  for (int rank = 0; rank < ranks; ++rank)
+    if (rank != own && !is_same(shown[rank], proof(rank, own, nonces[rank])))
+      fail_run("gloo: whoever has connected as {} does not know the secret of the run",
+               members().name_of(rank));
 }
 
 bool GlooBackend::is_hopeless() {

@@ -36,7 +36,7 @@ class Group {
  public:
   // This rank alone.
   Group();
-  // The ranks that meet() at a place: a private folder, as launch_from_env() finds it. All must
+  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as World has it. All must
   // call it.
   Group(const std::string& place, int rank, int size);
   // All ranks of a rendezvous; all must call it.

@@ -3,6 +3,7 @@
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/slow_wait.h"
+#include "parallel/rendezvous/secret.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,6 +209,7 @@ std::string FolderRendezvous::lead() {
   for (const auto& entry : fs::directory_iterator(meeting_place_, ignored))
     if (is_run_name(entry.path().filename().string()) && entry.path() != run)
       fs::remove_all(entry, ignored);
+  write_whole(run + "/secret", 0, hexadecimal(random_bytes(32)));
   folder_ = run;
   return "";
 }

@@ -1,6 +1,7 @@
 // Where the ranks of a run meet: they tell each other small values there, and learn who has died.
 //
-// An interface; groups know nothing else of it. Kinds: a folder (parallel/rendezvous/folder.h).
+// An interface; groups know nothing else of it. Kinds: a folder (parallel/rendezvous/folder.h) and,
+// between machines, a store (parallel/rendezvous/store/store.h).
 // Thread-safe.
 #pragma once
 
@@ -40,6 +41,11 @@ class Rendezvous {
   // Tells the others why this rank gives up.
   virtual void report_failure(std::string_view text) = 0;
 
+  // A text that only the ranks of the run know; the same on all.
+  virtual std::string secret() = 0;
+  // Where the other ranks reach this one: an address of this machine. All must have joined.
+  virtual std::string address() { return "127.0.0.1"; }
+
   // A private folder that all ranks of the run can open, for files that they map; it goes with the
   // run. "" where there is none: then ranks share no memory.
   virtual std::string folder() const { return ""; }
@@ -65,10 +71,11 @@ class Rendezvous {
   std::map<int, std::string> places_;  // by rank
 };
 
-// Joins the run of this job that meets at `place`, a folder. All ranks call it, and each takes part
-// as long as it keeps what it got. `job`: as job_of() gives it (parallel/rendezvous/job.h), or ""
-// for that without a launcher's id. Error for a kind of place that does not exist, if another job
-// meets there, or if a living process has this rank; else as the kind says.
+// Joins the run of this job that meets at `place`, a folder or "tcp://HOST:PORT". All ranks call
+// it, and each takes part as long as it keeps what it got. `job`: as job_of() gives it
+// (parallel/rendezvous/job.h), or "" for that without a launcher's id. Error for a kind of place
+// that does not exist, if another job meets there, or if a living process has this rank; else as
+// the kind says.
 std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size,
                                  const std::string& job = "");
 

@@ -51,10 +51,10 @@ Group impatient_group(const World& world, const char* seconds) {
   return met.subgroup(met.world_ranks());
 }
 
-void for_each_backend(void (*body)(const std::string& backend)) {
-  for (const auto& backend : backend_names()) {
-    CAPTURE(backend);
-    body(backend);
+void for_each_connection(void (*body)(const Connection& connection)) {
+  for (const Connection& connection : connections()) {
+    CAPTURE(connection.name);
+    body(connection);
   }
 }
 
@@ -74,8 +74,8 @@ TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
   // The group stays unusable, with the same reason.
   CHECK(error_of([&] { group.barrier(); }) == error);
 }
-double seconds_until_a_kill_is_named(const std::string& backend) {
-  Ranks ranks("rank: reduces until somebody dies", 3, {{"BOOSTER_BACKEND", backend}});
+double seconds_until_a_kill_is_named(const Connection& connection) {
+  Ranks ranks("rank: reduces until somebody dies", 3, connection.environment);
   for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
   const auto start = std::chrono::steady_clock::now();
   kill(ranks.pid(1), SIGKILL);
@@ -86,10 +86,10 @@ double seconds_until_a_kill_is_named(const std::string& backend) {
   return seconds.count();
 }
 TEST_CASE("a rank killed in an all-reduce is named by the others within 5 seconds") {
-  for_each_backend([](const std::string& backend) {
-    double seconds = seconds_until_a_kill_is_named(backend);
+  for_each_connection([](const Connection& connection) {
+    double seconds = seconds_until_a_kill_is_named(connection);
     for (int again = 0; again < 3 && seconds >= 5; ++again)  // a busy machine may be slow at times
-      seconds = seconds_until_a_kill_is_named(backend);
+      seconds = seconds_until_a_kill_is_named(connection);
     CHECK(seconds < 5);
   });
 }
@@ -107,8 +107,8 @@ TEST_CASE("rank: reduces until somebody stops" * doctest::skip()) {
   CHECK(contains(error, "did not come"));
 }
 TEST_CASE("a stopped rank is named when the time is up") {
-  for_each_backend([](const std::string& backend) {
-    Ranks ranks("rank: reduces until somebody stops", 2, {{"BOOSTER_BACKEND", backend}});
+  for_each_connection([](const Connection& connection) {
+    Ranks ranks("rank: reduces until somebody stops", 2, connection.environment);
     for (const char* name : {"ready-0", "ready-1"}) ranks.wait_for_file(name);
     kill(ranks.pid(1), SIGSTOP);
     ranks.wait_for_file("named");
@@ -128,8 +128,8 @@ TEST_CASE("rank: one leaves early" * doctest::skip()) {
   CHECK(contains(error, "has ended while other ranks still need it"));
 }
 TEST_CASE("a rank that ends well but early is named") {
-  for_each_backend([](const std::string& backend) {
-    CHECK(failures(Ranks("rank: one leaves early", 3, {{"BOOSTER_BACKEND", backend}}).wait()) ==
+  for_each_connection([](const Connection& connection) {
+    CHECK(failures(Ranks("rank: one leaves early", 3, connection.environment).wait()) ==
           "");
   });
 }
@@ -143,8 +143,8 @@ TEST_CASE("rank: sends and leaves" * doctest::skip()) {
   CHECK(data == std::vector<float>(5000, 0.0F));
 }
 TEST_CASE("what a rank sent before it ended arrives") {
-  for_each_backend([](const std::string& backend) {
-    CHECK(failures(Ranks("rank: sends and leaves", 2, {{"BOOSTER_BACKEND", backend}}).wait()) ==
+  for_each_connection([](const Connection& connection) {
+    CHECK(failures(Ranks("rank: sends and leaves", 2, connection.environment).wait()) ==
           "");
   });
 }
@@ -177,10 +177,10 @@ TEST_CASE("rank: disagrees" * doctest::skip()) {
   CHECK(contains(error, wants.at(how)));
 }
 TEST_CASE("ranks that call different collectives all get an error that says who calls what") {
-  for_each_backend([](const std::string& backend) {
+  for_each_connection([](const Connection& connection) {
     for (const char* how : {"count", "dtype", "reduction", "collective", "barrier"}) {
       CAPTURE(how);
-      CHECK(failures(Ranks("rank: disagrees", 3, {{"BOOSTER_BACKEND", backend}, {"TEST_HOW", how}})
+      CHECK(failures(Ranks("rank: disagrees", 3, connection.with({{"TEST_HOW", how}}))
                          .wait()) == "");
     }
   });
@@ -202,9 +202,9 @@ TEST_CASE("rank: gives up pending work" * doctest::skip()) {
   CHECK(contains(error_of([&] { second.wait(); }), "the group was closed"));
 }
 TEST_CASE("a group that goes while work is pending gives the work up") {
-  for_each_backend([](const std::string& backend) {
+  for_each_connection([](const Connection& connection) {
     CHECK(
-        failures(Ranks("rank: gives up pending work", 2, {{"BOOSTER_BACKEND", backend}}).wait()) ==
+        failures(Ranks("rank: gives up pending work", 2, connection.environment).wait()) ==
         "");
   });
 }

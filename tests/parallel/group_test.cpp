@@ -167,22 +167,21 @@ void check_ring(const Group& group, int64_t count) {
 }
 
 struct Setup {
-  const char* backend;
+  Connection connection;
   int size;
 };
 std::vector<Setup> setups() {
-  std::vector<Setup> all = {{"", 1}};
-  for (const auto& name : backend_names())
-    for (int size : {2, 3, 4}) all.push_back({name == "shm" ? "shm" : "gloo", size});
+  std::vector<Setup> all = {{{"alone", {}}, 1}};
+  for (const Connection& connection : connections())
+    for (int size : {2, 3, 4}) all.push_back({connection, size});
   return all;
 }
 
 void run_everywhere(const char* test_case) {
   for (const Setup& setup : setups()) {
-    CAPTURE(setup.backend);
+    CAPTURE(setup.connection.name);
     CAPTURE(setup.size);
-    std::map<std::string, std::string> environment = {{"OMP_NUM_THREADS", "1"}};
-    if (setup.size > 1) environment["BOOSTER_BACKEND"] = setup.backend;
+    const auto environment = setup.connection.with({{"OMP_NUM_THREADS", "1"}});
     CHECK(failures(Ranks(test_case, setup.size, environment).wait(120)) == "");
   }
 }

@@ -32,6 +32,7 @@ class MemoryRendezvous final : public booster::Rendezvous {
   std::string get(const std::string& key, const std::vector<int>& ranks) override;
   std::string trouble(const std::vector<int>& ranks) override;
   void report_failure(std::string_view text) override;
+  std::string secret() override { return "a secret of this room"; }
   std::string folder() const override { return room_->folder; }
 
  protected:

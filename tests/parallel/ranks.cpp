@@ -1,6 +1,10 @@
 #include "tests/parallel/ranks.h"
 
+#include "parallel/groups/backend.h"
+
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <thread>
 
 namespace {
@@ -29,6 +34,22 @@ std::string output_file(const std::string& folder, size_t rank) {
   _exit(127);
 }
 
+// Not one that the system may give to a connection at any moment (32768 and more).
+int free_port() {
+  std::random_device random;
+  for (;;) {
+    const int port = std::uniform_int_distribution(15000, 31000)(random);
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(file);
+    if (free) return port;
+  }
+}
+
 // No test case has the name.
 bool ran_nothing(const std::string& output) {
   const std::string title = "[doctest] test cases:";
@@ -37,6 +58,29 @@ bool ran_nothing(const std::string& output) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> Connection::with(
+    std::map<std::string, std::string> more) const {
+  more.insert(environment.begin(), environment.end());
+  return more;
+}
+
+std::vector<Connection> connections() {
+  std::vector<Connection> all;
+  bool has_gloo = false;
+  for (const std::string& name : booster::backend_names()) {
+    all.push_back({name, {{"BOOSTER_BACKEND", name}}});
+    has_gloo |= name == "gloo";
+  }
+  if (has_gloo) all.push_back(over_store());
+  return all;
+}
+
+Connection over_store() {
+  return {"store",
+          {{"BOOSTER_RENDEZVOUS", "tcp://127.0.0.1:" + std::to_string(free_port())},
+           {"BOOSTER_SECRET", "a secret for tests"}}};
+}
 
 Ranks::Ranks(const std::string& test_case, int size,
              const std::map<std::string, std::string>& environment) {
@@ -49,12 +93,14 @@ Ranks::Ranks(const std::string& test_case, int size,
     if (!mkdtemp(folder_.data())) throw std::runtime_error("mkdtemp failed");
   }
   const std::string total = std::to_string(size);
+  const auto store = over_store().environment;
   for (int rank = 0; rank < size; ++rank) {
     auto variables = environment;
-    for (const char* name : {"RANK", "LOCAL_RANK"}) variables[name] = std::to_string(rank);
-    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) variables[name] = total;
-    variables["BOOSTER_RENDEZVOUS"] = folder_ + "/meet";
-    variables["TEST_FOLDER"] = folder_;
+    if (std::getenv("TEST_OVER_STORE")) variables.insert(store.begin(), store.end());
+    const std::string number = std::to_string(rank);
+    variables.insert({{"RANK", number}, {"LOCAL_RANK", number}, {"WORLD_SIZE", total},
+                      {"LOCAL_WORLD_SIZE", total}, {"TEST_FOLDER", folder_},
+                      {"BOOSTER_RENDEZVOUS", folder_ + "/meet"}});
     const pid_t pid = fork();
     if (pid == 0) become_rank(test_case, output_file(folder_, rank), variables);
     pids_.push_back(pid);

@@ -13,10 +13,22 @@ struct RankResult {
   bool passed() const { return status == 0; }
 };
 
+// Variables that make ranks use one way to exchange memory, and its name.
+struct Connection {
+  std::string name;
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> with(std::map<std::string, std::string> more) const;
+};
+// All backends that are built in, and Gloo between ranks that meet at a store.
+std::vector<Connection> connections();
+// "tcp://127.0.0.1:PORT" with a port that is free, and a secret.
+Connection over_store();
+
 class Ranks {
  public:
   // `test_case` is the name of a test case with doctest::skip(); it runs in `size` processes with
-  // torchrun's variables plus the given ones.
+  // torchrun's variables plus the given ones, which count more. With TEST_OVER_STORE in this
+  // process's environment they meet at a store, as on several machines.
   Ranks(const std::string& test_case, int size,
         const std::map<std::string, std::string>& environment = {});
   ~Ranks();

@@ -110,7 +110,9 @@ TEST_CASE("places are named for all members or refused") {
 
 TEST_CASE("a meeting place of an unknown kind is refused") {
   CHECK_THROWS_WITH_AS(
-      Group("tcp://host:29500", 0, 2),
-      "rendezvous: no such kind of meeting place; got 'tcp://host:29500', want a folder", Error);
+      Group("etcd://host:29500", 0, 2),
+      "rendezvous: no such kind of meeting place; got 'etcd://host:29500', want a folder or "
+      "tcp://HOST:PORT",
+      Error);
   CHECK_THROWS_AS(Group("tcp://host:29500", 2, 2), Error);
 }

@@ -104,9 +104,14 @@ TEST_CASE("every rank learns who it is") {
   CHECK(ended.code == 0);
   CHECK(contains(ended.out, "[0] 0 0 2 2 127.0.0.1 12345 a b\n"));
   CHECK(contains(ended.out, "[1] 1 1 2 2 127.0.0.1 12345 a b\n"));
+  setenv("BOOSTER_SECRET", "sixteen letters!", 1);
   CHECK(run({"--nnodes", "3", "--node_rank", "2", "--master_addr", "node0", "--nproc_per_node", "2",
              "sh", "-c", "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT"})
             .out.find("[5] 5/6 1 node0 29500\n") != std::string::npos);
+  unsetenv("BOOSTER_SECRET");
+  const auto without = run({"--nnodes", "2", "--master_addr", "node0", "true"});
+  CHECK(without.code == 2);
+  CHECK(contains(without.err, "BOOSTER_SECRET: is not set"));
 }
 
 TEST_CASE("the output of one rank passes untouched, that of several line by line") {
@@ -272,7 +277,7 @@ TEST_CASE("a dry run prints the commands and starts nothing") {
       {"--dry-run", "--host", "a,b", "--ssh-port", "2222", "--nproc_per_node", "4", "prog", "x y"});
   CHECK(contains(remote.out, "ssh -o BatchMode=yes -p 2222 -- a 'cd "));
   CHECK(contains(remote.out,
-                 "run --stop_at_eof --nproc_per_node 4 --nnodes 2 --node_rank 1 --master_addr a "
-                 "--master_port 29500 -- prog "));
+                 "run --stop_at_eof --secret_at_stdin --nproc_per_node 4 --nnodes 2 --node_rank 1 "
+                 "--master_addr a --master_port 29500 -- prog "));
   CHECK(contains(remote.out, "'\\''x y'\\'''\n"));
 }

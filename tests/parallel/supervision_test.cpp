@@ -56,7 +56,7 @@ TEST_CASE("rank: one fails" * doctest::skip()) {
   std::vector<float> data(3000, 1);
   const std::string how = std::getenv("TEST_HOW");
   try {
-    auto group = std::make_unique<Group>(world.folder, world.rank, world.size);
+    auto group = std::make_unique<Group>(world.place, world.rank, world.size);
     for (int i = 0;; ++i) {
       group->all_reduce(data, CollectiveOp::mean);
       if (world.rank != number_of("TEST_VICTIM") || i < number_of("TEST_STEPS")) continue;

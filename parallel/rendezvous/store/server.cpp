@@ -1,0 +1,228 @@
+#include "parallel/rendezvous/store/server.h"
+
+#include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+#include "parallel/rendezvous/secret.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace booster {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t longest_hello = 4096;
+constexpr auto time_for_hello = std::chrono::seconds(5);
+constexpr size_t most_unknown = 256;
+constexpr size_t most_stored = 64 << 20;
+constexpr size_t most_outgoing = 64 << 20;
+constexpr auto tick = milliseconds(100);
+
+}  // namespace
+
+milliseconds heartbeat_limit() {
+  const char* text = std::getenv("BOOSTER_HEARTBEAT");
+  if (!text || !*text) return std::chrono::seconds(8);
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  check(*end == 0 && (seconds == 0 || (seconds >= 1 && seconds < 1e7)),
+        "BOOSTER_HEARTBEAT: want seconds, 1 or more, or 0 for never; got '{}'", text);
+  return milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+StoreServer::StoreServer(Socket listener, Run run)
+    : listener_(std::move(listener)),
+      run_(std::move(run)),
+      name_(hexadecimal(random_bytes(16))),
+      heartbeat_(heartbeat_limit()) {
+  // The program's signal handlers run on its own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { serve(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StoreServer::~StoreServer() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void StoreServer::serve() {
+  for (bool last = false; !last;) {
+    last = stopping_;  // what rank 0 said before it left still counts
+    wait();
+    accept_all();
+    for (Peer& peer : peers_) read(peer);
+    drop_silent();
+    drop_gone();
+  }
+  for (const Peer& peer : peers_)
+    if (peer.rank >= 0) peer.socket.write_all(peer.outgoing, std::chrono::seconds(1));
+}
+
+void StoreServer::wait() {
+  std::vector<pollfd> files = {{listener_.file(), POLLIN, 0}};
+  for (const Peer& peer : peers_)
+    files.push_back({peer.socket.file(),
+                     static_cast<short>(peer.outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+  poll(files.data(), files.size(), static_cast<int>(tick.count()));
+}
+
+void StoreServer::accept_all() {
+  for (Socket socket = listener_.accept(); socket.defined(); socket = listener_.accept()) {
+    const auto unknown = [](const Peer& peer) { return peer.rank < 0; };
+    if (static_cast<size_t>(std::ranges::count_if(peers_, unknown)) >= most_unknown)
+      peers_.erase(std::ranges::find_if(peers_, unknown));
+    const auto now = Clock::now();
+    peers_.push_back({.socket = std::move(socket),
+                      .nonce = random_bytes(32),
+                      .reader = FrameReader(longest_hello),
+                      .outgoing = "",
+                      .since = now,
+                      .heard = now});
+    tell(peers_.back(), {FrameKind::challenge, {peers_.back().nonce}});
+  }
+}
+
+// A peer that sends what is no frame is not answered: it may be anybody.
+void StoreServer::read(Peer& peer) {
+  std::string bytes;
+  if (!peer.socket.read_into(bytes)) peer.gone = true;
+  if (!bytes.empty()) peer.heard = Clock::now();
+  peer.reader.add(bytes);
+  try {
+    while (!peer.closing)
+      if (const auto frame = peer.reader.next()) answer(peer, *frame);
+      else break;
+  } catch (const Error&) {
+    peer.gone = true;
+  }
+  if (!peer.outgoing.empty() && !peer.socket.write_from(peer.outgoing)) peer.gone = true;
+  if (peer.closing && peer.outgoing.empty()) peer.gone = true;
+}
+
+void StoreServer::answer(Peer& peer, const Frame& frame) {
+  const auto& texts = frame.texts;
+  if (peer.rank < 0) return welcome(peer, frame);
+  switch (frame.kind) {
+    case FrameKind::put: return put(texts[0], texts[1]);
+    case FrameKind::get:
+      if (const auto found = values_.find(texts[0]); found != values_.end())
+        tell(peer, {FrameKind::value, {found->first, found->second}});
+      else
+        waiting_[texts[0]].push_back(peer.rank);
+      return;
+    case FrameKind::failed: return fail_run_once(texts[0]);
+    case FrameKind::alive: return;
+    default: fail_data("store: a rank sends what only the store sends");
+  }
+}
+
+// Why this rank cannot take part; "" if it can.
+std::string StoreServer::objection(const Frame& hello) const {
+  const int rank = number_in(hello.texts[2], 1 << 20);
+  const std::string& job = hello.texts[4];
+  if (number_in(hello.texts[3], 1 << 20) != run_.size || job != run_.job)
+    return fmt::format(
+        "another job meets there: that of rank 0 is {}; this is rank {} of {}; want a MASTER_PORT "
+        "for each job, or one BOOSTER_JOB for all ranks of a job",
+        run_.job, rank, terminal_text(job));
+  if (rank >= run_.size)
+    return fmt::format("no such rank; got {}, want 0 to {}", rank, run_.size - 1);
+  const auto taken = processes_.find(rank);
+  if (taken == processes_.end()) return "";
+  return fmt::format("rank {} of {} is already taken by {}; want each rank once, and a MASTER_PORT "
+                     "for each job",
+                     rank, run_.job, taken->second);
+}
+
+void StoreServer::refuse(Peer& peer, const std::string& why) {
+  tell(peer, {FrameKind::refused, {why}});
+  peer.closing = true;
+}
+
+void StoreServer::welcome(Peer& peer, const Frame& hello) {
+  if (hello.kind != FrameKind::hello) fail_data("store: a stranger says something else than hello");
+  const std::string &nonce = hello.texts[0], &proof = hello.texts[1], &rank = hello.texts[2],
+                    &process = hello.texts[5];
+  if (!is_same(proof, proof_of(run_.secret, purpose_of(hello), peer.nonce + nonce)))
+    return refuse(peer, "it has another BOOSTER_SECRET");
+  if (const std::string text = objection(hello); !text.empty()) return refuse(peer, text);
+  peer.rank = number_in(rank, run_.size - 1);
+  peer.reader.set_longest(longest_store_frame);
+  tell(peer, {FrameKind::welcome, {proof_of(run_.secret, "store", nonce + peer.nonce), name_}});
+  for (const auto& [other, what] : processes_)
+    tell(peer, {FrameKind::joined, {std::to_string(other), what}});
+  for (const auto& [other, why] : left_)
+    tell(peer, {FrameKind::left, {std::to_string(other), why}});
+  if (!failure_.empty()) tell(peer, {FrameKind::failed, {failure_}});
+  processes_[peer.rank] = terminal_text(process);
+  tell_all({FrameKind::joined, {rank, processes_[peer.rank]}});
+  find_address(peer);
+}
+
+// Where rank 0's machine is reached from others, which it may not know itself: where somebody from
+// elsewhere has reached it.
+void StoreServer::find_address(const Peer& peer) {
+  const bool all_here = static_cast<int>(processes_.size()) == run_.size;
+  if (values_.contains("address") || (peer.socket.is_loopback() && !all_here)) return;
+  put("address", peer.socket.own_address());
+}
+
+void StoreServer::put(const std::string& key, const std::string& value) {
+  stored_ += key.size() + value.size();
+  if (stored_ > most_stored) fail_data("store: more than {} bytes of values", most_stored);
+  values_[key] = value;
+  const auto waiting = waiting_.extract(key);
+  if (waiting.empty()) return;
+  for (Peer& peer : peers_)
+    if (std::ranges::count(waiting.mapped(), peer.rank))
+      tell(peer, {FrameKind::value, {key, value}});
+}
+
+void StoreServer::fail_run_once(const std::string& why) {
+  if (!failure_.empty()) return;
+  failure_ = why;
+  tell_all({FrameKind::failed, {why}});
+}
+
+void StoreServer::drop_silent() {
+  const auto now = Clock::now();
+  for (Peer& peer : peers_) {
+    if (peer.rank < 0 && now - peer.since > time_for_hello) peer.gone = true;
+    if (peer.rank < 0 || heartbeat_.count() == 0 || now - peer.heard <= heartbeat_) continue;
+    left_[peer.rank] = fmt::format("has shown no sign of life for {:g} s (BOOSTER_HEARTBEAT)",
+                                   heartbeat_.count() / 1000.0);
+    peer.gone = true;
+  }
+  if (heartbeat_.count() == 0 || now - told_alive_ < heartbeat_ / 4) return;
+  told_alive_ = now;
+  tell_all({FrameKind::alive, {}});
+}
+
+void StoreServer::drop_gone() {
+  std::vector<int> ended;
+  std::erase_if(peers_, [&](const Peer& peer) {
+    if (peer.gone && peer.rank >= 0) ended.push_back(peer.rank);
+    return peer.gone;
+  });
+  for (const int rank : ended) tell_all({FrameKind::left, {std::to_string(rank), left_[rank]}});
+}
+
+void StoreServer::tell(Peer& peer, Frame frame) {
+  peer.outgoing += encoded(frame);
+  if (peer.outgoing.size() > most_outgoing) peer.gone = true;
+}
+
+void StoreServer::tell_all(const Frame& frame) {
+  for (Peer& peer : peers_)
+    if (peer.rank >= 0) tell(peer, frame);
+}
+
+}  // namespace booster

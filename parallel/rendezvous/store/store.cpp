@@ -1,0 +1,310 @@
+#include "parallel/rendezvous/store/store.h"
+
+#include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/slow_wait.h"
+#include "parallel/rendezvous/secret.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+namespace booster {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto pause_between_tries = milliseconds(50);
+constexpr auto one_try = std::chrono::seconds(5);
+constexpr auto longest_send = std::chrono::seconds(10);
+constexpr auto tick = milliseconds(200);
+// How long a process of an earlier run may still hold the port.
+constexpr auto handover = std::chrono::seconds(2);
+constexpr const char* has_ended = "has ended";
+
+std::string process_label() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return fmt::format("pid {} on {}", getpid(), host);
+}
+
+// Those that take part, for leave_all().
+struct Registry {
+  std::mutex mutex;
+  std::set<StoreRendezvous*> present;
+};
+Registry& registry() {
+  static Registry* const made = new Registry;  // outlives every destructor
+  return *made;
+}
+
+double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+}  // namespace
+
+StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::string job)
+    : Rendezvous(rank, size),
+      endpoint_(std::move(endpoint)),
+      job_(std::move(job)),
+      secret_(shared_secret()),
+      heartbeat_(heartbeat_limit()) {
+  if (rank == 0) keep_store();
+  join();
+  sigset_t all, before;  // the program's signal handlers run on its own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  listener_ = std::thread([this] { listen(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::lock_guard lock(registry().mutex);
+  static const int registered = std::at_quick_exit(leave_all);
+  (void)registered;
+  registry().present.insert(this);
+}
+
+StoreRendezvous::~StoreRendezvous() {
+  {
+    std::lock_guard lock(registry().mutex);
+    registry().present.erase(this);
+  }
+  leave();
+}
+
+void StoreRendezvous::leave() {
+  leaving_ = true;
+  if (listener_.joinable()) listener_.join();
+  socket_ = {};
+  server_.reset();
+}
+
+// quick_exit() is how a program ends that has failed: what it told must still reach the others.
+void StoreRendezvous::leave_all() {
+  std::lock_guard lock(registry().mutex);
+  for (StoreRendezvous* rendezvous : registry().present) rendezvous->leave();
+}
+
+void StoreRendezvous::keep_store() {
+  std::string problem;
+  const auto end = Clock::now() + handover;
+  for (;; std::this_thread::sleep_for(pause_between_tries)) {
+    Socket listener = Socket::listening(endpoint_, problem);
+    if (listener.defined()) {
+      server_ = std::make_unique<StoreServer>(std::move(listener),
+                                              StoreServer::Run{size(), job_, secret_});
+      return;
+    }
+    if (Clock::now() > end)
+      fail_run("rendezvous: rank 0 cannot listen at {}: {}; want a free MASTER_PORT and an address "
+               "of this machine as MASTER_ADDR",
+               endpoint_.text(), problem);
+  }
+}
+
+void StoreRendezvous::join() {
+  const auto start = Clock::now();
+  SlowWait wait(rank());
+  std::optional<Clock::time_point> refused;  // perhaps by an earlier run that is about to end
+  for (;; std::this_thread::sleep_for(pause_between_tries)) {
+    std::string refusal;
+    const std::string obstacle = try_to_join(refusal);
+    if (obstacle.empty() && refusal.empty()) return;
+    if (refusal.empty()) refused.reset();
+    else if (!refused) refused = Clock::now();
+    if (refused && Clock::now() - *refused > handover) fail_run("rendezvous: {}", refusal);
+    if (Clock::now() - start > group_timeout())
+      fail_run("rendezvous: rank 0 did not come to {} within {:g} s: {}", endpoint_.text(),
+               seconds(group_timeout()), refusal.empty() ? obstacle : refusal);
+    wait.still([] { return "rank 0"; }, [&] { return endpoint_.text(); });
+  }
+}
+
+std::string StoreRendezvous::try_to_join(std::string& refusal) {
+  std::string problem;
+  const auto end = Clock::now() + one_try;
+  socket_ = Socket::connected(endpoint_, one_try, problem);
+  if (!socket_.defined()) return problem;
+  reader_ = FrameReader(longest_store_frame);
+  try {
+    const Frame challenge = next_frame(end);
+    if (challenge.kind != FrameKind::challenge) return "what listens there is no store of booster";
+    const std::string nonce = random_bytes(32), theirs = challenge.texts[0];
+    Frame hello{FrameKind::hello,
+                {nonce, "", std::to_string(rank()), std::to_string(size()), job_, process_label()}};
+    hello.texts[1] = proof_of(secret_, purpose_of(hello), theirs + nonce);
+    send(hello);
+    const Frame answer = next_frame(end);
+    const bool is_welcome =
+        answer.kind == FrameKind::welcome &&
+        is_same(answer.texts[0], proof_of(secret_, "store", nonce + theirs));
+    if (answer.kind == FrameKind::refused)
+      refusal = fmt::format("{} refuses rank {}: {}", endpoint_.text(), rank(),
+                            terminal_text(answer.texts[0]));
+    else if (!is_welcome)
+      refusal = fmt::format("what listens at {} does not know BOOSTER_SECRET", endpoint_.text());
+    if (!is_welcome) return "";
+    run_secret_ = hmac_sha256(secret_, answer.texts[1]);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+Frame StoreRendezvous::next_frame(Clock::time_point end) {
+  for (std::string bytes;; bytes.clear()) {
+    if (auto frame = reader_.next()) return std::move(*frame);
+    pollfd waiting = {socket_.file(), POLLIN, 0};
+    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    if (left.count() <= 0 || poll(&waiting, 1, static_cast<int>(left.count())) <= 0)
+      fail_data("no answer");
+    if (!socket_.read_into(bytes)) fail_data("the connection was closed");
+    reader_.add(bytes);
+  }
+}
+
+// The thread that hears what the store says and shows it that this rank lives.
+void StoreRendezvous::listen() {
+  auto heard = Clock::now(), told = heard;
+  std::string bytes;
+  for (bool connected = true; connected && !leaving_; bytes.clear()) {
+    try {
+      while (auto frame = reader_.next()) take(std::move(*frame));
+    } catch (const Error& error) {
+      return lose_store(error.what());
+    }
+    pollfd waiting = {socket_.file(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(tick.count())) > 0)
+      connected = socket_.read_into(bytes);
+    reader_.add(bytes);
+    const auto now = Clock::now();
+    if (!bytes.empty()) heard = now;
+    if (heartbeat_.count() == 0) continue;
+    if (now - told > heartbeat_ / 4) send({FrameKind::alive, {}}), told = now;
+    if (now - heard > heartbeat_)
+      return lose_store(fmt::format("has shown no sign of life for {:g} s (BOOSTER_HEARTBEAT)",
+                                    seconds(heartbeat_)));
+  }
+  if (!leaving_) lose_store(has_ended);
+}
+
+void StoreRendezvous::take(Frame frame) {
+  auto& texts = frame.texts;
+  std::lock_guard lock(mutex_);
+  switch (frame.kind) {
+    case FrameKind::value: values_[texts[0]] = std::move(texts[1]); break;
+    case FrameKind::joined: processes_[number_in(texts[0], size() - 1)] = texts[1]; break;
+    case FrameKind::left:
+      left_[number_in(texts[0], size() - 1)] = texts[1].empty() ? has_ended : texts[1];
+      break;
+    case FrameKind::failed: failure_ = texts[0]; break;
+    default: break;
+  }
+  changed_.notify_all();
+}
+
+void StoreRendezvous::lose_store(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  left_.try_emplace(0, why);
+  changed_.notify_all();
+}
+
+// What cannot be sent is not: whoever waits for an answer learns that the store is gone.
+void StoreRendezvous::send(const Frame& frame) {
+  std::lock_guard lock(sending_);
+  socket_.write_all(encoded(frame), longest_send);
+}
+
+// False when the time is over; error for trouble.
+template <class Ready, class Where>
+bool StoreRendezvous::wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where) {
+  const auto end = Clock::now() + group_timeout();
+  SlowWait wait(rank());
+  std::unique_lock lock(mutex_);
+  for (; !ready(); changed_.wait_for(lock, tick)) {
+    if (!failure_.empty() || lost_of(ranks)) {
+      lock.unlock();
+      fail_run("rendezvous: {}", trouble(ranks));
+    }
+    if (Clock::now() > end) return false;
+    wait.still([&] { return "rank " + missing(ranks); }, where);
+  }
+  return true;
+}
+
+void StoreRendezvous::wait_for(const std::vector<int>& ranks) {
+  const auto all_here = [&] { return missing(ranks).empty(); };
+  if (wait_until(ranks, all_here, [&] { return endpoint_.text(); })) return;
+  std::lock_guard lock(mutex_);
+  fail_run("rendezvous: not all ranks came within {:g} s; missing: rank {}",
+           seconds(group_timeout()), missing(ranks));
+}
+
+void StoreRendezvous::put(const std::string& key, std::string_view value) {
+  check(key.size() + value.size() + 64 < longest_store_frame,
+        "rendezvous: the value of {} has {} bytes; want less than {}", key, value.size(),
+        longest_store_frame);
+  send({FrameKind::put, {key, std::string(value)}});
+}
+
+std::string StoreRendezvous::get(const std::string& key, const std::vector<int>& ranks) {
+  send({FrameKind::get, {key}});
+  std::vector<int> needed = ranks;
+  if (!std::ranges::count(needed, 0)) needed.push_back(0);  // who keeps the store
+  const auto is_there = [&] { return values_.contains(key); };
+  if (!wait_until(needed, is_there, [&] { return key; }))
+    fail_run("rendezvous: a rank did not announce '{}' within {:g} s", key,
+             seconds(group_timeout()));
+  std::lock_guard lock(mutex_);
+  return values_.at(key);
+}
+
+std::string StoreRendezvous::address() {
+  return socket_.is_loopback() ? get("address", {}) : socket_.own_address();
+}
+
+std::string StoreRendezvous::trouble(const std::vector<int>& ranks) {
+  std::unique_lock lock(mutex_);
+  std::string text = failure_;
+  const auto lost = lost_of(ranks);
+  const std::string why = lost ? left_.at(*lost) : "";
+  lock.unlock();
+  if (text.empty() && !lost) return "";
+  if (text.empty()) {
+    text = fmt::format("{} {} while other ranks still need it", describe(*lost), why);
+    send({FrameKind::failed, {text}});
+  }
+  if (!gave_up_) put_note(RankNote::follows, text);
+  return text;
+}
+
+// The first of the ranks that is gone.
+std::optional<int> StoreRendezvous::lost_of(const std::vector<int>& ranks) const {
+  const auto lost = std::ranges::find_if(ranks, [&](int rank) { return left_.contains(rank); });
+  return lost == ranks.end() ? std::nullopt : std::optional(*lost);
+}
+
+void StoreRendezvous::report_failure(std::string_view text) {
+  gave_up_ = true;
+  send({FrameKind::failed, {std::string(text.substr(0, longest_store_frame / 2))}});
+}
+
+// Ranks that have not joined yet, as "1, 3".
+std::string StoreRendezvous::missing(const std::vector<int>& ranks) const {
+  std::string list;
+  for (const int rank : ranks)
+    if (!processes_.contains(rank))
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
+  return list;
+}
+
+std::string StoreRendezvous::process(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = processes_.find(rank);
+  return found == processes_.end() ? "" : terminal_text(found->second);
+}
+
+}  // namespace booster

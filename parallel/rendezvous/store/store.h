@@ -1,0 +1,82 @@
+// The rendezvous of ranks on several machines: a small store over TCP, which rank 0's process keeps
+// (parallel/rendezvous/store/server.h).
+//
+// Every rank, rank 0 too, keeps one connection to it as long as it takes part, so that the store
+// knows who has ended, and who is stopped or cut off: whoever shows no sign of life for
+// BOOSTER_HEARTBEAT seconds (8). All must have the same BOOSTER_SECRET, which is shown, never sent;
+// what is said then is neither secret nor protected from somebody in between. Thread-safe.
+#pragma once
+
+#include "parallel/rendezvous/rendezvous.h"
+#include "parallel/rendezvous/store/frames.h"
+#include "parallel/rendezvous/store/server.h"
+#include "parallel/rendezvous/store/socket.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace booster {
+
+class StoreRendezvous final : public Rendezvous {
+ public:
+  // Joins the run of this job at the endpoint, where rank 0 listens. Error if it cannot, if another
+  // job meets there, if the rank is taken, if a secret is missing or another, or if rank 0 does not
+  // come in time. `job`: as job_of() gives it.
+  StoreRendezvous(Endpoint endpoint, int rank, int size, std::string job);
+  ~StoreRendezvous() override;
+
+  void wait_for(const std::vector<int>& ranks) override;
+  void put(const std::string& key, std::string_view value) override;
+  std::string get(const std::string& key, const std::vector<int>& ranks) override;
+  std::string trouble(const std::vector<int>& ranks) override;
+  void report_failure(std::string_view text) override;
+  std::string secret() override { return run_secret_; }
+  std::string address() override;
+
+ protected:
+  std::string process(int rank) const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void keep_store();
+  void join();
+  // Returns why there is no connection, or says why the store does not take this rank.
+  std::string try_to_join(std::string& refusal);
+  Frame next_frame(Clock::time_point end);
+  void listen();
+  void take(Frame frame);
+  void send(const Frame& frame);
+  void lose_store(const std::string& why);
+  // With mutex_ held:
+  std::optional<int> lost_of(const std::vector<int>& ranks) const;
+  std::string missing(const std::vector<int>& ranks) const;
+  template <class Ready, class Where>
+  bool wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where);
+  void leave();
+  static void leave_all();
+
+  Endpoint endpoint_;
+  std::string job_, secret_, run_secret_;
+  std::unique_ptr<StoreServer> server_;  // on rank 0
+  Socket socket_;
+  FrameReader reader_{longest_store_frame};
+  std::mutex sending_;
+  std::chrono::milliseconds heartbeat_;
+  std::atomic<bool> leaving_ = false, gave_up_ = false;
+  std::thread listener_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+  std::map<int, std::string> processes_;  // of those that have joined
+  std::map<int, std::string> left_;       // of those that are gone: why
+  std::string failure_;
+};
+
+}  // namespace booster
