@@ -2,6 +2,7 @@
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/cli/commands.h"
+#include "booster/cli/inspect_flight.h"
 #include "booster/config/json/json_document.h"
 
 #include <fmt/format.h>
@@ -166,6 +167,11 @@ std::optional<fs::path> checkpoint_in(const fs::path& folder) {
 int inspect(const std::string& path, bool json) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
+  if (holds_flight_records(path)) {
+    check(!json, "inspect: --json shows no flight records; they are JSON themselves");
+    print_flight_records(path);
+    return 0;
+  }
   if (const auto checkpoint = is_folder ? checkpoint_in(path) : std::nullopt) {
     json ? print(json_of_checkpoint(*checkpoint)) : print_checkpoint(*checkpoint);
   } else {

@@ -45,7 +45,7 @@ struct CommandLine {
     add_libraries(matrix);
     add_json(matrix);
     add_config();
-    auto* inspect = add("inspect", "check and show a safetensors file or a checkpoint",
+    auto* inspect = add("inspect", "check and show tensors, a checkpoint or flight records",
                         [this] { return cli::inspect(path, json); });
     inspect->add_option("PATH", path, "file or folder")->required();
     add_json(inspect);

@@ -76,7 +76,7 @@ const std::vector<Option>& options() {
        number_into(&RunOptions::ssh_port, "ssh-port", 1, 65535)},
       {"env", "NAME[=VALUE]", "hand this variable to the ranks on all machines; may be repeated",
        add_variable},
-      {"log_dir", "DIR", "also write each rank's output to DIR/rank-N.log",
+      {"log_dir", "DIR", "also write each rank's output to DIR/rank-N.log, and flight records",
        text_into(&RunOptions::log_dir, "log_dir")},
       {"max_restarts", "N", "start all ranks again up to N times when one fails (0)",
        number_into(&RunOptions::max_restarts, "max_restarts", 0, 1000)},

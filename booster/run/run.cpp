@@ -57,6 +57,8 @@ Environment environment_of(const RunOptions& options, int local_rank) {
       {"MASTER_ADDR", options.master_addr.empty() ? "127.0.0.1" : options.master_addr},
       {"MASTER_PORT", std::to_string(options.master_port)},
   };
+  if (!options.log_dir.empty() && !std::getenv("BOOSTER_FLIGHT_RECORD"))
+    variables["BOOSTER_FLIGHT_RECORD"] = options.log_dir;
   if (!std::getenv("OMP_NUM_THREADS"))
     variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores() / options.nproc_per_node));
   for (const std::string& setting : options.env) {

@@ -2,6 +2,7 @@
 
 #include "kernels/system/trace.h"
 #include "parallel/groups/backend.h"
+#include "parallel/groups/flight_recorder.h"
 #include "parallel/groups/work_queue.h"
 
 #include <algorithm>
@@ -11,11 +12,23 @@
 namespace booster {
 
 struct Group::State {
-  explicit State(Membership members) : backend(make_backend(std::move(members))) {}
+  explicit State(Membership members)
+      : backend(make_backend(std::move(members))),
+        name(std::make_shared<const std::string>(backend->members().name)) {}
+  // Puts the operation into the process's record.
+  uint64_t record(const char* operation, const Buffer* data) {
+    return FlightRecorder::of_process().add({.sequence = ++issued,
+                                             .group = name,
+                                             .operation = operation,
+                                             .count = data ? data->count : 0,
+                                             .dtype = data ? data->dtype : DType::f32});
+  }
   // Whoever still waits for this rank sees its process end; this rank does not wait for anybody.
   ~State() { backend->stop(); }
 
   std::unique_ptr<Backend> backend;
+  std::shared_ptr<const std::string> name;
+  uint64_t issued = 0;                        // operations so far
   std::string failure;                        // the first error; later operations repeat it
   std::map<std::vector<int>, int> subgroups;  // made so far, by members
   WorkQueue queue;                            // ends before the backend does
@@ -108,20 +121,29 @@ Work Group::issue(const char* name, Memory memory, Operation&& operation) const 
     if (buffer) check_reached(name, *state_->backend, *buffer);
   if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
-  auto guarded = [state, name, operation = std::forward<Operation>(operation)] {
+  const bool alone = size() == 1;
+  const uint64_t number =
+      alone ? 0 : state->record(name, memory.read ? memory.read : memory.written);
+  auto guarded = [state, name, number, operation = std::forward<Operation>(operation)] {
     if (!state->failure.empty()) throw Error(state->failure, ErrorKind::failed);
+    auto& recorder = FlightRecorder::of_process();
+    recorder.note(number, FlightState::running);
     const kernels::TraceScope span(name, kernels::SpanKind::collective);
     state->backend->begin(name);
     try {
       operation(*state->backend);
+      recorder.note(number, FlightState::done);
     } catch (const std::exception& error) {
+      recorder.note(number, FlightState::failed);
       state->failure = fmt::format("{}: {}", name, error.what());
-      if (const auto& meeting = state->backend->members().rendezvous)
+      if (const auto& meeting = state->backend->members().rendezvous) {
+        recorder.write_once(meeting->rank(), meeting->size());
         meeting->report_failure(meeting->describe(meeting->rank()) + " gave up: " + error.what());
+      }
       throw Error(state->failure, ErrorKind::failed);
     }
   };
-  if (size() > 1) return state->queue.add(std::move(guarded));
+  if (!alone) return state->queue.add(std::move(guarded));
   guarded();
   return {};
 }

@@ -36,8 +36,8 @@ class Group {
  public:
   // This rank alone.
   Group();
-  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as World has it. All must
-  // call it.
+  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as World has it. All
+  // must call it.
   Group(const std::string& place, int rank, int size);
   // All ranks of a rendezvous; all must call it.
   explicit Group(std::shared_ptr<Rendezvous> rendezvous);

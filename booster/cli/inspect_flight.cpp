@@ -1,0 +1,127 @@
+// Records of what ranks last did together (parallel/groups/flight_recorder.h), side by side.
+#include "booster/cli/inspect_flight.h"
+
+#include "booster/config/json/json_document.h"
+#include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace booster::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Call {
+  uint64_t sequence = 0;
+  std::string what;   // "all_reduce of 400 f32"
+  std::string state;  // "queued", "running", "done" or "failed"
+  bool between_two = false;
+};
+
+struct Record {
+  int64_t rank = 0, size = 0;
+  std::map<std::string, std::vector<Call>> groups;  // in the order of their calls
+};
+
+template <class T>
+T member(const fs::path& path, const nlohmann::json& object, const char* name) {
+  try {
+    return object.at(name).get<T>();
+  } catch (const nlohmann::json::exception& error) {
+    fail_data("{}: no flight record: '{}': {}", path.string(), name, json_problem(error));
+  }
+}
+
+Record record_at(const fs::path& path) {
+  const nlohmann::json json = read_json(path, {.bytes = 4 << 20}, ErrorKind::data).to_json();
+  Record record;
+  record.rank = member<int64_t>(path, json, "rank");
+  record.size = member<int64_t>(path, json, "size");
+  for (const auto& entry : member<nlohmann::json>(path, json, "entries")) {
+    const auto text = [&](const char* name) {
+      return terminal_text(member<std::string>(path, entry, name));
+    };
+    const std::string operation = text("operation");
+    const int64_t count = member<int64_t>(path, entry, "count");
+    record.groups[text("group")].push_back(
+        {member<uint64_t>(path, entry, "sequence"),
+         operation == "barrier" ? operation
+                                : fmt::format("{} of {} {}", operation, count, text("dtype")),
+         text("state"), operation.starts_with("send") || operation == "receive"});
+  }
+  return record;
+}
+
+std::vector<fs::path> records_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("flight-") && name.ends_with(".json")) found.push_back(entry.path());
+  }
+  return found;
+}
+
+// The first call of a group that some rank has not completed.
+uint64_t first_open_call(const std::map<int64_t, std::vector<Call>>& by_rank) {
+  uint64_t open = UINT64_MAX;
+  for (const auto& [rank, calls] : by_rank) {
+    uint64_t next = calls.back().sequence + 1;
+    for (const Call& call : calls)
+      if (call.state != "done") next = std::min(next, call.sequence);
+    open = std::min(open, next);
+  }
+  return open;
+}
+
+void print_group(const std::string& name, const std::map<int64_t, std::vector<Call>>& by_rank) {
+  bool between_two = false;
+  for (const auto& [rank, calls] : by_rank)
+    between_two |= std::ranges::any_of(calls, &Call::between_two);
+  const uint64_t open = first_open_call(by_rank);
+  fmt::print("group {}{}\n", name,
+             between_two ? "" : fmt::format(", which is complete up to call {}", open - 1));
+  for (const auto& [rank, calls] : by_rank) {
+    // Ranks count calls between two of them alone: there the numbers of others say nothing.
+    const auto at = between_two ? std::ranges::find_if(calls, [](const Call& call) {
+                                    return call.state != "done";
+                                  })
+                                : std::ranges::find(calls, open, &Call::sequence);
+    if (at == calls.end())
+      fmt::print("  rank {}: has not come further than call {}, {}\n", rank, calls.back().sequence,
+                 calls.back().what);
+    else
+      fmt::print("  rank {}: call {}, {}: {}; {} calls after it\n", rank, at->sequence, at->what,
+                 at->state, calls.end() - at - 1);
+  }
+}
+
+}  // namespace
+
+bool holds_flight_records(const fs::path& path) {
+  return fs::is_directory(path) && !records_in(path).empty();
+}
+
+void print_flight_records(const fs::path& folder) {
+  std::map<std::string, std::map<int64_t, std::vector<Call>>> groups;
+  std::map<int64_t, bool> present;
+  int64_t size = 0;
+  for (const fs::path& path : records_in(folder)) {
+    Record record = record_at(path);
+    size = std::max(size, record.size);
+    present[record.rank] = true;
+    for (auto& [name, calls] : record.groups) groups[name][record.rank] = std::move(calls);
+  }
+  fmt::print("{}: records of {} of {} ranks\n", folder.string(), present.size(), size);
+  for (int64_t rank = 0; rank < std::min<int64_t>(size, 4096); ++rank)
+    if (!present[rank])
+      fmt::print("  no record of rank {}: it failed at nothing, or was killed\n", rank);
+  for (const auto& [name, by_rank] : groups) print_group(name, by_rank);
+}
+
+}  // namespace booster::cli

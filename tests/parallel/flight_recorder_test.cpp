@@ -1,0 +1,87 @@
+// The record of what a rank last did together with others.
+#include "parallel/groups/flight_recorder.h"
+
+#include "parallel/launch.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+
+using namespace booster;
+
+namespace {
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("the last 512 operations are kept, each with its state") {
+  std::mt19937 random(5);
+  FlightRecorder recorder;
+  std::map<uint64_t, FlightState> model;
+  const auto group = std::make_shared<const std::string>("world");
+  for (uint64_t i = 1; i <= 2000; ++i) {
+    CHECK(recorder.add({.sequence = i, .group = group, .operation = "barrier"}) == i);
+    model[i] = FlightState::queued;
+    const uint64_t changed = 1 + random() % i;  // often one that is no longer kept
+    const auto state = static_cast<FlightState>(1 + random() % 3);
+    recorder.note(changed, state);
+    model[changed] = state;
+  }
+  const std::string json = recorder.json(3, 8);
+  CHECK(json.starts_with("{\"rank\": 3, \"size\": 8, \"entries\": ["));
+  std::map<std::string, size_t> want;
+  for (uint64_t i = 2000 - FlightRecorder::most_entries + 1; i <= 2000; ++i) {
+    CHECK(count_of(json, "\"number\": " + std::to_string(i) + ",") == 1);
+    ++want[name_of(model[i])];
+  }
+  CHECK(count_of(json, "\"number\"") == FlightRecorder::most_entries);
+  for (const auto& [state, count] : want)
+    CHECK(count_of(json, "\"state\": \"" + state + "\"") == count);
+}
+
+TEST_CASE("rank: parts from the others" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  std::vector<float> data(300);
+  for (int i = 0; i < 7; ++i) group.all_reduce(data);
+  try {
+    group.rank() == 1 ? group.barrier() : group.all_reduce(data);
+    CHECK(false);
+  } catch (const Error&) {
+  }
+}
+TEST_CASE("ranks that fail write what they did") {
+  Ranks ranks("rank: parts from the others", 3, {{"BOOSTER_FLIGHT_RECORD", "/proc/nowhere"}});
+  const auto unwritable = ranks.wait();
+  CHECK(failures(unwritable) == "");
+  CHECK(unwritable[0].output.find("cannot write /proc/nowhere/flight-0.json") !=
+        std::string::npos);
+
+  std::string folder = "/tmp/booster-flight-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  CHECK(failures(Ranks("rank: parts from the others", 3, {{"BOOSTER_FLIGHT_RECORD", folder}})
+                     .wait()) == "");
+  for (const char* rank : {"0", "1", "2"}) {
+    const std::string text = read(folder + "/flight-" + rank + ".json");
+    CAPTURE(text);
+    CHECK(count_of(text, "\"group\": \"world\"") == 8);
+    CHECK(count_of(text, "\"count\": 300, \"dtype\": \"f32\", \"state\": \"done\"") == 7);
+    CHECK(count_of(text, "\"state\": \"failed\"") == 1);
+  }
+  std::filesystem::remove_all(folder);
+}
