@@ -1,4 +1,5 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
+#include "kernels/system/blocked_signals.h"
 #include "parallel/groups/backend.h"
 #include "parallel/rendezvous/secret.h"
 
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <optional>
 #include <thread>
 
@@ -84,27 +84,13 @@ class GlooBackend final : public Backend {
   std::thread watcher_;
 };
 
-// Gloo's own threads inherit this mask: a write to a dead peer must not end the process, and the
-// program's signal handlers belong on its own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 GlooBackend::GlooBackend(Membership joined)
     : Backend(std::move(joined)),
       timeout_(group_timeout()),
       sent_(members().size()),
       received_(members().size()) {
-  BlockedSignals guard;
+  // Gloo's own threads inherit the mask: a write to a dead peer must not end the process.
+  const kernels::BlockedSignals guard;
   gloo::transport::tcp::attr attributes;
   attributes.hostname = members().rendezvous->address();
   auto device = gloo::transport::tcp::CreateDevice(attributes);

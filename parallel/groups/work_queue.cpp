@@ -1,10 +1,10 @@
 #include "parallel/groups/work_queue.h"
 
+#include "kernels/system/blocked_signals.h"
 #include "kernels/system/error.h"
 #include "kernels/system/trace.h"
 
 #include <omp.h>
-#include <signal.h>
 
 #include <exception>
 #include <utility>
@@ -55,12 +55,8 @@ Work WorkQueue::add(std::function<void()> operation) {
   std::lock_guard lock(mutex_);
   items_.push_back({std::move(operation), flag});
   if (!thread_.joinable()) {
-    // The program's signal handlers run on its own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const kernels::BlockedSignals guard;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   arrived_.notify_one();
   return Work(flag);

@@ -14,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <thread>
 
 namespace booster {
@@ -55,12 +54,6 @@ void make_private_folder(const std::string& path) {
   fail_run("rendezvous: cannot make the folder {}", path);
 }
 
-std::string process_label() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return fmt::format("pid {} on {}", getpid(), host);
-}
-
 bool is_run_name(std::string_view name) {
   const auto legal = [](unsigned char c) { return c < 128 && std::isalnum(c); };
   return name.starts_with("run-") && name.size() == 10 &&
@@ -97,16 +90,6 @@ auto keep_trying(milliseconds limit, Attempt&& attempt) -> decltype(attempt()) {
   }
 }
 
-// Those that take part, for leave_all().
-struct Registry {
-  std::mutex mutex;
-  std::set<FolderRendezvous*> present;
-};
-Registry& registry() {
-  static Registry* const made = new Registry;  // outlives every destructor
-  return *made;
-}
-
 }  // namespace
 
 FolderRendezvous::FolderRendezvous(std::string folder, int rank, int size, std::string job)
@@ -121,10 +104,7 @@ FolderRendezvous::FolderRendezvous(std::string folder, int rank, int size, std::
     if (now - last_free > handover || now - start > group_timeout()) give_up(obstacle);
     wait.still([] { return "rank 0"; }, [&] { return meeting_place_; });
   }
-  std::lock_guard lock(registry().mutex);
-  static const int registered = std::at_quick_exit(leave_all);
-  (void)registered;
-  registry().present.insert(this);
+  at_quick_exit_.emplace([this] { leave_in_failure(); });
 }
 
 void FolderRendezvous::give_up(const std::string& obstacle) const {
@@ -136,10 +116,7 @@ void FolderRendezvous::give_up(const std::string& obstacle) const {
 }
 
 FolderRendezvous::~FolderRendezvous() {
-  {
-    std::lock_guard lock(registry().mutex);
-    registry().present.erase(this);
-  }
+  at_quick_exit_.reset();
   leave();
 }
 
@@ -155,14 +132,9 @@ void FolderRendezvous::leave() {
 
 // quick_exit() is how a program ends that has failed: the others must not take the end of rank 0
 // for the end of the run.
-void FolderRendezvous::leave_all() {
-  std::lock_guard lock(registry().mutex);
-  for (FolderRendezvous* rendezvous : registry().present) {
-    if (!rendezvous->is_last())
-      rendezvous->publish_failure(rendezvous->describe(rendezvous->rank()) +
-                                  " has ended while other ranks still need it");
-    rendezvous->leave();
-  }
+void FolderRendezvous::leave_in_failure() {
+  if (!is_last()) publish_failure(describe(rank()) + " has ended while other ranks still need it");
+  leave();
 }
 
 std::string FolderRendezvous::try_to_join() {
@@ -197,8 +169,8 @@ std::string FolderRendezvous::lead() {
     if (errno == ENOENT) return "";  // an earlier run has just removed the meeting place
     fail_run("rendezvous: cannot make a folder in {}: {}", meeting_place_, std::strerror(errno));
   }
-  own_ = Place::take(run + "/rank-0", process_label());
-  const Leader leader{fs::path(run).filename().string(), process_label(), job_};
+  own_ = Place::take(run + "/rank-0", own_process());
+  const Leader leader{fs::path(run).filename().string(), own_process(), job_};
   if (own_) leader_ = Place::take(path, leader.text());
   std::error_code ignored;
   if (!leader_) {  // somebody was faster, or what is there is no file of ours
@@ -222,7 +194,7 @@ std::string FolderRendezvous::follow() {
   const std::string run = meeting_place_ + "/" + Leader::from(place->text())->run;
   if (!is_private_folder(run)) return "";  // rank 0 is about to leave
   const std::string path = fmt::format("{}/rank-{}", run, rank());
-  own_ = Place::take(path, process_label());
+  own_ = Place::take(path, own_process());
   if (own_) folder_ = run;
   const auto other = own_ ? std::nullopt : Place::look(path);
   if (!other || !other->is_held()) return "";
@@ -337,7 +309,7 @@ void FolderRendezvous::publish_failure(std::string_view text) {
 }
 
 std::string FolderRendezvous::process(int rank) const {
-  if (rank == this->rank()) return process_label();
+  if (rank == this->rank()) return own_process();
   std::lock_guard lock(mutex_);
   const Place* found = member(rank);
   return found ? terminal_text(found->text()) : "";

@@ -9,6 +9,7 @@
 // process ends by exit() or quick_exit(), too. Thread-safe.
 #pragma once
 
+#include "parallel/rendezvous/at_quick_exit.h"
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
 
@@ -50,7 +51,7 @@ class FolderRendezvous final : public Rendezvous {
   [[noreturn]] void give_up(const std::string& obstacle) const;
   std::string other_leader(const Place& leader) const;
   void leave();
-  static void leave_all();
+  void leave_in_failure();
   const Place* member(int rank) const;
   bool has_died(int rank) const;
   bool is_last() const;
@@ -63,6 +64,7 @@ class FolderRendezvous final : public Rendezvous {
   std::string folder_;           // "" until this rank has joined
   std::optional<Place> leader_;  // of rank 0
   std::optional<Place> own_;
+  std::optional<AtQuickExit> at_quick_exit_;
   std::atomic<bool> gave_up_ = false;  // this rank has reported why
   mutable std::mutex mutex_;
   mutable std::map<int, Place> members_;  // those seen so far

@@ -5,6 +5,8 @@
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/store/store.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 namespace booster {
@@ -32,6 +34,12 @@ std::string Rendezvous::place(int rank) const {
   std::lock_guard lock(mutex_);
   const auto found = places_.find(rank);
   return found == places_.end() ? "" : found->second;
+}
+
+std::string Rendezvous::own_process() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return fmt::format("pid {} on {}", getpid(), host);
 }
 
 void Rendezvous::set_place(int rank, std::string place) {

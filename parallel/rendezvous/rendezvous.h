@@ -62,6 +62,7 @@ class Rendezvous {
   Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
   // Which process the rank is: "pid 4242 on host", or "" while that is unknown.
   virtual std::string process(int rank) const = 0;
+  static std::string own_process();
 
  private:
   std::string place(int rank) const;

@@ -1,11 +1,11 @@
 #include "parallel/rendezvous/store/server.h"
 
+#include "kernels/system/blocked_signals.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <poll.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -40,12 +40,8 @@ StoreServer::StoreServer(Socket listener, Run run)
       run_(std::move(run)),
       name_(hexadecimal(random_bytes(16))),
       heartbeat_(heartbeat_limit()) {
-  // The program's signal handlers run on its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const kernels::BlockedSignals guard;
   thread_ = std::thread([this] { serve(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StoreServer::~StoreServer() {

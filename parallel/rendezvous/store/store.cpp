@@ -1,5 +1,6 @@
 #include "parallel/rendezvous/store/store.h"
 
+#include "kernels/system/blocked_signals.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 #include "parallel/rank_notes.h"
@@ -7,12 +8,8 @@
 #include "parallel/rendezvous/secret.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <set>
 
 namespace booster {
 
@@ -28,22 +25,6 @@ constexpr auto tick = milliseconds(200);
 constexpr auto handover = std::chrono::seconds(2);
 constexpr const char* has_ended = "has ended";
 
-std::string process_label() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return fmt::format("pid {} on {}", getpid(), host);
-}
-
-// Those that take part, for leave_all().
-struct Registry {
-  std::mutex mutex;
-  std::set<StoreRendezvous*> present;
-};
-Registry& registry() {
-  static Registry* const made = new Registry;  // outlives every destructor
-  return *made;
-}
-
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 }  // namespace
@@ -56,22 +37,16 @@ StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::str
       heartbeat_(heartbeat_limit()) {
   if (rank == 0) keep_store();
   join();
-  sigset_t all, before;  // the program's signal handlers run on its own threads
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  listener_ = std::thread([this] { listen(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  std::lock_guard lock(registry().mutex);
-  static const int registered = std::at_quick_exit(leave_all);
-  (void)registered;
-  registry().present.insert(this);
+  {
+    const kernels::BlockedSignals guard;
+    listener_ = std::thread([this] { listen(); });
+  }
+  // So a program ends that has failed: what it told must still reach the others.
+  at_quick_exit_.emplace([this] { leave(); });
 }
 
 StoreRendezvous::~StoreRendezvous() {
-  {
-    std::lock_guard lock(registry().mutex);
-    registry().present.erase(this);
-  }
+  at_quick_exit_.reset();
   leave();
 }
 
@@ -80,12 +55,6 @@ void StoreRendezvous::leave() {
   if (listener_.joinable()) listener_.join();
   socket_ = {};
   server_.reset();
-}
-
-// quick_exit() is how a program ends that has failed: what it told must still reach the others.
-void StoreRendezvous::leave_all() {
-  std::lock_guard lock(registry().mutex);
-  for (StoreRendezvous* rendezvous : registry().present) rendezvous->leave();
 }
 
 void StoreRendezvous::keep_store() {
@@ -134,7 +103,7 @@ std::string StoreRendezvous::try_to_join(std::string& refusal) {
     if (challenge.kind != FrameKind::challenge) return "what listens there is no store of booster";
     const std::string nonce = random_bytes(32), theirs = challenge.texts[0];
     Frame hello{FrameKind::hello,
-                {nonce, "", std::to_string(rank()), std::to_string(size()), job_, process_label()}};
+                {nonce, "", std::to_string(rank()), std::to_string(size()), job_, own_process()}};
     hello.texts[1] = proof_of(secret_, purpose_of(hello), theirs + nonce);
     send(hello);
     const Frame answer = next_frame(end);

@@ -7,6 +7,7 @@
 // what is said then is neither secret nor protected from somebody in between. Thread-safe.
 #pragma once
 
+#include "parallel/rendezvous/at_quick_exit.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/store/frames.h"
 #include "parallel/rendezvous/store/server.h"
@@ -59,7 +60,6 @@ class StoreRendezvous final : public Rendezvous {
   template <class Ready, class Where>
   bool wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where);
   void leave();
-  static void leave_all();
 
   Endpoint endpoint_;
   std::string job_, secret_, run_secret_;
@@ -70,6 +70,7 @@ class StoreRendezvous final : public Rendezvous {
   std::chrono::milliseconds heartbeat_;
   std::atomic<bool> leaving_ = false, gave_up_ = false;
   std::thread listener_;
+  std::optional<AtQuickExit> at_quick_exit_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
