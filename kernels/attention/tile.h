@@ -62,7 +62,7 @@ KERNEL_FN Vector<float> exp2_of(Vector<float> y) {
   p = p * f + 2.40226462e-1f;
   p = p * f + 6.93147182e-1f;
   p = p * f + 1.0f;
-  const Vector<int32_t> bits = (Vector<int32_t>)p + ((Vector<int32_t>)shifted << 23);
+  const Vector<uint32_t> bits = (Vector<uint32_t>)p + ((Vector<uint32_t>)shifted << 23);
   return y < -126.0f ? Vector<float>{} : (Vector<float>)bits;
 }
 KERNEL_FN Vector<double> exp2_of(Vector<double> y) {

@@ -122,10 +122,10 @@ TEST_CASE("a save waits for the one before, and so do a resume and the end of a 
 
 // As std::exit leaves what stands on the stack, nobody destroys handle and training.
 TEST_CASE("rank: ends at once" * doctest::skip()) {
-  auto* training = new SmallTraining;
+  static auto* const training = new SmallTraining;
   training->steps(1);
   delay_file_operations(60);
-  auto* saving =
+  static auto* const saving =
       new PendingSave(save_training_async(test_root(), training->boosted, {.step = 1}));
   CHECK_FALSE(saving->ready());
   std::exit(0);
