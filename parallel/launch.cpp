@@ -140,7 +140,7 @@ bool is_batch_script(const Launcher& launcher) {
          variable("SLURM_STEP_ID").empty();
 }
 
-bool is_private_to_torchrun(const Launcher& launcher) {
+bool is_torchrun(const Launcher& launcher) {
   return std::string_view(launcher.name) == "torchrun";
 }
 
@@ -191,9 +191,20 @@ int master_port(const Launcher& launcher) {
   return 20000 + static_cast<int>(hash % 10000);
 }
 
+bool means_this_machine(const std::string& host) {
+  return host.empty() || host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// Container platforms often say where rank 0 is, but not how many ranks are on this machine.
+bool spans_machines(const Launcher& launcher, const World& world) {
+  if (world.local_size < world.size) return true;
+  return is_torchrun(launcher) && variable(launcher.local_size).empty() &&
+         !means_this_machine(variable("MASTER_ADDR"));
+}
+
 std::string meeting_place(const Launcher& launcher, const World& world) {
   if (const std::string given = variable("BOOSTER_RENDEZVOUS"); !given.empty()) return given;
-  if (world.local_size == world.size)
+  if (!spans_machines(launcher, world))
     return memory_folder() + "/" + own_place_prefix() + run_name(launcher);
   const std::string address = master_address(launcher);
   return address.empty() ? "" : Endpoint{address, master_port(launcher)}.text();
@@ -226,7 +237,7 @@ World world_from(const Launcher& launcher) {
         launcher.size, world.size, world.local_size);
   check(world.local_rank < world.local_size, "{}: want less than {} = {}; got {}",
         launcher.local_rank, local_size_name, world.local_size, world.local_rank);
-  if (is_private_to_torchrun(launcher)) check_master();
+  if (is_torchrun(launcher)) check_master();
   if (world.size == 1) return world;
   world.place = meeting_place(launcher, world);
   world.job = job_of(world.size, job_name(launcher));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/launch.h"
+#include "tests/parallel/ranks.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +22,7 @@ const char* const known[] = {"RANK",
                              "MASTER_ADDR",
                              "MASTER_PORT",
                              "TORCHELASTIC_RUN_ID",
+                             "TORCHELASTIC_USE_AGENT_STORE",
                              "BOOSTER_JOB",
                              "BOOSTER_RENDEZVOUS",
                              "OMPI_COMM_WORLD_RANK",
@@ -37,6 +39,8 @@ const char* const known[] = {"RANK",
                              "SLURM_NODEID",
                              "SLURM_TASKS_PER_NODE",
                              "SLURM_STEP_TASKS_PER_NODE",
+                             "SLURM_NODELIST",
+                             "SLURM_STEP_NODELIST",
                              "SLURM_JOB_ID",
                              "SLURM_STEP_ID"};
 
@@ -117,6 +121,46 @@ TEST_CASE("the run tool inside a Slurm job counts, not the job") {
   variables["SLURM_PROCID"] = "0";
   variables["SLURM_NTASKS"] = "1";
   check_world(variables, 5, 8, 1, 4);
+}
+
+TEST_CASE("ranks on several machines meet at rank 0's, those on one in a folder of it") {
+  CHECK(world_of(torchrun).place == "tcp://node0:29500");
+  CHECK(world_of(with(torchrun, "MASTER_ADDR", "fd00::1")).place == "tcp://[fd00::1]:29500");
+  CHECK(world_of(with(torchrun, "TORCHELASTIC_USE_AGENT_STORE", "True")).place ==
+        "tcp://node0:29501");
+  CHECK(world_of(with(torchrun, "BOOSTER_RENDEZVOUS", "tcp://a:1")).place == "tcp://a:1");
+  CHECK(world_of(with(torchrun, "LOCAL_WORLD_SIZE", "8")).place.starts_with("/"));
+  CHECK(error_of(with(torchrun, "MASTER_PORT", "0")) ==
+        "MASTER_PORT: want a number from 1 to 65534; got '0'");
+  // Without LOCAL_WORLD_SIZE, rank 0's address tells.
+  const Variables few = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}};
+  CHECK(world_of(few).place.starts_with("/"));
+  CHECK(world_of(with(few, "MASTER_ADDR", "localhost")).place.starts_with("/"));
+  CHECK(world_of(with(few, "MASTER_ADDR", "127.0.0.1")).place.starts_with("/"));
+  CHECK(world_of(with(few, "MASTER_ADDR", "job-0.pods")).place == "tcp://job-0.pods:29500");
+
+  const Variables slurm = {{"SLURM_PROCID", "1"},  {"SLURM_NTASKS", "4"},
+                           {"SLURM_LOCALID", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                           {"SLURM_JOB_ID", "7"},  {"SLURM_STEP_ID", "0"}};
+  const auto place = [&](const char* nodes) {
+    return world_of(with(slurm, "SLURM_STEP_NODELIST", nodes)).place;
+  };
+  CHECK(place("gpu[03-05,9],login").starts_with("tcp://gpu03:2"));
+  CHECK(place("a,b[1-2]").starts_with("tcp://a:2"));
+  CHECK(place("n[7,9]").starts_with("tcp://n7:2"));
+  CHECK(place("gpu[03-05]") == place("gpu[03-05]"));
+  CHECK(place("a") != world_of(with(with(slurm, "SLURM_STEP_NODELIST", "a"), "SLURM_STEP_ID",
+                                    "1")).place);
+}
+
+TEST_CASE("rank: has no address" * doctest::skip()) {
+  CHECK_THROWS_WITH_AS(launch_from_env().group(), doctest::Contains("MASTER_ADDR: is not set"),
+                       Error);
+}
+TEST_CASE("ranks on several machines that do not know rank 0's say so when they meet") {
+  const std::map<std::string, std::string> two_machines = {
+      {"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"BOOSTER_RENDEZVOUS", ""}};
+  CHECK(failures(Ranks("rank: has no address", 2, two_machines).wait()) == "");
 }
 
 TEST_CASE("a job is what its launcher or BOOSTER_JOB calls it, else what runs where") {

@@ -38,7 +38,6 @@ done
 
 for _ in {1..60}; do printf 'the quick brown fox jumps over the lazy dog. '; done > "$folder/text"
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-export BOOSTER_HEARTBEAT=3
 BOOSTER_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 export BOOSTER_SECRET
 
@@ -89,6 +88,7 @@ else
   echo "this kernel has no netem: a network that delays, drops and reorders was not tried"
 fi
 
+export BOOSTER_HEARTBEAT=3
 on_two_machines cut torch_ddp 1000000 &
 both=$!
 for _ in {1..300}; do

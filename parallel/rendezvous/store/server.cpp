@@ -54,7 +54,8 @@ void StoreServer::serve() {
     last = stopping_;  // what rank 0 said before it left still counts
     wait();
     accept_all();
-    for (Peer& peer : peers_) read(peer);
+    for (Peer& peer : peers_)
+      if (peer.ready) serve(peer);
     drop_silent();
     drop_gone();
   }
@@ -68,6 +69,8 @@ void StoreServer::wait() {
     files.push_back({peer.socket.file(),
                      static_cast<short>(peer.outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
   poll(files.data(), files.size(), static_cast<int>(tick.count()));
+  auto file = files.begin();
+  for (Peer& peer : peers_) peer.ready = (++file)->revents != 0;
 }
 
 void StoreServer::accept_all() {
@@ -86,6 +89,12 @@ void StoreServer::accept_all() {
   }
 }
 
+void StoreServer::serve(Peer& peer) {
+  read(peer);
+  if (!peer.outgoing.empty() && !peer.socket.write_from(peer.outgoing)) peer.gone = true;
+  if (peer.closing && peer.outgoing.empty()) peer.gone = true;
+}
+
 // A peer that sends what is no frame is not answered: it may be anybody.
 void StoreServer::read(Peer& peer) {
   std::string bytes;
@@ -99,8 +108,6 @@ void StoreServer::read(Peer& peer) {
   } catch (const Error&) {
     peer.gone = true;
   }
-  if (!peer.outgoing.empty() && !peer.socket.write_from(peer.outgoing)) peer.gone = true;
-  if (peer.closing && peer.outgoing.empty()) peer.gone = true;
 }
 
 void StoreServer::answer(Peer& peer, const Frame& frame) {

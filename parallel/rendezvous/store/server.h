@@ -45,6 +45,7 @@ class StoreServer {
     FrameReader reader;
     std::string outgoing;
     Clock::time_point since, heard;
+    bool ready = true;     // may have something to read, or room to write to
     int rank = -1;         // -1: has not shown that it knows the secret
     bool closing = false;  // once `outgoing` is sent
     bool gone = false;
@@ -53,6 +54,7 @@ class StoreServer {
   void serve();
   void wait();
   void accept_all();
+  void serve(Peer& peer);
   void read(Peer& peer);
   void answer(Peer& peer, const Frame& frame);
   void welcome(Peer& peer, const Frame& hello);

@@ -71,10 +71,13 @@ sockaddr_in any_address(int port) {
 
 Socket listen_at(const sockaddr* address, socklen_t size, std::string& problem) {
   Socket made(open_socket(address->sa_family));
-  switch_on(made.file(), SOL_SOCKET, SO_REUSEADDR);
+  if (made.defined()) switch_on(made.file(), SOL_SOCKET, SO_REUSEADDR);
   if (made.defined() && bind(made.file(), address, size) == 0 && listen(made.file(), 4096) == 0)
     return made;
-  problem = std::strerror(errno);
+  const int error = errno;
+  problem = std::strerror(error);
+  made = {};
+  errno = error;  // for the caller, who tells a taken port from an address of another machine
   return {};
 }
 
