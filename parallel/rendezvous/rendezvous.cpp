@@ -3,23 +3,14 @@
 #include "kernels/system/error.h"
 #include "parallel/rendezvous/folder.h"
 #include "parallel/rendezvous/job.h"
+#include "parallel/rendezvous/seconds.h"
 #include "parallel/rendezvous/store/store.h"
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 namespace booster {
 
-std::chrono::milliseconds group_timeout() {
-  const char* text = std::getenv("BOOSTER_TIMEOUT");
-  if (!text || !*text) return std::chrono::minutes(10);
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  check(*end == 0 && seconds > 0 && seconds < 1e7,
-        "BOOSTER_TIMEOUT: want seconds, a number above 0; got '{}'", text);
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
+std::chrono::milliseconds group_timeout() { return seconds_variable("BOOSTER_TIMEOUT", 600); }
 
 namespace {
 

@@ -2,28 +2,16 @@
 
 #include "kernels/system/error.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "parallel/rendezvous/seconds.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 namespace booster {
 
-namespace {
-
-double seconds_before_telling() {
-  const char* text = std::getenv("BOOSTER_SLOW_WAIT");
-  if (!text || !*text) return 10;
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  check(*end == 0 && seconds > 0 && seconds < 1e7,
-        "BOOSTER_SLOW_WAIT: want seconds, a number above 0; got '{}'", text);
-  return seconds;
-}
-
-}  // namespace
-
 SlowWait::SlowWait(int rank)
-    : rank_(rank), since_(monotonic_seconds()), next_(since_ + seconds_before_telling()) {}
+    : rank_(rank),
+      since_(monotonic_seconds()),
+      next_(since_ + seconds_variable("BOOSTER_SLOW_WAIT", 10).count() / 1000.0) {}
 
 SlowWait::~SlowWait() {
   if (noted_) withdraw_note(RankNote::waits);

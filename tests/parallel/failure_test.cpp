@@ -19,8 +19,6 @@ using namespace booster;
 
 namespace {
 
-std::string test_folder() { return std::getenv("TEST_FOLDER"); }
-void touch(const std::string& name) { std::ofstream(test_folder() + "/" + name); }
 void wait_for(const std::string& name) {
   while (!std::filesystem::exists(test_folder() + "/" + name))
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -137,6 +137,9 @@ void Ranks::wait_for_file(const std::string& name) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
+std::string test_folder() { return std::getenv("TEST_FOLDER"); }
+void touch(const std::string& name) { std::ofstream(test_folder() + "/" + name); }
+
 std::string failures(const std::vector<RankResult>& results) {
   std::string text;
   for (size_t rank = 0; rank < results.size(); ++rank)

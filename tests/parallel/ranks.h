@@ -45,5 +45,9 @@ class Ranks {
   std::vector<pid_t> pids_;
 };
 
+// In such a rank: the folder of its `Ranks`, and an empty file put into it.
+std::string test_folder();
+void touch(const std::string& name);
+
 // The outputs of the ranks that failed; "" if all passed.
 std::string failures(const std::vector<RankResult>& results);

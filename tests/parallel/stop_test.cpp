@@ -4,6 +4,7 @@
 #include "examples/vit_caltech101/stop_signal.h"
 #include "kernels/system/error.h"
 #include "parallel/rank_notes.h"
+#include "tests/parallel/ranks.h"
 #include "tests/parallel/run_tool.h"
 
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string of_rank(const std::string& name) {
-  return std::string(std::getenv("TEST_FOLDER")) + "/" + name + std::getenv("RANK");
+  return test_folder() + "/" + name + std::getenv("RANK");
 }
 
 void write_pid(const std::string& path) { std::ofstream(path) << getpid() << std::endl; }

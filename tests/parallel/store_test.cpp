@@ -74,10 +74,6 @@ bool soon(const std::function<bool()>& holds) {
   return false;
 }
 
-void touch(const std::string& name) {
-  std::ofstream(std::string(std::getenv("TEST_FOLDER")) + "/" + name);
-}
-
 }  // namespace
 
 TEST_CASE("HMAC-SHA256 gives the codes of RFC 4231") {

@@ -332,7 +332,7 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
   const Spread spread = make(world.group());
   const std::string resumed = fmt::format("{} {}, resumed", spread.name, strategy.name);
   INFO(resumed);
-  CHECK(resume(strategy, spread, world.place + "/" + spread.name + strategy.name) == "");
+  CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
 }
 
 }  // namespace

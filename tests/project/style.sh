@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
-# the end of a file, lines of code within 100 columns. Tables (*.def) may have long rows.
+# the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); and what
+# a test left in the source tree.
 # usage: style.sh ROOT
 set -euo pipefail
 cd "$1"
@@ -14,6 +15,8 @@ mapfile -t files < <(find . \( -path './build*' -o -path ./.git -o -path './out*
 failures=0
 report() { [[ -z $2 ]] || { echo "$1:"; echo "$2"; failures=1; }; }
 
+report "file names with odd characters" "$(find . \( -path './build*' -o -path ./.git \
+  -o -path './out*' -o -path './tests/fuzz/corpus' \) -prune -o -name '*[!A-Za-z0-9._+@-]*' -print)"
 report "tabs" "$(grep -nP '\t' "${files[@]}" || true)"
 report "spaces at the end of a line" "$(grep -nE ' +$' "${files[@]}" || true)"
 report "carriage returns" "$(grep -nP '\r' "${files[@]}" || true)"

@@ -3,12 +3,12 @@
 #include "kernels/system/blocked_signals.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
+#include "parallel/rendezvous/seconds.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace booster {
 
@@ -25,15 +25,7 @@ constexpr auto tick = milliseconds(100);
 
 }  // namespace
 
-milliseconds heartbeat_limit() {
-  const char* text = std::getenv("BOOSTER_HEARTBEAT");
-  if (!text || !*text) return std::chrono::seconds(8);
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  check(*end == 0 && (seconds == 0 || (seconds >= 1 && seconds < 1e7)),
-        "BOOSTER_HEARTBEAT: want seconds, 1 or more, or 0 for never; got '{}'", text);
-  return milliseconds(static_cast<int64_t>(seconds * 1000));
-}
+milliseconds heartbeat_limit() { return seconds_variable("BOOSTER_HEARTBEAT", 8, true); }
 
 StoreServer::StoreServer(Socket listener, Run run)
     : listener_(std::move(listener)),

@@ -116,7 +116,7 @@ TEST_CASE("rank: profile" * doctest::skip()) {
   Profiler profiler;
   train_two_steps();
   profiler.stop();
-  const std::filesystem::path path = std::filesystem::path(world.place) / "trace.json";
+  const std::filesystem::path path = std::filesystem::path(test_folder()) / "trace.json";
   profiler.write_trace(path, world.group());
   if (world.rank > 0) return;
   std::ifstream file(path);

@@ -208,7 +208,7 @@ TEST_CASE("rank: another layout" * doctest::skip()) {
     return Model(Sequential({Conv2d(2, 3, 1), BatchNorm2d(3), Flatten(), Linear(12, width),
                              Linear(width, width)}));
   };
-  const std::string folder = world.place + "/checkpoint";
+  const std::string folder = test_folder() + "/checkpoint";
   const auto trained = [&](const Choice<Plugin>& plugin, bool resumes, bool saves) {
     manual_seed(3);
     const Model model = made();
