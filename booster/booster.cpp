@@ -1,7 +1,9 @@
 #include "booster/booster.h"
 
 #include "booster/boost_arguments.h"
+#include "booster/config/config_agreement.h"
 #include "booster/pairing.h"
+#include "parallel/launch.h"
 
 #include <fmt/format.h>
 
@@ -64,6 +66,10 @@ Booster::Booster(BoosterOptions options)
 Booster Booster::from_config(const Config& config) {
   const OptionValues plugin = config.options("booster.plugin");
   const OptionValues precision = config.options("booster.mixed_precision");
+  const World world = launch_from_env();
+  // Before the plugin forms its groups, for which ranks must have the same idea of their layout.
+  if (world.size > 1 && plugin.get<std::string>("name") != "single")
+    check_agreement(config, world.group());
   return Booster({.plugin = Choice<Plugin>([plugin] { return plugin_registry().make(plugin); }),
                   .mixed_precision = Choice<Precision>(
                       [precision] { return precision_registry().make(precision); })});

@@ -97,7 +97,8 @@ class Booster {
  public:
   // Error that names the pair, the reason and what to use instead if they do not work together.
   explicit Booster(BoosterOptions options = {});
-  // From the config's section "booster".
+  // From the config's section "booster". Ranks that train together must have the same config, all
+  // but files and folders: a collective then, and an error on all of them that names what differs.
   static Booster from_config(const Config& config);
 
   // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ... From

@@ -141,9 +141,10 @@ void index_add(View out, View g, View index, int dim) {
 
 void gather(View out, View bad_index, View x, View index, int dim) {
   if (!indices_fit(bad_index, index, slices_of(x, dim).extent)) return;
-  visit(x.dtype, [&](auto* type) {
+  // Booleans move as bytes, whatever those hold.
+  visit(x.dtype == DType::boolean ? DType::u8 : x.dtype, [&](auto* type) {
     using T = __typeof__(type);
-    const auto* from = x.as<const __typeof__(*T())>();
+    const auto* from = static_cast<const __typeof__(*T())*>(x.data);
     auto* to = static_cast<T>(out.data);
     for_each_range(index.rows(), grain_for(index.columns()), [&](int64_t begin, int64_t end) {
       for_each_indexed(x, index, dim, begin, end,

@@ -206,8 +206,10 @@ std::string meeting_place(const Launcher& launcher, const World& world) {
   if (const std::string given = variable("BOOSTER_RENDEZVOUS"); !given.empty()) return given;
   if (!spans_machines(launcher, world))
     return memory_folder() + "/" + own_place_prefix() + run_name(launcher);
-  const std::string address = master_address(launcher);
-  return address.empty() ? "" : Endpoint{address, master_port(launcher)}.text();
+  Endpoint endpoint = {.host = master_address(launcher)};
+  if (endpoint.host.empty()) return "";
+  endpoint.port = master_port(launcher);
+  return endpoint.text();
 }
 
 void check_master() {

@@ -13,6 +13,7 @@ struct Layout {
   int sequence = 1;
   int zero_stage = 0;  // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
 
+  bool is_data_alone() const { return tensor * pipeline * sequence == 1; }
   int64_t ranks() const { return int64_t{data} * tensor * pipeline * sequence; }
 };
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The Debian packages that booster is built from, in one place. Installs those that are missing;
 # changes nothing and needs no privileges if all are present.
+#   scripts/packages.sh [--all]
+# --all: also those without which the build leaves something out.
 set -euo pipefail
 
 packages=(
@@ -11,6 +13,9 @@ packages=(
   libjpeg62-turbo-dev libpng-dev
   libssl-dev         # checksums of checkpoints, proofs of a shared secret
   iproute2           # tests: network namespaces as machines
+)
+[[ ${1-} != --all ]] || packages+=(
+  libopenmpi-dev openmpi-bin  # ranks over MPI
 )
 
 missing=()

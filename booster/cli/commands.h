@@ -38,6 +38,18 @@ struct Doctor {
   bool json = false;
 };
 int doctor(const Doctor& what);
+// What a config's training costs on some ranks, and other ways to spread it.
+struct PlanArguments {
+  std::string config;
+  std::vector<std::string> sets;  // key.path=value
+  std::string gpu;                // a name of gpu_cluster(); empty: this machine
+  int nodes = 1, per_node = 1;
+  double network = 0;             // 10^9 bytes per second between nodes; 0: as usual
+  int64_t batch_size = 0, tokens = 0;  // of a rank; 0: what the config's section data says
+  std::string write;              // a file for the config with the best layout
+  bool json = false;
+};
+int plan(const PlanArguments& arguments);
 // `booster compare-numerics`: the tensor checker's dumps of two runs. Exit code 3 if they differ.
 struct CompareNumerics {
   std::string a, b;        // files, or folders of files worker_*

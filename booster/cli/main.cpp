@@ -29,6 +29,7 @@ struct CommandLine {
   cli::ListOps ops;
   cli::Doctor doctor;
   cli::CompareNumerics compared;
+  cli::PlanArguments planned;
   std::function<int()> action;
 
   CommandLine() {
@@ -50,6 +51,7 @@ struct CommandLine {
     inspect->add_option("PATH", path, "file or folder")->required();
     add_json(inspect);
     add_doctor();
+    add_plan();
     add_compare();
   }
 
@@ -88,6 +90,23 @@ struct CommandLine {
                         "MAJOR.MINOR: what each strategy would do on a GPU of this capability");
     command->add_option("--device-name", doctor.device_name, "of that GPU");
     command->add_flag("--json", doctor.json, "one JSON object");
+  }
+
+  void add_plan() {
+    auto* command = add("plan", "memory, traffic and time of a config's training, and of others",
+                        [this] { return cli::plan(planned); });
+    command->add_option("--config", planned.config, "JSON config")->required();
+    command->add_option("--set", planned.sets, "key.path=value: overrides one value")
+        ->allow_extra_args(false);
+    command->add_option("--nodes", planned.nodes, "machines (1)");
+    command->add_option("--gpus-per-node,--ranks-per-node", planned.per_node, "ranks on each (1)");
+    command->add_option("--gpu", planned.gpu, "h200, a100, ...; without it, this machine");
+    command->add_option("--network", planned.network, "GB/s between machines, for each rank");
+    command->add_option("--batch_size", planned.batch_size,
+                        "samples in the batch of a rank, instead of the config's data.batch_size");
+    command->add_option("--tokens", planned.tokens, "of each text, instead of data.tokens");
+    command->add_option("--write", planned.write, "file for the config with the best layout");
+    command->add_flag("--json", planned.json, "one JSON object");
   }
 
   CLI::Option* add_libraries(CLI::App* command) {

@@ -55,7 +55,9 @@ Config Config::checked(JsonValue root, const std::string& file,
   apply_overrides(root, overrides, mistakes);
   load_libraries(root, mistakes);
   if (mistakes.any_in("booster.libraries")) mistakes.raise();  // what else is legal they would say
-  Config config(checked_section(config_layout(program), &root, mistakes));
+  const Section layout = config_layout(program);
+  Config config(checked_section(layout, &root, mistakes));
+  config.paths_ = path_pointers(layout);
   for (const JsonValue& member : root.items) config.given_.push_back(member.key);
   check_together(config, mistakes);
   if (program.check) program.check(config, mistakes);
@@ -73,6 +75,15 @@ Config Config::from_text(std::string_view text, const std::string& name,
                          const std::vector<std::string>& overrides,
                          const ProgramConfig& program) {
   return checked(parse_json(text, name), name, overrides, program);
+}
+
+Json Config::without_paths() const {
+  Json values = values_;
+  for (const std::string& path : paths_) {
+    const Json::json_pointer pointer(path);
+    if (values.contains(pointer)) values.at(pointer.parent_pointer()).erase(pointer.back());
+  }
+  return values;
 }
 
 bool Config::gives(const std::string& section) const {

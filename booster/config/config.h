@@ -54,6 +54,8 @@ class Config {
 
   // Every effective value, including defaults.
   const nlohmann::json& to_json() const { return values_; }
+  // The same without files and folders, which may be elsewhere on another machine.
+  nlohmann::json without_paths() const;
 
  private:
   explicit Config(nlohmann::json values) : values_(std::move(values)) {}
@@ -62,6 +64,7 @@ class Config {
   static std::pair<std::string, std::string> split(const std::string& path);
   nlohmann::json values_;
   std::vector<std::string> given_;  // keys at the top of the document
+  std::vector<std::string> paths_;  // JSON pointers of the values that are files or folders
 };
 
 // Makes the plugin and the strategy that a config names, and the model and the optimizer if it

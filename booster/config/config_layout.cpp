@@ -55,7 +55,26 @@ void set_defaults(Section& layout, const ProgramConfig& program) {
   }
 }
 
+void add_path_pointers(const Section& section, const std::string& at,
+                       std::vector<std::string>& pointers) {
+  const auto add = [&](const OptionTable& options) {
+    for (const Option& option : options)
+      if (option.type == OptionType::path || option.type == OptionType::data_path)
+        pointers.push_back(at + "/" + option.name);
+  };
+  add(section.options);
+  for (const NamedTable& choice : section.choices) add(choice.options);
+  for (const Section& inner : section.sections)
+    add_path_pointers(inner, at + "/" + inner.name, pointers);
+}
+
 }  // namespace
+
+std::vector<std::string> path_pointers(const Section& layout) {
+  std::vector<std::string> pointers;
+  add_path_pointers(layout, "", pointers);
+  return pointers;
+}
 
 Option libraries_option() {
   return texts_option("libraries", {},

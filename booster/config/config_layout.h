@@ -18,6 +18,9 @@ Option libraries_option();
 
 std::vector<std::string> names_of(const std::vector<NamedTable>& choices);
 
+// JSON pointers of all options that are files or folders.
+std::vector<std::string> path_pointers(const Section& layout);
+
 class Mistakes;
 
 // Checks `value` (null: left out) against the layout; gives every value in force, with defaults in

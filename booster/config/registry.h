@@ -10,10 +10,10 @@
 #include "booster/config/options/idle_options.h"
 #include "booster/config/other_names.h"
 #include "parallel/layout.h"
-#include "parallel/layout.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +36,9 @@ struct RegistryEntry {
   // Of a plugin: how the options spread a model when there are ranks enough, which is known without
   // them. Error for options that do not go together. Not given: a plugin that is made says it.
   std::function<Layout(const OptionValues&)> layout = {};
+  // Of a plugin, the other way round: options that spread a model so; nothing if it cannot. Not
+  // given: `booster plan` does not propose it.
+  std::function<std::optional<nlohmann::json>(const Layout&)> options_for = {};
   // What another system calls it: found by that name, listed under its own.
   std::string also_called = {};
 };

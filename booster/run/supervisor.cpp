@@ -6,6 +6,7 @@
 #include "booster/run/sink.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
+#include "parallel/rendezvous/stopped_processes.h"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -13,7 +14,6 @@
 
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,15 +55,6 @@ struct Member {
   // time, one killed by a signal comes first: the others fail because they lost it.
   auto rank_as_cause() const { return std::tuple(after_stop, follows, order, !killed); }
 };
-
-// As by Ctrl-Z or a debugger; the state follows the program's name, which is in parentheses.
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const size_t end = text.rfind(") ");
-  return end != text.npos && (text[end + 2] == 'T' || text[end + 2] == 't');
-}
 
 class Supervisor {
  public:

@@ -166,12 +166,13 @@ Trainer::Ending Trainer::train_epoch() {
   const auto waiting = time_.spend_on(Activity::data);
   for (auto batch = data.begin();; ++batch) {
     const bool ended = batch == data.end();
-    if (micro == 0)
-      if (const Ending early = agreed_ending(); early != Ending::none) {
-        const LoaderState at = data.state();  // behind this batch, which waits for the next run
-        if (!ended) data.load_state({at.epoch, at.batch - 1});
-        return early;
-      }
+    if (const Ending early = agreed_ending(); early != Ending::none) {
+      const int64_t unused = micro + (ended ? 0 : 1);  // batches, which wait for the next run
+      const LoaderState at = data.state();
+      if (at.batch > 0) data.load_state({at.epoch, at.batch - unused});
+      opt.zero_grad();
+      return early;
+    }
     if (ended) return Ending::none;
     const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;

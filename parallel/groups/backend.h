@@ -116,5 +116,6 @@ std::vector<std::string> backend_names();
 std::unique_ptr<Backend> make_local(Membership members);
 std::unique_ptr<Backend> make_shared_memory(Membership members);
 std::unique_ptr<Backend> make_gloo(Membership members);
+std::unique_ptr<Backend> make_mpi(Membership members);
 
 }  // namespace booster

@@ -20,6 +20,9 @@ constexpr Row rows[] = {
 #ifdef BOOSTER_HAS_GLOO
     {"gloo", make_gloo},
 #endif
+#ifdef BOOSTER_HAS_MPI
+    {"mpi", make_mpi},
+#endif
 };
 
 }  // namespace

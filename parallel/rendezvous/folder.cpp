@@ -80,6 +80,11 @@ struct Leader {
   }
 };
 
+std::string been_stopped() {
+  return fmt::format("been stopped for {:g} s (SIGSTOP or a debugger; BOOSTER_HEARTBEAT)",
+                     heartbeat_limit().count() / 1000.0);
+}
+
 // Calls `attempt` until it gives a value; nothing after `limit`.
 template <class Attempt>
 auto keep_trying(milliseconds limit, Attempt&& attempt) -> decltype(attempt()) {
@@ -259,6 +264,14 @@ bool FolderRendezvous::has_died(int rank) const {
   return rank == 0 && access(folder_.c_str(), F_OK) != 0;  // rank 0 removes it when it leaves
 }
 
+// A stopped process keeps its place.
+bool FolderRendezvous::is_lost(int rank) {
+  const Place* found = rank == this->rank() ? nullptr : member(rank);
+  const pid_t pid = found ? found->holder().value_or(0) : 0;
+  if (heartbeat_.count() == 0 || pid == 0) return false;
+  return stopped_.seconds(pid) * 1000 >= static_cast<double>(heartbeat_.count());
+}
+
 bool FolderRendezvous::is_last() const {
   std::lock_guard lock(mutex_);
   for (int rank = 0; rank < size(); ++rank)
@@ -282,9 +295,11 @@ std::string FolderRendezvous::trouble_of(const std::vector<int>& ranks) {
   if (std::string reported = first_failure(); !reported.empty()) return reported;
   std::unique_lock lock(mutex_);
   for (int rank : ranks) {
-    if (!has_died(rank)) continue;
+    const std::string end = has_died(rank) ? "ended" : is_lost(rank) ? been_stopped() : "";
+    if (end.empty()) continue;
     lock.unlock();
-    const std::string text = describe(rank) + " has ended while other ranks still need it";
+    const std::string text =
+        fmt::format("{} has {} while other ranks still need it", describe(rank), end);
     publish_failure(text);
     const std::string first = first_failure();  // perhaps why that rank has ended
     return first.empty() ? text : first;

@@ -12,6 +12,7 @@
 #include "parallel/rendezvous/at_quick_exit.h"
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "parallel/rendezvous/stopped_processes.h"
 
 #include <atomic>
 #include <map>
@@ -54,6 +55,7 @@ class FolderRendezvous final : public Rendezvous {
   void leave_in_failure();
   const Place* member(int rank) const;
   bool has_died(int rank) const;
+  bool is_lost(int rank);
   bool is_last() const;
   std::string trouble_of(const std::vector<int>& ranks);
   std::string first_failure() const;  // what was reported first; "" for nothing
@@ -66,8 +68,10 @@ class FolderRendezvous final : public Rendezvous {
   std::optional<Place> own_;
   std::optional<AtQuickExit> at_quick_exit_;
   std::atomic<bool> gave_up_ = false;  // this rank has reported why
+  const std::chrono::milliseconds heartbeat_ = heartbeat_limit();
   mutable std::mutex mutex_;
   mutable std::map<int, Place> members_;  // those seen so far
+  StoppedProcesses stopped_;
 };
 
 }  // namespace booster

@@ -34,10 +34,11 @@ bool try_lock(int file, For purpose) {
   return fcntl(file, F_SETLK, &lock) == 0;
 }
 
-// Not by the holder's process id: that is 0 for a process in another PID namespace.
-bool is_locked(int file) {
+// Who has locked the file: 0 for a process in another PID namespace; nothing if nobody has.
+std::optional<pid_t> locker(int file) {
   struct flock lock = lock_for(For::holding);
-  return fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  if (fcntl(file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
+  return lock.l_pid;
 }
 
 // O_NONBLOCK: a named pipe does not make us wait.
@@ -98,7 +99,7 @@ std::optional<Place> Place::look(const std::string& path) {
 void Place::clear(const std::string& path) {
   const int file = open_private(path, O_RDWR);
   if (file < 0) return;
-  if (try_lock(file, For::clearing) && !is_locked(file) && is_at(path, file)) unlink(path.c_str());
+  if (try_lock(file, For::clearing) && !locker(file) && is_at(path, file)) unlink(path.c_str());
   close(file);
 }
 
@@ -115,7 +116,7 @@ Place::~Place() {
   if (file_ >= 0) close(file_);
 }
 
-bool Place::is_held() const { return is_locked(file_); }
+std::optional<pid_t> Place::holder() const { return locker(file_); }
 
 bool is_private_folder(const std::string& path) {
   struct stat found = {};

@@ -4,6 +4,8 @@
 // The lock is the process's own (POSIX): children do not inherit it. One thread at a time.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,7 +30,9 @@ class Place {
 
   const std::string& text() const { return text_; }
   // Whether another process that lives holds it, on this machine or in a container on it.
-  bool is_held() const;
+  bool is_held() const { return holder().has_value(); }
+  // Which process that is, or 0 if it has no number here: it is in another PID namespace.
+  std::optional<pid_t> holder() const;
 
  private:
   Place(int file, std::string text) : file_(file), text_(std::move(text)) {}

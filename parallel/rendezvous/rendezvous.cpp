@@ -10,7 +10,10 @@
 
 namespace booster {
 
-std::chrono::milliseconds group_timeout() { return seconds_variable("BOOSTER_TIMEOUT", 600); }
+using std::chrono::milliseconds;
+
+milliseconds group_timeout() { return seconds_variable("BOOSTER_TIMEOUT", 600); }
+milliseconds heartbeat_limit() { return seconds_variable("BOOSTER_HEARTBEAT", 8, true); }
 
 namespace {
 

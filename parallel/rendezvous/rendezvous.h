@@ -17,6 +17,9 @@ namespace booster {
 
 // Seconds after which a rank that waits for another gives up: BOOSTER_TIMEOUT, or 600.
 std::chrono::milliseconds group_timeout();
+// Seconds without a sign of life after which a rank counts as lost: BOOSTER_HEARTBEAT, or 8. 0: it
+// never does, for debuggers.
+std::chrono::milliseconds heartbeat_limit();
 
 class Rendezvous {
  public:

@@ -13,6 +13,17 @@
 
 namespace booster {
 
+namespace {
+
+// Threads of a rendezvous use libcrypto until the program's last objects go, which is behind the
+// point where it would clear itself away.
+void keep_libcrypto() {
+  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  if (!kept) fail_run("libcrypto does not start");
+}
+
+}  // namespace
+
 std::string random_bytes(size_t count) {
   std::string bytes(count, '\0');
   for (size_t done = 0; done < count;) {
@@ -30,6 +41,7 @@ std::string hexadecimal(std::string_view bytes) {
 }
 
 std::string hmac_sha256(std::string_view secret, std::string_view text) {
+  keep_libcrypto();
   std::string code(32, '\0');
   unsigned size = 0;
   const auto* done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),

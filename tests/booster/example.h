@@ -56,6 +56,14 @@ class Example {
                                    fmt::format("checkpoint/step-{:09}/manifest.json", step));
   }
 
+  // The bytes of the newest checkpoint's weights; "" if there is none.
+  std::string last_weights() const {
+    std::filesystem::path last;
+    for (const auto& entry : std::filesystem::directory_iterator(output() / "checkpoint"))
+      if (entry.is_directory() && !entry.is_symlink()) last = std::max(last, entry.path());
+    return read(std::filesystem::relative(last / "model.safetensors", output()).string());
+  }
+
   // `sets` are settings, apart by blanks; `before` precedes the program: the launcher with its
   // options. Without `images` no folder of data is named.
   std::string command(const std::string& sets = "", const std::string& before = "",

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
+
 using namespace booster;
 
 namespace {
@@ -58,4 +60,35 @@ TEST_CASE("a signal while data is waited for ends before the batch is there") {
   CHECK_MESSAGE(result.code == stopped, result.output);
   CHECK_MESSAGE(result.says("stopped by signal 15 after step 0;"), result.output);
   CHECK(example.has_checkpoint(0));
+}
+
+// Also between the batches that make one step together: those that were used come again.
+TEST_CASE("trainings that are stopped at any time, and go on, end in the same weights") {
+  std::minstd_rand random(5);
+  const std::string jpeg = Example::make_jpeg(2400, 2400, 100);
+  for (const std::string ranks : {"", "run --nproc_per_node 2"}) {
+    std::string weights;
+    for (const int stops : {0, 4}) {
+      const Example example(14);
+      for (const auto& entry : std::filesystem::directory_iterator(example.image("dark")))
+        std::ofstream(entry.path(), std::ios::binary) << jpeg;
+      const std::string command = example.command(
+          "data.workers=1 data.batch_size=2 data.prefetch=1 train.epochs=2 train.accumulate=3 "
+          "booster.plugin=" + std::string(ranks.empty() ? "single" : "torch_ddp"),
+          ranks);
+      std::string story;
+      for (int i = 0; i < stops; ++i) {
+        const std::string delay = fmt::format("0.{:02}", random() % 60);
+        story += "after " + delay + " s: " +
+                 example.run_and("parameters; fp32", "sleep " + delay + "; kill -TERM $pid",
+                                 command).output;
+      }
+      const CommandResult last = run_command(command);
+      CHECK_MESSAGE(last.code == 0, last.output);
+      const auto found = example.last_weights();
+      CHECK(!found.empty());
+      if (stops == 0) weights = found;
+      else CHECK_MESSAGE(found == weights, story);
+    }
+  }
 }

@@ -115,6 +115,36 @@ TEST_CASE("a stopped rank is named when the time is up") {
   });
 }
 
+TEST_CASE("rank: reduces while somebody is stopped for long" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  touch("ready-" + std::to_string(group.rank()));
+  std::vector<float> data(100000, 1.0F);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string error = error_of([&] {
+    for (;;) group.all_reduce(data);
+  });
+  CHECK(std::chrono::steady_clock::now() - start > std::chrono::milliseconds(2500));
+  touch("named");
+  CAPTURE(error);
+  CHECK(contains(error, "rank 1 (pid "));
+  CHECK(contains(error, "has been stopped for 2 s (SIGSTOP or a debugger; BOOSTER_HEARTBEAT)"));
+}
+TEST_CASE("on one machine, too, a rank that stays stopped is lost; one that goes on is not") {
+  for (const char* backend : {"shm", "gloo"}) {
+    Ranks ranks("rank: reduces while somebody is stopped for long", 3,
+                {{"BOOSTER_HEARTBEAT", "2"}, {"BOOSTER_BACKEND", backend}});
+    for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
+    for (const int signal : {SIGSTOP, SIGCONT, SIGSTOP}) {
+      kill(ranks.pid(1), signal);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    }
+    ranks.wait_for_file("named");
+    kill(ranks.pid(1), SIGKILL);
+    const auto results = ranks.wait();
+    CHECK(failures({results[0], results[2]}) == "");
+  }
+}
+
 TEST_CASE("rank: one leaves early" * doctest::skip()) {
   const Group group = launch_from_env().group();
   group.barrier();

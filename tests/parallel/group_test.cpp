@@ -178,6 +178,7 @@ std::vector<Setup> setups() {
 }
 
 void run_everywhere(const char* test_case) {
+  for (const int size : {2, 3, 4}) CHECK(failures_over_mpi(test_case, size) == "");
   for (const Setup& setup : setups()) {
     CAPTURE(setup.connection.name);
     CAPTURE(setup.size);

@@ -65,10 +65,16 @@ std::map<std::string, std::string> Connection::with(
   return more;
 }
 
+std::vector<std::string> free_backends() {
+  std::vector<std::string> names = booster::backend_names();
+  std::erase(names, "mpi");
+  return names;
+}
+
 std::vector<Connection> connections() {
   std::vector<Connection> all;
   bool has_gloo = false;
-  for (const std::string& name : booster::backend_names()) {
+  for (const std::string& name : free_backends()) {
     all.push_back({name, {{"BOOSTER_BACKEND", name}}});
     has_gloo |= name == "gloo";
   }
@@ -135,6 +141,23 @@ std::vector<RankResult> Ranks::wait(double seconds) {
 void Ranks::wait_for_file(const std::string& name) const {
   for (int i = 0; i < 30000 && !std::filesystem::exists(folder_ + "/" + name); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+std::string failures_over_mpi(const std::string& test_case, int size) {
+  const bool is_built_in = free_backends().size() < booster::backend_names().size();
+  if (!is_built_in || std::system("command -v mpirun >/dev/null") != 0) return "";
+  std::string output = std::filesystem::temp_directory_path() / "booster-mpi-XXXXXX";
+  close(mkstemp(output.data()));
+  const std::string command =
+      "BOOSTER_BACKEND=mpi OMP_NUM_THREADS=1 timeout -k 5 120 mpirun --allow-run-as-root "
+      "--oversubscribe -np " + std::to_string(size) + " '" +
+      std::filesystem::read_symlink("/proc/self/exe").string() + "' --no-skip --minimal -tc='" +
+      test_case + "' >" + output + " 2>&1";
+  const int code = std::system(command.c_str());
+  std::ifstream file(output);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(output);
+  return code == 0 ? "" : text + "(mpirun ended with " + std::to_string(code) + ")";
 }
 
 std::string test_folder() { return std::getenv("TEST_FOLDER"); }

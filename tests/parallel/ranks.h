@@ -19,7 +19,9 @@ struct Connection {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> with(std::map<std::string, std::string> more) const;
 };
-// All backends that are built in, and Gloo between ranks that meet at a store.
+// The backends that are built in and that any processes may use: all but MPI, which needs mpirun.
+std::vector<std::string> free_backends();
+// Those, and Gloo between ranks that meet at a store.
 std::vector<Connection> connections();
 // "tcp://127.0.0.1:PORT" with a port that is free, and a secret.
 Connection over_store();
@@ -44,6 +46,10 @@ class Ranks {
   std::string folder_;
   std::vector<pid_t> pids_;
 };
+
+// Runs a rank's test case under mpirun, over MPI: its output if a rank failed, "" if all passed, or
+// if there is no mpirun or no such backend.
+std::string failures_over_mpi(const std::string& test_case, int size);
 
 // In such a rank: the folder of its `Ranks`, and an empty file put into it.
 std::string test_folder();

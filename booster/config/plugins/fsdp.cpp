@@ -30,6 +30,10 @@ RegistryEntry<Plugin> fsdp_plugin() {
                          "gradients and optimizer state (also called gemini)",
           .options = fields().options(),
           .make = maker<FsdpPlugin>(fields()),
+          .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
+            if (!layout.is_data_alone() || layout.zero_stage != 3) return std::nullopt;
+            return nlohmann::json::object();
+          },
           .also_called = "gemini"};
 }
 

@@ -85,6 +85,12 @@ RegistryEntry<Plugin> hybrid_parallel_plugin() {
           .make = maker<HybridParallelPlugin>(fields()),
           .layout = [table = fields()](const OptionValues& values) {
             return layout_of(table.read(values));
+          },
+          .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
+            return nlohmann::json{{"tp_size", layout.tensor},
+                                  {"pp_size", layout.pipeline},
+                                  {"sp_size", layout.sequence},
+                                  {"zero_stage", layout.zero_stage}};
           }};
 }
 

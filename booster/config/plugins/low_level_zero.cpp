@@ -29,7 +29,12 @@ RegistryEntry<Plugin> low_level_zero_plugin() {
           .description = "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
                          "state, and of the gradients",
           .options = fields().options(),
-          .make = maker<LowLevelZeroPlugin>(fields())};
+          .make = maker<LowLevelZeroPlugin>(fields()),
+          .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
+            const int stage = layout.zero_stage;
+            if (!layout.is_data_alone() || stage < 1 || stage > 2) return std::nullopt;
+            return nlohmann::json{{"stage", stage}};
+          }};
 }
 
 }  // namespace booster

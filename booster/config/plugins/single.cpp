@@ -20,7 +20,11 @@ RegistryEntry<Plugin> single_plugin() {
   return {.name = "single",
           .description = "one process, one device",
           .options = fields().options(),
-          .make = maker<SinglePlugin>(fields())};
+          .make = maker<SinglePlugin>(fields()),
+          .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
+            if (layout.ranks() > 1) return std::nullopt;
+            return nlohmann::json::object();
+          }};
 }
 
 }  // namespace booster

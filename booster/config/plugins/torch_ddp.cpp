@@ -34,7 +34,11 @@ RegistryEntry<Plugin> torch_ddp_plugin() {
           .description = "data parallel: every rank holds the model, gradients are averaged in "
                          "buckets during backward",
           .options = fields().options(),
-          .make = maker<TorchDDPPlugin>(fields())};
+          .make = maker<TorchDDPPlugin>(fields()),
+          .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
+            if (!layout.is_data_alone() || layout.zero_stage > 0) return std::nullopt;
+            return nlohmann::json::object();
+          }};
 }
 
 }  // namespace booster

@@ -3,7 +3,7 @@
 #include "kernels/system/blocked_signals.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
-#include "parallel/rendezvous/seconds.h"
+#include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <poll.h>
@@ -24,8 +24,6 @@ constexpr size_t most_outgoing = 64 << 20;
 constexpr auto tick = milliseconds(100);
 
 }  // namespace
-
-milliseconds heartbeat_limit() { return seconds_variable("BOOSTER_HEARTBEAT", 8, true); }
 
 StoreServer::StoreServer(Socket listener, Run run)
     : listener_(std::move(listener)),

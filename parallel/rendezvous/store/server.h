@@ -21,10 +21,6 @@ namespace booster {
 
 constexpr size_t longest_store_frame = 1 << 20;
 
-// Seconds without a sign of life after which a rank or the store counts as lost: BOOSTER_HEARTBEAT,
-// or 8. Zero: never.
-std::chrono::milliseconds heartbeat_limit();
-
 class StoreServer {
  public:
   struct Run {

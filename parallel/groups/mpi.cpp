@@ -1,0 +1,213 @@
+// The backend over MPI: a site's own fabric and process manager carry the ranks. Chosen by
+// BOOSTER_BACKEND=mpi, in processes that mpirun or srun started.
+//
+// Ranks still meet at a rendezvous, which knows who has died. One lock is around all calls into
+// MPI, so that it need not serve several threads at once.
+#include "kernels/system/error.h"
+#include "parallel/groups/backend.h"
+#include "parallel/groups/mpi_module.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+namespace booster {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t longest_message = 1 << 30;  // MPI counts in int
+constexpr auto look_every = std::chrono::milliseconds(20);
+constexpr auto farewell = std::chrono::seconds(1);
+
+// One for the process. MPI's end is a meeting of all, so it comes last: a rank that ends early has
+// left the rendezvous by then, and the others know that they wait in vain.
+struct Mpi {
+  const MpiModule* module = nullptr;
+  int rank = 0, size = 0, largest_tag = 0;
+  bool has_lost_one = false;
+  std::mutex mutex;
+  ~Mpi() {
+    if (module) module->finish(has_lost_one);
+  }
+} the_mpi;  // made before all that is made at its first use, and so destroyed behind it
+
+// Beside the library or program that this is part of, where it is installed, or in the build.
+void* load_module() {
+  Dl_info here = {};
+  dladdr(reinterpret_cast<void*>(&load_module), &here);
+  const auto folder = std::filesystem::absolute(here.dli_fname).parent_path();
+  const char* name = "libbooster_mpi.so";
+  // MPI's own plugins look for its symbols among those of the program.
+  for (const auto& path : {folder / name, folder / "../parallel" / name,
+                           folder / "../../parallel" / name, std::filesystem::path(name)})
+    if (void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return module;
+  fail_run("BOOSTER_BACKEND=mpi: cannot load {}: {}", name, dlerror());
+}
+
+Mpi& mpi() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const void* table = dlsym(load_module(), mpi_module_symbol);
+    if (!table) fail_run("BOOSTER_BACKEND=mpi: the module has no {}", mpi_module_symbol);
+    const auto* module = static_cast<const MpiModule*>(table);
+    if (const char* wrong = module->start(&the_mpi.rank, &the_mpi.size, &the_mpi.largest_tag))
+      fail_run("BOOSTER_BACKEND=mpi: {}", wrong);
+    the_mpi.module = module;
+  });
+  return the_mpi;
+}
+
+int number_in(const std::string& text) {
+  int value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+class MpiBackend final : public Backend {
+ public:
+  explicit MpiBackend(Membership members);
+  const char* name() const override { return "mpi"; }
+  void stop() override { stopped_ = true; }
+
+ protected:
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
+  int64_t block_bytes() const override { return 1 << 20; }
+
+ private:
+  struct Pending {
+    void* message;
+    int peer;
+  };
+  void find_peers();
+  void start(int peer, bool sends, std::byte* data, size_t bytes);
+  bool advance();
+  void wait();
+  void abandon();
+
+  Mpi& mpi_ = mpi();
+  const std::chrono::milliseconds timeout_ = group_timeout();
+  std::vector<int> mpi_ranks_;  // of the members
+  int tag_ = 0;                 // of the group's messages
+  std::vector<Pending> pending_;
+  std::atomic<bool> stopped_ = false;
+};
+
+MpiBackend::MpiBackend(Membership joined) : Backend(std::move(joined)) {
+  check(mpi_.size >= members().size(),
+        "BOOSTER_BACKEND=mpi: MPI knows {} processes, the group has {}; want them started by "
+        "mpirun or srun",
+        mpi_.size, members().size());
+  find_peers();
+}
+
+// Groups that share two ranks need different tags: made of their first rank and of a number that it
+// counts up.
+void MpiBackend::find_peers() {
+  static std::atomic<int> groups = 0;
+  Rendezvous& rendezvous = *members().rendezvous;
+  const auto key = [&](int rank) { return fmt::format("{}.mpi-{}", members().name, rank); };
+  const int number = groups++;
+  rendezvous.put(key(members().rank), fmt::format("{} {}", mpi_.rank, number));
+  for (int rank = 0; rank < members().size(); ++rank) {
+    const std::string said = rendezvous.get(key(rank), members().ranks);
+    mpi_ranks_.push_back(number_in(said));
+    if (rank > 0) continue;
+    const int counted = number_in(said.substr(said.find(' ') + 1));
+    check(counted < mpi_.largest_tag / mpi_.size, "BOOSTER_BACKEND=mpi: too many groups; got {}",
+          counted);
+    tag_ = counted * mpi_.size + mpi_ranks_[0];
+  }
+}
+
+void MpiBackend::start(int peer, bool sends, std::byte* data, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += longest_message) {
+    const size_t part = std::min(bytes - at, longest_message);
+    std::lock_guard lock(mpi_.mutex);
+    void* message = sends ? mpi_.module->send(data + at, part, mpi_ranks_[peer], tag_)
+                          : mpi_.module->receive(data + at, part, mpi_ranks_[peer], tag_);
+    if (!message) fail_run("mpi: no message can go between this rank and {}",
+                           members().describe(peer));
+    pending_.push_back({message, peer});
+  }
+}
+
+// Whether something has arrived or left.
+bool MpiBackend::advance() {
+  std::lock_guard lock(mpi_.mutex);
+  bool moved = false;
+  for (Pending& each : pending_) {
+    const int state = mpi_.module->test(each.message);
+    if (state == 0) continue;
+    moved = true;
+    each.message = nullptr;
+    if (state < 0) fail_run("mpi: a message between this rank and {} failed",
+                            members().describe(each.peer));
+  }
+  std::erase_if(pending_, [](const Pending& each) { return !each.message; });
+  return moved;
+}
+
+void MpiBackend::wait() {
+  SlowWait told(members().ranks[members().rank]);
+  auto last_move = Clock::now(), last_look = last_move;
+  for (int idle = 0; !pending_.empty(); ++idle) {
+    const auto now = Clock::now();
+    if (advance()) {
+      idle = 0;
+      last_move = now;
+      continue;
+    }
+    if (idle > 100) std::this_thread::sleep_for(std::chrono::microseconds(idle > 1000 ? 200 : 20));
+    if (now - last_look < look_every) continue;
+    last_look = now;
+    const int peer = pending_.front().peer;
+    if (stopped_)
+      fail_run("the group was closed while an operation waited for {}", members().name_of(peer));
+    check_members();
+    if (now - last_move > timeout_) fail_timeout(peer);
+    still_waits(told, peer);
+  }
+}
+
+// What was to be received may be let go at once; what is being sent gets a moment to leave.
+void MpiBackend::abandon() {
+  mpi_.has_lost_one = true;
+  const auto end = Clock::now() + farewell;
+  try {
+    while (!pending_.empty() && Clock::now() < end) advance();
+  } catch (const Error&) {
+  }
+  std::lock_guard lock(mpi_.mutex);
+  for (const Pending& each : pending_)
+    if (each.message) mpi_.module->abandon(each.message);
+  pending_.clear();
+}
+
+void MpiBackend::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+  try {
+    for (const Incoming& message : incoming)
+      start(message.from, false, message.data.data(), message.data.size());
+    for (const Outgoing& message : outgoing)
+      start(message.to, true, const_cast<std::byte*>(message.data.data()), message.data.size());
+    wait();
+  } catch (...) {
+    abandon();
+    throw;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi(Membership members) {
+  const char* forced = std::getenv("BOOSTER_BACKEND");
+  if (!forced || std::string_view(forced) != "mpi") return nullptr;  // only when it is asked for
+  return std::make_unique<MpiBackend>(std::move(members));
+}
+
+}  // namespace booster

@@ -1,0 +1,92 @@
+// A plan against the training that it is for: the peak of its memory on this machine.
+#include "booster/booster.h"
+#include "booster/plan/candidates.h"
+#include "booster/plan/probe.h"
+#include "core/nn/losses.h"
+#include "core/tensor/allocator.h"
+#include "core/tensor/random.h"
+#include "tests/booster/command.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace booster;
+using namespace booster::plan;
+
+namespace {
+
+// Bytes at the peak of a step, of the whole model.
+double real_peak(const Config& config, int64_t rows) {
+  const auto before = static_cast<double>(allocator_stats().live_bytes);
+  const Model model = make_model(config);
+  Booster booster = Booster::from_config(config);
+  auto [net, opt] = booster.boost(model, make_optimizer(config, model));
+  const int64_t side = config.get<int64_t>("model.img_size");
+  const Tensor images = uniform({rows, 3, side, side}, -1, 1);
+  const Tensor labels = zeros({rows}, {.dtype = DType::i64});
+  for (int i = 0; i < 5; ++i) {
+    if (i == 3) reset_peak_bytes();
+    opt.zero_grad();
+    booster.backward(cross_entropy(net(images), labels), opt);
+    opt.step();
+  }
+  return static_cast<double>(allocator_stats().peak_bytes) - before;
+}
+
+}  // namespace
+
+TEST_CASE("a plan's peak of memory is that of the training, within 10 %") {
+  for (const char* precision : {"fp32", "fp16", "bf16", "fp16_apex", "fp16_naive"})
+    for (const int64_t rows : {1, 4, 16})
+      for (const int depth : {3, 7}) {
+        const Config config = Config::from_text(
+            "{}", "config",
+            {"model.name=vit_tiny_patch16_224", "model.img_size=64", "model.num_classes=10",
+             "model.depth=" + std::to_string(depth), "optimizer.name=adamw",
+             std::string("booster.mixed_precision=") + precision});
+        const ModelCost cost = probe(config, {.rows = rows}, 1);
+        const Cluster alone = {.machine = {.name = "here", .memory_gib = 1, .is_this_one = true}};
+        const double planned = plan_for(cost, alone, {}, rows).prediction.memory.peak();
+        const double real = real_peak(config, rows);
+        CAPTURE(precision);
+        CAPTURE(rows);
+        CAPTURE(depth);
+        CHECK(planned == doctest::Approx(real).epsilon(0.1));
+      }
+}
+
+TEST_CASE("booster plan prints a plan, writes the config of the best, and refuses what cannot be") {
+  const TemporaryFolder folder;
+  const std::string config = (folder / "config.json").string();
+  std::ofstream(config) << R"({"model": {"name": "vit_tiny_patch16_224", "img_size": 32,
+    "depth": 4}, "data": {"batch_size": 8}, "train": {"epochs": 3},
+    "booster": {"plugin": {"name": "torch_ddp"}, "mixed_precision": "bf16"}})";
+  const auto plan = [&](const std::string& more) {
+    return run_command("'" + (build_folder() / "booster/booster").string() + "' plan --config '" +
+                       config + "' " + more);
+  };
+  const CommandResult alone = plan("");
+  CHECK_MESSAGE(alone.code == 0, alone.output);
+  CHECK(alone.says("layout           data 1\n"));
+  const std::string best = (folder / "best.json").string();
+  const CommandResult found =
+      plan("--gpu h200 --nodes 2 --gpus-per-node 4 --json --write '" + best + "'");
+  REQUIRE_MESSAGE(found.code == 0, found.output);
+  const auto said = nlohmann::json::parse(found.output.substr(0, found.output.find('\n')));
+  CHECK(said["own"]["layout"] == "data 8");
+  CHECK(said["all"].size() > 10);
+  const auto written = nlohmann::json::parse(folder.read("best.json"));
+  CHECK(written["booster"]["plugin"] == said["all"][0]["plugin"]);
+  CHECK(written["data"]["batch_size"] == said["all"][0]["batch_size"]);
+  CHECK(written["train"]["epochs"] == 3);
+  CHECK(run_command("'" + (build_folder() / "booster/booster").string() + "' config check '" +
+                    best + "'").code == 0);
+  const CommandResult wrong = plan("--gpu h2000");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("did you mean h200?"));
+  CHECK(plan("--nodes 0").code == 2);
+  CHECK(plan("--set booster.plugin.name=hybrid_parallel --set booster.plugin.tp_size=2 "
+             "--gpu h200 --gpus-per-node 4").says("3 heads over 2 ranks"));
+}
