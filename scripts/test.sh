@@ -18,6 +18,7 @@ sanitize() {
   build=$1
   setup+=(-Dbuildtype=debugoptimized "-Db_sanitize=$2" -Db_lundef=false -Dbenchmarks=false)
   selection+=(--timeout-multiplier "$3")
+  export TEST_PATIENCE=$3
 }
 while (($# > 0)); do
   case $1 in

@@ -37,7 +37,8 @@ class Ranks {
   pid_t pid(int rank) const { return pids_[rank]; }
   // The folder of the ranks' rendezvous; a test may put its own files into it.
   const std::string& folder() const { return folder_; }
-  // Waits for all; kills those that take longer than `seconds`.
+  // Waits for all; kills those that take longer than `seconds`, or TEST_PATIENCE times as long: a
+  // sanitizer makes everything slow.
   std::vector<RankResult> wait(double seconds = 60);
   // Blocks until the file appears in the folder, at most 60 seconds.
   void wait_for_file(const std::string& name) const;
