@@ -16,7 +16,8 @@ usage_error() {
 build=build setup=() selection=() suites=()
 sanitize() {
   build=$1
-  setup+=(-Dbuildtype=debugoptimized "-Db_sanitize=$2" -Db_lundef=false -Dbenchmarks=false)
+  setup+=(-Dbuildtype=debugoptimized "-Db_sanitize=$2" -Db_lundef=false)
+  setup+=(-Dbenchmarks=false -Dcuda=disabled)
   selection+=(--timeout-multiplier "$3")
   export TEST_PATIENCE=$3
 }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 
 namespace booster {
@@ -19,8 +20,9 @@ class StoppedProcesses {
 
  private:
   struct Seen {
-    double looked = 0;   // the last time, by the monotonic clock
+    double looked = 0;  // the last time, by the monotonic clock
     bool stopped = false;
+    int64_t ticks = 0;  // of processor time, which a stopped process gets none of
     double seconds = 0;
   };
   std::map<pid_t, Seen> seen_;

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Four ranks that mpirun started end with the same weights, bit for bit, over MPI as over shared
+# memory, however the model is spread.
+# usage: mpi.sh GPT2_TEXT
+set -euo pipefail
+program=$1
+
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+command -v mpirun >/dev/null || skip "no mpirun (openmpi-bin)"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for _ in {1..60}; do printf 'the quick brown fox jumps over the lazy dog. '; done > "$folder/text"
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+export ASAN_OPTIONS=detect_leaks=0  # Open MPI's own
+
+# trained BACKEND [settings]: prints a sum of the weights
+trained() {
+  local backend=$1 sets=()
+  shift
+  for set in "$@"; do sets+=(--set "$set"); done
+  rm -rf "$folder/out"
+  BOOSTER_BACKEND=$backend timeout -k 5 120 \
+    mpirun --allow-run-as-root --oversubscribe -np 4 "$program" \
+    --set data.file="$folder/text" --set train.output_dir="$folder/out" --set train.max_steps=3 \
+    --set model.name=gpt2 --set model.n_positions=32 --set model.n_embd=32 \
+    --set model.n_layer=2 --set model.n_head=2 --set data.tokens=32 --set data.batch_size=4 \
+    "${sets[@]}" > "$folder/log" 2>&1 || return
+  sha256sum < "$folder/out/checkpoint/step-000000003/model.safetensors"
+}
+
+layouts=(booster.plugin=torch_ddp booster.plugin=low_level_zero booster.plugin=fsdp
+  'booster.plugin={"name": "hybrid_parallel", "tp_size": 2, "pp_size": 2}')
+for layout in "${layouts[@]}"; do
+  shm=$(trained shm "$layout") || { cat "$folder/log"; exit 1; }
+  mpi=$(trained mpi "$layout") || {
+    grep -q "no such backend" "$folder/log" && skip "built without MPI"
+    cat "$folder/log"
+    exit 1
+  }
+  echo "$layout: $mpi"
+  [[ $shm == "$mpi" ]] || { echo "over shared memory: $shm"; exit 1; }
+done
