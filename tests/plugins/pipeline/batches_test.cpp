@@ -257,10 +257,10 @@ TEST_CASE("rank: another layout" * doctest::skip()) {
     optimizer.step();
     optimizer.zero_grad();
   }
-  const StateDict want = plain.state_dict(), found = got.state_dict();
-  for (size_t i = 0; i < want.size(); ++i) {
-    INFO(want[i].name);
-    CHECK(are_close(found[i].tensor.to_vector<double>(), want[i].tensor.to_vector<double>()));
+  const StateDict whole = plain.state_dict(), staged = got.state_dict();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    INFO(whole[i].name);
+    CHECK(are_close(staged[i].tensor.to_vector<double>(), whole[i].tensor.to_vector<double>()));
   }
 }
 TEST_CASE("a training in stages goes on in stages cut elsewhere, as in one process") {
