@@ -49,7 +49,7 @@ class Ranks {
 };
 
 // Runs a rank's test case under mpirun, over MPI: its output if a rank failed, "" if all passed, or
-// if there is no mpirun or no such backend.
+// if there is no mpirun that works, or no such backend.
 std::string failures_over_mpi(const std::string& test_case, int size);
 
 // In such a rank: the folder of its `Ranks`, and an empty file put into it.
