@@ -2,6 +2,7 @@
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/json/json_document.h"
+#include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "booster/pairing.h"
 #include "booster/plan/candidates.h"
@@ -21,12 +22,14 @@ using namespace booster::plan;
 using Json = nlohmann::ordered_json;
 
 constexpr double mib = 1 << 20;
+constexpr int64_t most_counted_rows = 4;
 constexpr size_t shown_plans = 8, longest_config = 1 << 20;
 
 // data.batch_size and data.tokens, which belong to programs; else what the command line says.
 TriedBatch batch_of(const PlanArguments& arguments) {
   TriedBatch batch = {.rows = arguments.batch_size, .tokens = arguments.tokens};
-  const JsonValue root = read_json(arguments.config);
+  JsonValue root = read_json(arguments.config);
+  for (const std::string& set : arguments.sets) apply_override(root, set);
   const JsonValue* data = root.find("data");
   const auto given = [&](const char* name, int64_t& value) {
     const JsonValue* found = data ? data->find(name) : nullptr;
@@ -168,7 +171,10 @@ int plan(const PlanArguments& arguments) {
   const Cluster cluster = cluster_of(arguments);
   const int sharers = arguments.gpu.empty() ? arguments.per_node : 1;
   const int threads = std::max(1, usable_cores() / sharers);
-  const ModelCost cost = probe(config, batch, threads);
+  // Of a GPU's plan no time is measured here, and what is counted grows with the batch.
+  const int64_t most = arguments.gpu.empty() ? batch.rows : most_counted_rows;
+  const TriedBatch tried = {.rows = std::min(batch.rows, most), .tokens = batch.tokens};
+  const ModelCost cost = probe(config, tried, threads);
   const Plan own = plan_for(cost, cluster, spread_of(config, cluster), batch.rows);
   const auto plans = all_plans(cost, cluster, own.rows * own.spread.layout.data);
   if (arguments.json) {

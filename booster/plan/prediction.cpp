@@ -136,8 +136,8 @@ class Predictor {
 
   // What backward, or both passes, can hide, except for the last bucket.
   static double exposed(double seconds, double hidden_by, double buckets) {
-    return std::max(0.0, seconds - hidden_by * (1 - 1 / buckets)) * (buckets > 1 ? 1 : 0) +
-           seconds / buckets;
+    const double last = seconds / buckets;
+    return last + std::max(0.0, seconds - last - hidden_by);
   }
 
   void exchange_gradients() {

@@ -27,7 +27,7 @@ struct Spread {
 struct MemoryPlan {
   double parameters = 0, copies = 0, gradients = 0, masters = 0, optimizer = 0, activations = 0,
          workspace = 0;
-  // Gradients come as activations go, unless they stay from step to step.
+  // Gradients come as activations go: the larger of the two counts.
   double peak() const;
 };
 

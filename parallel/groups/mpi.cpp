@@ -30,7 +30,7 @@ constexpr auto farewell = std::chrono::seconds(1);
 struct Mpi {
   const MpiModule* module = nullptr;
   int rank = 0, size = 0, largest_tag = 0;
-  bool has_lost_one = false;
+  std::atomic<bool> has_lost_one = false;  // a message failed, or its time was up
   std::mutex mutex;
   ~Mpi() {
     if (module) module->finish(has_lost_one);
@@ -141,15 +141,17 @@ void MpiBackend::start(int peer, bool sends, std::byte* data, size_t bytes) {
 bool MpiBackend::advance() {
   std::lock_guard lock(mpi_.mutex);
   bool moved = false;
+  int failed = -1;
   for (Pending& each : pending_) {
     const int state = mpi_.module->test(each.message);
     if (state == 0) continue;
     moved = true;
     each.message = nullptr;
-    if (state < 0) fail_run("mpi: a message between this rank and {} failed",
-                            members().describe(each.peer));
+    if (state < 0) failed = each.peer;
   }
   std::erase_if(pending_, [](const Pending& each) { return !each.message; });
+  if (failed >= 0)
+    fail_run("mpi: a message between this rank and {} failed", members().describe(failed));
   return moved;
 }
 
@@ -177,15 +179,14 @@ void MpiBackend::wait() {
 
 // What was to be received may be let go at once; what is being sent gets a moment to leave.
 void MpiBackend::abandon() {
-  mpi_.has_lost_one = true;
+  if (!stopped_) mpi_.has_lost_one = true;  // a group may be left amid an operation
   const auto end = Clock::now() + farewell;
   try {
     while (!pending_.empty() && Clock::now() < end) advance();
   } catch (const Error&) {
   }
   std::lock_guard lock(mpi_.mutex);
-  for (const Pending& each : pending_)
-    if (each.message) mpi_.module->abandon(each.message);
+  for (const Pending& each : pending_) mpi_.module->abandon(each.message);
   pending_.clear();
 }
 

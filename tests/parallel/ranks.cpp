@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -150,7 +151,10 @@ std::string failures_over_mpi(const std::string& test_case, int size) {
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
   const std::string mpirun = "timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe -np ";
   static const bool works = std::system((mpirun + "2 true >/dev/null 2>&1").c_str()) == 0;
-  if (!is_built_in || !works) return "";
+  if (!is_built_in || !works) {
+    std::fputs(works ? "MPI is not built in\n" : "no mpirun that works\n", stderr);
+    return "";
+  }
   std::string output = std::filesystem::temp_directory_path() / "booster-mpi-XXXXXX";
   close(mkstemp(output.data()));
   // Under AddressSanitizer: Open MPI leaks.

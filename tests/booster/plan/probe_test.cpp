@@ -83,6 +83,7 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
   CHECK(written["train"]["epochs"] == 3);
   CHECK(run_command("'" + (build_folder() / "booster/booster").string() + "' config check '" +
                     best + "'").code == 0);
+  CHECK(plan("--set data.batch_size=2").says("; 2 samples in the batch of a rank"));
   const CommandResult wrong = plan("--gpu h2000");
   CHECK(wrong.code == 2);
   CHECK(wrong.says("did you mean h200?"));
