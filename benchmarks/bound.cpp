@@ -2,6 +2,7 @@
 
 #include "benchmarks/timing.h"
 #include "kernels/catalogue.h"
+#include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/system/memory.h"
 
@@ -42,9 +43,8 @@ class Matrix {
 
 dnnl::matmul::primitive_desc plan_for(const Matrix& out, const Matrix& a, const Matrix& b) {
   using kernels::cpu::describe;
-  const dnnl::matmul::desc description(describe(a.view()), describe(b.view()),
-                                       describe(out.view()));
-  return {description, kernels::cpu::default_attributes(), kernels::cpu::engine(), true};
+  return kernels::cpu::plan_matmul(describe(a.view()), describe(b.view()), nullptr,
+                                   describe(out.view()), kernels::cpu::default_attributes());
 }
 
 double seconds_of(const std::function<void()>& work) { return timed_runs(1, work).front(); }

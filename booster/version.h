@@ -1,8 +1,28 @@
-// The version of these headers. A library that adds to booster is refused by another version.
+// The version of these headers, and their ABI tag: what a library that adds to booster must have in
+// common with the program that loads it. (fmt and nlohmann_json have theirs in the names of their
+// symbols.)
 #pragma once
+
+#include <version>
+
+#define BOOSTER_HEADERS_VERSION "0.1.0"
+
+// Whose containers and strings the interface passes.
+#if defined(_LIBCPP_VERSION)
+#define BOOSTER_STANDARD_LIBRARY "libc++"
+#elif defined(_GLIBCXX_DEBUG)
+#define BOOSTER_STANDARD_LIBRARY "libstdc++ in debug mode"
+#elif _GLIBCXX_USE_CXX11_ABI
+#define BOOSTER_STANDARD_LIBRARY "libstdc++"
+#else
+#define BOOSTER_STANDARD_LIBRARY "libstdc++ with the strings of C++98"
+#endif
+
+#define BOOSTER_ABI_TAG "booster-abi: " BOOSTER_HEADERS_VERSION " with " BOOSTER_STANDARD_LIBRARY
 
 namespace booster {
 
-inline constexpr char version[] = "0.1.0";
+inline constexpr char version[] = BOOSTER_HEADERS_VERSION;
+inline constexpr char abi_tag[] = BOOSTER_ABI_TAG;
 
 }  // namespace booster

@@ -1,29 +1,30 @@
 #include "kernels/catalogue.h"
 
 #include "kernels/cpu/library.h"
+#include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/threads.h"
 
 #include <atomic>
 #include <cstdlib>
+#include <string_view>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 namespace booster::kernels {
 
-#define VARIANT(name) \
-  namespace name {    \
+#define VARIANT(name)       \
+  namespace name {          \
   extern const Table table; \
   }
 VARIANT(portable)
+#ifdef __x86_64__
 VARIANT(avx2)
 VARIANT(avx512)
 VARIANT(avx512_bf16)
-#undef VARIANT
-
-#ifdef BOOSTER_CUDA
-namespace cuda {
-extern const Table table;
-}
 #endif
+#undef VARIANT
 
 namespace {
 
@@ -34,27 +35,36 @@ struct Variant {
 };
 
 bool runs_always() { return true; }
+
+#ifdef __x86_64__
+// __builtin_cpu_supports, which clang does not know for this.
+bool runs_f16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
 bool runs_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && runs_f16c();
 }
 bool runs_avx512() {
   return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool runs_avx512_bf16() { return runs_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
 
 const std::vector<Variant>& all_variants() {
   static const std::vector<Variant> variants = {
       {"portable", &portable::table, runs_always},
+#ifdef __x86_64__
       {"avx2", &avx2::table, runs_avx2},
       {"avx512", &avx512::table, runs_avx512},
       {"avx512_bf16", &avx512_bf16::table, runs_avx512_bf16},
+#endif
   };
   return variants;
 }
 
-const Variant& find_variant(const std::string& name) {
+const Variant& find_variant(std::string_view name) {
   for (const auto& variant : all_variants())
     if (variant.name == name && variant.runs()) return variant;
   fail("CPU variant: this processor does not run it; got {}{}", name,
@@ -64,8 +74,8 @@ const Variant& find_variant(const std::string& name) {
 const Variant& initial_variant() {
   shorten_waiting();
   const char* wanted = std::getenv("BOOSTER_CPU_VARIANT");
-  const Variant& variant =
-      wanted && *wanted ? find_variant(wanted) : find_variant(cpu_variants().back());
+  const std::string name = wanted && *wanted ? wanted : cpu_variants().back();
+  const Variant& variant = find_variant(name);
   if (wanted && *wanted) cpu::limit_library(variant.name);
   return variant;
 }
@@ -91,12 +101,17 @@ void force_cpu_variant(const std::string& name) { current().store(&find_variant(
 const Table& on(Device device) {
   if (device.type == DeviceType::cpu) [[likely]]
     return *current().load(std::memory_order_relaxed)->table;
-#ifdef BOOSTER_CUDA
-  return cuda::table;
-#else
-  fail("device: this build has no CUDA kernels; got cuda:{}, want cpu (or configure with "
-       "-Dcuda=enabled)", static_cast<int>(device.index));
-#endif
+  const CudaModule& cuda = cuda_module_for(device);
+  cuda.use(device.index);
+  return *cuda.table;
+}
+
+void check_misplaced(const char* name, DeviceType device, const View& view) {
+  const auto described = [](DeviceType type) { return type == DeviceType::cpu ? "cpu" : "cuda"; };
+  bool is_number = device == DeviceType::cuda;
+  for (int i = 0; i < view.ndim; ++i) is_number &= view.shape[i] == 1 || view.strides[i] == 0;
+  check(is_number, "{}: its tensors lie on different devices; got {} and {}, want one", name,
+        described(device), described(view.device.type));
 }
 
 void missing_kernel(const char* name) { fail("{}: has no kernel on this device", name); }

@@ -31,6 +31,9 @@ enum class CompareOp : uint8_t {
 enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all };
 
 [[noreturn]] void missing_kernel(const char* name);
+// Error that names the kernel and both devices, unless the view is a number of the host, which goes
+// to a GPU with the call.
+void check_misplaced(const char* name, DeviceType device, const View& view);
 
 template <class Signature>
 struct Kernel;
@@ -38,15 +41,22 @@ template <class... Args>
 struct Kernel<void(Args...)> {
   void (*function)(Args...) = nullptr;
   const char* name = nullptr;
+  DeviceType device = DeviceType::cpu;
   void operator()(Args... args) const {
     if (!function) [[unlikely]]
       missing_kernel(name);
+    (check_place(args), ...);
     if (is_tracing()) [[unlikely]]
       return call_traced(args...);
     function(args...);
   }
 
  private:
+  template <class T>
+  void check_place(const T&) const {}
+  void check_place(const View& view) const {
+    if (view.data && view.device.type != device) [[unlikely]] check_misplaced(name, device, view);
+  }
   [[gnu::noinline]] void call_traced(const Args&... args) const {
     CallTrace trace(name);
     (trace.see(args), ...);

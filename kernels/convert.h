@@ -5,7 +5,7 @@
 
 #include "kernels/launch.h"
 
-#if defined(__F16C__) && !defined(__CUDACC__)
+#if defined(__F16C__) && !defined(BOOSTER_ON_GPU)
 #include <immintrin.h>
 #endif
 
@@ -75,7 +75,15 @@ KERNEL_FN void store(T* p, C x) {
     *p = T(int64_t(x));
 }
 
+// Before a KERNEL_FN that calls its argument: the host gives it host functions, a kernel its own.
+#ifdef BOOSTER_ON_GPU
+#define CALLS_EITHER_SIDE _Pragma("nv_exec_check_disable")
+#else
+#define CALLS_EITHER_SIDE
+#endif
+
 // Calls f with a typed null pointer that stands for the dtype.
+CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit(DType dtype, F&& f) {
   switch (dtype) {
@@ -91,6 +99,7 @@ KERNEL_FN void visit(DType dtype, F&& f) {
 }
 
 // Calls f with a typed null pointer that stands for a floating dtype.
+CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit_floating(DType dtype, F&& f) {
   switch (dtype) {
@@ -102,6 +111,7 @@ KERNEL_FN void visit_floating(DType dtype, F&& f) {
 }
 
 // Calls f with a typed null pointer that stands for the compute type of a floating dtype.
+CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit_compute(DType dtype, F&& f) {
   if (dtype == DType::f64) return f(static_cast<double*>(nullptr));
@@ -120,7 +130,7 @@ KERNEL_FN void store_any(void* run, DType dtype, int64_t i, C x) {
   visit(dtype, [&](auto* type) { store<C>(static_cast<decltype(type)>(run) + i, x); });
 }
 
-#ifndef __CUDACC__
+#ifndef BOOSTER_ON_GPU
 
 // dst[i] = src[i] for n elements: loops that vectorise, and below them the instructions for 16-bit
 // types if available. Both give the same bits.

@@ -1,10 +1,10 @@
 // Elementwise kernels: selects the row of elementwise.def and the compute type. How a row is
 // applied to every element of its operands depends on the device: kernels/cpu/map.h,
-// kernels/cuda/map.cuh.
+// kernels/cuda/elementwise/map.cuh.
 #include "kernels/catalogue.h"
 
-#ifdef __CUDACC__
-#include "kernels/cuda/map.cuh"
+#ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/elementwise/map.cuh"
 #else
 #include "kernels/cpu/map.h"
 #endif

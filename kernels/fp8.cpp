@@ -98,7 +98,7 @@ void fp8_quantize(View codes, View x, Fp8Cast cast, const float* scale, float* i
   if (amax) raise_amax(amax, largest_of, chunks_of(n));
   if (!inverse_scale) return;
   for_each_block(1, [=] ON_DEVICE(int64_t) {
-    if (first_lane()) *inverse_scale = 1.0f / *scale;
+    if (first_lane()) *inverse_scale = scale ? 1.0f / *scale : 1.0f;
   });
 }
 

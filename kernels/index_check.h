@@ -9,6 +9,8 @@ KERNEL_FN bool outside(int64_t index, int64_t limit) {
   return static_cast<uint64_t>(index) >= static_cast<uint64_t>(limit);
 }
 
+#ifndef BOOSTER_ON_GPU
+
 // The first i in [0, n) with bad(i), or -1. The usual case, that there is none, vectorises.
 template <class Bad>
 int64_t first_where(int64_t n, Bad&& bad) {
@@ -25,5 +27,7 @@ int64_t first_where(int64_t n, Bad&& bad) {
 inline int64_t first_bad_index(const int64_t* index, int64_t n, int64_t limit) {
   return first_where(n, [=](int64_t i) { return outside(index[i], limit); });
 }
+
+#endif
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -12,7 +12,7 @@
 
 #include "kernels/view.h"
 
-#ifdef __CUDACC__
+#ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/launch.cuh"
 #else
 #include <omp.h>

@@ -39,7 +39,7 @@ struct Drop {
   }
 };
 
-#ifdef __CUDACC__
+#ifdef BOOSTER_ON_GPU
 
 // Calls body(words, begin, n) for every block of four elements (the last may have fewer), one
 // thread each.

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "kernels/launch.h"
-#include "kernels/system/memory.h"
+#include "kernels/system/host_memory.h"
 
-#ifdef __CUDACC__
-#include "kernels/cuda/memory.h"
+#ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/runtime/memory.h"
 #endif
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -29,13 +29,13 @@ class Scratch {
 
  private:
   void release() {
-    if (data_) device_free({}, data_);
+    if (data_) free_host(data_);
     data_ = nullptr;
     bytes_ = 0;
   }
   void grow(int64_t bytes) {
     release();
-    data_ = device_allocate({}, static_cast<size_t>(bytes));
+    data_ = allocate_host(static_cast<size_t>(bytes));
     if (!data_) __builtin_trap();
     bytes_ = bytes;
   }
@@ -46,22 +46,26 @@ class Scratch {
 
 // Memory that kernels can access: a table written by the host, or space for partial results. On the
 // CPU that is the table itself, or memory of the thread (so at most one Workspace without a table
-// may exist per thread and T); on a GPU it comes from the runtime's pool.
-#ifdef __CUDACC__
+// may exist per thread and T); on a GPU it is the thread's scratch there (take_scratch).
+#ifdef BOOSTER_ON_GPU
 
 template <class T>
 class Workspace {
  public:
-  explicit Workspace(int64_t n) : data_(static_cast<T*>(allocate_queued(n * sizeof(T)))) {}
+  explicit Workspace(int64_t n)
+      : bytes_(static_cast<size_t>(n) * sizeof(T)),
+        data_(static_cast<T*>(::booster::kernels::cuda::take_scratch(bytes_))) {}
   Workspace(const T* host, int64_t n) : Workspace(n) {
-    if (n > 0) upload_queued(data_, host, n * sizeof(T));
+    static_assert(sizeof(T) % 8 == 0, "tables travel in words of 8 bytes");
+    ::booster::kernels::cuda::upload_queued(data_, host, bytes_);
   }
-  ~Workspace() { free_queued(data_); }
+  ~Workspace() { ::booster::kernels::cuda::give_scratch(bytes_); }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
   T* data() const { return data_; }
 
  private:
+  size_t bytes_;
   T* data_;
 };
 

@@ -8,11 +8,13 @@
 namespace {
 
 // doctest counts the cases named "rank: ..." as skipped. Other cases run them in separate
-// processes, so the summary says how many there are, for scripts/count_tests.awk.
-struct RankCaseCounter : doctest::IReporter {
-  explicit RankCaseCounter(const doctest::ContextOptions&) {}
+// processes, and those named "GPU: ..." are run by the suites `*_on_device`, so the summary says
+// how many there are, for scripts/count_tests.awk.
+struct ElsewhereCounter : doctest::IReporter {
+  explicit ElsewhereCounter(const doctest::ContextOptions&) {}
   void test_case_skipped(const doctest::TestCaseData& test_case) override {
-    if (std::strncmp(test_case.m_name, "rank: ", 6) == 0) ++count_;
+    for (const char* elsewhere : {"rank: ", "GPU: "})
+      count_ += std::strncmp(test_case.m_name, elsewhere, std::strlen(elsewhere)) == 0;
   }
   void test_run_end(const doctest::TestRunStats&) override {
     if (count_ > 0) std::printf("[doctest] skipped as parts of other cases: %d\n", count_);
@@ -32,6 +34,6 @@ struct RankCaseCounter : doctest::IReporter {
  private:
   int count_ = 0;
 };
-REGISTER_LISTENER("rank cases", 1, RankCaseCounter);
+REGISTER_LISTENER("cases that run elsewhere", 1, ElsewhereCounter);
 
 }  // namespace

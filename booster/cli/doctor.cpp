@@ -5,6 +5,7 @@
 #include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
+#include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
@@ -106,11 +107,10 @@ void report_gpus(Report& report) {
     text += fmt::format("{}{}, {:.1f} GiB, {}", text.empty() ? "" : fmt::format("\n{:17}", ""),
                         device.name, memory, numerics::capability_summary(capability));
   }
-#ifdef BOOSTER_CUDA
-  if (text.empty()) text = "none: no CUDA driver, or no device that this process may use";
-#else
-  text = "off: built without CUDA (no nvcc when it was configured, or -Dcuda=disabled)";
-#endif
+  if (!kernels::cuda_module())
+    text = "off: " + kernels::why_no_cuda_module();
+  else if (text.empty())
+    text = "none: no CUDA driver, or no device that this process may use";
   report.object("GPUs", text, all);
   void* nccl = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   report.row(

@@ -5,6 +5,8 @@
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 
+#include <fmt/format.h>
+
 namespace booster {
 
 namespace {
@@ -87,12 +89,20 @@ std::vector<std::string> names_of(const std::vector<NamedTable>& choices) {
   return names;
 }
 
+// "auto", "cpu", "cuda", "cuda:0", "cuda:1" ...
+std::vector<std::string> device_names() {
+  constexpr int most_gpus = 8;
+  std::vector<std::string> names = {"auto", "cpu", "cuda"};
+  for (int i = 0; i < most_gpus; ++i) names.push_back(fmt::format("cuda:{}", i));
+  return names;
+}
+
 Section config_layout(const ProgramConfig& program) {
   Section layout = {
       .name = "config",
       .description = "what booster trains, and how",
-      .options = {choice_option("device", "auto", {"auto", "cpu", "cuda"},
-                                "where the model lives; auto: a GPU if there is one")},
+      .options = {choice_option("device", "auto", device_names(),
+                                "where the model lives; auto: the CPU; cuda: the first GPU")},
       .sections = {booster_section(),
                    chosen_section("model", "what is trained", model_entries()),
                    chosen_section("optimizer", "how weights follow gradients",

@@ -5,7 +5,13 @@
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
+#include "kernels/system/memory.h"
 #include "mixed_precision/precision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
 
 namespace booster {
 
@@ -22,16 +28,43 @@ Optimizer small_optimizer(const Config& config) {
 void try_lr_scheduler(const Config& config, const Mistakes& mistakes) {
   const OptionValues values = config.options("lr_scheduler");
   const int64_t own = values.has("total_steps") ? values.get<int64_t>("total_steps") : 0;
-  const Optimizer optimizer =
-      small_optimizer(mistakes.any_in("optimizer") ? Config() : config);
+  const Optimizer optimizer = small_optimizer(mistakes.any_in("optimizer") ? Config() : config);
   make_lr_scheduler(config, optimizer, own > 0 ? own : most_scheduled_steps);
+}
+
+// GPUs have no groups of ranks so far.
+void check_device(const Config& config, Mistakes& mistakes) {
+  const auto name = config.get<std::string>("device");
+  const Device device = device_of(config);
+  if (device == Device{}) return;
+  if (const int count = kernels::cuda_device_count(); device.index >= count)
+    return mistakes.add(
+        "device",
+        fmt::format("there is no such GPU that can be used here; got {} and {} GPUs, "
+                    "want {} (booster doctor says what was found)",
+                    name, count,
+                    count == 0 ? "cpu" : fmt::format("cpu or cuda:0 to cuda:{}", count - 1)));
+  const auto plugin = config.get<std::string>("booster.plugin.name");
+  if (plugin != "single")
+    mistakes.add("device", fmt::format("in this version one process trains on a GPU; got {} with "
+                                       "the plugin {}, want single",
+                                       name, plugin));
 }
 
 }  // namespace
 
+Device device_of(const Config& config) {
+  const auto name = config.get<std::string>("device");
+  if (!name.starts_with("cuda")) return {};
+  const std::string index = name.substr(std::min(name.size(), std::strlen("cuda:")));
+  return {DeviceType::cuda, static_cast<int8_t>(index.empty() ? 0 : std::stoi(index))};
+}
+
 Model make_model(const Config& config) {
   const OptionValues values = config.options("model");
-  return entry_of(model_entries(), values).make(values);
+  Model model = entry_of(model_entries(), values).make(values);
+  if (const Device device = device_of(config); device != Device{}) model->to(device);
+  return model;
 }
 
 Optimizer make_optimizer(const Config& config, const Model& model) {
@@ -54,8 +87,7 @@ void check_together(const Config& config, Mistakes& mistakes) {
       mistakes.add(section, error.what());
     }
   };
-  if (config.get<std::string>("device") == "cuda")
-    mistakes.add("device", "models live on the CPU in this version; got cuda, want auto or cpu");
+  check_device(config, mistakes);
   attempt("booster.plugin", [](const OptionValues& values) {
     const auto& plugin = plugin_registry().find(values.get<std::string>("name"));
     if (plugin.layout) plugin.layout(values);

@@ -9,6 +9,9 @@
 
 namespace booster {
 
+// Where a config has its model trained.
+Device device_of(const Config& config);
+// On that device.
 Model make_model(const Config& config);
 Optimizer make_optimizer(const Config& config, const Model& model);
 // `training_steps` is the number of optimizer steps of the whole run, which replaces a total_steps

@@ -1,7 +1,11 @@
 #include "booster/config/library.h"
 
-#include <dlfcn.h>
+#include "booster/config/abi_tags.h"
 
+#include <dlfcn.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
 #include <set>
 
 namespace booster {
@@ -26,6 +30,25 @@ std::string last_problem(const std::filesystem::path& path) {
   return problem.starts_with(begin) ? problem.substr(begin.size()) : problem;
 }
 
+bool is_shared_library(const std::filesystem::path& path) {
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return std::string_view(magic, sizeof magic) == "\177ELF";
+}
+
+// Before the library's constructors run, which dlopen would start.
+void check_abi(const std::filesystem::path& path) {
+  if (!is_shared_library(path)) return;  // dlopen says what is wrong with it
+  const std::string_view full = abi_tag, want = full.substr(full.find(' ') + 1);
+  const std::set<std::string> tags = abi_tags(path);
+  check(!tags.empty(),
+        "library: {} adds nothing to booster; want BOOSTER_LIBRARY in one of its files",
+        quoted(path));
+  check(tags == std::set<std::string>{std::string(want)},
+        "library: {} was built against another version of booster; got {}, want {}", quoted(path),
+        fmt::join(tags, " and "), want);
+}
+
 // `path` is absolute, so the loader does not search.
 Handle open_library(const std::filesystem::path& path) {
   Handle handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
@@ -40,9 +63,6 @@ const LibraryEntry& entry_of(void* handle, const std::filesystem::path& path) {
   const auto* entry = static_cast<const LibraryEntry*>(::dlsym(handle, entry_name));
   check(entry, "library: {} adds nothing to booster; want BOOSTER_LIBRARY in one of its files",
         quoted(path));
-  check(std::string_view(entry->version) == version,
-        "library: {} was built against another version of booster; got {}, want {}", quoted(path),
-        entry->version, version);
   check(entry->registry == precision_registry,
         "library: {} found another copy of booster than the program's; link the program with "
         "libbooster.so",
@@ -75,6 +95,7 @@ void load_library(const std::filesystem::path& path) {
   check(!problem, "library: no such file; got {}", quoted(path));
   check(std::filesystem::is_regular_file(file), "library: no file; got {}", quoted(path));
   if (loaded.contains(file)) return;
+  check_abi(file);
   Handle handle = open_library(file);
   add_all(entry_of(handle.get(), file), file);
   loaded.insert(file);

@@ -19,13 +19,12 @@ namespace booster {
 // Loads a shared library and lets it add its strategies and plugins; repeated calls have no effect.
 // The path is relative to the working directory and is never searched for. Error if it cannot be
 // loaded, was built against another version or another copy of booster, or adds a name that is
-// taken; then nothing is added.
+// taken; then nothing is added. Nothing of a library for another version runs: its ABI tag is read
+// before it is loaded.
 void load_library(const std::filesystem::path& path);
 
-// A library exports this under the name booster_library. `version` stays the first member in every
-// version.
+// A library exports this under the name booster_library.
 struct LibraryEntry {
-  const char* version;                 // of the headers it was built against
   Registry<Precision>& (*registry)();  // precision_registry, as the library resolves it
   void (*add)();
 };
@@ -35,7 +34,8 @@ struct LibraryEntry {
 // Begins the function that adds entries; once per library.
 #define BOOSTER_LIBRARY                                                                          \
   static void add_to_booster();                                                                  \
+  extern "C" __attribute__((visibility("default"))) const char booster_abi_tag[];                \
+  const char booster_abi_tag[] = BOOSTER_ABI_TAG;                                                \
   extern "C" __attribute__((visibility("default"))) const booster::LibraryEntry booster_library; \
-  const booster::LibraryEntry booster_library = {booster::version, booster::precision_registry,  \
-                                                 add_to_booster};                                \
+  const booster::LibraryEntry booster_library = {booster::precision_registry, add_to_booster};   \
   static void add_to_booster()

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <iterator>
 #include <utility>
 
 namespace booster {
@@ -60,8 +59,8 @@ class RankTrace {
 
   template <class... T>
   void add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(text_), "{}{{\"pid\":{},", text_.empty() ? "" : ",\n", rank_);
-    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+    text_ += fmt::format("{}{{\"pid\":{},", text_.empty() ? "" : ",\n", rank_);
+    text_ += fmt::format(format, std::forward<T>(values)...);
     text_ += '}';
   }
 

@@ -153,6 +153,7 @@ bool is_whole(double value) { return value == static_cast<double>(static_cast<in
 kernels::View constant_view(const double& value, const kernels::View& like) {
   kernels::View view = like;
   view.data = const_cast<double*>(&value);
+  view.device = {};  // wherever the others are: the number travels with the call
   view.dtype = DType::f64;
   for (int i = 0; i < view.ndim; ++i) view.strides[i] = 0;
   return view;

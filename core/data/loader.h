@@ -52,6 +52,7 @@ struct DataLoaderOptions {
   int prefetch = 2;        // batches made ahead
   uint64_t seed = 42;      // of order and augmentation
   BadImagePolicy on_bad_image = BadImagePolicy::fail;
+  Device device = {};      // to which batches are copied when they are given out
   int rank = 0;  // with world_size > 1 each rank gets its share: see DistributedSampler
   int world_size = 1;
   // Equally many samples for all ranks, some of them twice, as training needs: ranks meet in every

@@ -24,7 +24,7 @@ struct LRScheduler::Body {
 };
 
 LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
-    : body_(std::make_shared<Body>(std::move(optimizer), std::move(schedule))) {
+    : body_(new Body{std::move(optimizer), std::move(schedule)}) {
   for (int group = 0; group < body_->optimizer.group_count(); ++group)
     body_->base_lrs.push_back(body_->optimizer.lr(group));
   body_->apply(0);

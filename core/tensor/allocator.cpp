@@ -1,6 +1,7 @@
 #include "core/tensor/allocator.h"
 
 #include "core/tensor/memory_report.h"
+#include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 
@@ -139,6 +140,8 @@ class Pool {
 // Never destroyed: tensors in static storage may be released after main.
 Pool& pool() {
   static Pool* pool = new Pool;
+  static const bool told = (kernels::on_shortage_of_device_memory(empty_cache), true);
+  (void)told;
   return *pool;
 }
 

@@ -75,5 +75,6 @@ int normal_dim(const char* op, int64_t dim, int ndim) {
 
 fmt::format_context::iterator fmt::formatter<booster::Shape>::format(
     const booster::Shape& shape, format_context& context) const {
-  return format_to(context.out(), "{}", shape.to_string());
+  const std::string text = shape.to_string();
+  return std::copy(text.begin(), text.end(), context.out());
 }

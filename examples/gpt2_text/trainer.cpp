@@ -50,7 +50,8 @@ Trainer::Trainer(const Config& config, const World& world)
       {.batch_size = config.get<int64_t>("data.batch_size"),
        .shuffle = true,
        .drop_last = true,
-       .seed = seed});
+       .seed = seed,
+       .device = device_of(config)});
   const int64_t steps_per_epoch = loader.size() / accumulate_;
   check(steps_per_epoch > 0,
         "train: an epoch has no whole step; got {} windows, want at least {} (data.batch_size x "
@@ -168,7 +169,8 @@ void Trainer::validate() {
     const int64_t mine = begin + most * mesh.place("data");
     const int64_t count = std::clamp<int64_t>(windows.size() - mine, 0, most);
     const auto share_of = [&](const Tensor& all) {
-      return narrow(all, 0, count > 0 ? mine : 0, std::max<int64_t>(count, 1));
+      const Tensor share = narrow(all, 0, count > 0 ? mine : 0, std::max<int64_t>(count, 1));
+      return share.to(boosted_->dataloader.options().device);
     };
     const Tensor logits = boosted_->model(share_of(windows.inputs));
     const double loss = next_token_loss(logits, share_of(windows.targets)).item();

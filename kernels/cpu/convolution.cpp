@@ -1,6 +1,7 @@
-// Convolution on the CPU: oneDNN for f32 and bf16, each tensor reordered to the layout that the
-// library prefers and back; f16 (and bf16 if the processor lacks it) by exact conversion to f32
-// with one rounding at the end; f64, and anything else that oneDNN lacks, by unfold.cpp.
+// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, each tensor reordered to
+// the layout that the library prefers and back; a 16-bit dtype that the processor or the library
+// lacks by exact conversion to f32 with one rounding at the end; f64, and anything else that oneDNN
+// lacks, by unfold.cpp.
 //
 // One 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224 in bf16), GFLOP/s of forward / input /
 // weight, reorders included:
@@ -14,6 +15,7 @@
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
 // the same bits from run to run, but oneDNN sums the images per thread first.
 #include "kernels/catalogue.h"
+#include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
 #include "kernels/system/memory.h"
@@ -116,19 +118,22 @@ View grouped(const View& weight, int64_t groups) {
   return view;
 }
 
-memory::desc bias_layout(const Operands& operands) {
-  if (!operands.bias.data) return {};
-  return {{operands.result.shape[1]}, memory::data_type::f32, memory::format_tag::a};
+memory::desc bias_layout(const View& bias) {
+  if (!bias.data) return {};
+  return {{bias.shape[0]}, memory::data_type::f32, memory::format_tag::a};
 }
 
-// The library's description of a window.
-struct Geometry {
-  memory::dims stride, dilation, padding;
-  explicit Geometry(const Window2d& window)
-      : stride(window.stride, window.stride + 2),
-        dilation{window.dilation[0] - 1, window.dilation[1] - 1},
-        padding(window.padding, window.padding + 2) {}
-};
+// x, weight and y as a pass multiplies them, in layouts that the library chooses.
+ConvolutionPlans plans(const View& x, const View& weight, const View& y, const View& bias,
+                       const Window2d& window) {
+  return {.x = any_layout(x),
+          .weight = any_layout(weight),
+          .bias = bias_layout(bias),
+          .y = any_layout(y),
+          .stride = {window.stride, window.stride + 2},
+          .dilation = {window.dilation[0] - 1, window.dilation[1] - 1},
+          .padding = {window.padding, window.padding + 2}};
+}
 
 // A convolution between the reorders of its operands and its result.
 class Convolution {
@@ -142,7 +147,7 @@ class Convolution {
       : left_(describe(caller.left), left.layout, left.layout),
         right_(describe(caller.right), right.layout, right.layout),
         result_(result.layout, describe(caller.result), result.layout) {
-    const Argument bias = {DNNL_ARG_BIAS, bias_layout(caller)};
+    const Argument bias = {DNNL_ARG_BIAS, bias_layout(caller.bias)};
     primitive_ = caller.bias.data ? Primitive(primitive, scratchpad, {left, right, result, bias})
                                   : Primitive(primitive, scratchpad, {left, right, result});
   }
@@ -167,46 +172,23 @@ class Convolution {
   Reorder left_, right_, result_;
 };
 
-dnnl::convolution_forward::primitive_desc forward_plan(const Operands& operands,
-                                                       const Window2d& window) {
-  const Geometry geometry(window);
-  const dnnl::convolution_forward::desc description(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-      any_layout(operands.left), any_layout(operands.right), bias_layout(operands),
-      any_layout(operands.result), geometry.stride, geometry.dilation, geometry.padding,
-      geometry.padding);
-  return {description, default_attributes(), engine(), true};
-}
-
 Convolution make_forward(const Operands& operands, const Window2d& window) {
-  const auto plan = forward_plan(operands, window);
+  const auto& [x, weight, y, bias] = operands;
+  const auto plan = plans(x, weight, y, bias, window).forward(default_attributes());
   if (is_reference(plan)) return {};
   return {dnnl::convolution_forward(plan), plan.scratchpad_desc(),
           {DNNL_ARG_SRC, plan.src_desc()}, {DNNL_ARG_WEIGHTS, plan.weights_desc()},
           {DNNL_ARG_DST, plan.dst_desc()}, operands};
 }
 
-// The plan of a backward pass. The library requires the forward pass's plan, so operands are given
-// in their forward roles.
-template <class Backward>
-auto backward_plan(const dnnl::convolution_forward::primitive_desc& forward, const View& x,
-                   const View& weight, const View& y, const Window2d& window) {
-  const Geometry geometry(window);
-  const typename Backward::desc description(dnnl::algorithm::convolution_direct, any_layout(x),
-                                            any_layout(weight), any_layout(y), geometry.stride,
-                                            geometry.dilation, geometry.padding, geometry.padding);
-  return
-      typename Backward::primitive_desc(description, default_attributes(), engine(), forward, true);
-}
-
 Convolution make_backward_input(const Operands& operands, const Window2d& window) {
-  using Backward = dnnl::convolution_backward_data;
   const auto& [dy, weight, dx, bias] = operands;
-  const auto forward = forward_plan({dx, weight, dy, {}}, window);
+  const auto passes = plans(dx, weight, dy, {}, window);
+  const auto forward = passes.forward(default_attributes());
   if (!forward) return {};
-  const auto plan = backward_plan<Backward>(forward, dx, weight, dy, window);
+  const auto plan = passes.backward_input(forward, default_attributes());
   if (is_reference(plan)) return {};
-  return {Backward(plan),
+  return {dnnl::convolution_backward_data(plan),
           plan.scratchpad_desc(),
           {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()},
           {DNNL_ARG_WEIGHTS, plan.weights_desc()},
@@ -215,15 +197,15 @@ Convolution make_backward_input(const Operands& operands, const Window2d& window
 }
 
 Convolution make_backward_weight(const Operands& operands, const Window2d& window) {
-  using Backward = dnnl::convolution_backward_weights;
   const auto& [x, dy, dweight, bias] = operands;
   View weight = dweight;
   weight.dtype = x.dtype;
-  const auto forward = forward_plan({x, weight, dy, {}}, window);
+  const auto forward = plans(x, weight, dy, {}, window).forward(default_attributes());
   if (!forward) return {};
-  const auto plan = backward_plan<Backward>(forward, x, dweight, dy, window);
+  const auto plan =
+      plans(x, dweight, dy, {}, window).backward_weight(forward, default_attributes());
   if (is_reference(plan)) return {};
-  return {Backward(plan),
+  return {dnnl::convolution_backward_weights(plan),
           plan.scratchpad_desc(),
           {DNNL_ARG_SRC, plan.src_desc()},
           {DNNL_ARG_DIFF_DST, plan.diff_dst_desc()},
@@ -311,7 +293,7 @@ void convolve(Pass pass, const Operands& operands, const Window2d& window) {
     if (done) finish(native, operands);
     return done;
   };
-  if (dtype == DType::bf16 && through_library(dtype, operands.result.dtype)) return;
+  if (is_16_bit(dtype) && through_library(dtype, operands.result.dtype)) return;
   if (dtype != DType::f64 && through_library(DType::f32, DType::f32)) return;
   const Operands plain = contiguous(operands, dtype == DType::f64 ? DType::f64 : DType::f32);
   by_unfold(pass, plain, window);

@@ -4,10 +4,15 @@
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#include <cctype>
+#include <string_view>
 
 namespace booster::kernels::cpu {
 
 void limit_library(const std::string& variant) {
+#ifdef __x86_64__
   const dnnl_cpu_isa_t isa = variant == "portable" ? dnnl_cpu_isa_sse41
                              : variant == "avx2"   ? dnnl_cpu_isa_avx2
                              : variant == "avx512" ? dnnl_cpu_isa_avx512_core
@@ -15,6 +20,9 @@ void limit_library(const std::string& variant) {
   check(dnnl_set_max_cpu_isa(isa) == dnnl_success,
         "CPU variant: oneDNN was used before it could be limited; got {}, want the limit first",
         variant);
+#else
+  static_cast<void>(variant);  // there is one
+#endif
 }
 
 std::string library_version() {
@@ -23,19 +31,12 @@ std::string library_version() {
 }
 
 std::string library_isa() {
-  switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41: return "SSE41";
-    case dnnl_cpu_isa_avx: return "AVX";
-    case dnnl_cpu_isa_avx2: return "AVX2";
-    case dnnl_cpu_isa_avx2_vnni: return "AVX2_VNNI";
-    case dnnl_cpu_isa_avx512_mic: return "AVX512_MIC";
-    case dnnl_cpu_isa_avx512_mic_4ops: return "AVX512_MIC_4OPS";
-    case dnnl_cpu_isa_avx512_core: return "AVX512_CORE";
-    case dnnl_cpu_isa_avx512_core_vnni: return "AVX512_CORE_VNNI";
-    case dnnl_cpu_isa_avx512_core_bf16: return "AVX512_CORE_BF16";
-    case dnnl_cpu_isa_avx512_core_amx: return "AVX512_CORE_AMX";
-    default: return "unknown";
-  }
+  std::string name = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+  if (constexpr std::string_view prefix = "cpu_isa_"; name.starts_with(prefix))
+    name.erase(0, prefix.size());
+  for (char& letter : name)
+    letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return name;
 }
 
 }  // namespace booster::kernels::cpu

@@ -1,6 +1,6 @@
-// Matrix product on the CPU: oneDNN for f32 and bf16 (f16, and bf16 if the processor lacks it, by
-// exact conversion to f32 with one rounding at the end), the packed loop of matmul_loop.cpp for
-// f64, integers and sizes too small to pay for a library call.
+// Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16; a 16-bit dtype that the
+// processor or the library lacks by exact conversion to f32 with one rounding at the end; the
+// packed loop of matmul_loop.cpp for f64, integers and sizes too small to pay for a library call.
 //
 // oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major: a
 // column-major output falls to its reference code, 1000 times slower. Such an output is computed as
@@ -15,6 +15,7 @@
 // Sums have the same bits on any number of threads, except in f32 below AVX-512, where oneDNN
 // divides a long k between threads.
 #include "kernels/catalogue.h"
+#include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
@@ -163,11 +164,9 @@ Product make_product(const View& out, const View& a, const View& b, const View& 
   const bool one = out.shape[0] == 1;
   const auto layout = [&](const View& view) { return describe(one ? matrix_in(view) : view); };
   const memory::desc right = worth_packing(a, b) ? any_layout(matrix_in(b)) : layout(b);
-  const auto description =
-      bias.data
-          ? dnnl::matmul::desc(layout(a), right, describe_bias(bias, one ? 2 : 3), layout(out))
-          : dnnl::matmul::desc(layout(a), right, layout(out));
-  const dnnl::matmul::primitive_desc plan(description, attributes, engine(), true);
+  const auto added = bias.data ? describe_bias(bias, one ? 2 : 3) : memory::desc();
+  const auto plan =
+      plan_matmul(layout(a), right, bias.data ? &added : nullptr, layout(out), attributes);
   return is_reference(plan) ? Product() : Product(plan, layout(b), bias.data);
 }
 
@@ -231,7 +230,7 @@ void product_of_plain(const View& out, const View& a, const View& b, const View&
     return library_product(out, readable(ScratchUse::left, dtype, a),
                            readable(ScratchUse::right, dtype, b), bias, beta);
   };
-  if (a.dtype == DType::bf16 && b.dtype == DType::bf16 && by_library(DType::bf16)) return;
+  if (is_16_bit(a.dtype) && b.dtype == a.dtype && by_library(a.dtype)) return;
   if (out.dtype != DType::f32) return product_by_copy(out, a, b, bias, beta);
   if (!by_library(DType::f32)) on({}).matmul_loop(out, a, b, bias, beta);
 }

@@ -3,7 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/system/error.h"
-#include "kernels/system/memory.h"
+#include "kernels/system/host_memory.h"
 
 #include <atomic>
 #include <utility>
@@ -30,13 +30,13 @@ class Buffer {
  private:
   void grow(size_t bytes) {
     drop();
-    data_ = device_allocate({}, bytes);
+    data_ = allocate_host(bytes);
     if (!data_) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
     bytes_ = bytes;
     bytes_kept += static_cast<int64_t>(bytes);
   }
   void drop() {
-    device_free({}, data_);
+    free_host(data_);
     bytes_kept -= static_cast<int64_t>(std::exchange(bytes_, 0));
   }
 
@@ -61,6 +61,7 @@ const dnnl::engine& engine() {
 dnnl::memory::data_type library_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::f16: return dnnl::memory::data_type::f16;
     case DType::bf16: return dnnl::memory::data_type::bf16;
     case DType::i32: return dnnl::memory::data_type::s32;
     default: return dnnl::memory::data_type::undef;

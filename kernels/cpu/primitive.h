@@ -19,7 +19,7 @@ namespace booster::kernels::cpu {
 
 const dnnl::engine& engine();
 
-// f32, bf16 and i32 have a oneDNN type; others are not passed to it.
+// f32, f16, bf16 and i32 have a oneDNN type; others are not passed to it.
 dnnl::memory::data_type library_type(DType dtype);
 
 // Attributes of every primitive: the scratchpad comes from the caller.

@@ -1,29 +1,40 @@
-// kernels/launch.h under nvcc: blocks of threads on the device's default stream. All calls return
+// kernels/launch.h on a GPU: blocks of threads on the device's stream. All calls return
 // immediately; the work is done in call order.
 #pragma once
 
-#include "kernels/cuda/call.cuh"
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/view.h"
 
 #define KERNEL_FN __host__ __device__ __forceinline__
 #define ON_DEVICE __device__
 
+// SHARED(float, tile, 256); declares float tile[256] in the memory of the block.
+#ifndef SHARED
+#define SHARED(type, name, count) __shared__ type name[count]
+#endif
+
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int threads_per_block = 256;
+inline constexpr int warp_size = 32;
 
-template <class Body>
-__global__ void __launch_bounds__(threads_per_block) run_blocks(const __grid_constant__ Body body) {
+template <int at_once, class Body>
+__global__ void __launch_bounds__(threads_per_block, at_once)
+    run_blocks(const __grid_constant__ Body body) {
   body(int64_t(blockIdx.x));
 }
 
-// Calls body(block) for block in [0, blocks), all threads of a block together.
-template <class Body>
+// Calls body(block) for block in [0, blocks), all threads of a block together. At least `at_once`
+// blocks fit on a multiprocessor, for which the compiler limits the registers of a thread.
+template <int at_once = 1, class Body>
 void for_each_block(int64_t blocks, Body body) {
   if (blocks <= 0) return;
   void* arguments[] = {&body};
-  CUDA_CALL(cudaLaunchKernel(run_blocks<Body>, static_cast<unsigned>(blocks), threads_per_block,
-                             arguments, 0, nullptr));
+  CUDA_CALL(cudaLaunchKernel(run_blocks<at_once, Body>, static_cast<unsigned>(blocks),
+                             threads_per_block, arguments, 0,
+                             ::booster::kernels::cuda::current_stream()));
+  ::booster::kernels::cuda::wait_if_debugging();
 }
 
 // Calls body(i) for i in [0, n): the threads of a block.

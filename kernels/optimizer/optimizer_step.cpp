@@ -3,7 +3,7 @@
 // device's: kernels/cpu/optimizer_walk.h, kernels/cuda/optimizer_walk.cuh.
 #include "kernels/optimizer/multi_tensor.h"
 
-#ifdef __CUDACC__
+#ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/optimizer_walk.cuh"
 #else
 #include "kernels/cpu/optimizer_walk.h"

@@ -6,28 +6,15 @@
 
 #include "kernels/launch.h"
 
+#ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/fold.cuh"
+#endif
+
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int lanes = 64;
 
-#ifdef __CUDACC__
-
-// Folds the partial results of a block's threads in halves, 256 -> 128 -> ... -> 1; every thread
-// gets the result. All threads of the block must call it.
-template <class C, class Combine>
-__device__ C fold_lanes(C mine, Combine&& combine) {
-  __shared__ C partial[threads_per_block];
-  const int thread = static_cast<int>(threadIdx.x);
-  partial[thread] = mine;
-  __syncthreads();
-  for (int half = threads_per_block / 2; half > 0; half /= 2) {
-    if (thread < half) partial[thread] = combine(partial[thread], partial[thread + half]);
-    __syncthreads();
-  }
-  const C result = partial[0];
-  __syncthreads();  // before another fold writes there
-  return result;
-}
+#ifdef BOOSTER_ON_GPU
 
 template <class C, class Term, class Combine>
 __device__ C reduce_run(int64_t n, C identity, Term&& term, Combine&& combine) {

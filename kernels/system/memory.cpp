@@ -1,51 +1,24 @@
 #include "kernels/system/memory.h"
 
-#include "kernels/system/error.h"
-#ifdef BOOSTER_CUDA
-#include "kernels/cuda/memory.h"
-#endif
+#include "kernels/cuda/runtime/loader.h"
+#include "kernels/system/host_memory.h"
 
-#include <sys/mman.h>
-
-#include <cstdlib>
 #include <cstring>
 
 namespace booster::kernels {
 
 namespace {
-constexpr size_t alignment = 64;
-constexpr size_t huge_page = size_t{2} << 20;
-
 bool is_cpu(Device device) { return device.type == DeviceType::cpu; }
-#ifndef BOOSTER_CUDA
-[[noreturn]] void no_cuda(Device device) {
-  fail("device: there is no usable CUDA device (this build has no CUDA); got cuda:{}, want cpu",
-       static_cast<int>(device.index));
-}
-#endif
 }  // namespace
 
 void* device_allocate(Device device, size_t bytes) {
-  if (!is_cpu(device)) {
-#ifdef BOOSTER_CUDA
-    return cuda::allocate(device.index, bytes);
-#else
-    no_cuda(device);
-#endif
-  }
-  const size_t aligned_to = bytes >= huge_page ? huge_page : alignment;
-  const size_t rounded = (bytes + aligned_to - 1) / aligned_to * aligned_to;
-  void* data = std::aligned_alloc(aligned_to, rounded ? rounded : aligned_to);
-  // Large blocks are kept for the whole run, so use huge pages to take page faults in 2 MB steps.
-  if (data && aligned_to == huge_page) madvise(data, rounded, MADV_HUGEPAGE);
-  return data;
+  if (is_cpu(device)) return allocate_host(bytes);
+  return cuda_module_for(device).allocate(device.index, bytes);
 }
 
 void device_free(Device device, void* data) {
-  if (is_cpu(device)) return std::free(data);
-#ifdef BOOSTER_CUDA
-  cuda::free(device.index, data);
-#endif
+  if (is_cpu(device)) return free_host(data);
+  cuda_module_for(device).free(device.index, data);
 }
 
 void device_copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {
@@ -54,33 +27,22 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
     std::memcpy(to, from, bytes);
     return;
   }
-#ifdef BOOSTER_CUDA
-  cuda::copy(to, from, bytes);
-#else
-  no_cuda(is_cpu(to_device) ? from_device : to_device);
-#endif
+  const Device gpu = is_cpu(to_device) ? from_device : to_device;
+  const CudaModule& cuda = cuda_module_for(gpu);
+  cuda.use(gpu.index);
+  cuda.copy(to, from, bytes);
 }
 
 void device_synchronize(Device device) {
-  if (is_cpu(device)) return;
-#ifdef BOOSTER_CUDA
-  cuda::synchronize(device.index);
-#endif
+  if (!is_cpu(device)) cuda_module_for(device).synchronize(device.index);
 }
 
-int cuda_device_count() {
-#ifdef BOOSTER_CUDA
-  return cuda::device_count();
-#else
-  return 0;
-#endif
-}
+int cuda_device_count() { return cuda_module() ? cuda_module()->device_count() : 0; }
 
 std::vector<CudaDevice> cuda_devices() {
   std::vector<CudaDevice> devices;
-#ifdef BOOSTER_CUDA
-  for (int i = 0; i < cuda::device_count(); ++i) devices.push_back(cuda::describe_device(i));
-#endif
+  for (int i = 0; i < cuda_device_count(); ++i)
+    devices.push_back(cuda_module()->describe_device(i));
   return devices;
 }
 

@@ -4,6 +4,7 @@
 // Ranks still meet at a rendezvous, which knows who has died. One lock is around all calls into
 // MPI, so that it need not serve several threads at once.
 #include "kernels/system/error.h"
+#include "kernels/system/module_file.h"
 #include "parallel/groups/backend.h"
 #include "parallel/groups/mpi_module.h"
 
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -37,28 +37,22 @@ struct Mpi {
   }
 } the_mpi;  // made before all that is made at its first use, and so destroyed behind it
 
-// Beside the library or program that this is part of, where it is installed, or in the build.
-void* load_module() {
-  Dl_info here = {};
-  dladdr(reinterpret_cast<void*>(&load_module), &here);
-  const auto folder = std::filesystem::absolute(here.dli_fname).parent_path();
-  const char* name = "libbooster_mpi.so";
+const MpiModule& load_module() {
   // MPI's own plugins look for its symbols among those of the program.
-  for (const auto& path : {folder / name, folder / "../parallel" / name,
-                           folder / "../../parallel" / name, std::filesystem::path(name)})
-    if (void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return module;
-  fail_run("BOOSTER_BACKEND=mpi: cannot load {}: {}", name, dlerror());
+  const kernels::ModuleFile file = kernels::open_module("mpi", "parallel", RTLD_NOW | RTLD_GLOBAL);
+  if (!file.handle) fail_run("BOOSTER_BACKEND=mpi: cannot load {}: {}", file.path, file.missing);
+  const void* table = dlsym(file.handle, mpi_module_symbol);
+  if (!table) fail_run("BOOSTER_BACKEND=mpi: {} has no {}", file.path, mpi_module_symbol);
+  return *static_cast<const MpiModule*>(table);
 }
 
 Mpi& mpi() {
   static std::once_flag once;
   std::call_once(once, [] {
-    const void* table = dlsym(load_module(), mpi_module_symbol);
-    if (!table) fail_run("BOOSTER_BACKEND=mpi: the module has no {}", mpi_module_symbol);
-    const auto* module = static_cast<const MpiModule*>(table);
-    if (const char* wrong = module->start(&the_mpi.rank, &the_mpi.size, &the_mpi.largest_tag))
+    const MpiModule& module = load_module();
+    if (const char* wrong = module.start(&the_mpi.rank, &the_mpi.size, &the_mpi.largest_tag))
       fail_run("BOOSTER_BACKEND=mpi: {}", wrong);
-    the_mpi.module = module;
+    the_mpi.module = &module;
   });
   return the_mpi;
 }

@@ -36,6 +36,15 @@ constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other 
 constexpr int spins = 200, yields = 20;
 constexpr auto nap = std::chrono::milliseconds(50);
 
+// Leaves the core's other thread its turn.
+void spin_once() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 struct alignas(line) Bell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> asleep;
@@ -228,7 +237,7 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
       idle = 0;
       wait.reset();
     } else if (++idle < spins) {
-      __builtin_ia32_pause();
+      spin_once();
     } else if (idle < spins + yields) {
       sched_yield();
     } else {

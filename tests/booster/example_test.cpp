@@ -67,7 +67,7 @@ TEST_CASE("a config that cannot train ends with code 2 and leaves no folder") {
   const Example example;
   const std::pair<const char*, const char*> mistakes[] = {
       {"optimizer.nesterov=true", "nesterov needs momentum"},
-      {"device=cuda", "want auto or cpu"},
+      {"device=cuda:7", "there is no such GPU that can be used here"},
       {"lr_scheduler={\"name\":\"one_cycle\",\"total_steps\":2}",
        "one_cycle ends before the training"},
       {"model.name=vit_tiny_patch16_242", "did you mean vit_tiny_patch16_224?"},
@@ -117,9 +117,9 @@ TEST_CASE("a mesh of two ranks that share a model trains as one process does") {
                            R"("pp_size":2,"pp_style":"zero_bubble","num_microbatches":4)"}) {
     CAPTURE(mesh);
     const Example example;
-    const CommandResult result = example.run(
-        sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh),
-        "run --nproc_per_node 2");
+    const CommandResult result =
+        example.run(sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh),
+                    "run --nproc_per_node 2");
     REQUIRE_MESSAGE(result.code == 0, result.output);
     const std::vector<double> got = losses(example);
     REQUIRE(got.size() == want.size());

@@ -65,9 +65,10 @@ const std::pair<int64_t, int64_t> sizes[] = {{0, 3}, {1, 1}, {7, 3}, {6, 17}, {1
 template <class Body>
 void for_each_problem(Body&& body) {
   for (const DType dtype : floating_dtypes)
-    for (const auto& [rows, classes] : sizes)
+    for (const auto& size : sizes)
       for (const double smoothing : {0.0, 0.1})
         for (const bool weighted : {false, true}) {
+          const int64_t rows = size.first, classes = size.second;
           CAPTURE(name_of(dtype));
           CAPTURE(classes);
           body(dtype, problem(dtype, rows, classes, smoothing, weighted));

@@ -110,8 +110,9 @@ TEST_CASE("residual_layer_norm adds a branch of another dtype and normalises the
                             {DType::f32, DType::f32},
                             {DType::bf16, DType::bf16},
                             {DType::f64, DType::f32}};
-  for (const auto& [dtype, branch_dtype] : pairs)
+  for (const auto& pair : pairs)
     for (const auto& shape : shapes) {
+      const DType dtype = pair[0], branch_dtype = pair[1];
       CAPTURE(name_of(branch_dtype));
       const int64_t n = shape.back(), rows = rows_of(shape);
       const Plain x = random(dtype, shape, 1), branch = random(branch_dtype, shape, 2);

@@ -1,6 +1,8 @@
 // Kernels over many tensors, on every CPU variant, against plain loops in double precision.
 #include "tests/kernels/many_tensors.h"
 
+#include <algorithm>
+
 using namespace booster;
 using namespace booster::kernels;
 using namespace booster::kernels::test;
@@ -83,7 +85,8 @@ TEST_CASE("unscale flags a product that overflows though its factors are finite"
                                        {DType::f16, 65504.0},
                                        {DType::bf16, 3e38},
                                        {DType::f64, 1.7e308}}) {
-    CAPTURE(std::string(name_of(dtype)));
+    const std::string name = name_of(dtype);
+    CAPTURE(name);
     const std::vector<Plain> tensors = {from_numbers(dtype, {3}, {1, largest, 2})};
     const auto spans = spans_of(tensors);
     float found = 0;
@@ -98,7 +101,8 @@ TEST_CASE("a check flags what is not finite, or is not once multiplied, and writ
                                        {DType::f16, 65504.0},
                                        {DType::bf16, 3e38},
                                        {DType::f64, 1.7e308}}) {
-    CAPTURE(std::string(name_of(dtype)));
+    const std::string name = name_of(dtype);
+    CAPTURE(name);
     const float factors[] = {1, 0.5f, 1.5f};
     for (const double value : {1.0, largest, infinity, -infinity, double(NAN)})
       for (const float& factor : factors) {

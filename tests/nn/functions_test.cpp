@@ -1,5 +1,6 @@
 // Every function against PyTorch, against finite differences, and in every dtype.
 #include "core/nn/functional.h"
+#include "kernels/system/memory.h"
 #include "tests/autograd/gradient_check.h"
 #include "tests/nn/function_cases.h"
 
@@ -25,7 +26,7 @@ Outcome run(const FunctionCase& one, std::vector<Tensor> inputs) {
   outcome.y = outcome.result.to_vector<double>();
   const Tensor& y = outcome.result;
   const Tensor g = y.ndim() ? hashed(y.shape(), 99) : ones({});
-  backward(y, {.grad = untracked::cast(g, y.dtype())});
+  backward(y, {.grad = untracked::cast(g, y.dtype()).to(y.device())});
   for (const Tensor& x : inputs)
     outcome.grads.push_back(x.grad().defined() ? x.grad().to_vector<double>()
                                                : std::vector<double>());
@@ -40,16 +41,20 @@ std::vector<Tensor> rounded(const std::vector<Tensor>& inputs) {
   return wide;
 }
 
-}  // namespace
+// Arguments on a device; leaves there.
+std::vector<Tensor> on_device(const std::vector<Tensor>& inputs, Device device) {
+  std::vector<Tensor> there;
+  for (const Tensor& x : inputs) there.push_back(x.to(device));
+  return there;
+}
 
-TEST_CASE("functions give PyTorch's values and gradients") {
-  CHECK(function_cases().size() > 40);
+void check_golden_numbers(Device device) {
   for (const FunctionCase& one : function_cases()) {
     for (DType dtype : {DType::f32, DType::f64}) {
       CAPTURE(one.name);
-      CAPTURE(name_of(dtype));
+      CAPTURE(std::string(name_of(dtype)));
       const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden numbers have 9 digits
-      const Outcome outcome = run(one, one.inputs(dtype));
+      const Outcome outcome = run(one, on_device(one.inputs(dtype), device));
       CHECK(outcome.result.dtype() == dtype);
       CHECK(outcome.result.shape() == shape_of(one.golden["shape"]));
       CHECK(largest_error(outcome.y, one.golden["y"]) < tolerance);
@@ -60,6 +65,18 @@ TEST_CASE("functions give PyTorch's values and gradients") {
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("functions give PyTorch's values and gradients") {
+  CHECK(function_cases().size() > 40);
+  check_golden_numbers({});
+}
+
+TEST_CASE("GPU: functions give PyTorch's values and gradients" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  check_golden_numbers({DeviceType::cuda, 0});
 }
 
 TEST_CASE("gradients equal finite differences") {

@@ -5,6 +5,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
+#include "kernels/system/memory.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -49,15 +50,15 @@ struct Step {
   Tensor logits, loss;
 };
 
-Step step(const Model& model, const Json& golden) {
-  const Tensor image = hashed(shape_of(golden["image"]), 1000);
+Step step(const Model& model, const Json& golden, Device device = {}) {
+  const Tensor image = hashed(shape_of(golden["image"]), 1000).to(device);
   const int64_t n = image.size(0), classes = golden["logits"].size() / n;
   std::vector<int64_t> target;
   for (int64_t i = 0; i < n; ++i) target.push_back(i * 3 % classes);
   model.zero_grad();
   Step step;
   step.logits = model(image);
-  step.loss = CrossEntropyLoss()(step.logits, from_vector(target, {n}));
+  step.loss = CrossEntropyLoss()(step.logits, from_vector(target, {n}).to(device));
   step.loss.backward();
   return step;
 }
@@ -80,30 +81,40 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(squares / norm);
 }
 
+void check_golden_numbers(const Json& golden, Device device) {
+  CAPTURE(golden["name"].get<std::string>());
+  const Model model = made(golden["name"]);
+  fill(model);
+  model->to(device);
+  const Step result = step(model, golden, device);
+  CHECK(largest_error(result.logits.to_vector<double>(), golden["logits"]) < 2e-5);
+  CHECK(result.loss.item() == doctest::Approx(golden["loss"].get<double>()).epsilon(2e-6));
+  CHECK(model.parameters().size() == golden["grads"].size());
+  for (const auto& [name, p] : model.parameters()) {
+    CAPTURE(name);
+    REQUIRE(golden["grads"].contains(name));
+    const Json& want = golden["grads"][name];
+    const std::vector<double> g = p.grad().to_vector<double>();
+    double squares = 0;
+    for (double value : g) squares += value * value;
+    CHECK(std::sqrt(squares) == doctest::Approx(want["norm"].get<double>()).epsilon(2e-5));
+    std::vector<double> first = want["first"];
+    const std::vector<double> start(g.begin(), g.begin() + static_cast<long>(first.size()));
+    CHECK(largest_error(start, first) < 2e-5);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("models give timm's and PyTorch's logits, loss and gradients") {
-  for (const Json& golden : read_golden("models.json")) {
-    CAPTURE(golden["name"].get<std::string>());
-    const Model model = made(golden["name"]);
-    fill(model);
-    const Step result = step(model, golden);
-    CHECK(largest_error(result.logits.to_vector<double>(), golden["logits"]) < 2e-5);
-    CHECK(result.loss.item() == doctest::Approx(golden["loss"].get<double>()).epsilon(2e-6));
-    CHECK(model.parameters().size() == golden["grads"].size());
-    for (const auto& [name, p] : model.parameters()) {
-      CAPTURE(name);
-      REQUIRE(golden["grads"].contains(name));
-      const Json& want = golden["grads"][name];
-      const std::vector<double> g = p.grad().to_vector<double>();
-      double squares = 0;
-      for (double value : g) squares += value * value;
-      CHECK(std::sqrt(squares) == doctest::Approx(want["norm"].get<double>()).epsilon(2e-5));
-      std::vector<double> first = want["first"];
-      const std::vector<double> start(g.begin(), g.begin() + static_cast<long>(first.size()));
-      CHECK(largest_error(start, first) < 2e-5);
-    }
-  }
+  for (const Json& golden : read_golden("models.json")) check_golden_numbers(golden, {});
+}
+
+TEST_CASE("GPU: models give timm's and PyTorch's logits, loss and gradients" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  for (const Json& golden : read_golden("models.json"))
+    if (golden["name"] != "vit_tiny_patch16_224")  // large, for a GPU without hardware
+      check_golden_numbers(golden, {DeviceType::cuda, 0});
 }
 
 TEST_CASE("under bf16 autocast models are as near to exact numbers as PyTorch's are") {

@@ -29,7 +29,9 @@ Optimizer optimizer_for(const std::string& rule, const Model& model, double rate
 
 Model drawn(const Spread& spread, int seed) {
   manual_seed(static_cast<uint64_t>(seed));
-  return spread.model();
+  Model model = spread.model();
+  model->to(spread.device);
+  return model;
 }
 
 Tensor numbers(int seed) {
@@ -105,8 +107,8 @@ class Training {
   }
 
   double backward(int seed) {
-    const Tensor x = spread_.input(share(numbers(seed))),
-                 t = spread_.target(share(numbers(seed + 1)));
+    const Tensor x = spread_.input(share(numbers(seed))).to(spread_.device),
+                 t = spread_.target(share(numbers(seed + 1))).to(spread_.device);
     struct Batch {
       Tensor input, target;
     } const only = {x, t};
@@ -274,6 +276,7 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   one.shares = 1;
   one.share = one.breaking_rank = 0;
   one.by_pipeline = false;
+  one.device = {};
   Training alone(strategy, one, rule), here(strategy, spread, rule);
   const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group world = here.plugin().group();

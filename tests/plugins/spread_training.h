@@ -27,6 +27,7 @@ struct Spread {
   Rows target = [](const Tensor& numbers) { return numbers; };
   int shares = 1, share = 0;     // of each batch, here
   bool by_pipeline = false;
+  Device device = {};            // of the model; what it is compared with trains on the CPU
   int breaking_rank = -1;        // has an infinite gradient in one step; the last one
   std::string broken = "5.bias"; // the parameter of that gradient
   Digits sent = Digits::f32;     // of gradients between ranks

@@ -62,7 +62,8 @@ DataLoaderOptions loader_options(const Config& config) {
           .workers = values.get<int>("workers"),
           .prefetch = values.get<int>("prefetch"),
           .seed = config.get<uint64_t>("train.seed"),
-          .on_bad_image = bad_image_policy(values.get<std::string>("on_bad_image"))};
+          .on_bad_image = bad_image_policy(values.get<std::string>("on_bad_image")),
+          .device = device_of(config)};
 }
 
 Datasets open_datasets(const Config& config, const World& world) {

@@ -82,7 +82,7 @@ TEST_CASE("config check tells all mistakes, those of the objects among them") {
                            "bad.json:3:81: booster.plugin.name: unknown name; got \"ddp\"",
                            "bad.json:4:12: model: vit: image is smaller than a patch",
                            "bad.json:5:13: device: unknown name; got \"gpu\"; want one of auto, "
-                           "cpu, cuda (did you mean cuda?)",
+                           "cpu, cuda, cuda:0, cuda:1,",
                            "bad.json:6:19: lr_scheduler: cosine_warmup: warmup_steps is more"}) {
     at = bad.output.find(part, at);
     CHECK_MESSAGE(at != std::string::npos, part, bad.output);

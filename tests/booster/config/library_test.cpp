@@ -1,4 +1,5 @@
 // Strategies and plugins from shared libraries that a config names, in programs as users run them.
+#include "booster/config/abi_tags.h"
 #include "booster/config/library.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
@@ -81,7 +82,7 @@ TEST_CASE("a library that cannot be used is an error that says why, with its pla
       {folder.path().string(), "no file; got '"},
       {(folder / "text.so").string(), "text.so' cannot be loaded: file too short"},
       {library("silent"), "libsilent.so' adds nothing to booster; want BOOSTER_LIBRARY"},
-      {library("older"), "against another version of booster; got 0.0.9, want 0."},
+      {library("older"), "against another version of booster; got 0.0.9 with libstdc++, want 0."},
       {library("taken"), "libtaken.so': mixed_precision: name already registered; got fp16"},
   };
   for (const auto& [path, says] : mistakes) {
@@ -90,6 +91,33 @@ TEST_CASE("a library that cannot be used is an error that says why, with its pla
     CHECK_MESSAGE(result.says("config.json:2:16: booster.libraries: library: "), result.output);
     CHECK_MESSAGE(result.says(says), result.output);
   }
+}
+
+TEST_CASE("nothing of a library for another version runs") {
+  const CommandResult result = check_library(library("older"));
+  CHECK(result.code == 2);
+  CHECK_MESSAGE(!result.says("code of libolder.so"), result.output);
+}
+
+TEST_CASE("an ABI tag is found anywhere in a file, and is text that ends") {
+  using Tags = std::set<std::string>;
+  const TemporaryFolder folder;
+  const auto tags = [&](const std::string& text) {
+    folder.write("file", text);
+    return abi_tags(folder / "file");
+  };
+  const std::string begin = "booster-abi: ", zero(1, '\0');
+  CHECK(tags("") == Tags());
+  CHECK(tags(begin) == Tags());
+  CHECK(tags(begin + zero) == Tags());
+  CHECK(tags(begin + "0.1.0") == Tags());
+  CHECK(tags(begin + "0.1.0\n" + zero) == Tags());
+  CHECK(tags(begin + std::string(500, 'x') + zero) == Tags());
+  CHECK(tags("ELF" + zero + begin + "0.1.0" + zero + "more") == Tags{"0.1.0"});
+  CHECK(tags(begin + begin + "0.1" + zero + begin + "0.2" + zero) ==
+        Tags{"0.1", "0.2", begin + "0.1"});
+  CHECK(abi_tags(library("own_strategy")) ==
+        Tags{std::string(abi_tag).substr(begin.size())});
 }
 
 TEST_CASE("libraries are a list of paths") {

@@ -1,7 +1,7 @@
-// A library as if built with another version of the headers.
-#include "booster/config/library.h"
+// A library as if built with another version of the headers, which says so when its code runs.
+#include <cstdio>
 
-static void add_nothing() {}
+extern "C" __attribute__((visibility("default"))) const char booster_abi_tag[];
+const char booster_abi_tag[] = "booster-abi: 0.0.9 with libstdc++";
 
-extern "C" __attribute__((visibility("default"))) const booster::LibraryEntry booster_library;
-const booster::LibraryEntry booster_library = {"0.0.9", booster::precision_registry, add_nothing};
+__attribute__((constructor)) static void run_at_load() { std::puts("code of libolder.so"); }

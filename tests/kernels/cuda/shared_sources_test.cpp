@@ -1,86 +1,12 @@
-// CUDA's kernels against the CPU's, on the same numbers. Without a CUDA device the comparisons are
-// reported as skipped.
+// The kernels that share their sources with the CPU, on a GPU.
 #include "kernels/system/error.h"
-#include "kernels/system/memory.h"
-#include "tests/kernels/everywhere.h"
+#include "tests/kernels/cuda/compare.h"
 
 using namespace booster;
 using namespace booster::kernels;
 using namespace booster::kernels::test;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
-
-// Marks a comparison: skipped if there is no GPU.
-auto on_gpu() { return doctest::skip(cuda_device_count() == 0); }
-
-// A copy of n bytes of the host in the GPU's memory.
-class GpuCopy {
- public:
-  GpuCopy(const void* host, size_t bytes) : data_(device_allocate(gpu, bytes)) {
-    device_copy(data_, gpu, host, {}, bytes);
-  }
-  explicit GpuCopy(const Plain& tensor) : GpuCopy(tensor.bytes->data(), tensor.bytes->size()) {}
-  ~GpuCopy() { device_free(gpu, data_); }
-  GpuCopy(const GpuCopy&) = delete;
-  void* data() const { return data_; }
-  View view_like(const Plain& tensor) const {
-    View view = tensor.view();
-    view.data = data_;
-    view.device = gpu;
-    return view;
-  }
-  void fetch(void* host, size_t bytes) const { device_copy(host, {}, data_, gpu, bytes); }
-  Plain fetch(const Plain& like) const {
-    Plain tensor = like;
-    fetch(tensor.bytes->data(), tensor.bytes->size());
-    return tensor;
-  }
-
- private:
-  void* data_;
-};
-
-// Allows for another order of additions, for fused multiply-adds and for the GPU's own sinf, powf.
-double allowed(DType dtype, double want) {
-  const double size = std::abs(want) + 0.1;
-  switch (dtype) {
-    case DType::f32: return size * 4e-6;
-    case DType::f64: return size * 1e-13;
-    case DType::f16: return size * 0x1p-10;
-    case DType::bf16: return size * 0x1p-7;
-    default: return 0;
-  }
-}
-
-void check_same(const Plain& got, const Plain& want) {
-  const Numbers a = numbers(got), b = numbers(want);
-  int wrong = 0;
-  for (size_t i = 0; i < a.size() && wrong < 3; ++i) {
-    if (close(a[i], b[i], allowed(want.dtype, b[i]))) continue;
-    FAIL_CHECK("element " << i << " of " << name_of(want.dtype) << ": got " << a[i] << ", want "
-                          << b[i] << " as on the CPU");
-    ++wrong;
-  }
-}
-
-// Runs kernel(table, output, inputs) on both devices; the outputs must agree.
-template <class Kernel>
-void compare(const Plain& output, const std::vector<Plain>& inputs, Kernel&& kernel) {
-  std::vector<View> here, there;
-  std::vector<std::unique_ptr<GpuCopy>> copies;
-  for (const Plain& input : inputs) {
-    here.push_back(input.view());
-    copies.push_back(std::make_unique<GpuCopy>(input));
-    there.push_back(copies.back()->view_like(input));
-  }
-  const GpuCopy result(output);
-  kernel(on(gpu), result.view_like(output), there);
-  const Plain want = output;
-  kernel(on({}), want.view(), here);
-  check_same(result.fetch(output), want);
-}
 
 // Dense, transposed and broadcast operands; sizes that are no multiple of a block of threads.
 struct Layout {
@@ -101,73 +27,6 @@ void for_each_layout(Body&& body) {
     }
 }
 
-struct Parameters {
-  Parameters(DType value, DType grad, DType copy) {
-    uint32_t seed = 1;
-    for (const int64_t size :
-         {int64_t(1), int64_t(0), int64_t(1023), int64_t(16385), int64_t(40000)}) {
-      const DType state = wide(value);
-      tensors.push_back({random(value, {size}, seed++), random(grad, {size}, seed++),
-                         test::zeros(state, {size}), test::zeros(state, {size}),
-                         test::zeros(copy, {size})});
-    }
-  }
-  // Slots that point to `address(tensor, part)`.
-  template <class Address>
-  std::vector<OptimizerSlot> slots(const int64_t* taken, bool first, Address&& address) const {
-    std::vector<OptimizerSlot> slots;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const auto& t = tensors[i];
-      slots.push_back({address(i, 0), t[0].dtype, address(i, 1), t[1].dtype, address(i, 2),
-                       address(i, 3), address(i, 4), t[4].dtype, t[0].shape[0], taken, first});
-    }
-    return slots;
-  }
-  std::vector<std::vector<Plain>> tensors;  // value, grad, state1, state2, copy of each parameter
-};
-
-OptimizerSlots multi(const std::vector<OptimizerSlot>& slots) {
-  return {slots.data(), static_cast<int64_t>(slots.size())};
-}
-
-// Three steps by kernel(table, slots, control) on both devices; everything that they write agrees.
-template <class Kernel>
-void compare_steps(Kernel&& kernel) {
-  struct DTypes {
-    DType value, grad, copy;
-  };
-  for (const DTypes& dtypes :
-       {DTypes{DType::f32, DType::bf16, DType::bf16}, DTypes{DType::f32, DType::f32, DType::f16},
-        DTypes{DType::f64, DType::f64, DType::f16},
-        DTypes{DType::bf16, DType::bf16, DType::bf16}}) {
-    CAPTURE(std::string(name_of(dtypes.value)));
-    const Parameters work(dtypes.value, dtypes.grad, dtypes.copy);
-    std::vector<std::vector<std::unique_ptr<GpuCopy>>> copies;
-    for (const auto& tensors : work.tensors) {
-      copies.emplace_back();
-      for (const Plain& t : tensors) copies.back().push_back(std::make_unique<GpuCopy>(t));
-    }
-    const float factors[] = {0, 0.5f, 0.3f};
-    const GpuCopy there(factors, sizeof factors);
-    const auto* device_factors = static_cast<const float*>(there.data());
-    for (int64_t taken = 0; taken < 3; ++taken) {
-      const GpuCopy taken_there(&taken, sizeof taken);
-      const auto on_device =
-          work.slots(static_cast<const int64_t*>(taken_there.data()), taken == 0,
-                     [&](size_t i, int k) { return copies[i][k]->data(); });
-      kernel(on(gpu), multi(on_device),
-             StepControl{device_factors, device_factors + 1, device_factors + 2});
-      const auto on_host =
-          work.slots(&taken, taken == 0,
-                     [&](size_t i, int k) { return work.tensors[i][k].bytes->data(); });
-      kernel(on({}), multi(on_host), StepControl{factors, factors + 1, factors + 2});
-    }
-    for (size_t i = 0; i < copies.size(); ++i)
-      for (size_t k = 0; k < copies[i].size(); ++k)
-        check_same(copies[i][k]->fetch(work.tensors[i][k]), work.tensors[i][k]);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("comparisons with a GPU add themselves where there is one") {
@@ -180,10 +39,6 @@ TEST_CASE("without a CUDA device its kernels and memory are an error that says s
           doctest::skip(cuda_device_count() > 0)) {
   CHECK_THROWS_WITH_AS(device_allocate(gpu, 16), doctest::Contains("CUDA"), Error);
   CHECK_THROWS_WITH_AS(device_allocate(gpu, 16), doctest::Contains("got cuda:0, want cpu"), Error);
-}
-
-TEST_CASE("GPU: a kernel that is not there yet is an error that names it" * on_gpu()) {
-  CHECK_THROWS_WITH_AS(on(gpu).softmax({}, {}, false), doctest::Contains("softmax"), Error);
 }
 
 TEST_CASE("GPU: an operand that lies on the CPU is an error" * on_gpu()) {
@@ -267,65 +122,20 @@ TEST_CASE("GPU: the same seed draws the same numbers as on the CPU" * on_gpu()) 
     for (const int64_t size : {1, 2, 6, 511, 1001}) {
       const RandomPosition position = {42, 1000};
       const Plain y = test::zeros(dtype, {size});
-      compare(y, {}, [=](const Table& table, View out, const std::vector<View>&) {
+      const DType computed = dtype == DType::f64 ? DType::f32 : dtype;
+      const auto compare_here = [&](const std::vector<Plain>& inputs, auto&& kernel) {
+        compare(y, inputs, kernel, computed);
+      };
+      compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
         table.uniform(out, -1, 2, position);
       });
-      compare(y, {}, [=](const Table& table, View out, const std::vector<View>&) {
+      compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
         table.normal(out, 0.5, 2, position);
       });
-      compare(y, {random(dtype, {size}, 5)},
-              [=](const Table& table, View out, const std::vector<View>& in) {
-                table.dropout(out, in[0], 0.3, position);
-              });
-    }
-}
-
-TEST_CASE("GPU: SGD, AdamW and LAMB step as on the CPU" * on_gpu()) {
-  // Gives body(its numbers where the table's kernels read them).
-  const auto with_numbers = [](const Table& table, StepNumbers numbers, auto&& body) {
-    if (&table == &on({})) return body(&numbers);
-    const StepNumbers none = {};
-    const GpuCopy there(&none, sizeof none);
-    auto* at = static_cast<StepNumbers*>(there.data());
-    table.write_step_numbers(at, numbers);
-    body(at);
-  };
-  for (const double momentum : {0.0, 0.9})
-    compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-      const SgdStep sgd = {0.1, momentum, 0.1, 0.01, momentum > 0, false};
-      with_numbers(table, {.sgd = sgd}, [&](const StepNumbers* numbers) {
-        table.sgd_step(slots, &numbers->sgd, momentum > 0, control);
-      });
-    });
-  for (const bool decoupled : {false, true})
-    compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-      const AdamStep adam = {0.01, 0.9, 0.99, 1e-8, 0.05, decoupled, true};
-      with_numbers(table, {.adam = adam}, [&](const StepNumbers* numbers) {
-        table.adam_step(slots, &numbers->adam, control);
-      });
-    });
-  compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
-    const LambStep lamb = {0.01, 0.9, 0.99, 1e-6, 0.05, true, false, false, true, false, 0};
-    std::vector<double> squares(2 * static_cast<size_t>(slots.count));
-    const GpuCopy squares_there(squares.data(), squares.size() * sizeof(double));
-    double* sums = &table == &on({}) ? squares.data() : static_cast<double*>(squares_there.data());
-    with_numbers(table, {.lamb = lamb}, [&](const StepNumbers* numbers) {
-      table.lamb_moments(slots, &numbers->lamb, nullptr, sums, control);
-      table.lamb_apply(slots, &numbers->lamb, nullptr, sums, control);
-    });
-  });
-}
-
-TEST_CASE("GPU: 8-bit floats are cast and decoded as on the CPU" * on_gpu()) {
-  for (const Fp8Format format : {Fp8Format::e4m3, Fp8Format::e5m2})
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-      const Plain x = random(dtype, {40'001}, 1), codes = random(DType::u8, {40'001}, 2);
-      compare(test::zeros(DType::u8, x.shape), {x}, [&](auto& table, const View& out, auto& in) {
-        table.fp8_quantize(out, in[0], {format}, nullptr, nullptr, nullptr);
-      });
-      compare(test::zeros(dtype, x.shape), {codes}, [&](auto& table, const View& out, auto& in) {
-        table.fp8_decode(out, in[0], format);
-      });
+      compare_here({random(dtype, {size}, 5)},
+                   [=](const Table& table, View out, const std::vector<View>& in) {
+                     table.dropout(out, in[0], 0.3, position);
+                   });
     }
 }
 

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Compiles for GPUs, and keeps what the kernels use beside the object: OUTPUT.resources, ptxas's own
+# words (tests/project/cuda_resources.sh reads them).
+# usage: compile.sh OUTPUT NVCC ARGUMENTS...
+set -euo pipefail
+output=$1
+shift
+"$@" -Xptxas -v -o "$output" 2> "$output.log" || { cat "$output.log" >&2; exit 1; }
+grep -E '^ptxas info' "$output.log" > "$output.resources" || true
+grep -vE '^ptxas info|^ +[0-9]+ bytes stack frame|^$' "$output.log" >&2 || true
+grep -E '^ +[0-9]+ bytes stack frame' "$output.log" >> "$output.resources" || true
+rm "$output.log"

@@ -1,0 +1,34 @@
+// Folding one value of each thread into one for all, first within a warp by shuffles, then between
+// warps in shared memory. The order depends on nothing but the threads' numbers.
+#pragma once
+
+#include "kernels/cuda/launch.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr unsigned all_lanes = 0xFFFFFFFF;
+
+// Every thread of the warp gets the result. All 32 must call it.
+template <class C, class Combine>
+__device__ C fold_warp(C mine, Combine&& combine) {
+  for (int step = warp_size / 2; step > 0; step /= 2)
+    mine = combine(mine, __shfl_xor_sync(all_lanes, mine, step));
+  return mine;
+}
+
+// Every thread of the block gets the result. All must call it.
+template <class C, class Combine>
+__device__ C fold_lanes(C mine, Combine&& combine) {
+  constexpr int warps = threads_per_block / warp_size;
+  SHARED(C, partial, warps);
+  mine = fold_warp(mine, combine);
+  const int thread = static_cast<int>(threadIdx.x);
+  __syncthreads();  // another fold may still be read
+  if (thread % warp_size == 0) partial[thread / warp_size] = mine;
+  __syncthreads();
+  C result = partial[0];
+  for (int warp = 1; warp < warps; ++warp) result = combine(result, partial[warp]);
+  return result;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

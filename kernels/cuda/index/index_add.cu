@@ -1,0 +1,97 @@
+// Adding by index, in the order of the indices: positions are sorted by where they go, and one
+// thread adds up what goes to one place, in the compute type, as on the CPU. The indices are
+// trusted: these are the backward passes of the reading kernels, which have checked them.
+#include "kernels/catalogue.h"
+#include "kernels/convert.h"
+#include "kernels/cuda/index/slices.cuh"
+#include "kernels/cuda/index/sort.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+// out[o][key[i]] += g[o][i] for slices of `inner` elements.
+struct Addition {
+  View out, g;
+  Slices slices;
+  int64_t n;
+  const int64_t* keys;
+  const int64_t* order;  // of the positions by key
+  int64_t skipped;       // the key that gets nothing
+
+  __device__ bool begins_group(int64_t k) const {
+    const int64_t key = keys[order[k]];
+    return key != skipped && (k == 0 || keys[order[k - 1]] != key);
+  }
+  // The sum so far and the terms at sorted positions k, k + 1, ... as long as their key is the
+  // same.
+  template <class C>
+  __device__ void add_group(int64_t k, int64_t o, int64_t i) const {
+    constexpr int batch = 4;  // reads on their way at once
+    const int64_t key = keys[order[k]];
+    const int64_t element = (o * slices.extent + key) * slices.inner + i;
+    C sum = load_any<C>(out.data, out.dtype, element);
+    for (bool more = true; more; k += batch) {
+      bool same[batch];
+      C term[batch];
+      for (int j = 0; j < batch; ++j) {
+        const int64_t position = k + j < n ? order[k + j] : -1;
+        same[j] = position >= 0 && keys[position] == key;
+        const int64_t from = (o * n + position) * slices.inner + i;
+        term[j] = same[j] ? load_any<C>(g.data, g.dtype, from) : C(0);
+      }
+      for (int j = 0; j < batch; ++j)
+        if (same[j]) sum += term[j];
+      more = same[batch - 1];
+    }
+    store_any<C>(out.data, out.dtype, element, sum);
+  }
+};
+
+template <class C>
+void add_groups(const Addition& addition) {
+  constexpr int64_t per_thread = 8;  // most have nothing to add where indices repeat
+  const int64_t inner = addition.slices.inner, slice = addition.slices.outer * inner;
+  const int64_t items = addition.n * slice, per_block = per_thread * threads_per_block;
+  for_each_block((items + per_block - 1) / per_block, [=] ON_DEVICE(int64_t block) {
+    for (int64_t turn = 0; turn < per_thread; ++turn) {
+      const int64_t item = block * per_block + turn * threads_per_block + threadIdx.x;
+      if (item >= items) return;
+      const int64_t k = quotient(item, slice), rest = item - k * slice;
+      if (!addition.begins_group(k)) continue;
+      const int64_t o = quotient(rest, inner);
+      addition.template add_group<C>(k, o, rest - o * inner);
+    }
+  });
+}
+
+void add_at(const View& out, const View& g, const int64_t* keys, int64_t n, const Slices& slices,
+            int64_t skipped) {
+  if (n == 0 || slices.outer * slices.inner == 0) return;
+  const SortedPositions order(keys, n, slices.extent);
+  const Addition addition = {out, g, slices, n, keys, order.data(), skipped};
+  if (out.dtype == DType::f64) return add_groups<double>(addition);
+  if (is_floating(out.dtype)) return add_groups<float>(addition);
+  add_groups<int64_t>(addition);
+}
+
+}  // namespace
+
+void embedding_backward(View dtable, View g, View index, int64_t padding_index) {
+  add_at(dtable, g, index.as<const int64_t>(), index.size(), slices_of(dtable, 0), padding_index);
+}
+
+void index_add(View out, View g, View index, int dim) {
+  add_at(out, g, index.as<const int64_t>(), index.size(), slices_of(out, dim), -1);
+}
+
+void scatter_add(View out, View g, View index, int dim) {
+  const int64_t n = index.size(), stride = index.ndim ? out.strides[dim] : 0;
+  const Workspace<int64_t> targets(n);
+  const Space space = space_without(out, index, dim);
+  const int64_t* indices = index.as<const int64_t>();
+  int64_t* to = targets.data();
+  for_each_item(n, [=] ON_DEVICE(int64_t i) { to[i] = space.offset(i) + indices[i] * stride; });
+  add_at(out, g, to, n, {1, out.size(), 1}, -1);
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

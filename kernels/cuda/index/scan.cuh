@@ -1,0 +1,25 @@
+// Sums over the threads that come before.
+#pragma once
+
+#include "kernels/cuda/fold.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// The sum of `mine` of all threads of the block with a lower number. All must call it.
+__device__ inline int64_t sum_before(int64_t mine) {
+  constexpr int warps = threads_per_block / warp_size;
+  SHARED(int64_t, of_warp, warps);
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_size;
+  int64_t through = mine;
+  for (int step = 1; step < warp_size; step *= 2) {
+    const int64_t before = __shfl_up_sync(all_lanes, through, step);
+    if (lane >= step) through += before;
+  }
+  __syncthreads();  // another call's sums may still be read
+  if (lane == warp_size - 1) of_warp[thread / warp_size] = through;
+  __syncthreads();
+  for (int warp = 0; warp < thread / warp_size; ++warp) through += of_warp[warp];
+  return through - mine;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,20 @@
+// Positions in the order of their keys, those with equal keys as they come: a radix sort that moves
+// the positions only, four bits of the key at a time.
+#pragma once
+
+#include "kernels/workspace.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+class SortedPositions {
+ public:
+  // The keys (on the device) are in [0, limit).
+  SortedPositions(const int64_t* keys, int64_t n, int64_t limit);
+  const int64_t* data() const { return order_; }
+
+ private:
+  Workspace<int64_t> first_, second_;
+  const int64_t* order_;
+};
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

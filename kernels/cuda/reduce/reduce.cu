@@ -1,0 +1,181 @@
+// Sums, means, extremes, any, all and argmax over any dimensions of a strided tensor. Floating sums
+// are taken in double, as on the CPU.
+#include "kernels/catalogue.h"
+#include "kernels/convert.h"
+#include "kernels/cuda/reduce/tiled_fold.cuh"
+#include "kernels/math.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+// Calls f with a typed null pointer that stands for a dtype whose compute type is C.
+template <class C, class F>
+__device__ void visit_computed_in(DType dtype, F&& f) {
+  if constexpr (__is_same(C, double)) {
+    f(static_cast<double*>(nullptr));
+  } else if constexpr (__is_same(C, int64_t)) {
+    switch (dtype) {
+      case DType::i32: return f(static_cast<int32_t*>(nullptr));
+      case DType::u8: return f(static_cast<uint8_t*>(nullptr));
+      case DType::boolean: return f(static_cast<bool*>(nullptr));
+      default: return f(static_cast<int64_t*>(nullptr));
+    }
+  } else {
+    switch (dtype) {
+      case DType::f16: return f(static_cast<f16*>(nullptr));
+      case DType::bf16: return f(static_cast<bf16*>(nullptr));
+      default: return f(static_cast<float*>(nullptr));
+    }
+  }
+}
+
+template <class C>
+struct SumOf {
+  using type = double;
+};
+template <>
+struct SumOf<int64_t> {
+  using type = int64_t;
+};
+
+// The sum of the values, or how many are zero, or how many are not. One fold for all three, and one
+// for extremes and their places: nvcc takes seconds for each.
+template <class C>
+struct Sum {
+  using Value = typename SumOf<C>::type;
+  enum Of { values, zeros, others } what;
+  KERNEL_FN Value identity() const { return 0; }
+  KERNEL_FN Value of(C x, int64_t) const {
+    return what == values ? Value(x) : Value((x == C(0)) == (what == zeros));
+  }
+  KERNEL_FN Value combine(Value a, Value b) const { return a + b; }
+};
+
+template <class C>
+struct Placed {
+  C value;
+  int64_t place;  // -1: none
+};
+
+// The first of the largest; a nan is larger than all. With `smallest`, of the negatives (for
+// integers the complements, which do not overflow).
+template <class C>
+struct FirstLargest {
+  using Value = Placed<C>;
+  bool smallest;
+  KERNEL_FN C flip(C x) const {
+    if constexpr (__is_same(C, int64_t))
+      return smallest ? ~x : x;
+    else
+      return smallest ? -x : x;
+  }
+  KERNEL_FN Value identity() const { return {C(0), -1}; }
+  KERNEL_FN Value of(C x, int64_t place) const { return {flip(x), place}; }
+  KERNEL_FN static bool larger(C a, C b) { return a > b || (a != a && b == b); }
+  KERNEL_FN Value combine(Value a, Value b) const {
+    const bool equal = !larger(a.value, b.value) && !larger(b.value, a.value);
+    const bool first = equal ? a.place < b.place : larger(a.value, b.value);
+    return b.place < 0 || (a.place >= 0 && first) ? a : b;
+  }
+};
+
+// Folds a tensor's elements at positions i, i + step, ... of the reduced dimensions.
+template <class C>
+struct TensorRun {
+  const void* data;
+  DType dtype;
+  Space kept, reduced;
+
+  template <class Fold>
+  __device__ typename Fold::Value operator()(const Fold& fold, int64_t output, int64_t i,
+                                             int64_t end, int64_t step) const {
+    constexpr int batch = 4;  // reads on their way at once
+    auto value = fold.identity();
+    visit_computed_in<C>(dtype, [&](auto* type) {
+      const auto* p = static_cast<const __typeof__(*type)*>(data) + kept.offset(output);
+      Cursor cursor(reduced, i);
+      for (; i + (batch - 1) * step < end; i += batch * step) {
+        C x[batch];
+        for (int k = 0; k < batch; ++k, cursor.advance(step)) x[k] = load<C>(p + cursor.offset());
+        for (int k = 0; k < batch; ++k) value = fold.combine(value, fold.of(x[k], i + k * step));
+      }
+      for (; i < end; i += step, cursor.advance(step))
+        value = fold.combine(value, fold.of(load<C>(p + cursor.offset()), i));
+    });
+    return value;
+  }
+};
+
+template <class C>
+struct Reduction {
+  Tiling tiling;
+  TensorRun<C> run;
+};
+
+template <class C, class IsKept>
+Reduction<C> reduction_of(const View& x, IsKept&& is_kept) {
+  TensorRun<C> run = {.data = x.data, .dtype = x.dtype, .kept = {}, .reduced = {}};
+  for (int d = 0; d < x.ndim; ++d)
+    (is_kept(d) ? run.kept : run.reduced).add(x.shape[d], x.strides[d]);
+  const bool outputs_closer = run.kept.last_stride() < run.reduced.last_stride();
+  return {tiling_of(run.kept.size(), run.reduced.size(), outputs_closer), run};
+}
+
+template <class C>
+void sum_as(ReduceOp op, const Reduction<C>& reduction, const View& out) {
+  const int64_t count = reduction.tiling.count;
+  const auto counted = op == ReduceOp::any ? Sum<C>::others : Sum<C>::zeros;
+  const Sum<C> fold = {op == ReduceOp::sum || op == ReduceOp::mean ? Sum<C>::values : counted};
+  const auto finish = [=] ON_DEVICE(int64_t o, typename Sum<C>::Value sum) {
+    if (op == ReduceOp::sum) return store_any(out.data, out.dtype, o, sum);
+    double value = double(sum) / double(count);
+    if (op == ReduceOp::any) value = sum != 0;
+    if (op == ReduceOp::all) value = sum == 0;
+    store_any(out.data, out.dtype, o, value);
+  };
+  fold_all(reduction.tiling, fold, reduction.run, finish);
+}
+
+// The extreme itself, or (argmax) its place. Of no elements, 0.
+template <class C>
+void extreme_as(const Reduction<C>& reduction, const View& out, bool smallest, bool place) {
+  const FirstLargest<C> fold = {smallest};
+  const auto finish = [=] ON_DEVICE(int64_t o, Placed<C> best) {
+    const bool none = best.place < 0;
+    if (place)
+      static_cast<int64_t*>(out.data)[o] = none ? 0 : best.place;
+    else
+      store_any(out.data, out.dtype, o, none ? C(0) : fold.flip(best.value));
+  };
+  fold_all(reduction.tiling, fold, reduction.run, finish);
+}
+
+template <class C>
+void reduce_as(ReduceOp op, const View& out, const View& x) {
+  const Reduction<C> reduction =
+      reduction_of<C>(x, [&](int d) { return out.shape[d] == x.shape[d]; });
+  if (op == ReduceOp::amax || op == ReduceOp::amin)
+    return extreme_as(reduction, out, op == ReduceOp::amin, false);
+  sum_as(op, reduction, out);
+}
+
+template <class C>
+void argmax_as(const View& index, const View& x, int dim) {
+  extreme_as(reduction_of<C>(x, [=](int d) { return d != dim; }), index, false, true);
+}
+
+}  // namespace
+
+void reduce(ReduceOp op, View out, View x) {
+  if (x.dtype == DType::f64) return reduce_as<double>(op, out, x);
+  if (is_floating(x.dtype)) return reduce_as<float>(op, out, x);
+  reduce_as<int64_t>(op, out, x);
+}
+
+void argmax(View index, View x, int dim) {
+  if (x.dtype == DType::f64) return argmax_as<double>(index, x, dim);
+  if (is_floating(x.dtype)) return argmax_as<float>(index, x, dim);
+  argmax_as<int64_t>(index, x, dim);
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,133 @@
+// Batch normalisation of (n, channels, ...), as kernels/rows/batch_norm.cpp defines it. Statistics
+// are those of the planes, merged over the samples: there are more planes than channels.
+#include "kernels/cuda/rows/planes.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+struct Running {
+  Operand mean, var;
+  double momentum;
+
+  template <class C>
+  __device__ void blend(const Operand& running, int64_t channel, C value) const {
+    const C old = load_one<C>(running, channel);
+    store_one(running, channel, C((1 - momentum) * double(old) + momentum * double(value)));
+  }
+  // The variance is made unbiased.
+  template <class C>
+  __device__ void update(int64_t channel, const Moments<C>& moments, int64_t count) const {
+    const double n = double(count);
+    blend(mean, channel, moments.mean);
+    blend(var, channel, C(double(moments.squares / C(count)) * n / (n - 1)));
+  }
+};
+
+// The statistics of the channels: in the compute type, and where the caller wants them.
+template <class C>
+struct ChannelStatistics {
+  C* means;
+  C* rstds;
+  Operand mean, rstd;
+  double eps;
+
+  __device__ void store(int64_t channel, C center, C variance) const {
+    const C inverse = C(1) / sqrt_(variance + C(eps));
+    means[channel] = center;
+    rstds[channel] = inverse;
+    store_one(mean, channel, center);
+    store_one(rstd, channel, inverse);
+  }
+};
+
+// Merges the planes' statistics, a warp per channel.
+template <class C>
+void merge_planes(ChannelStatistics<C> out, Running running, const C* means, const C* squares,
+                  Planes planes) {
+  const int64_t samples = planes.count / planes.channels, all = samples * planes.size;
+  for_each_row<WarpTeam>(planes.channels, [=] ON_DEVICE(int64_t channel) {
+    Moments<C> moments;
+    if (planes.size > 0)
+      for (int64_t sample = WarpTeam::rank(); sample < samples; sample += WarpTeam::size) {
+        const int64_t plane = sample * planes.channels + channel;
+        moments.merge({C(planes.size), means[plane], squares[plane]});
+      }
+    moments = moments.template of_team<WarpTeam>(all);
+    if (WarpTeam::rank() != 0) return;
+    running.update(channel, moments, all);
+    out.store(channel, moments.mean, moments.squares / C(all));
+  });
+}
+
+template <class C, class Team>
+void measure_channels(const ChannelStatistics<C>& out, const Running& running, Operand x,
+                      const Planes& planes) {
+  const Workspace<C> moments(2 * planes.count);
+  C* squares = moments.data() + planes.count;
+  moments_of_rows<C, Team>(moments.data(), squares, x, planes.count, planes.size);
+  merge_planes(out, running, moments.data(), squares, planes);
+}
+
+template <class C>
+void take_running(ChannelStatistics<C> out, Running running, int64_t channels) {
+  for_each_item(channels, [=] ON_DEVICE(int64_t channel) {
+    out.store(channel, load_one(running.mean, channel, C(0)), load_one(running.var, channel, C(1)));
+  });
+}
+
+// Stores dgamma and dbeta, and writes what dx needs. With h = (x - mean) rstd over a channel of
+// `count` elements: dx = gamma rstd (g - dbeta / count - h dgamma / count) if the statistics were
+// the batch's, and dx = gamma rstd g if they were constants.
+template <class C>
+void gradients_of_channels(SetGradient<C>* sets, Operand dgamma, Operand dbeta, const C* totals,
+                           PlaneInputs in, Operand gamma, int64_t channels, C share) {
+  for_each_item(channels, [=] ON_DEVICE(int64_t c) {
+    const C inverse = load_one<C>(in.rstd, c), product = totals[c], sum = totals[channels + c];
+    store_one(dgamma, c, product);
+    store_one(dbeta, c, sum);
+    sets[c] = {load_one<C>(in.mean, c), inverse * load_one(gamma, c, C(1)), sum * share,
+               product * inverse * share};
+  });
+}
+
+}  // namespace
+
+void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, View running_mean,
+                View running_var, bool training, double momentum, double eps) {
+  const Planes planes(x, 0);
+  if (planes.channels == 0) return;
+  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
+    using C = __typeof__(*compute);
+    const Workspace<C> space(2 * planes.channels);
+    C* rstds = space.data() + planes.channels;
+    const ChannelStatistics<C> statistics = {space.data(), rstds, mean, rstd, eps};
+    const Running running = {running_mean, running_var, momentum};
+    if (training)
+      measure_channels<C, __typeof__(*team)>(statistics, running, x, planes);
+    else
+      take_running(statistics, running, planes.channels);
+    const Normalize<C> normalize = {planes, space.data(), rstds, gamma, beta};
+    map_planes(PlaneMap<C, 1, Normalize<C>>{y, {x}, planes, normalize});
+  });
+}
+
+void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View mean, View rstd,
+                         View gamma, bool training) {
+  const Planes planes(x, 0);
+  const int64_t channels = planes.channels, count = x.shape[0] * planes.size;
+  const PlaneInputs in = {g, x, mean, rstd};
+  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
+    using C = __typeof__(*compute);
+    const Workspace<C> sums(2 * planes.count), totals(2 * channels);
+    parameter_gradients_of_planes<C, __typeof__(*team)>(sums.data(), in, planes);
+    sum_samples(totals.data(), sums.data(), planes);
+    const Workspace<SetGradient<C>> sets(channels);
+    gradients_of_channels(sets.data(), dgamma, dbeta, totals.data(), in, gamma, channels,
+                          training ? C(1) / C(count) : C(0));
+    // The channel's gamma is in the factor of its set.
+    const PlaneGradient<C> gradient = {planes, sets.data(), {}};
+    map_planes(PlaneMap<C, 2, PlaneGradient<C>>{dx, {g, x}, planes, gradient});
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,79 @@
+// Group normalisation of (n, channels, ...), as kernels/rows/group_norm.cpp defines it. A group of
+// a sample is contiguous: a row.
+#include "kernels/cuda/rows/planes.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+namespace {
+
+// The groups' reciprocal standard deviations replace the sums of squared deviations.
+template <class C>
+void finish_statistics(C* means, C* squares, Operand mean, Operand rstd, int64_t groups,
+                       int64_t group_size, double eps) {
+  for_each_item(groups, [=] ON_DEVICE(int64_t i) {
+    const C inverse = Moments<C>{C(group_size), means[i], squares[i]}.rstd(eps);
+    squares[i] = inverse;
+    store_one(mean, i, means[i]);
+    store_one(rstd, i, inverse);
+  });
+}
+
+// What dx needs, a warp per group: with u = g gamma, dx = rstd (u - average(u) - h average(u h)),
+// where the averages follow from the sums of the group's channels.
+template <class C>
+void gradients_of_groups(SetGradient<C>* sets, const C* sums, PlaneInputs in, Operand gamma,
+                         Planes planes, int64_t groups) {
+  for_each_row<WarpTeam>(planes.count / planes.of_group, [=] ON_DEVICE(int64_t group) {
+    const C* dgamma = sums + group / groups * 2 * planes.channels;
+    const C* dbeta = dgamma + planes.channels;
+    const int64_t first = group % groups * planes.of_group;
+    C sum_u = 0, sum_uh = 0;
+    for (int64_t i = WarpTeam::rank(); i < planes.of_group; i += WarpTeam::size) {
+      const C factor = load_one(gamma, first + i, C(1));
+      sum_u += factor * dbeta[first + i];
+      sum_uh += factor * dgamma[first + i];
+    }
+    sum_u = team_sum<WarpTeam>(sum_u);
+    sum_uh = team_sum<WarpTeam>(sum_uh);
+    if (WarpTeam::rank() != 0) return;
+    const C size = C(planes.of_group * planes.size), rstd = load_one<C>(in.rstd, group);
+    sets[group] = {load_one<C>(in.mean, group), rstd, sum_u / size, rstd * sum_uh / size};
+  });
+}
+
+}  // namespace
+
+void group_norm(View y, View mean, View rstd, View x, View gamma, View beta, int64_t groups,
+                double eps) {
+  const Planes planes(x, groups);
+  const int64_t rows = x.shape[0] * groups, columns = planes.of_group * planes.size;
+  visit_teams(x.dtype, columns, [&](auto* compute, auto* team) {
+    using C = __typeof__(*compute);
+    const Workspace<C> space(2 * rows);
+    C* rstds = space.data() + rows;
+    moments_of_rows<C, __typeof__(*team)>(space.data(), rstds, x, rows, columns);
+    finish_statistics(space.data(), rstds, mean, rstd, rows, columns, eps);
+    const Normalize<C> normalize = {planes, space.data(), rstds, gamma, beta};
+    map_planes(PlaneMap<C, 1, Normalize<C>>{y, {x}, planes, normalize});
+  });
+}
+
+void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View mean, View rstd,
+                         View gamma, int64_t groups) {
+  const Planes planes(x, groups);
+  const int64_t channels = planes.channels;
+  const PlaneInputs in = {g, x, mean, rstd};
+  visit_teams(x.dtype, planes.size, [&](auto* compute, auto* team) {
+    using C = __typeof__(*compute);
+    const Workspace<C> sums(2 * planes.count), totals(2 * channels);
+    parameter_gradients_of_planes<C, __typeof__(*team)>(sums.data(), in, planes);
+    if (dgamma.data || dbeta.data) sum_samples(totals.data(), sums.data(), planes);
+    write_totals<C>(dgamma, totals.data(), channels);
+    write_totals<C>(dbeta, totals.data() + channels, channels);
+    const Workspace<SetGradient<C>> sets(x.shape[0] * groups);
+    gradients_of_groups(sets.data(), sums.data(), in, gamma, planes, groups);
+    const PlaneGradient<C> gradient = {planes, sets.data(), gamma};
+    map_planes(PlaneMap<C, 2, PlaneGradient<C>>{dx, {g, x}, planes, gradient});
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

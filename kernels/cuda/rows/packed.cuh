@@ -1,0 +1,199 @@
+// Runs of 8 neighbouring elements ("packs"), moved between memory and a thread's registers by
+// accesses of 16 bytes where all of a pack lies in the row and on an address that allows it, and
+// one by one elsewhere. The dtype is resolved once for all packs of a share, so that all their
+// loads are on their way before the first is used; any mix of dtypes is one kernel.
+#pragma once
+
+#include "kernels/convert.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr int pack_size = 8;
+
+// A dense tensor of any floating dtype as a kernel's argument; absent if `data` is null.
+struct Operand {
+  Operand() = default;
+  Operand(const View& view) : Operand(view.data, view.dtype) {}
+  Operand(void* memory, DType type)
+      : data(memory),
+        dtype(type),
+        shift(static_cast<int>(reinterpret_cast<intptr_t>(memory) / size_of(type) % pack_size)) {}
+  // Whether a pack may begin at an element.
+  __device__ bool allows_packs(int64_t element) const { return (shift + element) % pack_size == 0; }
+
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int shift = 0;  // elements since an address that is a multiple of 8 of them
+};
+
+// Memory of the compute type itself, such as partial results.
+inline Operand operand(float* data) { return {data, DType::f32}; }
+inline Operand operand(double* data) { return {data, DType::f64}; }
+
+// One number; `absent` without an operand.
+template <class C>
+__device__ C load_one(const Operand& x, int64_t i, C absent = C(0)) {
+  C value = absent;
+  if (x.data)
+    visit_floating(x.dtype,
+                   [&](auto* type) { value = load<C>(static_cast<decltype(type)>(x.data) + i); });
+  return value;
+}
+template <class C>
+__device__ void store_one(const Operand& y, int64_t i, C value) {
+  if (!y.data) return;
+  visit_floating(y.dtype,
+                 [&](auto* type) { store(static_cast<decltype(type)>(y.data) + i, value); });
+}
+
+// The elements of a row that one thread has: `packs` packs, the first at column `first`, which may
+// lie before the row, the next ones `step` columns further each.
+template <int packs, int step>
+struct Share {
+  static_assert(packs * pack_size <= 32);
+  static constexpr int size = packs * pack_size;
+
+  __device__ Share(int64_t first_column, int64_t columns) : first(first_column) {
+#pragma unroll
+    for (int k = 0; k < packs; ++k)
+      mask |= bits_of_pack(column(k * pack_size), columns) << k * pack_size;
+  }
+
+  __device__ int64_t column(int element) const {
+    return first + element / pack_size * step + element % pack_size;
+  }
+  __device__ bool has(int element) const { return mask >> element & 1; }
+  __device__ uint32_t bits(int pack) const { return mask >> pack * pack_size & 0xFF; }
+  __device__ bool has_all(int pack) const { return bits(pack) == 0xFF; }
+
+  int64_t first;
+  uint32_t mask = 0;  // a bit for each element that lies in the row
+
+ private:
+  // Which elements of a pack that begins at `at` lie in a row.
+  static __device__ uint32_t bits_of_pack(int64_t at, int64_t columns) {
+    const int64_t end = columns - at;
+    if (at <= -pack_size || end <= 0) return 0;
+    const uint32_t before_end = end >= pack_size ? 0xFF : (1u << int(end)) - 1;
+    const uint32_t from_begin = at >= 0 ? 0xFF : 0xFFu << int(-at) & 0xFF;
+    return before_end & from_begin;
+  }
+};
+
+// The 16-byte words of a pack.
+template <class T>
+struct Packed {
+  static constexpr int words = pack_size * sizeof(T) / sizeof(uint4);
+
+  __device__ void load(const T* p) {
+#pragma unroll
+    for (int i = 0; i < words; ++i) word[i] = reinterpret_cast<const uint4*>(p)[i];
+  }
+  __device__ void store(T* p) const {
+#pragma unroll
+    for (int i = 0; i < words; ++i) reinterpret_cast<uint4*>(p)[i] = word[i];
+  }
+  template <class C>
+  __device__ void unpack(C* to) const {
+    T element[pack_size];
+    __builtin_memcpy(static_cast<void*>(element), word, sizeof element);
+#pragma unroll
+    for (int i = 0; i < pack_size; ++i) to[i] = kernels::BOOSTER_VARIANT::load<C>(element + i);
+  }
+  template <class C>
+  __device__ void pack(const C* from) {
+    T element[pack_size];
+#pragma unroll
+    for (int i = 0; i < pack_size; ++i) kernels::BOOSTER_VARIANT::store(element + i, from[i]);
+    __builtin_memcpy(static_cast<void*>(word), element, sizeof element);
+  }
+
+  uint4 word[words];
+};
+
+// A pack of which the row has only the elements that `bits` name, or whose address is no multiple
+// of 16 bytes. The loop is kept short instead of fast: it is nearly always at the ends of a row.
+template <class C>
+__device__ void load_edge(C* to, const Operand& x, int64_t at, uint32_t bits) {
+#pragma unroll 1
+  for (int i = 0; i < pack_size; ++i) {
+    if (!(bits >> i & 1)) continue;
+    const C value = load_one<C>(x, at + i);
+#pragma unroll
+    for (int j = 0; j < pack_size; ++j) to[j] = i == j ? value : to[j];  // keeps `to` in registers
+  }
+}
+template <class C>
+__device__ void store_edge(const Operand& y, int64_t at, uint32_t bits, const C* from) {
+#pragma unroll 1
+  for (int i = 0; i < pack_size; ++i) {
+    if (!(bits >> i & 1)) continue;
+    C value = from[0];
+#pragma unroll
+    for (int j = 1; j < pack_size; ++j) value = i == j ? from[j] : value;
+    store_one(y, at + i, value);
+  }
+}
+
+// The packs of a share that lie in the row with all their elements. Numbers that need more room
+// once they are converted wait for that until all are on their way; the others have their place at
+// once.
+template <class C, class T, int packs, int step>
+__device__ void load_packs(C* to, const T* first, const Share<packs, step>& share) {
+  constexpr bool convert_later = sizeof(T) < sizeof(C);
+  Packed<T> packed[packs];
+#pragma unroll
+  for (int k = 0; k < packs; ++k) {
+    if (!share.has_all(k)) continue;
+    packed[k].load(first + k * step);
+    if constexpr (!convert_later) packed[k].unpack(to + k * pack_size);
+  }
+#pragma unroll
+  for (int k = 0; k < packs; ++k)
+    if (convert_later && share.has_all(k)) packed[k].unpack(to + k * pack_size);
+}
+
+// to[e] = element e of a thread's share of the row that begins at element `begin` of x; `outside`
+// where it has none, or x is absent.
+template <class C, int packs, int step>
+__device__ void load_share(C (&to)[packs * pack_size], const Operand& x, int64_t begin,
+                           const Share<packs, step>& share, C outside) {
+#pragma unroll
+  for (int e = 0; e < packs * pack_size; ++e) to[e] = outside;
+  if (!x.data) return;
+  const bool in_packs = x.allows_packs(begin + share.first);
+  if (in_packs)
+    visit_floating(x.dtype, [&](auto* type) {
+      using T = __typeof__(*type);
+      load_packs(to, static_cast<const T*>(x.data) + begin + share.first, share);
+    });
+#pragma unroll
+  for (int k = 0; k < packs; ++k)
+    if (share.bits(k) != 0 && !(in_packs && share.has_all(k)))
+      load_edge(to + k * pack_size, x, begin + share.column(k * pack_size), share.bits(k));
+}
+
+// Stores a thread's share of a row of y.
+template <class C, int packs, int step>
+__device__ void store_share(const Operand& y, int64_t begin, const Share<packs, step>& share,
+                            const C (&from)[packs * pack_size]) {
+  const bool in_packs = y.allows_packs(begin + share.first);
+  if (in_packs)
+    visit_floating(y.dtype, [&](auto* type) {
+      using T = __typeof__(*type);
+      T* first = static_cast<T*>(y.data) + begin + share.first;
+#pragma unroll
+      for (int k = 0; k < packs; ++k) {
+        if (!share.has_all(k)) continue;
+        Packed<T> packed;
+        packed.pack(from + k * pack_size);
+        packed.store(first + k * step);
+      }
+    });
+#pragma unroll
+  for (int k = 0; k < packs; ++k)
+    if (share.bits(k) != 0 && !(in_packs && share.has_all(k)))
+      store_edge(y, begin + share.column(k * pack_size), share.bits(k), from + k * pack_size);
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

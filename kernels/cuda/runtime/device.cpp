@@ -1,0 +1,87 @@
+// The runtime is linked statically and looks for the driver when first called, so a program with
+// this module starts and trains on the CPU if there is none.
+#include "kernels/cuda/runtime/device.h"
+
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/system/error.h"
+
+#include <cstdlib>
+#include <mutex>
+
+namespace booster::kernels::cuda {
+namespace {
+
+constexpr int most_devices = 64;
+
+thread_local int device_in_use = 0;
+
+cudaError_t count_devices(int* count) {
+  const cudaError_t status = cudaGetDeviceCount(count);
+  if (status != cudaSuccess) cudaGetLastError();  // a later call would report it again
+  return status;
+}
+
+cudaStream_t create_stream() {
+  cudaStream_t stream = nullptr;
+  CUDA_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+bool is_debugging() {
+  const char* chosen = std::getenv("BOOSTER_CUDA_DEBUG");
+  return chosen && *chosen && *chosen != '0';
+}
+
+}  // namespace
+
+void require(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  fail_run("cuda: {} failed; got \"{}\" (error {}), want success", call, cudaGetErrorString(status),
+           static_cast<int>(status));
+}
+
+int device_count() {
+  int count = 0;
+  return count_devices(&count) == cudaSuccess ? count : 0;
+}
+
+CudaDevice describe_device(int device) {
+  cudaDeviceProp properties = {};
+  CUDA_CALL(cudaGetDeviceProperties(&properties, device));
+  return {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
+}
+
+void use(int device) {
+  int count = 0;
+  const cudaError_t status = count_devices(&count);
+  if (status != cudaSuccess || count == 0)
+    fail("device: there is no usable CUDA device ({}); got cuda:{}, want cpu",
+         cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status), device);
+  check(device >= 0 && device < count,
+        "device: does not exist; got cuda:{}, want cuda:0 to cuda:{}", device, count - 1);
+  CUDA_CALL(cudaSetDevice(device));
+  device_in_use = device;
+}
+
+int current_device() { return device_in_use; }
+
+cudaStream_t current_stream() {
+  static std::once_flag created[most_devices];
+  static cudaStream_t streams[most_devices];  // never destroyed: the runtime may end first
+  const int device = device_in_use;
+  std::call_once(created[device], [=] { streams[device] = create_stream(); });
+  return streams[device];
+}
+
+void synchronize(int device) {
+  use(device);
+  CUDA_CALL(cudaStreamSynchronize(current_stream()));
+}
+
+void wait_if_debugging() {
+  static const bool debugging = is_debugging();
+  if (debugging) CUDA_CALL(cudaStreamSynchronize(current_stream()));
+}
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,29 @@
+// Which GPU and which of its streams the calling thread works with.
+#pragma once
+
+#include "kernels/system/memory.h"
+
+#include <cuda_runtime_api.h>
+
+namespace booster::kernels::cuda {
+
+// 0 without a driver.
+int device_count();
+CudaDevice describe_device(int device);
+// The next kernels and copies of this thread are for this device. Error if there is no such device.
+void use(int device);
+// The one that this thread uses: the last of use(), at first 0.
+int current_device();
+
+// The stream of the device in use to which this thread's kernels and copies go: one for all
+// threads, so that their calls run in the order in which they were made. It does not wait for the
+// legacy default stream, which no capture may touch.
+cudaStream_t current_stream();
+// Waits for all work that was given to the device's stream.
+void synchronize(int device);
+
+// With BOOSTER_CUDA_DEBUG=1 every kernel is waited for, so that a fault is reported by the call
+// that caused it.
+void wait_if_debugging();
+
+}  // namespace booster::kernels::cuda

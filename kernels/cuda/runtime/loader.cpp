@@ -1,0 +1,61 @@
+#include "kernels/cuda/runtime/loader.h"
+
+#include "kernels/system/error.h"
+#include "kernels/system/module_file.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+
+namespace booster::kernels {
+
+namespace {
+
+struct Loaded {
+  const CudaModule* module = nullptr;
+  std::string missing;
+};
+
+ModuleFile open() {
+  const char* chosen = std::getenv("BOOSTER_CUDA_MODULE");
+  if (!chosen || !*chosen) return open_module("cuda", "kernels/cuda", RTLD_NOW | RTLD_LOCAL);
+  void* handle = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail("BOOSTER_CUDA_MODULE: cannot load {}: {}", chosen, dlerror());
+  return {handle, chosen, ""};
+}
+
+std::atomic<void (*)()> release_kept{nullptr};
+
+Loaded load() {
+  const ModuleFile file = open();
+  if (!file.handle) return {nullptr, file.missing};
+  const void* table = dlsym(file.handle, cuda_module_symbol);
+  if (!table) return {nullptr, file.path + " has no " + cuda_module_symbol};
+  const auto* module = static_cast<const CudaModule*>(table);
+  module->on_shortage([] {
+    if (void (*release)() = release_kept) release();
+  });
+  return {module, ""};
+}
+
+const Loaded& loaded() {
+  static const Loaded once = load();
+  return once;
+}
+
+}  // namespace
+
+const CudaModule* cuda_module() { return loaded().module; }
+void on_shortage_of_device_memory(void (*release)()) { release_kept = release; }
+const std::string& why_no_cuda_module() { return loaded().missing; }
+
+const CudaModule& cuda_module_for(Device device) {
+  if (const CudaModule* module = cuda_module()) return *module;
+  fail(
+      "device: there is no usable CUDA device (its part of this library cannot be loaded: {}); got "
+      "cuda:{}, want cpu",
+      why_no_cuda_module(), static_cast<int>(device.index));
+}
+
+}  // namespace booster::kernels

@@ -1,0 +1,30 @@
+// Memory of GPUs. The first three are what kernels/system/memory.h does for a CUDA device; the
+// others are for arguments and partial results of one kernel call. Thread-safe.
+#pragma once
+
+#include <cstddef>
+
+namespace booster::kernels::cuda {
+
+// nullptr if the device has no more; error if there is no such device.
+void* allocate(int device, size_t bytes);
+// The same; tries again once the memory that others keep was given back.
+void* allocate_or_release(int device, size_t bytes);
+void free(int device, void* data);
+// Between host and devices in any direction; returns when the bytes have arrived.
+void copy(void* to, const void* from, size_t bytes);
+
+// Memory for the duration of one kernel call, of the device in use: what is taken last is given
+// back first. The calling thread's next call has the same memory, and the stream's order keeps them
+// apart; it grows to the largest call and is kept, so that a step in steady state allocates
+// nothing.
+void* take_scratch(size_t bytes);
+void give_scratch(size_t bytes);
+// `release` gives back to the device what a cache keeps for later.
+void on_shortage(void (*release)());
+
+// The bytes travel with the call: they may be changed once it returns, and work that is recorded
+// and replayed keeps them. For tables of some KB.
+void upload_queued(void* to, const void* from, size_t bytes);
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,30 @@
+// The module's table. A kernel that is in none of the CUDA sources in kernels/meson.build has an
+// undefined weak symbol and so a null entry, which raises an error that names it.
+#include "kernels/cuda/runtime/module.h"
+
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/memory.h"
+
+namespace booster::kernels {
+namespace cuda {
+
+#define KERNEL(name, ...) [[gnu::weak]] void name(__VA_ARGS__);
+#include "kernels/catalogue.def"
+
+namespace {
+constexpr Table table = {
+#define KERNEL(name, ...) {&name, #name, DeviceType::cuda},
+#include "kernels/catalogue.def"
+};
+}  // namespace
+
+}  // namespace cuda
+
+extern "C" {
+[[gnu::visibility("default")]] extern const CudaModule booster_cuda_module;
+const CudaModule booster_cuda_module = {
+    &cuda::table,      cuda::use,         cuda::allocate,     cuda::free,           cuda::copy,
+    cuda::on_shortage, cuda::synchronize, cuda::device_count, cuda::describe_device};
+}
+
+}  // namespace booster::kernels

@@ -1,0 +1,28 @@
+// The CUDA kernels and their memory behind one table, in a module that is loaded when a program
+// first asks for a GPU (kernels/cuda/runtime/loader.h): everything else builds and runs where there
+// is no CUDA. tests/cuda_on_host builds a second one from the same sources, which needs no GPU.
+#pragma once
+
+#include "kernels/catalogue.h"
+#include "kernels/system/memory.h"
+
+namespace booster::kernels {
+
+struct CudaModule {
+  const Table* table;
+  // Makes a device the one that the calling thread's next kernels run on; error if there is none.
+  void (*use)(int device);
+  // kernels/cuda/runtime/memory.h says what they do.
+  void* (*allocate)(int device, size_t bytes);
+  void (*free)(int device, void* data);
+  void (*copy)(void* to, const void* from, size_t bytes);
+  void (*on_shortage)(void (*release)());
+  void (*synchronize)(int device);
+  int (*device_count)();
+  CudaDevice (*describe_device)(int device);
+};
+
+// The name under which the module has its table.
+inline constexpr const char* cuda_module_symbol = "booster_cuda_module";
+
+}  // namespace booster::kernels

@@ -1,0 +1,91 @@
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/refusals.h"
+
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+namespace booster::kernels::cuda {
+namespace {
+
+constexpr size_t alignment = 256;
+constexpr size_t smallest_chunk = size_t{1} << 20;
+
+size_t rounded(size_t bytes) {
+  return bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
+}
+
+// One thread's memory on one device: a stack in chunks. While it is in use it grows by another
+// chunk; when it is empty again, one chunk of their size takes the place of several.
+class Stack {
+ public:
+  explicit Stack(int device) : device_(device) {}
+  ~Stack() { drop_chunks(); }
+  Stack(const Stack&) = delete;
+
+  void* take(size_t bytes) {
+    if (chunks_.empty() || chunks_.back().used + bytes > chunks_.back().bytes) add_chunk(bytes);
+    Chunk& chunk = chunks_.back();
+    void* data = chunk.data + chunk.used;
+    chunk.used += bytes;
+    return data;
+  }
+
+  void give(size_t bytes) {
+    size_t last = chunks_.size() - 1;
+    while (chunks_[last].used == 0) --last;
+    chunks_[last].used -= bytes;
+    if (chunks_.size() > 1 && chunks_.front().used == 0 && last == 0) merge();
+  }
+
+ private:
+  struct Chunk {
+    char* data;
+    size_t bytes, used;
+  };
+
+  void add_chunk(size_t bytes) {
+    const size_t size = bytes > smallest_chunk ? bytes : smallest_chunk;
+    void* data = allocate_or_release(device_, size);
+    if (!data) fail_without_memory(device_, size);
+    chunks_.push_back({static_cast<char*>(data), size, 0});
+  }
+  void merge() {
+    size_t all = 0;
+    for (const Chunk& chunk : chunks_) all += chunk.bytes;
+    drop_chunks();
+    add_chunk(all);
+  }
+  // The runtime waits until nothing that was queued uses them.
+  void drop_chunks() {
+    for (const Chunk& chunk : chunks_) free(device_, chunk.data);
+    chunks_.clear();
+  }
+
+  int device_;
+  std::vector<Chunk> chunks_;
+};
+
+// For tests: what was not written reads as nan.
+void poison(void* data, size_t bytes) {
+  static const bool wanted = std::getenv("BOOSTER_CUDA_POISON") != nullptr;
+  if (wanted) CUDA_CALL(cudaMemsetAsync(data, 0xFF, bytes, current_stream()));
+}
+
+Stack& stack() {
+  thread_local std::map<int, Stack> stacks;
+  return stacks.try_emplace(current_device(), current_device()).first->second;
+}
+
+}  // namespace
+
+void* take_scratch(size_t bytes) {
+  void* data = stack().take(rounded(bytes));
+  poison(data, rounded(bytes));
+  return data;
+}
+void give_scratch(size_t bytes) { stack().give(rounded(bytes)); }
+
+}  // namespace booster::kernels::cuda

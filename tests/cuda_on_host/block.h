@@ -1,0 +1,35 @@
+// Runs the threads of a kernel's blocks one after another, each until it must wait for others, in a
+// random order.
+#pragma once
+
+#include "tests/cuda_on_host/include/cuda_runtime_api.h"
+
+#include <string>
+
+namespace cuda_on_host {
+
+// Ends early after a fault.
+void run_launch(const Launch& launch);
+
+bool is_in_kernel();
+// " in block 3, thread 17 of <kernel>"; empty outside of one.
+std::string where_in_kernel();
+// Gives up the launch whose code runs now.
+[[noreturn]] void end_launch();
+
+// Who accesses memory: accesses of one launch are in order only within a thread, within a block if
+// a barrier lies between them, and within a warp if its lanes have met in between.
+struct Accessor {
+  uint32_t launch;
+  uint32_t block;
+  uint16_t thread;
+  uint16_t barriers;  // that the block has passed
+  uint16_t meetings;  // of the warp's lanes
+};
+Accessor accessor();
+
+// What kind of memory of the running thread or block an address is.
+enum class Place { elsewhere, own_stack, other_stack, argument, shared };
+Place place_of(const void* address);
+
+}  // namespace cuda_on_host

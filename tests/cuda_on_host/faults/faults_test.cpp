@@ -1,0 +1,105 @@
+// What the GPU on the host finds: every scenario is right in any order when it does what it should,
+// and is found out when it leaves that out.
+#include "tests/cuda_on_host/faults/scenarios.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+using namespace cuda_on_host::faults;
+
+namespace {
+
+struct Outcome {
+  enum { right, wrong, died } how;
+  std::string words;
+};
+
+// Runs a scenario in a process of its own: faults stay for the life of a process.
+template <class Body>
+Outcome run_apart(int seed, Body&& body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    setenv("CUDA_ON_HOST_SEED", std::to_string(seed).c_str(), 1);
+    for (const int signal : {SIGSEGV, SIGABRT}) std::signal(signal, SIG_DFL);  // doctest's
+    int status = 2;
+    try {
+      status = body() ? 0 : 1;
+    } catch (const std::exception&) {  // printed already
+    }
+    std::_Exit(status);
+  }
+  close(ends[1]);
+  std::string words;
+  char piece[4096];
+  for (ssize_t n; (n = read(ends[0], piece, sizeof piece)) > 0;) words.append(piece, size_t(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) return {Outcome::died, words};
+  return {WEXITSTATUS(status) == 0 ? Outcome::right : Outcome::wrong, words};
+}
+
+struct Scenario {
+  const char* name;
+  bool (*run)(bool);
+  const char* complaint;  // "": numbers are wrong, or some other fault is seen
+};
+
+const Scenario scenarios[] = {
+    {"sum_in_block", sum_in_block, "shared memory that"},
+    {"sum_of_some", sum_of_some, "threads wait for others that do not come"},
+    {"copy_within", copy_within, "of an allocation of 400"},
+    {"copy_then_free", copy_then_free, "that were freed"},
+    {"copy_written", copy_written, "nobody has written"},
+    {"write_apart", write_apart, "another thread writes"},
+    {"read_argument", read_argument, "memory of the host"},
+    {"read_packed", read_packed, "no multiple of 16"},
+    {"rotate_in_warp", rotate_in_warp, "for lanes of their warp"},
+    {"fill_shared", fill_shared, "bytes of shared memory; want 49152 at most"},
+    {"read_result", read_result, "the host touched the device's memory"},
+    {"pass_between_streams", pass_between_streams, ""},
+    {"reuse_pinned", reuse_pinned, ""},
+    {"wait_for_result", wait_for_result, ""},
+};
+
+constexpr int seeds = 12;
+
+}  // namespace
+
+TEST_CASE("programs that do what they should are right in any order") {
+  for (const Scenario& scenario : scenarios)
+    for (int seed = 1; seed <= seeds; ++seed) {
+      CAPTURE(std::string(scenario.name));
+      CAPTURE(seed);
+      const Outcome outcome = run_apart(seed, [&] { return scenario.run(true); });
+      CHECK_MESSAGE(outcome.how == Outcome::right, outcome.words);
+    }
+}
+
+TEST_CASE("a program that leaves something out is found out") {
+  for (const Scenario& scenario : scenarios) {
+    CAPTURE(std::string(scenario.name));
+    int found = 0;
+    std::string words;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      const Outcome outcome = run_apart(seed, [&] { return scenario.run(false); });
+      words += outcome.words;
+      found += outcome.how != Outcome::right;
+    }
+    // Streams without an order may happen to run in the right one.
+    CHECK(found >= (*scenario.complaint ? seeds : 1));
+    CHECK_MESSAGE(words.find(scenario.complaint) != std::string::npos, words);
+  }
+}

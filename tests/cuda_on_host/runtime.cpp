@@ -1,0 +1,246 @@
+// The calls of CUDA's runtime.
+#include "tests/cuda_on_host/arena.h"
+#include "tests/cuda_on_host/block.h"
+#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/streams.h"
+#include "tests/cuda_on_host/watch.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace cuda_on_host {
+namespace {
+
+constexpr int devices = 2;
+constexpr size_t most_argument_bytes = 4096;
+
+std::recursive_mutex mutex;
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local int device_of_thread = 0;
+std::map<const char*, size_t>& pinned() {
+  static auto* ranges = new std::map<const char*, size_t>;
+  return *ranges;
+}
+
+cudaError_t give_back(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+// Runs a call of the runtime, one at a time; a device with a fault does nothing any more.
+template <class Body>
+cudaError_t call(Body&& body) {
+  std::lock_guard lock(mutex);
+  if (has_fault()) return give_back(cudaErrorLaunchFailure);
+  const cudaError_t error = body();
+  return give_back(has_fault() ? cudaErrorLaunchFailure : error);
+}
+
+template <class Body>
+cudaError_t done(Body&& body) {
+  return call([&] {
+    body();
+    return cudaSuccess;
+  });
+}
+
+bool is_pinned(const void* data) {
+  const char* p = static_cast<const char*>(data);
+  auto after = pinned().upper_bound(p);
+  if (after == pinned().begin()) return false;
+  --after;
+  return p < after->first + after->second;
+}
+
+void check_range(const void* data, size_t bytes) {
+  if (!is_on_device(data)) return;
+  const std::string wrong = open_on_device(data, bytes);
+  if (!wrong.empty()) fault("a copy touches {}", wrong);
+}
+
+void copy_now(void* to, const void* from, size_t bytes) {
+  check_range(to, bytes);
+  check_range(from, bytes);
+  std::memmove(to, from, bytes);
+  if (is_on_device(to)) mark_written(to, bytes);
+}
+
+cudaError_t allocate(void** data, size_t bytes) {
+  *data = allocate_on_device(bytes);
+  if (!*data) {
+    finish_everything();  // some of the work gives memory back
+    *data = allocate_on_device(bytes);
+  }
+  return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+}  // namespace
+
+cudaError_t launch(Launch launch, cudaStream_t stream) {
+  return call([&] {
+    const size_t blocks = size_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+    const size_t threads = size_t{launch.block.x} * launch.block.y * launch.block.z;
+    if (blocks == 0 || threads == 0 || threads > 1024 || launch.grid.x > 0x7FFFFFFF ||
+        launch.grid.y > 65535 || launch.grid.z > 65535 ||
+        launch.argument_bytes > most_argument_bytes)
+      return cudaErrorInvalidValue;
+    if (device_of(stream) != device_of_thread) return cudaErrorInvalidResourceHandle;
+    give(stream, [launch = std::move(launch)] { run_launch(launch); });
+    return cudaSuccess;
+  });
+}
+
+}  // namespace cuda_on_host
+
+using namespace cuda_on_host;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices) return give_back(cudaErrorInvalidDevice);
+  device_of_thread = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "CUDA on the host");
+  properties->major = 9;
+  properties->multiProcessorCount = 2;
+  properties->totalGlobalMem = all_device_bytes();
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorLaunchFailure: return fault_text().c_str();
+    default: return "unrecognized error code";
+  }
+}
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  return call([&] { return allocate(data, bytes); });
+}
+cudaError_t cudaFree(void* data) {
+  if (!data) return cudaSuccess;
+  return call([&] {
+    finish_everything();
+    return free_on_device(data) ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t) {
+  return call([&] { return allocate(data, bytes); });
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  return done([&] {
+    give(stream, [=] {
+      if (!free_on_device(data)) fault("a stream frees what is no allocation");
+    });
+  });
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  return done([&] {
+    *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    pinned()[static_cast<char*>(*data)] = bytes;
+  });
+}
+cudaError_t cudaFreeHost(void* data) {
+  return done([&] {
+    finish_everything();
+    pinned().erase(static_cast<char*>(data));
+    std::free(data);
+  });
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = free_device_bytes();
+  *total = all_device_bytes();
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+
+// What lies in ordinary memory of the host is read before the call returns, and written before it
+// returns; pinned memory is touched when the device comes to it.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return done([&] {
+    if (!is_on_device(from) && !is_pinned(from)) {
+      const char* p = static_cast<const char*>(from);
+      give(stream,
+           [=, taken = std::vector<char>(p, p + bytes)] { copy_now(to, taken.data(), bytes); });
+    } else {
+      give(stream, [=] { copy_now(to, from, bytes); });
+    }
+    if (!is_on_device(to) && !is_pinned(to)) finish(stream);
+  });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return done([&] {
+    give(stream, [=] {
+      check_range(to, bytes);
+      std::memset(to, value, bytes);
+      mark_written(to, bytes);
+    });
+  });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return call([&] {
+    if (flags != cudaStreamNonBlocking)
+      return cudaErrorInvalidValue;  // waits for the legacy stream
+    *stream = create_stream(device_of_thread);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return done([&] { destroy_stream(stream); });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return done([&] { finish(stream); });
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return call([&] { return is_done(stream) ? cudaSuccess : cudaErrorNotReady; });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return done([&] { wait_for_event(stream, event); });
+}
+cudaError_t cudaDeviceSynchronize() {
+  return done([] { finish_everything(); });
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return done([&] { *event = create_event(); });
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return done([&] { destroy_event(event); });
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return done([&] { record(event, stream); });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return call([&] { return is_done(event) ? cudaSuccess : cudaErrorNotReady; });
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return done([&] { finish(event); });
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  return done([&] { *milliseconds = static_cast<float>(1e3 * seconds_between(from, to)); });
+}

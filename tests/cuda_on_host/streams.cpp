@@ -1,0 +1,157 @@
+#include "tests/cuda_on_host/streams.h"
+
+#include "tests/cuda_on_host/arena.h"
+#include "tests/cuda_on_host/chance.h"
+#include "tests/cuda_on_host/fault.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <vector>
+
+using Clock = std::chrono::steady_clock;
+
+struct cuda_on_host_stream;
+
+namespace cuda_on_host {
+namespace {
+
+// How often an event was recorded, and which recording the device has come to.
+struct EventState {
+  uint64_t recorded = 0, reached = 0;
+  cuda_on_host_stream* stream = nullptr;  // of the last recording
+  Clock::time_point time;
+};
+
+struct Work {
+  std::function<void()> run;
+  std::shared_ptr<EventState> waits_for;
+  uint64_t recording = 0;
+};
+
+}  // namespace
+}  // namespace cuda_on_host
+
+struct cuda_on_host_event {
+  std::shared_ptr<cuda_on_host::EventState> state = std::make_shared<cuda_on_host::EventState>();
+};
+
+struct cuda_on_host_stream {
+  int device;
+  std::deque<cuda_on_host::Work> queue;
+  bool can_go_on() const {
+    return !queue.empty() && (!queue.front().waits_for ||
+                              queue.front().waits_for->reached >= queue.front().recording);
+  }
+};
+
+namespace cuda_on_host {
+namespace {
+
+std::vector<cudaStream_t>& streams() {
+  static auto* all = new std::vector<cudaStream_t>;
+  return *all;
+}
+
+void do_next(cudaStream_t stream) {
+  Work work = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  if (work.run && !has_fault()) work.run();
+}
+
+// The stream whose next work the wait of this one needs: itself, or one that is to record an event.
+cudaStream_t holder_of(cudaStream_t stream) {
+  for (size_t hops = 0; hops <= streams().size(); ++hops) {
+    if (stream->queue.empty()) fault("a stream waits for an event that no stream is to record");
+    if (stream->can_go_on()) return stream;
+    stream = stream->queue.front().waits_for->stream;
+  }
+  fault("streams wait for each other's events");
+}
+
+// Now and then some other stream gets its turn.
+cudaStream_t choose(cudaStream_t needed) {
+  if (chance(4) != 0) return needed;
+  cudaStream_t other = streams()[chance(streams().size())];
+  return other->can_go_on() ? other : needed;
+}
+
+template <class Condition>
+void work_until(cudaStream_t stream, Condition&& is_met) {
+  while (!is_met()) do_next(choose(holder_of(stream)));
+  close_device();
+}
+
+}  // namespace
+
+cudaStream_t create_stream(int device) {
+  streams().push_back(new cuda_on_host_stream{device, {}});
+  return streams().back();
+}
+
+int device_of(cudaStream_t stream) { return stream->device; }
+
+void destroy_stream(cudaStream_t stream) {
+  finish(stream);
+  streams().erase(std::find(streams().begin(), streams().end(), stream));
+  delete stream;
+}
+
+void give(cudaStream_t stream, std::function<void()> work) {
+  stream->queue.push_back({std::move(work), nullptr, 0});
+}
+
+cudaEvent_t create_event() { return new cuda_on_host_event; }
+void destroy_event(cudaEvent_t event) { delete event; }
+
+void record(cudaEvent_t event, cudaStream_t stream) {
+  const auto state = event->state;
+  state->stream = stream;
+  const uint64_t recording = ++state->recorded;
+  give(stream, [=] {
+    state->reached = recording;
+    state->time = Clock::now();
+  });
+}
+
+void wait_for_event(cudaStream_t stream, cudaEvent_t event) {
+  stream->queue.push_back({nullptr, event->state, event->state->recorded});
+}
+
+void finish(cudaStream_t stream) {
+  work_until(stream, [=] { return stream->queue.empty(); });
+}
+
+void finish(cudaEvent_t event) {
+  const uint64_t recording = event->state->recorded;
+  if (event->state->reached >= recording) return;
+  work_until(event->state->stream, [=] { return event->state->reached >= recording; });
+}
+
+void finish_everything() {
+  for (cudaStream_t stream : streams()) finish(stream);
+}
+
+bool is_done(cudaStream_t stream) {
+  if (!stream->queue.empty() && chance(2) == 0) {
+    do_next(holder_of(stream));
+    close_device();
+  }
+  return stream->queue.empty();
+}
+
+bool is_done(cudaEvent_t event) {
+  const EventState& state = *event->state;
+  if (state.reached < state.recorded && chance(2) == 0) {
+    do_next(holder_of(state.stream));
+    close_device();
+  }
+  return state.reached >= state.recorded;
+}
+
+double seconds_between(cudaEvent_t from, cudaEvent_t to) {
+  return std::chrono::duration<double>(to->state->time - from->state->time).count();
+}
+
+}  // namespace cuda_on_host

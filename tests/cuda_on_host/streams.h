@@ -1,0 +1,31 @@
+// Work that was given to the device and has not been done: it is done only when somebody waits for
+// it, and in an order that is random as far as streams and events leave it open.
+#pragma once
+
+#include "tests/cuda_on_host/include/cuda_runtime_api.h"
+
+#include <functional>
+
+namespace cuda_on_host {
+
+cudaStream_t create_stream(int device);
+int device_of(cudaStream_t stream);
+void destroy_stream(cudaStream_t stream);
+void give(cudaStream_t stream, std::function<void()> work);
+
+cudaEvent_t create_event();
+void destroy_event(cudaEvent_t event);
+void record(cudaEvent_t event, cudaStream_t stream);
+void wait_for_event(cudaStream_t stream, cudaEvent_t event);
+
+// Do what must be done for it, and perhaps more.
+void finish(cudaStream_t stream);
+void finish(cudaEvent_t event);
+void finish_everything();
+// Whether all is done; perhaps does something first.
+bool is_done(cudaStream_t stream);
+bool is_done(cudaEvent_t event);
+// Between two events that are done.
+double seconds_between(cudaEvent_t from, cudaEvent_t to);
+
+}  // namespace cuda_on_host

@@ -1,0 +1,147 @@
+#include "tests/cuda_on_host/watch.h"
+
+#include "tests/cuda_on_host/arena.h"
+#include "tests/cuda_on_host/block.h"
+#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/shared.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace cuda_on_host {
+namespace {
+
+// Who accessed a byte, in 64 bits; 0: nobody. Numbers that have no room lose their high bits, by
+// which a race may go unnoticed; only a byte that stood still for 4,096 barriers or for 4 million
+// launches could be called a race that is none.
+using Mark = uint64_t;
+struct Parts {
+  uint64_t launch : 22, block : 12, thread : 10, barriers : 12, meetings : 8;
+};
+
+Mark mark_of(const Accessor& by) {
+  const Parts parts = {by.launch, by.block, by.thread, by.barriers, by.meetings};
+  return __builtin_bit_cast(Mark, parts);
+}
+
+bool may_coincide(Mark earlier, Mark now) {
+  const Parts a = __builtin_bit_cast(Parts, earlier), b = __builtin_bit_cast(Parts, now);
+  if (earlier == 0 || a.launch != b.launch) return false;
+  if (a.block != b.block) return true;
+  if (a.thread == b.thread || a.barriers != b.barriers) return false;
+  const bool same_warp = a.thread / 32 == b.thread / 32;
+  return !same_warp || a.meetings == b.meetings;
+}
+
+// What is known of each byte of some memory. Takes memory only for pages that are used.
+class History {
+ public:
+  explicit History(size_t bytes)
+      : written_(reserve<char>(bytes)),
+        writer_(reserve<Mark>(bytes)),
+        reader_(reserve<Mark>(bytes)) {}
+  void forget(size_t offset, size_t bytes) { std::fill_n(written_ + offset, bytes, 0); }
+  void forget_who(size_t offset, size_t bytes) {
+    std::fill_n(writer_ + offset, bytes, 0);
+    std::fill_n(reader_ + offset, bytes, 0);
+  }
+  void mark_written(size_t offset, size_t bytes) { std::fill_n(written_ + offset, bytes, 1); }
+  // "" or what is wrong.
+  const char* access(size_t offset, size_t bytes, Access access, Mark now);
+
+ private:
+  template <class T>
+  static T* reserve(size_t count) {
+    void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    return static_cast<T*>(memory);
+  }
+  char* written_;
+  Mark *writer_, *reader_;
+};
+
+const char* History::access(size_t offset, size_t bytes, Access access, Mark now) {
+  const char* wrong = "";
+  if (access == Access::relaxed) {
+    std::fill_n(written_ + offset, bytes, 1);
+    return wrong;
+  }
+  const bool writes = access == Access::write;
+  // Accesses to one place nearly always have the same size, so its ends stand for all of it.
+  for (const size_t at : {offset, offset + bytes - 1}) {
+    if (may_coincide(writer_[at], now))
+      wrong = "another thread writes, with no order between them,";
+    if (writes && may_coincide(reader_[at], now))
+      wrong = "another thread reads, with no order between them,";
+    (writes ? writer_ : reader_)[at] = now;
+  }
+  if (writes)
+    std::fill_n(written_ + offset, bytes, 1);
+  else if (std::find(written_ + offset, written_ + offset + bytes, 0) != written_ + offset + bytes)
+    wrong = "nobody has written";
+  return wrong;
+}
+
+History& of_device() {
+  static History* history = new History(address_space);
+  return *history;
+}
+History& of_block() {
+  static History* history = new History(4 * most_shared_bytes);
+  return *history;
+}
+
+const char* name_of(Access access) { return access == Access::read ? "reads" : "writes"; }
+
+void complain_of(const char* wrong, Access access, const char* memory, size_t bytes) {
+  if (!*wrong) return;
+  fault("a kernel {} {} bytes of {} memory that {}", name_of(access), bytes, memory, wrong);
+}
+
+void watch_device(const void* address, size_t bytes, Access access) {
+  const std::string wrong = open_on_device(address, bytes);
+  if (!wrong.empty()) fault("a kernel {} {}", name_of(access), wrong);
+  complain_of(of_device().access(offset_on_device(address), bytes, access, mark_of(accessor())),
+              access, "global", bytes);
+}
+
+void watch_shared(const void* address, size_t bytes, Access access) {
+  const SharedRange range = shared_range(address, bytes);
+  if (!range.inside)
+    fault("a kernel {} shared memory outside of what it declares", name_of(access));
+  complain_of(of_block().access(range.offset, bytes, access, mark_of(accessor())), access, "shared",
+              bytes);
+}
+
+}  // namespace
+
+void forget_accesses(size_t offset, size_t bytes) { of_device().forget(offset, bytes); }
+void mark_written(const void* address, size_t bytes) {
+  of_device().mark_written(offset_on_device(address), bytes);
+}
+void forget_shared_accesses(size_t offset, size_t bytes) {
+  of_block().forget(offset, bytes);
+  of_block().forget_who(offset, bytes);  // blocks have the same addresses for memory of their own
+}
+
+void watch(const void* address, size_t bytes, Access access, bool aligned) {
+  if (!is_in_kernel()) return;
+  if (aligned && reinterpret_cast<uintptr_t>(address) % bytes != 0)
+    fault("a kernel {} {} bytes at an address that is no multiple of {}", name_of(access), bytes,
+          bytes);
+  if (is_on_device(address)) return watch_device(address, bytes, access);
+  switch (place_of(address)) {
+    case Place::shared: return watch_shared(address, bytes, access);
+    case Place::own_stack: return;
+    case Place::argument:
+      if (access != Access::read) fault("a kernel writes its arguments");
+      return;
+    case Place::other_stack: fault("a kernel {} another thread's variables", name_of(access));
+    case Place::elsewhere: fault("a kernel {} memory of the host at {}", name_of(access), address);
+  }
+}
+
+}  // namespace cuda_on_host

@@ -1,0 +1,21 @@
+// Every access of a kernel to memory comes here, by the calls that the compiler inserts for
+// -fsanitize=thread (instrumentation.cpp): bounds, memory that nobody wrote, the host's memory,
+// alignment, and two threads at one place without an order between them.
+#pragma once
+
+#include <cstddef>
+
+namespace cuda_on_host {
+
+enum class Access { read, write, relaxed };  // relaxed: atomic or volatile, which may race
+
+// `aligned`: the address must be a multiple of the size.
+void watch(const void* address, size_t bytes, Access access, bool aligned);
+
+// Bytes of the device that were allocated anew: nobody has written them.
+void forget_accesses(size_t offset, size_t bytes);
+void forget_shared_accesses(size_t offset, size_t bytes);
+// They were written by something else than a kernel.
+void mark_written(const void* address, size_t bytes);
+
+}  // namespace cuda_on_host

@@ -1,0 +1,79 @@
+// Elementwise kernels on a GPU read four elements at a time where they can: any alignment, mixtures
+// of dtypes, broadcast rows and columns.
+#include "tests/kernels/cuda/compare.h"
+
+using namespace booster;
+using namespace booster::kernels;
+using namespace booster::kernels::test;
+
+namespace {
+
+const DType quad_dtypes[] = {DType::f32, DType::f16, DType::bf16};
+
+// The n elements from `first` on.
+View part(View view, int64_t first, int64_t n) {
+  view.data = view.as<char>() + first * size_of(view.dtype);
+  view.shape[0] = n;
+  return view;
+}
+
+// y[of_y ...] = a[of_a ...] * b[of_b ...]; the elements around them stay as they are.
+void check_parts(DType y, DType a, DType b, int64_t of_y, int64_t of_a, int64_t of_b, int64_t n) {
+  const int64_t room = n + 8;
+  compare(random(y, {room}, 1), {random(a, {room}, 2), random(b, {room}, 3)},
+          [=](const Table& table, const View& out, const std::vector<View>& in) {
+            table.binary(BinaryOp::mul, part(out, of_y, n), part(in[0], of_a, n),
+                         part(in[1], of_b, n));
+          });
+}
+
+}  // namespace
+
+TEST_CASE("GPU: elementwise operands may begin and end anywhere" * on_gpu()) {
+  for (const int64_t n : {1, 3, 4, 5, 8, 2049, 5003})
+    for (int64_t first = 0; first < 6; ++first)
+      for (const int64_t other : {first, int64_t(0), first + 1}) {
+        CAPTURE(n);
+        CAPTURE(first);
+        check_parts(DType::f32, DType::f32, DType::f32, first, first, other, n);
+        check_parts(DType::bf16, DType::f32, DType::f16, first, other, first, n);
+        check_parts(DType::f16, DType::bf16, DType::bf16, other, first, first, n);
+      }
+}
+
+TEST_CASE("GPU: elementwise operands may have any mixture of dtypes" * on_gpu()) {
+  for (const DType y : quad_dtypes)
+    for (const DType a : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32})
+      for (const DType b : quad_dtypes) check_parts(y, a, b, 0, 0, 0, 1027);
+  for (const DType dtype : quad_dtypes) {
+    const Plain condition = random(DType::f32, {3000}, 1), x = random(dtype, {3000}, 2);
+    compare_all({unwritten(DType::boolean, {3000}), unwritten(dtype, {3000})}, {condition, x},
+                [](const Table& table, const auto& out, const auto& in) {
+                  table.compare(CompareOp::less, out[0], in[0], in[1]);
+                  table.where(out[1], out[0], in[1], in[0]);
+                  table.accumulate(out[1], in[0]);
+                });
+  }
+}
+
+TEST_CASE("GPU: rows and columns are broadcast over elementwise operands" * on_gpu()) {
+  struct Layout {
+    Index shape, strides;
+  };
+  const Layout layouts[] = {{{90, 64}, {0, 1}},        {{90, 64}, {1, 0}},       {{90, 62}, {0, 1}},
+                            {{90, 64}, {66, 1}},       {{90, 64}, {68, 1}},      {{90, 64}, {0, 0}},
+                            {{7, 12, 20}, {0, 20, 1}}, {{7, 12, 20}, {12, 1, 0}}};
+  for (const DType dtype : floating_dtypes)
+    for (const DType other : {dtype, DType::f32})
+      for (const auto& [shape, strides] : layouts) {
+        CAPTURE(std::string(name_of(dtype)));
+        CAPTURE(strides[0]);
+        const Plain x = random(dtype, shape, 1), y = random(other, shape, strides, 2);
+        compare(unwritten(dtype, shape), {x, y},
+                [](const Table& table, const View& out, const std::vector<View>& in) {
+                  table.binary(BinaryOp::add, out, in[0], in[1]);
+                  table.unary_backward(UnaryOp::tanh, out, out, in[1], in[0]);
+                  table.binary_scalar(BinaryOp::sub, out, out, 0.5, true);
+                });
+      }
+}

@@ -1,0 +1,41 @@
+// Training on a GPU gives what training on the CPU gives, in every strategy.
+#include "kernels/system/memory.h"
+#include "tests/plugins/spread_training.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include <unistd.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+constexpr Device gpu = {DeviceType::cuda, 0};
+
+auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
+
+Spread there() { return {.name = "GPU", .model = network, .device = gpu}; }
+
+}  // namespace
+
+TEST_CASE("GPU: every strategy trains by every optimizer as on the CPU" * on_gpu()) {
+  for (const StrategyLevel& strategy : strategy_levels())
+    for (const char* rule : {"sgd", "adamw", "lamb"}) {
+      CAPTURE(std::string(strategy.name));
+      CAPTURE(std::string(rule));
+      CHECK(train(strategy, there(), rule).difference == "");
+    }
+}
+
+TEST_CASE("GPU: every strategy goes on from a checkpoint with the same bits" * on_gpu()) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("device_{}", getpid());
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    CAPTURE(std::string(strategy.name));
+    CHECK(resume(strategy, there(), folder / strategy.name) == "");
+  }
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Registers, spills and shared memory of the GPU's kernels are what tests/golden/cuda_resources.txt
+# holds: the most of any kernel of each source. A smaller number is an error too, so that the file
+# stays true; `cuda_resources.sh --write ROOT OBJECTS...` writes it anew.
+# usage: cuda_resources.sh ROOT OBJECTS_FOLDER
+set -euo pipefail
+write=
+[[ $1 != --write ]] || { write=yes; shift; }
+golden=$1/tests/golden/cuda_resources.txt
+folder=$2
+
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+shopt -s nullglob
+files=("$folder"/*.resources)
+((${#files[@]} > 5)) || { echo "only ${#files[@]} sources with resources in $folder"; exit 1; }
+
+use_of() {  # FILE: "source registers spilled shared"
+  awk -v source="$(basename "$1" .cuda.o.resources)" '
+    / Used [0-9]+ registers/ {
+      for (i = 1; i <= NF; ++i) {
+        if ($i == "registers,") registers = registers > $(i - 1) ? registers : $(i - 1) + 0
+        if ($i ~ /^smem/) shared = shared > $(i - 2) ? shared : $(i - 2) + 0
+      }
+    }
+    / bytes spill stores/ { spilled = spilled > $5 ? spilled : $5 + 0 }
+    END { print source, registers + 0, spilled + 0, shared + 0 }' "$1"
+}
+got=$(for file in "${files[@]}"; do use_of "$file"; done | sort)
+
+if [[ -n $write ]]; then
+  {
+    echo "# The most that any kernel of a source uses, by nvcc $version for sm_90:"
+    echo "# source, registers, bytes spilled, bytes of shared memory"
+    echo "$got"
+  } > "$golden"
+  exit
+fi
+grep -q "by nvcc $version for" "$golden" || {
+  echo "skipped: the numbers are another compiler's; got nvcc $version"
+  exit 77
+}
+diff <(grep -v '^#' "$golden") <(echo "$got") || {
+  echo "the kernels use other resources than $golden says"
+  exit 1
+}
+echo "$(wc -l <<<"$got") sources use the resources that they did"
