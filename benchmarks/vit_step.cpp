@@ -10,7 +10,7 @@ using namespace booster::benchmarks;
 namespace {
 
 struct Settings {
-  std::string model = "vit_base_patch16_224", precision = "bf16", optimizer = "sgd";
+  std::string model = "vit_base_patch16_224", precision = "bf16", optimizer = "sgd", device = "cpu";
   int64_t batch = 8, depth = 0;
   bool profile = false;
 };
@@ -33,23 +33,29 @@ double attention_gflop(const VitSize& size, int64_t batch) {
 
 TrainingWork work_of(const Settings& settings) {
   check(settings.batch >= 1, "--batch: out of range; got {}, want at least 1", settings.batch);
+  check(settings.device == "cpu" || settings.device == "cuda",
+        "--device: no such device; got {}, want cpu or cuda", settings.device);
+  const Device device{settings.device == "cuda" ? DeviceType::cuda : DeviceType::cpu};
   models::VitOptions options{.num_classes = classes};
   if (settings.depth > 0) options.depth = settings.depth;
-  const Model model = models::vit(settings.model, options);
+  Model model = models::vit(settings.model, options);
+  model->to(device);
   const VitSize size = size_of_vit(dynamic_cast<models::VisionTransformer&>(model.module()));
   const auto shapes = vit_shapes(size, settings.batch, product_dtype(settings.precision));
-  return {.text = fmt::format("{}, {} blocks, batch {}, training step in {} with {}",
+  return {.text = fmt::format("{}, {} blocks, batch {}, training step in {} with {}{}",
                               settings.model, size.depth, settings.batch, settings.precision,
-                              optimizer_choice(settings.optimizer).text),
+                              optimizer_choice(settings.optimizer).text,
+                              device == Device{} ? "" : " on a GPU"),
           .model = model,
           .criterion = CrossEntropyLoss(),
-          .input = normal({settings.batch, 3, 224, 224}),
-          .target = class_labels(settings.batch, classes),
+          .input = normal({settings.batch, 3, 224, 224}).to(device),
+          .target = class_labels(settings.batch, classes).to(device),
           .precision = settings.precision,
           .optimizer = settings.optimizer,
           .profile = settings.profile,
           .gflop = total_gflop(shapes) + attention_gflop(size, settings.batch),
-          .shapes = shapes};
+          // The bound is the CPU's.
+          .shapes = device == Device{} ? shapes : std::vector<MatmulShape>()};
 }
 
 }  // namespace
@@ -60,9 +66,9 @@ int main(int argc, char** argv) {
   benchmark.option("--model", settings.model, "vit_tiny_patch16_224, vit_base_patch16_224, ...");
   benchmark.option("--batch", settings.batch, "images in a step");
   benchmark.option("--depth", settings.depth, "blocks; 0: as many as the model has");
+  benchmark.option("--device", settings.device, "cpu or cuda");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
   benchmark.flag("--profile", settings.profile, profile_meaning);
-  return benchmark.run(argc, argv,
-                       [&] { return measure_training(benchmark, work_of(settings)); });
+  return benchmark.run(argc, argv, [&] { return measure_training(benchmark, work_of(settings)); });
 }

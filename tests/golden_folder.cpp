@@ -1,3 +1,8 @@
 #include "tests/golden_folder.h"
 
-std::string booster::test::golden_folder() { return GOLDEN_DIR; }
+#include <cstdlib>
+
+std::string booster::test::golden_folder() {
+  const char* other = std::getenv("BOOSTER_GOLDEN");
+  return other ? other : GOLDEN_DIR;
+}

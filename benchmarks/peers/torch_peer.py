@@ -104,13 +104,13 @@ def optimizer_for(name, parameters, lr):
 def training(options, work, model, criterion, x, target, lr=1e-2, gflop=0, products=()):
     optimizer = optimizer_for(options.optimizer, model.parameters(), lr)
     lower = options.precision != "fp32"
-    scaler = torch.amp.GradScaler("cpu", enabled=options.precision == "fp16")
+    scaler = torch.amp.GradScaler(x.device.type, enabled=options.precision == "fp16")
     loss_value = math.nan
 
     def step():
         nonlocal loss_value
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=DTYPES[options.precision], enabled=lower):
+        with torch.autocast(x.device.type, dtype=DTYPES[options.precision], enabled=lower):
             output = model(x)
         loss = criterion(output.float(), target)
         scaler.scale(loss).backward()
@@ -138,6 +138,7 @@ def training(options, work, model, criterion, x, target, lr=1e-2, gflop=0, produ
 def vit_step(options):
     import timm
 
+    torch.set_default_device(options.device)
     extra = {"depth": options.depth} if options.depth else {}
     model = timm.create_model(options.model, num_classes=1000, **extra).train()
     width, depth = model.embed_dim, len(model.blocks)
@@ -149,8 +150,10 @@ def vit_step(options):
     gflop = 1e-9 * options.batch * (3 * forward - patch_embed)
     x = torch.randn(options.batch, 3, 224, 224)
     target = torch.arange(options.batch) % 1000
+    on_cpu = options.device == "cpu"  # where the bound is measured
+    products = vit_products(options.batch, width, depth, tokens, patch_values) if on_cpu else ()
     return training(options, options.model, model, nn.CrossEntropyLoss(), x, target, gflop=gflop,
-                    products=vit_products(options.batch, width, depth, tokens, patch_values))
+                    products=products)
 
 
 def linear_stack(options):
@@ -349,7 +352,8 @@ def loader(options):
 
 
 OPTIONS = {
-    vit_step: {"model": "vit_base_patch16_224", "batch": 8, "depth": 0, "precision": "bf16", "optimizer": "sgd", "steps": 5},
+    vit_step: {"model": "vit_base_patch16_224", "batch": 8, "depth": 0, "device": "cpu", "precision": "bf16", "optimizer": "sgd",
+               "steps": 5},
     linear_stack: {"layers": 3, "width": 4096, "batch": 512, "activation": "relu", "precision": "fp32", "optimizer": "sgd", "steps": 5},
     conv_stack: {"model": "resnet20", "batch": 128, "precision": "fp32", "optimizer": "sgd_momentum", "steps": 10},
     optimizer_step: {"optimizer": "sgd", "parameters": "vit_base", "steps": 20},

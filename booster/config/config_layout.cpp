@@ -102,7 +102,8 @@ Section config_layout(const ProgramConfig& program) {
       .name = "config",
       .description = "what booster trains, and how",
       .options = {choice_option("device", "auto", device_names(),
-                                "where the model lives; auto: the CPU; cuda: the first GPU")},
+                                "where the model lives; auto: the CPU; cuda: the GPU of the rank's "
+                                "number on its machine")},
       .sections = {booster_section(),
                    chosen_section("model", "what is trained", model_entries()),
                    chosen_section("optimizer", "how weights follow gradients",

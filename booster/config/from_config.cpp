@@ -7,11 +7,11 @@
 #include "booster/config/tables/optimizers.h"
 #include "kernels/system/memory.h"
 #include "mixed_precision/precision.h"
+#include "parallel/launch.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace booster {
 
@@ -32,23 +32,25 @@ void try_lr_scheduler(const Config& config, const Mistakes& mistakes) {
   make_lr_scheduler(config, optimizer, own > 0 ? own : most_scheduled_steps);
 }
 
-// GPUs have no groups of ranks so far.
+// What to write instead of a GPU that is not there.
+std::string wanted_devices(bool by_rank, int count) {
+  if (count == 0) return "cpu";
+  if (by_rank) return fmt::format("at most {} ranks on this machine, one for each", count);
+  return count == 1 ? "cpu or cuda:0" : fmt::format("cpu or cuda:0 to cuda:{}", count - 1);
+}
+
 void check_device(const Config& config, Mistakes& mistakes) {
-  const auto name = config.get<std::string>("device");
   const Device device = device_of(config);
   if (device == Device{}) return;
-  if (const int count = kernels::cuda_device_count(); device.index >= count)
-    return mistakes.add(
-        "device",
-        fmt::format("there is no such GPU that can be used here; got {} and {} GPUs, "
-                    "want {} (booster doctor says what was found)",
-                    name, count,
-                    count == 0 ? "cpu" : fmt::format("cpu or cuda:0 to cuda:{}", count - 1)));
-  const auto plugin = config.get<std::string>("booster.plugin.name");
-  if (plugin != "single")
-    mistakes.add("device", fmt::format("in this version one process trains on a GPU; got {} with "
-                                       "the plugin {}, want single",
-                                       name, plugin));
+  const int count = kernels::cuda_device_count();
+  if (device.index < count) return;
+  const auto name = config.get<std::string>("device");
+  const bool by_rank = name == "cuda" && device.index > 0;
+  mistakes.add("device",
+               fmt::format("there is no such GPU that can be used here; got {}{} and {} GPUs, want "
+                           "{} (booster doctor says what was found)",
+                           name, by_rank ? fmt::format(" on local rank {}", device.index) : "",
+                           count, wanted_devices(by_rank, count)));
 }
 
 }  // namespace
@@ -56,8 +58,10 @@ void check_device(const Config& config, Mistakes& mistakes) {
 Device device_of(const Config& config) {
   const auto name = config.get<std::string>("device");
   if (!name.starts_with("cuda")) return {};
-  const std::string index = name.substr(std::min(name.size(), std::strlen("cuda:")));
-  return {DeviceType::cuda, static_cast<int8_t>(index.empty() ? 0 : std::stoi(index))};
+  const size_t colon = name.find(':');
+  const int index =
+      colon == name.npos ? launch_from_env().local_rank : std::stoi(name.substr(colon + 1));
+  return {DeviceType::cuda, static_cast<int8_t>(std::min(index, 127))};
 }
 
 Model make_model(const Config& config) {

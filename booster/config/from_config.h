@@ -9,7 +9,7 @@
 
 namespace booster {
 
-// Where a config has its model trained.
+// Where a config has its model trained. "cuda" is the GPU of this rank's number on its machine.
 Device device_of(const Config& config);
 // On that device.
 Model make_model(const Config& config);

@@ -92,7 +92,8 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
     fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
-    Tensor(num_batches_tracked).add_(ones({}, {.dtype = DType::i64}));
+    Tensor(num_batches_tracked)
+        .add_(ones({}, {DType::i64, num_batches_tracked.device()}));
   return batch_norm(x, running_mean, running_var, weight, bias,
                     {.training = of_batch, .momentum = options_.momentum, .eps = options_.eps});
 }

@@ -29,6 +29,8 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
   }
   const Device gpu = is_cpu(to_device) ? from_device : to_device;
   const CudaModule& cuda = cuda_module_for(gpu);
+  // The copy is queued behind the work of one GPU only.
+  if (!is_cpu(from_device) && from_device != gpu) cuda.synchronize(from_device.index);
   cuda.use(gpu.index);
   cuda.copy(to, from, bytes);
 }

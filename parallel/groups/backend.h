@@ -1,7 +1,7 @@
 // Base of the backends: how the ranks of one group exchange memory.
 //
 // A backend must only move bytes between two ranks (`exchange`); every collective is built on that
-// here, once, for two ranks or more in host memory. A backend that has better ways or reaches other
+// here, once, for two ranks or more in host memory. A backend that has better ways or serves other
 // memory overrides collectives too. Calls come from one thread at a time and in the same order on
 // all ranks; `stop` may come from any thread.
 #pragma once
@@ -47,8 +47,6 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual const char* name() const = 0;
-  // False where memory on the device must be copied to the CPU before a collective.
-  virtual bool reaches(Device device) const { return device.type == DeviceType::cpu; }
   // Makes a call that waits for other ranks throw soon; called when the group ends.
   virtual void stop() = 0;
 
@@ -64,7 +62,7 @@ class Backend {
 
   const Membership& members() const { return members_; }
   // The operation that the calls from now on belong to, as errors and reports name it.
-  void begin(const char* operation) { operation_ = operation; }
+  virtual void begin(const char* operation) { operation_ = operation; }
 
  protected:
   // Moves all of them at once, in any order except that messages between two ranks keep theirs;
@@ -110,6 +108,8 @@ class Backend {
 // All members must call it. Error for an unknown name, or when one member does not come.
 std::unique_ptr<Backend> make_backend(Membership members);
 std::vector<std::string> backend_names();
+// The same for memory on any device, by copies: `host` serves only host memory.
+std::unique_ptr<Backend> through_host(std::unique_ptr<Backend> host);
 
 // One row each in backend_table.cpp, one file each. A maker returns null if the machine lacks what
 // the backend needs, and then does so on every member.

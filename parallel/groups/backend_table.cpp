@@ -43,7 +43,7 @@ std::unique_ptr<Backend> make_backend(Membership members) {
   members.rendezvous->wait_for(members.ranks);
   for (const Row& row : rows) {
     if (!wanted.empty() && wanted != row.name) continue;
-    if (auto backend = row.make(members)) return backend;
+    if (auto backend = row.make(members)) return through_host(std::move(backend));
   }
   fail_run("Group: no backend can connect {} ranks on this machine; built in: {}", members.size(),
            fmt::join(names, ", "));

@@ -69,13 +69,6 @@ void check_alike(const char* name, const Buffer& out, const Buffer& in) {
         name_of(out.device), name_of(in.device));
 }
 
-void check_reached(const char* name, const Backend& backend, const Buffer& buffer) {
-  check(backend.reaches(buffer.device),
-        "{}: the {} backend cannot reach the memory; got a tensor on {}, want a copy of it on the "
-        "CPU (this version has no NCCL)",
-        name, backend.name(), name_of(buffer.device));
-}
-
 }  // namespace
 
 Group::Group() : Group(Membership{}) {}
@@ -117,8 +110,6 @@ void Group::name_places(const std::vector<std::string>& places) const {
 // Runs the operation on the group's thread, adds its name to an error, and tells the others.
 template <class Operation>
 Work Group::issue(const char* name, Memory memory, Operation&& operation) const {
-  for (const Buffer* buffer : {memory.read, memory.written})
-    if (buffer) check_reached(name, *state_->backend, *buffer);
   if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
   const bool alone = size() == 1;

@@ -13,8 +13,9 @@
 // writes nothing at its root. Between the issue and Work::wait() the new version has no numbers
 // yet: a copy taken then would be wrong and count as up to date.
 //
-// A backend that reaches the tensor's device begins after what the caller has queued there. The
-// host's backends (shm, gloo) refuse tensors on other devices; a group of one takes any.
+// Tensors may lie on any device, and ranks on different ones: what the caller has queued there
+// comes first. The backends of this version (shm, gloo, mpi) copy such tensors to the host and
+// back, in the order of the device's stream.
 //
 // Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
 #pragma once
@@ -46,7 +47,7 @@ class Group {
   int size() const;
   // The members' ranks in the world, in the order of this group.
   const std::vector<int>& world_ranks() const;
-  // "local", "shm" or "gloo".
+  // "local", "shm", "gloo" or "mpi".
   std::string backend() const;
 
   // The group of these members of this group (their ranks here, own rank among them, in the order

@@ -24,7 +24,6 @@ class LocalBackend final : public Backend {
  public:
   using Backend::Backend;
   const char* name() const override { return "local"; }
-  bool reaches(Device) const override { return true; }
   void stop() override {}
 
   void all_reduce(const Buffer&, CollectiveOp) override {}

@@ -68,6 +68,9 @@ class Block {
   Fiber* running_ = nullptr;
 };
 
+// The program's other threads run code that is watched, too: of kernels' launches.
+thread_local bool runs_kernel = false;
+
 Block& the_block() {
   static Block* block = new Block;  // lives as long as the device
   return *block;
@@ -256,10 +259,12 @@ void run_launch(const Launch& launch) {
   const uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   const uint64_t first = chance(blocks);  // any block may be the first
   the_block().begin(launch);
+  runs_kernel = true;
   for (uint64_t i = 0; i < blocks && !has_fault(); ++i) the_block().run((first + i) % blocks);
+  runs_kernel = false;
 }
 
-bool is_in_kernel() { return the_block().is_running(); }
+bool is_in_kernel() { return runs_kernel && the_block().is_running(); }
 std::string where_in_kernel() { return the_block().where(); }
 void end_launch() { the_block().end(); }
 Accessor accessor() { return the_block().accessor(); }

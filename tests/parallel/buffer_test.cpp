@@ -7,9 +7,9 @@
 #include "parallel/groups/backend.h"
 #include "parallel/groups/group.h"
 #include "tests/error_of.h"
+#include "tests/parallel/collective_cases.h"
 #include "tests/parallel/memory_rendezvous.h"
 
-#include <functional>
 #include <semaphore>
 #include <thread>
 
@@ -17,69 +17,12 @@ using namespace booster;
 
 namespace {
 
-// Every collective on these tensors of 1 and `size` elements; `peer` is another rank.
-struct Case {
-  std::string name;
-  std::function<Work(const Group&, const Buffer& out, const Buffer& in)> issue;
-  bool writes = true;  // the output
-  bool out_is_wide = false, in_is_wide = false;
-};
-
-int next(const Group& group) { return (group.rank() + 1) % group.size(); }
-int previous(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
-
-// For groups of any size; root 0 of the broadcast is told apart below.
-std::vector<Case> cases() {
-  return {
-      {"all_reduce",
-       [](const Group& group, const Buffer& out, const Buffer&) {
-         return group.all_reduce_async(out);
-       }},
-      {"all_gather",
-       [](const Group& group, const Buffer& out, const Buffer& in) {
-         return group.all_gather_async(out, in);
-       },
-       true, true, false},
-      {"reduce_scatter",
-       [](const Group& group, const Buffer& out, const Buffer& in) {
-         return group.reduce_scatter_async(out, in);
-       },
-       true, false, true},
-      {"all_to_all",
-       [](const Group& group, const Buffer& out, const Buffer& in) {
-         return group.all_to_all_async(out, in);
-       },
-       true, true, true},
-      {"barrier",
-       [](const Group& group, const Buffer&, const Buffer&) { return group.barrier_async(); },
-       false},
-  };
-}
-
-std::vector<Case> cases_of_pairs() {
-  return {
-      {"send_receive",
-       [](const Group& group, const Buffer& out, const Buffer& in) {
-         return group.send_receive_async(in, next(group), out, previous(group));
-       }},
-      {"send",
-       [](const Group& group, const Buffer&, const Buffer& in) {
-         return group.send_async(in, next(group));
-       },
-       false},
-      {"receive",
-       [](const Group& group, const Buffer& out, const Buffer&) {
-         return group.receive_async(out, previous(group));
-       }},
-  };
-}
-
 Tensor tensor(const Group& group, bool wide) { return zeros({wide ? group.size() : 1}); }
 
 // Which versions were wrong.
-std::string wrong_versions(const Group& group, const std::vector<Case>& all) {
+std::string wrong_versions(const Group& group, const std::vector<CollectiveCase>& all) {
   std::string wrong;
-  for (const Case& one : all) {
+  for (const CollectiveCase& one : all) {
     const Tensor out = tensor(group, one.out_is_wide), in = tensor(group, one.in_is_wide);
     const uint32_t before = out.version(), before_in = in.version();
     const Work work = one.issue(group, out, in);
@@ -108,13 +51,10 @@ Buffer on_gpu(int64_t count, bool is_output = false) {
 
 TEST_CASE("a collective raises the version of what it writes, when it is issued") {
   const auto body = [](const Group& group) {
-    auto all = cases();
-    if (group.size() > 1)
-      for (const Case& one : cases_of_pairs()) all.push_back(one);
-    if (const auto wrong = wrong_versions(group, all); !wrong.empty()) throw Error(wrong);
+    if (const auto wrong = wrong_versions(group, collective_cases(group.size())); !wrong.empty())
+      throw Error(wrong);
   };
-  for (int size : {1, 2, 3})
-    CHECK(run_as_threads(size, Meeting::with_folder, body) == "");
+  for (int size : {1, 2, 3}) CHECK(run_as_threads(size, Meeting::with_folder, body) == "");
 }
 
 TEST_CASE("a weight that a collective wrote is cast to 16 bits anew") {
@@ -162,30 +102,6 @@ TEST_CASE("a collective that is refused raises no version") {
   CHECK_THROWS_AS(alone.all_gather(out, in), Error);
   CHECK_THROWS_AS(alone.broadcast(out, 1), Error);
   CHECK(out.version() == before);
-}
-
-TEST_CASE("host backends refuse memory on other devices and go on working") {
-  const auto body = [](const Group& group) {
-    auto all = cases();
-    for (const Case& one : cases_of_pairs()) all.push_back(one);
-    for (const Case& one : all) {
-      if (one.name == "barrier") continue;
-      const Buffer out = on_gpu(one.out_is_wide ? group.size() : 1, true);
-      const Buffer in = on_gpu(one.in_is_wide ? group.size() : 1);
-      const std::string error = error_of([&] { one.issue(group, out, in).wait(); });
-      if (error != fmt::format("{}: the {} backend cannot reach the memory; got a tensor on "
-                               "cuda:1, want a copy of it on the CPU (this version has no NCCL)",
-                               one.name, group.backend()))
-        throw Error(error);
-    }
-    for (int root = 0; root < 2; ++root)
-      if (error_of([&] { group.broadcast(on_gpu(1), root); }).empty()) throw Error("broadcast");
-    group.barrier();
-  };
-  CHECK(run_as_threads(2, Meeting::with_folder, body) == "");
-  const auto names = backend_names();
-  if (std::find(names.begin(), names.end(), "gloo") != names.end())
-    CHECK(run_as_threads(2, Meeting::without_folder, body) == "");
 }
 
 TEST_CASE("a group of one moves nothing where nothing changes, on any device") {

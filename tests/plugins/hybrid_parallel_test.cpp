@@ -1,4 +1,5 @@
 // hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
+#include "kernels/system/memory.h"
 #include "tests/error_of.h"
 #include "tests/plugins/spread_training.h"
 
@@ -121,12 +122,16 @@ Spread chosen(const Group& world) {
   return spread;
 }
 
+void choose_column(size_t i, bool is_vit) {
+  ::setenv(column_variable, std::to_string(i).c_str(), 1);
+  ::setenv(model_variable, is_vit ? "ViT" : "GPT-2", 1);
+}
+
 // By the model whose turn it is, or where a table is measured (scripts/equivalence.sh) by both.
 void run_column(size_t i) {
   for (const bool is_vit : {true, false}) {
     if (!std::getenv("EQUIVALENCE") && is_vit != (i % 2 == 0)) continue;
-    ::setenv(column_variable, std::to_string(i).c_str(), 1);
-    ::setenv(model_variable, is_vit ? "ViT" : "GPT-2", 1);
+    choose_column(i, is_vit);
     run_ranks("column", columns()[i].ranks);
   }
 }
@@ -352,5 +357,16 @@ TEST_CASE("every layout trains as one process does in every strategy") {
   for (size_t i = 0; i < columns().size(); ++i) {
     INFO(name_of(columns()[i]));
     run_column(i);
+  }
+}
+
+// Each way to cut a model once, and the tokens in each of the three ways.
+TEST_CASE("GPU: cut layers and sequences train as one process on the CPU" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  for (size_t i = 0; i < columns().size(); ++i) {
+    const HybridParallelOptions& options = columns()[i].options;
+    if (columns()[i].ranks != 2 || options.pp_size > 1) continue;
+    choose_column(i, i % 2 == 0);
+    run_ranks_on_gpus("column", 2);
   }
 }

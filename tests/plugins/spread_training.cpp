@@ -1,5 +1,6 @@
 #include "tests/plugins/spread_training.h"
 
+#include "kernels/system/memory.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -317,10 +318,22 @@ namespace {
 
 using SpreadMaker = std::function<Spread(const Group& world)>;
 constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
+constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
+
+bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
+
+// On GPUs each rank has the next one, as far as there are others.
+Spread spread_of(const SpreadMaker& make, const World& world) {
+  Spread spread = make(world.group());
+  if (is_on_gpus())
+    spread.device = {DeviceType::cuda,
+                     static_cast<int8_t>(world.rank % kernels::cuda_device_count())};
+  return spread;
+}
 
 void check_rule(const StrategyLevel& strategy, const SpreadMaker& make, const char* rule) {
   const World world = launch_from_env();
-  const Spread spread = make(world.group());
+  const Spread spread = spread_of(make, world);
   const std::string both = fmt::format("{} {} {}", spread.name, strategy.name, rule);
   INFO(both);
   const Distance far = train(strategy, spread, rule);
@@ -331,8 +344,7 @@ void check_rule(const StrategyLevel& strategy, const SpreadMaker& make, const ch
 }
 
 void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
-  const World world = launch_from_env();
-  const Spread spread = make(world.group());
+  const Spread spread = spread_of(make, launch_from_env());
   const std::string resumed = fmt::format("{} {}, resumed", spread.name, strategy.name);
   INFO(resumed);
   CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
@@ -341,6 +353,7 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
 }  // namespace
 
 void train_all(const SpreadMaker& spread) {
+  if (is_on_gpus()) return train_in_turn(spread, 0);
   for (const StrategyLevel& strategy : strategy_levels()) {
     for (const char* rule : rules) check_rule(strategy, spread, rule);
     check_resume(strategy, spread);
@@ -355,6 +368,10 @@ void train_in_turn(const SpreadMaker& spread, size_t turn) {
     check_rule(strategy, spread, rules[turn / 2 % rules.size()]);
     if (turn % 4 == 0) check_resume(strategy, spread);
   }
+}
+
+void run_ranks_on_gpus(const std::string& name, int size) {
+  CHECK(failures(Ranks("rank: " + name, size, {{on_gpus_variable, "1"}}).wait(400)) == "");
 }
 
 void run_ranks(const std::string& name, int size) {

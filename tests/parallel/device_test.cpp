@@ -1,0 +1,99 @@
+// Collectives of tensors on GPUs.
+#include "kernels/system/memory.h"
+#include "parallel/groups/group.h"
+#include "tests/parallel/collective_cases.h"
+#include "tests/parallel/memory_rendezvous.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace booster;
+
+namespace {
+
+auto on_gpus() { return doctest::skip(kernels::cuda_device_count() == 0); }
+
+Device gpu_of(const Group& group) {
+  return {DeviceType::cuda, static_cast<int8_t>(group.rank() % kernels::cuda_device_count())};
+}
+
+// Numbers that differ by rank and place, exact in every dtype, sums among them.
+Tensor numbers(const Group& group, int64_t count, DType dtype) {
+  std::vector<double> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>((i * 7 + static_cast<size_t>(group.rank()) * 5) % 16);
+  return untracked::cast(from_vector(values, {count}), dtype);
+}
+
+// A send may end only when the receive comes, so every other rank receives first.
+std::vector<CollectiveCase> cases_for(const Group& group) {
+  auto cases = collective_cases(group.size());
+  if (group.rank() % 2 == 1) std::swap(cases.end()[-1], cases.end()[-2]);
+  return cases;
+}
+
+// What every collective leaves in its tensors there.
+std::vector<std::vector<double>> results(const Group& group, Device device, int64_t count,
+                                         DType dtype) {
+  std::vector<Tensor> tensors;
+  const auto made = [&](bool wide) {
+    tensors.push_back(numbers(group, wide ? count * group.size() : count, dtype).to(device));
+    return tensors.back();
+  };
+  std::vector<Work> works;
+  for (const CollectiveCase& one : cases_for(group))
+    works.push_back(one.issue(group, made(one.out_is_wide), made(one.in_is_wide)));
+  for (const Work& work : works) work.wait();
+  std::vector<std::vector<double>> values;
+  for (const Tensor& tensor : tensors) values.push_back(tensor.to_vector<double>());
+  return values;
+}
+
+void check_all(const Group& group) {
+  for (const int64_t count : {0, 1, 37, 5000})
+    for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {
+      const auto want = results(group, {}, count, dtype);
+      const auto got = results(group, gpu_of(group), count, dtype);
+      for (size_t i = 0; i < want.size(); ++i)
+        if (got[i] != want[i])
+          throw Error(fmt::format("{} of {} {}", cases_for(group)[i / 2].name, count,
+                                  name_of(dtype)));
+    }
+}
+
+// Work that is queued behind a collective's input or output is in its place.
+void check_order(const Group& group) {
+  Tensor x = ones({1000}, {.device = gpu_of(group)});
+  const Tensor one = ones({1}, {.device = gpu_of(group)});
+  for (int i = 0; i < 20; ++i) {
+    x.mul_(2);
+    const Work work = group.all_reduce_async(x, CollectiveOp::mean);
+    work.wait();
+    x.add_(one);
+  }
+  double want = 1;
+  for (int i = 0; i < 20; ++i) want = want * 2 + 1;
+  if (x.to_vector<double>() != std::vector<double>(1000, want)) throw Error("out of order");
+}
+
+// A broadcast from every rank, and buffers that begin within a tensor.
+void check_windows(const Group& group) {
+  for (int root = 0; root < group.size(); ++root) {
+    const Tensor all = full({9}, group.rank(), {.device = gpu_of(group)});
+    group.broadcast(untracked::narrow(all, 0, 2, 3), root);
+    std::vector<double> want(9, group.rank());
+    std::fill(want.begin() + 2, want.begin() + 5, root);
+    if (all.to_vector<double>() != want) throw Error(fmt::format("broadcast from {}", root));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("GPU: collectives give what they give on the CPU" * on_gpus()) {
+  for (const int size : {1, 2, 3})
+    for (const Meeting meeting : {Meeting::with_folder, Meeting::without_folder}) {
+      CHECK(run_as_threads(size, meeting, check_all) == "");
+      CHECK(run_as_threads(size, meeting, check_order) == "");
+      CHECK(run_as_threads(size, meeting, check_windows) == "");
+    }
+}
