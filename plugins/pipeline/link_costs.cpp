@@ -1,6 +1,7 @@
 #include "plugins/pipeline/link_costs.h"
 
 #include "core/tensor/grad_mode.h"
+#include "kernels/system/memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -53,6 +54,7 @@ std::vector<double> measured_costs(Module& model, const Tensor& input, int round
     for (int i = 0; i < model.link_count(); ++i) {
       const auto start = std::chrono::steady_clock::now();
       x = model.run_links(x, i, i + 1);
+      kernels::device_synchronize(x.device());
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       double& cost = costs[static_cast<size_t>(i)];
       cost = std::min(cost, taken.count());

@@ -81,6 +81,8 @@ void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
   cut_ = cut_of(model.module());
   world_.broadcast(cut_);  // costs that were measured differ from rank to rank
   model_ = model;
+  const Parameters all = model.parameters();
+  if (!all.empty()) device_ = all[0].tensor.device();
   parts_ = StageParts(model, optimizers, cut_, group_);
   tied_ = TiedGradients(parts_, group_);
   connect();
@@ -99,7 +101,7 @@ void PipelineStages::connect() {
       to_next_ = ActivationSender(onwards, 1);
       from_next_ = GradientReceiver(back, 1);
     } else {
-      from_previous_ = ActivationReceiver(onwards, 0);
+      from_previous_ = ActivationReceiver(onwards, 0, device_);
       to_previous_ = Outbox(back, 0);
     }
   }
@@ -208,7 +210,7 @@ Tensor PipelineStages::everybodys(const std::vector<Tensor>& outputs) const {
   group_.broadcast(form, last);
   Shape shape;
   for (int64_t i = 0; i < form[1]; ++i) shape.push_back(form[static_cast<size_t>(2 + i)]);
-  if (stage() != last) output = empty(shape, {.dtype = static_cast<DType>(form[0])});
+  if (stage() != last) output = empty(shape, {static_cast<DType>(form[0]), device_});
   group_.broadcast(output, last);
   return output;
 }

@@ -85,6 +85,7 @@ class PipelineStages {
   PipelineOptions options_;
   Group world_, group_;
   Model model_;
+  Device device_;               // of the model's parameters
   StageCut cut_;
   StageParts parts_;
   TiedGradients tied_;

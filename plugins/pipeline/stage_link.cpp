@@ -55,7 +55,9 @@ bool are_same(const StageMessage& a, const StageMessage& b) {
          a.piece == b.piece && a.on_tape == b.on_tape;
 }
 
-Tensor room_for(const TensorForm& form) { return empty(form.shape, {.dtype = form.dtype}); }
+Tensor room_for(const TensorForm& form, Device device) {
+  return empty(form.shape, {form.dtype, device});
+}
 
 }  // namespace
 
@@ -76,7 +78,8 @@ void ActivationSender::send(const Tensor& activation, const StageMessage& messag
   const auto [known, is_new] = known_.try_emplace({message.piece, message.rows}, form);
   const bool changed = is_new || !(known->second == form);
   outbox_.send(written({message, activation.requires_grad(), changed, form}));
-  if (changed && !is_new) outbox_.send(zeros(known->second.shape, {.dtype = known->second.dtype}));
+  if (changed && !is_new)
+    outbox_.send(zeros(known->second.shape, {known->second.dtype, activation.device()}));
   outbox_.send(activation);
   known->second = form;
 }
@@ -86,7 +89,7 @@ void ActivationReceiver::expect(const StageMessage& message) {
   Expected next{message, empty({header_size}, {.dtype = DType::i64}), {}, {}, {}};
   next.header_work = group_.receive_async(next.header, from_);
   if (const auto known = known_.find({message.piece, message.rows}); known != known_.end()) {
-    next.activation = room_for(known->second);
+    next.activation = room_for(known->second, device_);
     next.activation_work = group_.receive_async(next.activation, from_);
   }
   expected_ = std::move(next);
@@ -103,7 +106,7 @@ Tensor ActivationReceiver::take() {
          text_of(header.message), text_of(next.message));
   next.activation_work.wait();
   if (header.changed) {
-    next.activation = room_for(header.form);
+    next.activation = room_for(header.form, device_);
     group_.receive(next.activation, from_);
     known_[{next.message.piece, next.message.rows}] = header.form;
   }
@@ -113,7 +116,7 @@ Tensor ActivationReceiver::take() {
 }
 
 void GradientReceiver::expect(const Tensor& activation) {
-  const Tensor room = room_for({activation.dtype(), activation.shape()});
+  const Tensor room = room_for({activation.dtype(), activation.shape()}, activation.device());
   const Work work = group_.receive_async(room, from_);
   expected_.emplace_back(room, work);
 }

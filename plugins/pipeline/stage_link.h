@@ -67,7 +67,9 @@ class ActivationSender {
 class ActivationReceiver {
  public:
   ActivationReceiver() = default;
-  ActivationReceiver(Group group, int from) : group_(std::move(group)), from_(from) {}
+  // Activations come to `device`.
+  ActivationReceiver(Group group, int from, Device device)
+      : group_(std::move(group)), from_(from), device_(device) {}
   // Asks for the next one. The last one must have been taken: its form may have changed.
   void expect(const StageMessage& message);
   // The one that was asked for: a leaf, which requires a gradient where the sender's did. Error
@@ -82,6 +84,7 @@ class ActivationReceiver {
   };
   Group group_;
   int from_ = 0;
+  Device device_;
   std::optional<Expected> expected_;
   std::map<std::pair<int64_t, int64_t>, TensorForm> known_;
 };

@@ -44,7 +44,7 @@ std::string described(const StateDict& state) {
   return text;
 }
 
-// What was described, without numbers yet.
+// What was described, on the CPU and without numbers yet.
 StateDict announced(const std::string& text) {
   StateDict state;
   std::istringstream lines(text);
@@ -125,7 +125,7 @@ void StageParts::join(StateDict& state) const {
       gather_text(group_.rank() == 0 ? "" : described(state), group_);
   if (group_.rank() > 0)
     for (const auto& [name, tensor] : state)
-      group_.send(untracked::contiguous(tensor.detach()), 0);
+      group_.send(untracked::contiguous(tensor.detach().to(Device{})), 0);
   for (int from = 1; group_.rank() == 0 && from < group_.size(); ++from)
     for (const NamedTensor& held : announced(texts[static_cast<size_t>(from)])) {
       group_.receive(held.tensor, from);

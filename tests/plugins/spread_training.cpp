@@ -44,8 +44,8 @@ Tensor numbers(int seed) {
 struct Trained {
   std::vector<double> told;  // of each step: skipped, loss scale, norm (0: not asked), loss
   std::vector<bool> is_exact;
-  StateDict start, state;    // weights, and what the optimizer keeps
-  StateDict scales;          // the strategy's own
+  StateDict start, state;  // weights, and what the optimizer keeps
+  StateDict scales;        // the strategy's own
 };
 
 class Training {
@@ -230,8 +230,7 @@ std::string compare(const StateDict& got, const Trained& want, const StateDict& 
     const double far = distance(found->to_vector<double>(), values, from, tensor.dtype());
     worst = std::max(worst, far);
     const double most = is_moment(name) ? tolerance * deeper : tolerance;
-    if (!(far <= most))
-      return fmt::format("{} is {} of its change away, want {}", name, far, most);
+    if (!(far <= most)) return fmt::format("{} is {} of its change away, want {}", name, far, most);
   }
   return "";
 }
@@ -353,7 +352,8 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
 }  // namespace
 
 void train_all(const SpreadMaker& spread) {
-  if (is_on_gpus()) return train_in_turn(spread, 0);
+  if (const char* turn = std::getenv(on_gpus_variable))
+    return train_in_turn(spread, std::stoul(turn));
   for (const StrategyLevel& strategy : strategy_levels()) {
     for (const char* rule : rules) check_rule(strategy, spread, rule);
     check_resume(strategy, spread);
@@ -361,17 +361,20 @@ void train_all(const SpreadMaker& spread) {
 }
 
 void train_in_turn(const SpreadMaker& spread, size_t turn) {
+  const size_t every = is_on_gpus() ? 6 : 2;
   for (const StrategyLevel& strategy : strategy_levels()) {
     ++turn;
     const bool is_first = &strategy == &strategy_levels().front();
-    if (turn % 2 == 1 && !is_first && !std::getenv("EQUIVALENCE")) continue;
-    check_rule(strategy, spread, rules[turn / 2 % rules.size()]);
-    if (turn % 4 == 0) check_resume(strategy, spread);
+    if (turn % every != 0 && !is_first && !std::getenv("EQUIVALENCE")) continue;
+    check_rule(strategy, spread, rules[turn / every % rules.size()]);
+    if (turn % (2 * every) == 0) check_resume(strategy, spread);
   }
 }
 
 void run_ranks_on_gpus(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size, {{on_gpus_variable, "1"}}).wait(400)) == "");
+  static size_t turn = 0;
+  const std::map<std::string, std::string> variables = {{on_gpus_variable, std::to_string(turn++)}};
+  CHECK(failures(Ranks("rank: " + name, size, variables).wait(400)) == "");
 }
 
 void run_ranks(const std::string& name, int size) {

@@ -49,7 +49,7 @@ std::string resume(const StrategyLevel& strategy, const Spread& spread, const st
 // Every strategy by every optimizer, and resumed: doctest checks.
 void train_all(const std::function<Spread(const Group& world)>& spread);
 // Strategies by one of the optimizers each, in turn; some are resumed. With EQUIVALENCE all
-// strategies, else every other one and fp32; `turn` says where to begin.
+// strategies, else every other one, on GPUs every sixth, and fp32; `turn` says where to begin.
 void train_in_turn(const std::function<Spread(const Group& world)>& spread, size_t turn);
 // Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
 // distances that it prints are added to the file: scripts/equivalence.sh makes a table of them.
