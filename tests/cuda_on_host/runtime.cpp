@@ -1,4 +1,6 @@
 // The calls of CUDA's runtime.
+#include "tests/cuda_on_host/runtime.h"
+
 #include "tests/cuda_on_host/arena.h"
 #include "tests/cuda_on_host/block.h"
 #include "tests/cuda_on_host/fault.h"
@@ -79,6 +81,14 @@ cudaError_t allocate(void** data, size_t bytes) {
 
 }  // namespace
 
+cudaError_t queue_work(cudaStream_t stream, std::function<void()> work) {
+  return call([&] {
+    if (device_of(stream) != device_of_thread) return cudaErrorInvalidResourceHandle;
+    give(stream, std::move(work));
+    return cudaSuccess;
+  });
+}
+
 cudaError_t launch(Launch launch, cudaStream_t stream) {
   return call([&] {
     const size_t blocks = size_t{launch.grid.x} * launch.grid.y * launch.grid.z;
@@ -87,9 +97,7 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
         launch.grid.y > 65535 || launch.grid.z > 65535 ||
         launch.argument_bytes > most_argument_bytes)
       return cudaErrorInvalidValue;
-    if (device_of(stream) != device_of_thread) return cudaErrorInvalidResourceHandle;
-    give(stream, [launch = std::move(launch)] { run_launch(launch); });
-    return cudaSuccess;
+    return queue_work(stream, [launch = std::move(launch)] { run_launch(launch); });
   });
 }
 

@@ -48,6 +48,10 @@ class History {
     std::fill_n(reader_ + offset, bytes, 0);
   }
   void mark_written(size_t offset, size_t bytes) { std::fill_n(written_ + offset, bytes, 1); }
+  bool is_written(size_t offset, size_t bytes) const {
+    const char* from = written_ + offset;
+    return std::find(from, from + bytes, 0) == from + bytes;
+  }
   // "" or what is wrong.
   const char* access(size_t offset, size_t bytes, Access access, Mark now);
 
@@ -80,7 +84,7 @@ const char* History::access(size_t offset, size_t bytes, Access access, Mark now
   }
   if (writes)
     std::fill_n(written_ + offset, bytes, 1);
-  else if (std::find(written_ + offset, written_ + offset + bytes, 0) != written_ + offset + bytes)
+  else if (!is_written(offset, bytes))
     wrong = "nobody has written";
   return wrong;
 }
@@ -121,6 +125,9 @@ void watch_shared(const void* address, size_t bytes, Access access) {
 void forget_accesses(size_t offset, size_t bytes) { of_device().forget(offset, bytes); }
 void mark_written(const void* address, size_t bytes) {
   of_device().mark_written(offset_on_device(address), bytes);
+}
+bool is_written(const void* address, size_t bytes) {
+  return of_device().is_written(offset_on_device(address), bytes);
 }
 void forget_shared_accesses(size_t offset, size_t bytes) {
   of_block().forget(offset, bytes);

@@ -17,5 +17,6 @@ void forget_accesses(size_t offset, size_t bytes);
 void forget_shared_accesses(size_t offset, size_t bytes);
 // They were written by something else than a kernel.
 void mark_written(const void* address, size_t bytes);
+bool is_written(const void* address, size_t bytes);
 
 }  // namespace cuda_on_host

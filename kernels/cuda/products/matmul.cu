@@ -1,5 +1,6 @@
-// Matrix products on a GPU by tiles, for every dtype and any strides.
+// Matrix products on a GPU: by cuBLASLt, or by tiles, for every dtype and any strides.
 #include "kernels/catalogue.h"
+#include "kernels/cuda/products/library_product.h"
 #include "kernels/cuda/products/tile_product.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -70,8 +71,13 @@ void matmul_loop(View out, View a, View b, View bias, double beta) {
   multiply<int64_t>(out, a, b, bias, beta);
 }
 
-void matmul(View out, View a, View b, double beta) { matmul_loop(out, a, b, {}, beta); }
+void matmul(View out, View a, View b, double beta) {
+  if (!library_product(out, a, b, {}, beta)) matmul_loop(out, a, b, {}, beta);
+}
 
-void linear(View y, View x, View w, View bias) { matmul_loop(y, x, transposed(w), bias, 0); }
+void linear(View y, View x, View w, View bias) {
+  const View across = transposed(w);
+  if (!library_product(y, x, across, bias, 0)) matmul_loop(y, x, across, bias, 0);
+}
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

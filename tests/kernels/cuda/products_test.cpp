@@ -67,6 +67,90 @@ TEST_CASE("GPU: batches of products and linear layers with a bias agree with the
   }
 }
 
+namespace {
+
+// A matrix, or a batch of them, somewhere in a piece of memory.
+struct Placed {
+  int64_t offset;
+  Index shape, strides;
+  int64_t room() const {
+    int64_t last = offset + 8;
+    for (size_t i = 0; i < shape.size(); ++i) last += (shape[i] - 1) * strides[i];
+    return last + 1;
+  }
+  View in(View memory) const {
+    memory.data = memory.as<char>() + offset * size_of(memory.dtype);
+    memory.ndim = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), memory.shape);
+    std::copy(strides.begin(), strides.end(), memory.strides);
+    return memory;
+  }
+};
+
+// With gaps between rows, columns and matrices, by rows or by columns, at any address.
+Placed placed(std::mt19937& random, bool batched, Index shape, bool may_repeat) {
+  const auto draw = [&](int64_t below) { return static_cast<int64_t>(random() % below); };
+  Placed drawn{draw(4), shape, {1, 1}};
+  const bool by_columns = draw(2);
+  const int64_t leading = shape[by_columns ? 0 : 1] + draw(2) * draw(5);
+  drawn.strides[by_columns ? 1 : 0] = leading;
+  if (batched) {
+    const int64_t whole = leading * shape[by_columns ? 1 : 0] + draw(3);
+    drawn.shape.insert(drawn.shape.begin(), 3);
+    drawn.strides.insert(drawn.strides.begin(), may_repeat && draw(3) == 0 ? 0 : whole);
+  }
+  return drawn;
+}
+
+}  // namespace
+
+TEST_CASE("GPU: drawn products agree with the CPU, and write nothing else" * on_gpu()) {
+  std::mt19937 drawn(1);
+  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
+  for (int i = 0; i < 300; ++i) {
+    const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
+    const DType out_dtype = is_16_bit(dtype) && draw(3) == 0 ? DType::f32 : dtype;
+    const int64_t m = 1 + draw(40), n = 1 + draw(40), k = 1 + draw(40);
+    const bool batched = draw(2);
+    const double beta = draw(2) ? 0 : 0.5;
+    const Placed out = placed(drawn, batched, {m, n}, false);
+    const Placed a = placed(drawn, batched, {m, k}, true), b = placed(drawn, batched, {k, n}, true);
+    CAPTURE(i);
+    CAPTURE(m);
+    CAPTURE(n);
+    CAPTURE(k);
+    CAPTURE(batched);
+    compare(
+        random(out_dtype, {out.room()}, 3),
+        {random(dtype, {a.room()}, 1), random(dtype, {b.room()}, 2)},
+        [=](const Table& table, View memory, const std::vector<View>& in) {
+          table.matmul(out.in(memory), a.in(in[0]), b.in(in[1]), beta);
+        },
+        dtype, terms);
+  }
+}
+
+TEST_CASE("GPU: drawn linear layers agree with the CPU" * on_gpu()) {
+  std::mt19937 drawn(2);
+  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
+  for (int i = 0; i < 100; ++i) {
+    const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
+    const int64_t rows = 1 + draw(40), outputs = 1 + draw(40), inputs = 1 + draw(40);
+    const int64_t offset = draw(3);
+    const Placed x = placed(drawn, false, {rows, inputs}, false);
+    CAPTURE(i);
+    compare(
+        unwritten(dtype, {rows, outputs}),
+        {random(dtype, {x.room()}, 1), random(dtype, {outputs, inputs}, 2),
+         random(dtype, {outputs + offset}, 3)},
+        [=](const Table& table, View y, const std::vector<View>& in) {
+          const Placed bias = {offset, {outputs}, {1}};
+          table.linear(y, x.in(in[0]), in[1], bias.in(in[2]));
+        },
+        {}, terms);
+  }
+}
+
 TEST_CASE("GPU: convolutions and their gradients agree with the CPU" * on_gpu()) {
   struct Case {
     Index x, weight, y;
@@ -133,7 +217,7 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
             table.attention(out[0], out[1], in[0], in[1], in[2], c.masked ? in[3] : View{}, scale,
                             c.causal, c.dropout, position);
           },
-          dtype);
+          dtype, 1);
       Plain out = test::zeros(dtype, of_queries), log_sum = test::zeros(wide(dtype), rows);
       on({}).attention(out.view(), log_sum.view(), q.view(), k.view(), v.view(),
                        c.masked ? mask.view() : View{}, scale, c.causal, c.dropout, position);

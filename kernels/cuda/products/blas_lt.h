@@ -1,0 +1,33 @@
+// The calls of cuBLASLt that matrix products use, found when the first product is computed.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string>
+
+namespace booster::kernels::cuda {
+
+struct BlasLt {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtGetStatusString) status_string;
+  decltype(&cublasLtMatmulDescCreate) create_product;
+  decltype(&cublasLtMatmulDescDestroy) destroy_product;
+  decltype(&cublasLtMatmulDescSetAttribute) set_of_product;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_of_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_of_preference;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) find_algorithms;
+  decltype(&cublasLtMatmul) multiply;
+};
+
+// Null if there is no such library, or it lacks one of these.
+const BlasLt* blas_lt();
+// Why; empty if it is there.
+const std::string& why_no_blas_lt();
+// Error if the status is not success; `call` names what gave it.
+void require_blas(cublasStatus_t status, const char* call);
+
+}  // namespace booster::kernels::cuda

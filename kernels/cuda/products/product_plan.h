@@ -1,0 +1,59 @@
+// How cuBLASLt computes a product of given dtypes, sizes and layouts; found once and kept.
+#pragma once
+
+#include "kernels/cuda/products/blas_lt.h"
+#include "kernels/view.h"
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+
+namespace booster::kernels::cuda {
+
+// A matrix as cuBLASLt sees it, by columns: element (i, j) lies at i + j * leading.
+struct StoredMatrix {
+  cudaDataType type;
+  bool is_transposed;  // where the product uses it
+  uint64_t rows, columns;
+  int64_t leading, batch_stride;
+  uint32_t alignment;  // of the address, in bytes; 256 at most
+  auto operator<=>(const StoredMatrix&) const = default;
+};
+
+struct ProductKey {
+  int device;
+  StoredMatrix left, right, result;
+  int32_t batches;
+  uint32_t bias_alignment;  // 0: there is no bias
+  auto operator<=>(const ProductKey&) const = default;
+};
+
+class ProductPlan {
+ public:
+  explicit ProductPlan(const ProductKey& key);
+  ProductPlan(ProductPlan&&) = default;
+
+  // False if the library refuses this product.
+  bool is_possible() const { return is_possible_; }
+  // result = left right + bias + beta * result, on the stream in use.
+  void run(void* result, const void* left, const void* right, const void* bias, double beta) const;
+
+ private:
+  template <class Handle>
+  using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+  using Layout = Owned<cublasLtMatrixLayout_t>;
+  static Layout layout_of(const StoredMatrix& matrix, int32_t batches);
+  void find_algorithm(const ProductKey& key);
+
+  cudaDataType scale_type_;
+  Owned<cublasLtMatmulDesc_t> product_;
+  Layout left_, right_, result_;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+  size_t workspace_bytes_ = 0;
+  bool has_bias_, is_possible_ = false;
+};
+
+// BOOSTER_TF32=1: products of f32 round their operands to TF32's 11 bits, and run on matrix units.
+bool allows_tf32();
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,326 @@
+// cuBLASLt's matrix products, computed by loops. What the library refuses is refused here, and what
+// it does not check but leaves undefined is a fault: addresses less aligned than was promised, a
+// workspace that is too small, memory that nobody wrote.
+#include "tests/cuda_on_host/include/cublasLt.h"
+
+#include "tests/cuda_on_host/arena.h"
+#include "tests/cuda_on_host/chance.h"
+#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/runtime.h"
+#include "tests/cuda_on_host/watch.h"
+
+#include <bit>
+#include <cstring>
+
+struct cuda_on_host_blas {};
+struct cuda_on_host_product {
+  cublasComputeType_t compute;
+  cudaDataType scale;
+  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  cudaDataType bias_type = CUDA_R_32F;
+  bool has_bias_type = false;
+};
+struct cuda_on_host_matrix {
+  cudaDataType type;
+  int64_t rows, columns, leading;
+  int32_t batches = 1;
+  int64_t batch_stride = 0;
+};
+struct cuda_on_host_preference {
+  size_t most_workspace_bytes = 0;
+  uint32_t reductions = ~0u;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+namespace {
+
+using namespace cuda_on_host;
+using Matrix = cuda_on_host_matrix;
+using Product = cuda_on_host_product;
+
+int64_t size_of(cudaDataType type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
+
+float widen(uint16_t bits, cudaDataType type) {
+  if (type == CUDA_R_16BF) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+uint16_t narrow(float value, cudaDataType type) {
+  if (type == CUDA_R_16F) return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (value != value) return 0x7FFF;
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+template <class C>
+C load(const char* at, cudaDataType type) {
+  uint16_t bits = 0;
+  float single = 0;
+  double wide = 0;
+  switch (type) {
+    case CUDA_R_64F: std::memcpy(&wide, at, 8); return static_cast<C>(wide);
+    case CUDA_R_32F: std::memcpy(&single, at, 4); return static_cast<C>(single);
+    default: std::memcpy(&bits, at, 2); return static_cast<C>(widen(bits, type));
+  }
+}
+template <class C>
+void store(char* at, cudaDataType type, C value) {
+  const auto wide = static_cast<double>(value);
+  const auto single = static_cast<float>(value);
+  const uint16_t bits = type == CUDA_R_16F || type == CUDA_R_16BF ? narrow(single, type) : 0;
+  switch (type) {
+    case CUDA_R_64F: std::memcpy(at, &wide, 8); break;
+    case CUDA_R_32F: std::memcpy(at, &single, 4); break;
+    default: std::memcpy(at, &bits, 2);
+  }
+}
+
+// Memory of the device that holds a run of numbers, open for this process.
+void open(const void* address, int64_t bytes, bool is_read, const char* what) {
+  if (bytes == 0) return;
+  if (!is_on_device(address)) fault("cublasLtMatmul: {} is not in the device's memory", what);
+  const std::string wrong = open_on_device(address, static_cast<size_t>(bytes));
+  if (!wrong.empty()) fault("cublasLtMatmul: {} touches {}", what, wrong);
+  if (is_read && !is_written(address, static_cast<size_t>(bytes)))
+    fault("cublasLtMatmul: {} holds numbers that nobody has written", what);
+}
+
+struct Operand {
+  Matrix matrix;
+  const char* data;
+  bool transposed;
+  const char* at(int64_t batch, int64_t row, int64_t column) const {
+    if (transposed) std::swap(row, column);
+    return data +
+           size_of(matrix.type) * (batch * matrix.batch_stride + row + column * matrix.leading);
+  }
+  void open_all(bool is_read, const char* what) const {
+    for (int64_t batch = 0; batch < matrix.batches; ++batch)
+      for (int64_t column = 0; column < matrix.columns; ++column)
+        open(data + size_of(matrix.type) * (batch * matrix.batch_stride + column * matrix.leading),
+             matrix.rows * size_of(matrix.type), is_read, what);
+  }
+  int64_t rows() const { return transposed ? matrix.columns : matrix.rows; }
+  int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
+};
+
+// What a call of cublasLtMatmul gave, by value: it is computed later.
+struct QueuedProduct {
+  Product product;
+  Operand a, b, c, d;
+  double alpha, beta;
+  char* workspace;
+  size_t workspace_bytes;
+
+  template <class C>
+  void compute() const;
+};
+
+template <class C>
+void QueuedProduct::compute() const {
+  const bool has_bias = product.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  a.open_all(true, "A");
+  b.open_all(true, "B");
+  c.open_all(beta != 0, "C");
+  d.open_all(false, "D");
+  const auto* bias = static_cast<const char*>(product.bias);
+  const int64_t bias_size = size_of(product.bias_type);
+  if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
+  open(workspace, static_cast<int64_t>(workspace_bytes), false, "the workspace");
+  std::memset(workspace, 0xAB, workspace_bytes);
+  mark_written(workspace, workspace_bytes);
+  for (int64_t batch = 0; batch < d.matrix.batches; ++batch)
+    for (int64_t column = 0; column < d.columns(); ++column)
+      for (int64_t row = 0; row < d.rows(); ++row) {
+        C sum = 0;
+        for (int64_t k = 0; k < a.columns(); ++k)
+          sum += load<C>(a.at(batch, row, k), a.matrix.type) *
+                 load<C>(b.at(batch, k, column), b.matrix.type);
+        sum *= static_cast<C>(alpha);
+        if (beta != 0)
+          sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
+        if (has_bias) sum += load<C>(bias + row * bias_size, product.bias_type);
+        char* at = const_cast<char*>(d.at(batch, row, column));
+        store(at, d.matrix.type, sum);
+        mark_written(at, static_cast<size_t>(size_of(d.matrix.type)));
+      }
+}
+
+template <class Value>
+cublasStatus_t take(Value& place, const void* value, size_t bytes) {
+  if (!value || bytes != sizeof place) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&place, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+bool is_16_bit(cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_16BF; }
+
+cublasStatus_t check_types(const Product& product, const Matrix& a, const Matrix& b,
+                           const Matrix& d) {
+  const bool is_wide = a.type == CUDA_R_64F;
+  const bool fits = a.type == b.type &&
+                    (d.type == a.type || (is_16_bit(a.type) && d.type == CUDA_R_32F)) &&
+                    is_wide == (product.compute == CUBLAS_COMPUTE_64F) &&
+                    product.scale == (is_wide ? CUDA_R_64F : CUDA_R_32F);
+  const bool tf32_fits = product.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type == CUDA_R_32F;
+  const bool bias_fits = product.epilogue != CUBLASLT_EPILOGUE_BIAS ||
+                         (product.has_bias_type && product.bias_type == d.type);
+  return fits && tf32_fits && bias_fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix& b,
+                           const Matrix& d) {
+  const Operand left{a, nullptr, product.a == CUBLAS_OP_T},
+      right{b, nullptr, product.b == CUBLAS_OP_T}, result{d, nullptr, false};
+  const bool fits = left.rows() == result.rows() && left.columns() == right.rows() &&
+                    right.columns() == result.columns() && a.batches == d.batches &&
+                    b.batches == d.batches;
+  for (const Matrix& matrix : {a, b, d})
+    if (matrix.leading < matrix.rows || matrix.rows <= 0 || matrix.columns <= 0)
+      return CUBLAS_STATUS_INVALID_VALUE;
+  return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+void check_alignment(const void* address, uint64_t promised, const char* what) {
+  if (reinterpret_cast<uintptr_t>(address) % promised != 0)
+    fault("cublasLtMatmul: {} is less aligned than was promised, {} bytes", what, promised);
+}
+
+}  // namespace
+
+#define EXPORTED [[gnu::visibility("default")]]
+
+extern "C" {
+
+EXPORTED cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cuda_on_host_blas;
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED const char* cublasLtGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_INVALID_VALUE: return "an unsupported value or parameter was passed";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "the requested functionality is not supported";
+    default: return "the product could not be launched";
+  }
+}
+
+EXPORTED cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product,
+                                                 cublasComputeType_t compute, cudaDataType scale) {
+  *product = new Product{.compute = compute, .scale = scale};
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  delete product;
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
+                                                       cublasLtMatmulDescAttributes_t attribute,
+                                                       const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return take(product->a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return take(product->b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(product->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(product->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      product->has_bias_type = true;
+      return take(product->bias_type, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+EXPORTED cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,
+                                                   cudaDataType type, uint64_t rows,
+                                                   uint64_t columns, int64_t leading) {
+  *layout = new Matrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading};
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                         cublasLtMatrixLayoutAttribute_t attribute,
+                                                         const void* value, size_t bytes) {
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? take(layout->batches, value, bytes)
+                                                         : take(layout->batch_stride, value, bytes);
+}
+
+EXPORTED cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new cuda_on_host_preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+EXPORTED cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+    const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return take(preference->most_workspace_bytes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return take(preference->reductions, value, bytes);
+    default:
+      return take(preference->alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+                  value, bytes);
+  }
+}
+
+// The algorithm is what it relies on: the alignments, and its workspace.
+EXPORTED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* results,
+    int* found) {
+  *found = 0;
+  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  for (const cublasStatus_t status :
+       {check_sizes(*product, *a, *b, *d), check_types(*product, *a, *b, *d)})
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_NONE)
+    fault("cublasLtMatmulAlgoGetHeuristic: sums may depend on the GPU; want no reduction scheme");
+  results[0] = {};
+  for (int i = 0; i < 4; ++i) results[0].algo.data[i] = preference->alignments[i];
+  results[0].workspaceSize = chance(2) * 4096;
+  if (results[0].workspaceSize > preference->most_workspace_bytes) results[0].workspaceSize = 0;
+  results[0].algo.data[4] = results[0].workspaceSize;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product,
+                                       const void* alpha, const void* a,
+                                       cublasLtMatrixLayout_t a_layout, const void* b,
+                                       cublasLtMatrixLayout_t b_layout, const void* beta,
+                                       const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                                       cublasLtMatrixLayout_t d_layout,
+                                       const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                                       size_t workspace_bytes, cudaStream_t stream) {
+  for (const cublasStatus_t status : {check_sizes(*product, *a_layout, *b_layout, *d_layout),
+                                      check_types(*product, *a_layout, *b_layout, *d_layout)})
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (workspace_bytes < algorithm->data[4]) return CUBLAS_STATUS_INVALID_VALUE;
+  check_alignment(a, algorithm->data[0], "A");
+  check_alignment(b, algorithm->data[1], "B");
+  check_alignment(c, algorithm->data[2], "C");
+  check_alignment(d, algorithm->data[3], "D");
+  const auto bytes = [](const void* data) { return static_cast<const char*>(data); };
+  const bool is_wide = product->scale == CUDA_R_64F;
+  const auto factor = [&](const void* at) { return load<double>(bytes(at), product->scale); };
+  const QueuedProduct queued{*product,
+                             {*a_layout, bytes(a), product->a == CUBLAS_OP_T},
+                             {*b_layout, bytes(b), product->b == CUBLAS_OP_T},
+                             {*c_layout, bytes(c), false},
+                             {*d_layout, bytes(d), false},
+                             factor(alpha),
+                             factor(beta),
+                             static_cast<char*>(workspace),
+                             algorithm->data[4]};
+  const cudaError_t status = queue_work(
+      stream, [=] { is_wide ? queued.compute<double>() : queued.compute<float>(); });
+  return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+}
