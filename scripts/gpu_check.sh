@@ -26,13 +26,14 @@ if [[ -e $from/programs.tar.xz ]]; then
   libraries=$work/lib
 elif [[ -e $from/build.ninja ]]; then
   mkdir "$work/bin" "$work/lib"
-  ln -s "$(realpath "$from")"/{tests/*_test,benchmarks/vit_step,examples/vit_caltech101,booster/booster} \
+  build=$(realpath "$from")
+  ln -s "$build"/{tests/*_test,benchmarks/vit_step,examples/vit_caltech101,booster/booster} \
     "$work/bin"
-  ln -s "$(realpath "$from")"/{kernels/cuda,tests/cuda_on_host}/*.so "$work/lib"
+  ln -s "$build"/{kernels/cuda,tests/cuda_on_host}/*.so "$work/lib"
   git rev-parse HEAD > "$work/commit"
   libraries=
 else
-  echo "gpu_check: neither a bundle nor a build; got $from, want what scripts/gpu_bundle.sh wrote" >&2
+  echo "gpu_check: neither a bundle nor a build; got $from, want what gpu_bundle.sh wrote" >&2
   exit 2
 fi
 if $dry_run; then
@@ -71,7 +72,9 @@ step() {
   # A program that finds no GPU skips all and still succeeds.
   [[ $status != 0 || ! $cases =~ '"passed": 0, "failed": 0' ]] || status=77
   ((status == 0)) || failed=1
-  echo "$name: $([[ $status == 0 ]] && echo passed || echo "FAILED ($status)"), $((SECONDS - start)) s"
+  local verdict=passed
+  ((status == 0)) || verdict="FAILED ($status)"
+  echo "$name: $verdict, $((SECONDS - start)) s"
   printf '{"step": "%s", "status": %d, "seconds": %d, "cases": %s}\n' \
     "$name" "$status" $((SECONDS - start)) "${cases:-null}" >> "$entries"
 }
@@ -79,8 +82,8 @@ step() {
 tests() { ours "$work/bin/$1_test" "-tc=$2"; }
 # The losses of a short training on a device, a line each.
 losses() {
-  local set settings=(device="$1" train.output_dir="$work/out_$1" train.max_steps=6 train.log_every=1
-    data.batch_size=8 data.root=null model.name=vit_tiny_patch16_224 model.depth=2 model.img_size=32)
+  local set settings=(device="$1" train.output_dir="$work/out_$1" train.max_steps=6
+    train.log_every=1 data.batch_size=8 data.root=null model.name=vit_tiny_patch16_224 model.depth=2 model.img_size=32)
   for set in "${settings[@]}"; do set -- "$@" --set "$set"; done
   ours "$work/bin/vit_caltech101" "${@:2}"
   grep -o '"loss":[0-9.eE+-]*' "$work/out_$1/metrics.jsonl" > "$work/losses_$1"
@@ -88,7 +91,8 @@ losses() {
 same_losses() {
   losses cpu && losses cuda
   paste -d: "$work/losses_cpu" "$work/losses_cuda" | awk -F: '
-    { apart = ($2 - $4) / $2; if (apart < 0) apart = -apart; print; if (apart > worst) worst = apart }
+    { apart = ($2 - $4) / $2; if (apart < 0) apart = -apart; print }
+    apart > worst { worst = apart }
     END { printf "%d steps, worst %.1e\n", NR, worst; exit !(NR > 0 && worst < 1e-4) }'
 }
 sanitizer() {

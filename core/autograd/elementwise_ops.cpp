@@ -242,8 +242,20 @@ DType promoted(const Tensor& a, const Tensor& b) {
 
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
   check(low || high, "clamp: want at least one bound");
-  Tensor y = low ? maximum(x, *low) : x;
-  return high ? minimum(y, *high) : y;
+  Tensor y, is_inside;
+  {
+    const NoGradGuard no_grad;
+    y = low ? maximum(x, *low) : x;
+    if (high) y = minimum(y, *high);
+    if (low) is_inside = greater_equal(x, *low);
+    if (high) is_inside = low ? mul(is_inside, less_equal(x, *high)) : less_equal(x, *high);
+  }
+  // The bounds themselves are inside.
+  const Saved inside(is_inside);
+  return record(y, "clamp", {x}, twice([inside, dtype = x.dtype()](const Tensor& g, Gradients& d) {
+                  const Tensor zero = zeros({}, {g.dtype(), g.device()});
+                  d[0] = cast(where(inside.get(), g, zero), dtype);
+                }));
 }
 
 Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {

@@ -58,7 +58,28 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor contiguous(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
+// Parts of `size`, the last perhaps shorter; or of these sizes, which add up to the dimension's.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
+// `count` parts at most, of the same size but for the last.
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim = 0);
+// Every slice of size 1, without that dimension.
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
+// x[start:end:step] of Python in that dimension: negative positions count from the end, those
+// outside are moved inside. step >= 1.
+Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
+             std::optional<int64_t> end = {}, int64_t step = 1);
+Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
+// Constant padding before and after the last dimension, the one before it ...: {left, right, top,
+// bottom}. Negative sizes cut off.
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value = 0);
+// `value` where the mask, which broadcasts to x, is true.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+// Of matrices (..., rows, columns): elements above (below) the diagonal become 0.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+// i64 (index shape..., classes)
+Tensor one_hot(const Tensor& index, int64_t classes);
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 
@@ -74,12 +95,26 @@ Tensor amax(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_di
 Tensor amin(const Tensor& x, const std::vector<int64_t>& dims = {}, bool keep_dims = false);
 // Values and i64 indices; the gradient goes only to the element at that index.
 std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = false);
+std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);
-// Euclidean norm of all elements.
+Tensor logsumexp(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// The square root of var.
+Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
+              bool keep_dims = false);
+// (sum |x|^p)^(1 / p); p = inf: the largest |x|, p = -inf: the smallest, p = 0: how many are not 0.
+// Of all elements, or over dimensions. A norm of 0 has gradient 0.
 Tensor norm(const Tensor& x);
+Tensor norm(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false,
+            double p = 2);
+// True where x is neither infinite nor nan.
+Tensor isfinite(const Tensor& x);
+Tensor isnan(const Tensor& x);
 
 // --- matrix products
+// (batch, m, k) x (batch, k, n)
+Tensor bmm(const Tensor& a, const Tensor& b);
 // As torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined

@@ -157,4 +157,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return split ? split_linear(*split, x, weight, bias) : linear_here(x, weight, bias);
 }
 
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  check(a.defined() && b.defined(), "bmm: argument is undefined");
+  check(a.ndim() == 3 && b.ndim() == 3 && a.size(0) == b.size(0),
+        "bmm: want batches (batch, m, k) and (batch, k, n); got {} and {}", a.shape(), b.shape());
+  return matmul(a, b);
+}
+
 }  // namespace booster

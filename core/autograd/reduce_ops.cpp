@@ -137,25 +137,78 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
   return {squeeze(values, dim), untracked::squeeze(index, dim)};
 }
 
-Tensor logsumexp(const Tensor& given, int64_t dim, bool keep_dim) {
-  Tensor x = given;
-  check(x.defined(), "logsumexp: argument is undefined");
-  apply_policy(Op::logsumexp, {&x});
+// The smallest of u8 and booleans has no negative.
+Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
+  check(x.defined(), "argmin: argument is undefined");
   const PolicyScope inside(nullptr);
-  const Tensor top = amax(x.detach(), {dim}, true);
-  const Tensor finite = where(less(abs(top), INFINITY), top, zeros_like(top));
-  const Tensor y = log(sum(exp(x - finite), {dim}, true)) + finite;
-  return keep_dim ? y : squeeze(y, dim);
+  const bool is_small = x.dtype() == DType::u8 || x.dtype() == DType::boolean;
+  return argmax(neg(is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);
 }
 
-Tensor norm(const Tensor& given) {
+std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {
+  const Tensor index = argmin(x, dim, true);
+  const Tensor values = gather(x, dim, index);
+  if (keep_dim) return {values, index};
+  return {squeeze(values, dim), untracked::squeeze(index, dim)};
+}
+
+Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
+  return sqrt(var(x, dims, unbiased, keep_dims));
+}
+
+Tensor logsumexp(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
   Tensor x = given;
-  check(x.defined(), "norm: argument is undefined");
+  const Reduced to = reduced_shapes("logsumexp", x, dims);
+  apply_policy(Op::logsumexp, {&x});
+  const PolicyScope inside(nullptr);
+  const Tensor top = amax(x.detach(), dims, true);
+  const Tensor finite = where(less(abs(top), INFINITY), top, zeros_like(top));
+  const Tensor y = log(sum(exp(x - finite), dims, true)) + finite;
+  return keep_dims ? y : reshape(y, to.squeezed);
+}
+Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim) {
+  return logsumexp(x, std::vector<int64_t>{dim}, keep_dim);
+}
+
+namespace {
+
+// y^(1 / p) of a sum y >= 0, whose slope at 0 would be infinite: its gradient is 0 there.
+Tensor root(const Tensor& y, double p) {
+  const Tensor is_zero = equal(y, 0.0);
+  const Tensor safe = where(is_zero, scalar(1, {y.dtype(), y.device()}), y);
+  const Tensor rooted = p == 2 ? sqrt(safe) : pow(safe, 1 / p);
+  return where(is_zero, scalar(0, {y.dtype(), y.device()}), rooted);
+}
+
+Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
+  if (p == 2) return root(sum(square(x), dims, true), 2);
+  const Tensor size = abs(x);
+  if (std::isinf(p)) return p > 0 ? amax(size, dims, true) : amin(size, dims, true);
+  if (p == 0)
+    return sum(where(equal(x, 0.0), size, scalar(1, {x.dtype(), x.device()})), dims, true);
+  if (p == 1) return sum(size, dims, true);
+  return root(sum(pow(size, p), dims, true), p);
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims, double p) {
+  Tensor x = given;
+  const Reduced to = reduced_shapes("norm", x, dims);
+  check(is_floating(x.dtype()), "norm: want a floating tensor; got {}", name_of(x.dtype()));
   const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
   apply_policy(Op::norm, {&x});
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const PolicyScope inside(nullptr);
-  return cast(sqrt(sum(square(cast(x, wide)))), result);
+  const Tensor y = cast(norm_of(cast(x, wide), dims, p), result);
+  return keep_dims ? y : reshape(y, to.squeezed);
+}
+Tensor norm(const Tensor& x) { return norm(x, {}); }
+
+Tensor isnan(const Tensor& x) { return not_equal(x, x); }
+Tensor isfinite(const Tensor& x) {
+  const PolicyScope inside(nullptr);
+  return less(abs(x.detach()), INFINITY);
 }
 
 }  // namespace booster

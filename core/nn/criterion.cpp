@@ -31,6 +31,11 @@ SmoothL1Loss::SmoothL1Loss(double beta, Reduction reduction)
         return smooth_l1_loss(output, target, beta, reduction);
       }) {}
 
+HuberLoss::HuberLoss(double delta, Reduction reduction)
+    : Criterion("huber_loss", [delta, reduction](const Tensor& output, const Tensor& target) {
+        return huber_loss(output, target, delta, reduction);
+      }) {}
+
 BCEWithLogitsLoss::BCEWithLogitsLoss(BinaryCrossEntropyOptions options)
     : Criterion("binary_cross_entropy_with_logits",
                 [options](const Tensor& logits, const Tensor& target) {

@@ -50,6 +50,9 @@ struct L1Loss : Criterion {
 struct SmoothL1Loss : Criterion {
   explicit SmoothL1Loss(double beta = 1, Reduction reduction = Reduction::mean);
 };
+struct HuberLoss : Criterion {
+  explicit HuberLoss(double delta = 1, Reduction reduction = Reduction::mean);
+};
 struct BCEWithLogitsLoss : Criterion {
   explicit BCEWithLogitsLoss(BinaryCrossEntropyOptions options = {});
 };

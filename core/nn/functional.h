@@ -26,6 +26,10 @@ Tensor log_softmax(const Tensor& x, int64_t dim);
 enum class GeluForm { erf, tanh };
 // x * P(X <= x) of a standard normal X, exact by erf or in the tanh form.
 Tensor gelu(const Tensor& x, GeluForm form);
+// x where x > 0, else slope x
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+// x where x > 0, else alpha (e^x - 1)
+Tensor elu(const Tensor& x, double alpha = 1);
 // gelu(linear(x, weight, bias)) with one pass fewer over memory in backward.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
@@ -50,6 +54,11 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
 
 // The dtype in which a linear layer would read a normalisation of x.
 DType dtype_for_linear(const Tensor& x);
+
+// x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (or undefined), computed
+// in f32 where x has 16 bits. eps is the spacing of x's dtype at 1 unless given, as in PyTorch.
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = {});
 
 // (n, channels, ...) over each of `groups` groups of channels; weight and bias (channels) or
 // undefined.
@@ -83,6 +92,18 @@ struct ConvOptions {
 // weight (out, channels / groups, kh, kw), bias (out) or undefined.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               ConvOptions options = {});
+
+struct Conv1dOptions {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+// x (n, channels, length), weight (out, channels / groups, kernel), bias (out) or undefined.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Conv1dOptions options = {});
+
+// (n, channels factor^2, h, w) to (n, channels, h factor, w factor): Shi et al., 2016.
+Tensor pixel_shuffle(const Tensor& x, int64_t factor);
+// To a given height and width: the value at floor(i in / out).
+Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
 struct PoolOptions {
   std::optional<Size2d> stride = {};  // the kernel's size unless given
@@ -118,6 +139,9 @@ Tensor embedding(const Tensor& index, const Tensor& table,
 // training.
 Tensor dropout(const Tensor& x, double p, bool training = true,
                Generator& generator = default_generator());
+// The same for whole channels of (n, channels, ...).
+Tensor dropout2d(const Tensor& x, double p, bool training = true,
+                 Generator& generator = default_generator());
 // The same for whole samples (first dimension) of a residual branch: stochastic depth.
 Tensor drop_path(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());

@@ -56,6 +56,24 @@ std::string Conv2d::options() const {
                      text_of(options_.padding), bias.defined());
 }
 
+Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options, bool with_bias)
+    : Module("Conv1d"),
+      weight(add_parameter("weight",
+                           empty({out, in / std::max<int64_t>(options.groups, 1), kernel}))),
+      bias(add_parameter("bias", with_bias ? empty({out}) : Tensor())),
+      options_(options) {
+  check_sizes("Conv1d", in, out);
+  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
+        "Conv1d: groups do not divide the channels; got {} groups for {} in, {} out",
+        options.groups, in, out);
+  init::layer_default(weight, bias);
+}
+std::string Conv1d::options() const {
+  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}",
+                     weight.size(1) * options_.groups, weight.size(0), weight.size(2),
+                     options_.stride, options_.padding, bias.defined());
+}
+
 LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
     : Module("LayerNorm"),
       normalized_shape(normalized_shape),
@@ -63,6 +81,17 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, LayerNormOptions options)
       weight(add_parameter("weight", ones_if(options.affine, normalized_shape), Role::layer_norm)),
       bias(add_parameter("bias", zeros_if(options.affine, normalized_shape), Role::layer_norm)) {}
 std::string LayerNorm::options() const { return fmt::format("{}, eps={}", normalized_shape, eps); }
+
+RMSNorm::RMSNorm(const Shape& normalized_shape, RMSNormOptions options)
+    : Module("RMSNorm"),
+      normalized_shape(normalized_shape),
+      eps(options.eps),
+      weight(add_parameter("weight", ones_if(options.affine, normalized_shape), Role::layer_norm)) {
+}
+std::string RMSNorm::options() const {
+  const std::string shape = fmt::format("{}", normalized_shape);
+  return eps ? fmt::format("{}, eps={}", shape, *eps) : shape;
+}
 
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
     : Module("GroupNorm"),
@@ -75,8 +104,8 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options)
 }
 std::string GroupNorm::options() const { return fmt::format("{}, eps={}", groups, eps); }
 
-BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
-    : Module("BatchNorm2d"),
+BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options)
+    : Module(kind),
       weight(add_parameter("weight", ones_if(options.affine, {channels}), Role::batch_norm)),
       bias(add_parameter("bias", zeros_if(options.affine, {channels}), Role::batch_norm)),
       running_mean(add_buffer("running_mean", zeros_if(options.track_running_stats, {channels}),
@@ -87,18 +116,25 @@ BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
                                                                 ? zeros({}, {.dtype = DType::i64})
                                                                 : Tensor())),
       options_(options) {}
-Tensor BatchNorm2d::forward(const Tensor& x) {
-  if (x.ndim() != 4)
-    fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
+Tensor BatchNorm::normalized(const Tensor& x) {
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
-    Tensor(num_batches_tracked)
-        .add_(ones({}, {DType::i64, num_batches_tracked.device()}));
+    Tensor(num_batches_tracked).add_(ones({}, {DType::i64, num_batches_tracked.device()}));
   return batch_norm(x, running_mean, running_var, weight, bias,
                     {.training = of_batch, .momentum = options_.momentum, .eps = options_.eps});
 }
-std::string BatchNorm2d::options() const {
+std::string BatchNorm::options() const {
   return fmt::format("eps={}, momentum={}", options_.eps, options_.momentum);
+}
+Tensor BatchNorm1d::forward(const Tensor& x) {
+  if (x.ndim() != 2 && x.ndim() != 3)
+    fail("BatchNorm1d: wrong number of dimensions; got {}, want (n, c) or (n, c, l)", x.shape());
+  return normalized(x);
+}
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  if (x.ndim() != 4)
+    fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
+  return normalized(x);
 }
 
 Embedding::Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index)
@@ -120,11 +156,25 @@ Dropout::Dropout(double p) : Module("Dropout"), p(p) {
 }
 std::string Dropout::options() const { return fmt::format("p={}", p); }
 
+Dropout2d::Dropout2d(double p) : Module("Dropout2d"), p(p) {
+  check(p >= 0 && p <= 1, "Dropout2d: p is not a probability; got {}, want 0 to 1", p);
+}
+std::string Dropout2d::options() const { return fmt::format("p={}", p); }
+
 DropPath::DropPath(double p) : Module("DropPath"), p(p) {
   check(p >= 0 && p <= 1, "DropPath: p is not a probability; got {}, want 0 to 1", p);
 }
 std::string DropPath::options() const { return fmt::format("p={}", p); }
 
+std::string LeakyReLU::options() const { return fmt::format("slope={}", slope); }
+std::string ELU::options() const { return fmt::format("alpha={}", alpha); }
+std::string PixelShuffle::options() const { return fmt::format("{}", factor); }
+std::string Upsample::options() const { return fmt::format("factor={}", factor); }
+Tensor Upsample::forward(const Tensor& x) {
+  if (x.ndim() != 4)
+    fail("Upsample: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
+  return interpolate_nearest(x, {x.size(2) * factor, x.size(3) * factor});
+}
 std::string GELU::options() const { return form == GeluForm::tanh ? "form=tanh" : ""; }
 std::string Softmax::options() const { return fmt::format("dim={}", dim); }
 std::string Flatten::options() const { return fmt::format("{}, {}", start_dim_, end_dim_); }

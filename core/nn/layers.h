@@ -44,6 +44,18 @@ class Conv2d : public Module {
   Conv2dOptions options_;
 };
 
+// (n, in, length) to (n, out, length')
+class Conv1d : public Module {
+ public:
+  Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options = {}, bool bias = true);
+  std::string options() const override;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options_); }
+  Conv1dOptions options_;
+};
+
 struct LayerNormOptions {
   double eps = 1e-5;
   bool affine = true;  // with weight and bias
@@ -62,6 +74,23 @@ class LayerNorm : public Module {
   Tensor forward(const Tensor& x) override {
     return layer_norm(x, normalized_shape, weight, bias, eps);
   }
+};
+
+struct RMSNormOptions {
+  std::optional<double> eps = {};  // the spacing of the input's dtype at 1 unless given
+  bool affine = true;              // with a weight
+};
+class RMSNorm : public Module {
+ public:
+  RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
+  RMSNorm(int64_t features, RMSNormOptions options = {}) : RMSNorm(Shape{features}, options) {}
+  std::string options() const override;
+  const Shape normalized_shape;
+  const std::optional<double> eps;
+  const Tensor weight;
+
+ private:
+  Tensor forward(const Tensor& x) override { return rms_norm(x, normalized_shape, weight, eps); }
 };
 
 struct GroupNormOptions {
@@ -86,16 +115,36 @@ struct BatchNorm2dOptions {
   bool affine = true;
   bool track_running_stats = true;
 };
-// (n, channels, h, w); buffers running_mean, running_var and num_batches_tracked
-class BatchNorm2d : public Module {
+// What batch norms have in common; buffers running_mean, running_var and num_batches_tracked.
+class BatchNorm : public Module {
  public:
-  explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {});
   std::string options() const override;
   const Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
+ protected:
+  BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options);
+  Tensor normalized(const Tensor& x);
+
+ private:
+  BatchNorm2dOptions options_;
+};
+// (n, channels) or (n, channels, length)
+class BatchNorm1d : public BatchNorm {
+ public:
+  explicit BatchNorm1d(int64_t channels, BatchNorm2dOptions options = {})
+      : BatchNorm("BatchNorm1d", channels, options) {}
+
  private:
   Tensor forward(const Tensor& x) override;
-  BatchNorm2dOptions options_;
+};
+// (n, channels, h, w)
+class BatchNorm2d : public BatchNorm {
+ public:
+  explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
+      : BatchNorm("BatchNorm2d", channels, options) {}
+
+ private:
+  Tensor forward(const Tensor& x) override;
 };
 
 // Indices of any shape to (..., features); initial values are normal, the padding row 0.
@@ -110,7 +159,8 @@ class Embedding : public Module {
   std::optional<int64_t> padding_index_;
 };
 
-// Elements (Dropout) or samples (DropPath) are dropped with probability p in training.
+// Elements (Dropout), channels (Dropout2d) or samples (DropPath) are dropped with probability p in
+// training.
 class Dropout : public Module {
  public:
   explicit Dropout(double p = 0.5);
@@ -119,6 +169,15 @@ class Dropout : public Module {
 
  private:
   Tensor forward(const Tensor& x) override { return dropout(x, p, training()); }
+};
+class Dropout2d : public Module {
+ public:
+  explicit Dropout2d(double p = 0.5);
+  std::string options() const override;
+  const double p;
+
+ private:
+  Tensor forward(const Tensor& x) override { return dropout2d(x, p, training()); }
 };
 class DropPath : public Module {
  public:
@@ -137,6 +196,24 @@ class ReLU : public Module {
 
  private:
   Tensor forward(const Tensor& x) override { return relu(x); }
+};
+class LeakyReLU : public Module {
+ public:
+  explicit LeakyReLU(double slope = 0.01) : Module("LeakyReLU"), slope(slope) {}
+  std::string options() const override;
+  const double slope;
+
+ private:
+  Tensor forward(const Tensor& x) override { return leaky_relu(x, slope); }
+};
+class ELU : public Module {
+ public:
+  explicit ELU(double alpha = 1) : Module("ELU"), alpha(alpha) {}
+  std::string options() const override;
+  const double alpha;
+
+ private:
+  Tensor forward(const Tensor& x) override { return elu(x, alpha); }
 };
 class SiLU : public Module {
  public:
@@ -195,6 +272,25 @@ class Flatten : public Module {
  private:
   Tensor forward(const Tensor& x) override { return flatten(x, start_dim_, end_dim_); }
   int64_t start_dim_, end_dim_;
+};
+class PixelShuffle : public Module {
+ public:
+  explicit PixelShuffle(int64_t factor) : Module("PixelShuffle"), factor(factor) {}
+  std::string options() const override;
+  const int64_t factor;
+
+ private:
+  Tensor forward(const Tensor& x) override { return pixel_shuffle(x, factor); }
+};
+// Images `factor` times as large, of the nearest values.
+class Upsample : public Module {
+ public:
+  explicit Upsample(int64_t factor) : Module("Upsample"), factor(factor) {}
+  std::string options() const override;
+  const int64_t factor;
+
+ private:
+  Tensor forward(const Tensor& x) override;
 };
 class MaxPool2d : public Module {
  public:

@@ -75,6 +75,11 @@ Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
       reduction);
 }
 
+Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Reduction reduction) {
+  check(delta > 0, "huber_loss: delta is out of range; got {}, want more than 0", delta);
+  return mul(smooth_l1_loss(output, target, delta, reduction), delta);
+}
+
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         BinaryCrossEntropyOptions options) {
   const Pair pair = entered(Op::binary_cross_entropy_with_logits, logits, target);

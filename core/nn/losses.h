@@ -43,6 +43,10 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction =
 Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta = 1,
                       Reduction reduction = Reduction::mean);
 
+// d^2 / 2 where d = |output - target| < delta, else delta (d - delta / 2)
+Tensor huber_loss(const Tensor& output, const Tensor& target, double delta = 1,
+                  Reduction reduction = Reduction::mean);
+
 struct BinaryCrossEntropyOptions {
   Tensor weight = {};      // of each element, broadcasts
   Tensor pos_weight = {};  // of positive targets, broadcasts; with logits only

@@ -154,10 +154,22 @@ class ConstantLR : public LRScheduler {
   explicit ConstantLR(Optimizer optimizer, const ConstantOptions& options = {});
 };
 
+// base (start_factor + (end_factor - start_factor) min(t, total_steps) / total_steps). PyTorch's.
+struct LinearLROptions {
+  double start_factor = 1.0 / 3;
+  double end_factor = 1;
+  int64_t total_steps = 5;  // >= 1
+};
+class LinearLR : public LRScheduler {
+ public:
+  LinearLR(Optimizer optimizer, const LinearLROptions& options);
+};
+
 // PyTorch's OneCycleLR (Smith and Topin): from max_lr / div_factor up to max_lr during the first
 // pct_start of the steps, then down to max_lr / div_factor / final_div_factor (with three_phase:
 // first as long down as it went up, then on to the end). Momentum, or beta1, goes the opposite way
-// between base_momentum and max_momentum. An error past total_steps.
+// between base_momentum and max_momentum. An error past total_steps. Where
+// PyTorch's line goes on below 0, in the one value after the last step, the rate is 0.
 struct OneCycleOptions {
   double max_lr = 0;
   int64_t total_steps = 0;              // >= 1

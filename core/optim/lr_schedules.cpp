@@ -146,6 +146,19 @@ std::unique_ptr<Schedule> constant(const ConstantOptions& o) {
   });
 }
 
+std::unique_ptr<Schedule> linear(const LinearLROptions& o) {
+  check_number("linear_factor", "start_factor", o.start_factor);
+  check_number("linear_factor", "end_factor", o.end_factor);
+  check_count("linear_factor", "total_steps", o.total_steps, 1);
+  const ScheduleSettings settings = {setting("start_factor", o.start_factor),
+                                     setting("end_factor", o.end_factor),
+                                     setting("total_steps", o.total_steps)};
+  return schedule("linear_factor", settings, [o](int64_t t, double base, int) {
+    const double passed = share(std::min(t, o.total_steps), o.total_steps);
+    return base * (o.start_factor + (o.end_factor - o.start_factor) * passed);
+  });
+}
+
 std::unique_ptr<Schedule> lambda(const Optimizer& optimizer, std::vector<LRFactor> factors) {
   const int groups = optimizer.group_count();
   check(factors.size() == 1 || static_cast<int>(factors.size()) == groups,
@@ -175,6 +188,8 @@ ExponentialLR::ExponentialLR(Optimizer optimizer, const ExponentialOptions& opti
     : LRScheduler(std::move(optimizer), exponential(options)) {}
 ConstantLR::ConstantLR(Optimizer optimizer, const ConstantOptions& options)
     : LRScheduler(std::move(optimizer), constant(options)) {}
+LinearLR::LinearLR(Optimizer optimizer, const LinearLROptions& options)
+    : LRScheduler(std::move(optimizer), linear(options)) {}
 LambdaLR::LambdaLR(Optimizer optimizer, LRFactor factor)
     : LambdaLR(std::move(optimizer), std::vector<LRFactor>{std::move(factor)}) {}
 LambdaLR::LambdaLR(Optimizer optimizer, std::vector<LRFactor> factors)

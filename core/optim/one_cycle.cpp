@@ -1,6 +1,7 @@
 #include "core/optim/lr_scheduler.h"
 #include "kernels/system/error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -95,7 +96,8 @@ class OneCycle : public Schedule {
   }
 
   double anneal(double start, double end, double progress) const {
-    if (o_.anneal_strategy == "linear") return (end - start) * progress + start;
+    // PyTorch's line goes on after the last step of the training, there below 0.
+    if (o_.anneal_strategy == "linear") return std::max((end - start) * progress + start, 0.0);
     return end + (start - end) / 2 * (std::cos(std::numbers::pi * progress) + 1);
   }
 

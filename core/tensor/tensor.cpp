@@ -99,10 +99,22 @@ Tensor& Tensor::fill_(double value) {
   return *this;
 }
 
+namespace {
+
+// A view of what an in-place call reads, as large as what it writes.
+Tensor widened(const char* op, const Tensor& from, const Shape& shape) {
+  check(broadcast_shapes(op, from.shape(), shape) == shape,
+        "{}: the source is larger; got {}, want a shape that broadcasts to {}", op, from.shape(),
+        shape);
+  return untracked::expand(from.detach(), shape);
+}
+
+}  // namespace
+
 Tensor& Tensor::copy_(const Tensor& from) {
   check_in_place("copy_");
   check(from.defined(), "copy_: source is undefined");
-  const Tensor here = untracked::expand(from.detach().to(device()), shape());
+  const Tensor here = widened("copy_", from.to(device()), shape());
   copy_to_part(*this, here);
   if (!kept_part(*this).defined() || has_memory(*this))
     kernels::on(device()).copy(view(), here.view());
@@ -112,7 +124,7 @@ Tensor& Tensor::copy_(const Tensor& from) {
 
 Tensor& Tensor::add_(const Tensor& other, double factor) {
   check_in_place("add_");
-  const Tensor wide = untracked::expand(other.detach(), shape());
+  const Tensor wide = widened("add_", other, shape());
   const auto& table = kernels::on(device());
   if (factor == 1) {
     table.accumulate(view(), wide.view());

@@ -4,6 +4,7 @@
 // Logits may be those of some classes only, out of all: see the catalogue.
 #include "kernels/index_check.h"
 #include "kernels/math.h"
+#include "kernels/rows/log_sum.h"
 #include "kernels/rows/row_sums.h"
 #include "kernels/rows/rows.h"
 
@@ -35,21 +36,24 @@ struct Part {
 
 // -inf where nothing else is: other ranks may have finite logits.
 template <class C>
-C log_sum_exp(const C* x, int64_t n) {
+double log_sum_exp(const C* x, int64_t n) {
   const C largest = row_max(x, n);
-  if (largest == -std::numeric_limits<C>::infinity()) return largest;
-  return largest + log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); }));
+  const auto top = static_cast<double>(largest);
+  if (largest == -std::numeric_limits<C>::infinity()) return top;
+  return top + static_cast<double>(
+                   log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); })));
 }
 
 // What belongs to the part, of a loss that has `log_sum` for that of all classes.
 template <class C>
-C loss_of_row(const C* x, Part part, int64_t target, C log_sum, const Blend<C>& blend) {
+C loss_of_row(const C* x, Part part, int64_t target, LogSum<C> log_sum, const Blend<C>& blend) {
   const C* w = blend.weight + part.first;
   const int64_t t = target - part.first;
-  const C loss = part.has(target) ? blend.on_target * w[t] * (log_sum - x[t]) : C(0);
+  const C loss = part.has(target) ? blend.on_target * w[t] * log_sum.above(x[t]) : C(0);
   if (blend.on_each == C(0)) return loss;
   return loss +
-         blend.on_each * sum_of<C>(part.count, [=](int64_t c) { return w[c] * (log_sum - x[c]); });
+         blend.on_each *
+             sum_of<C>(part.count, [=](int64_t c) { return w[c] * log_sum.above(x[c]); });
 }
 
 // By what that grows with log_sum.
@@ -63,7 +67,7 @@ C factor_of_row(Part part, int64_t target, const Blend<C>& blend) {
 // d loss / d logits[c] = p[c] (on_target w[t] + on_each sum(w)) - on_each w[c] - [c = t] on_target
 // w[t]
 template <class C>
-void slope_of_row(C* out, const C* x, Part part, int64_t target, C log_sum, C scale,
+void slope_of_row(C* out, const C* x, Part part, int64_t target, LogSum<C> log_sum, C scale,
                   const Blend<C>& blend) {
   const C* w = blend.weight + part.first;
   const C at_target = scale * blend.on_target * blend.weight[target];
@@ -71,7 +75,7 @@ void slope_of_row(C* out, const C* x, Part part, int64_t target, C log_sum, C sc
   const C of_probability = at_target + on_each * blend.sum_of_weights;
 #pragma omp simd
   for (int64_t c = 0; c < part.count; ++c)
-    out[c] = of_probability * exp_(x[c] - log_sum) - on_each * w[c];
+    out[c] = of_probability * exp_(-log_sum.above(x[c])) - on_each * w[c];
   if (part.has(target)) out[target - part.first] -= at_target;
 }
 
@@ -95,11 +99,11 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
       for (int64_t row = begin; row < end; ++row) {
         const C* x =
             read_row(logits, row * part.count, part.count, logits_buffer.get<C>(part.count));
-        const C sum = log_sum_exp(x, part.count);
+        const double sum = log_sum_exp(x, part.count);
         const int64_t t = wanted[row];
         const bool counts = t != ignore_index;
         store_scalar(log_sum, row, sum);
-        store_scalar(loss, row, counts ? loss_of_row(x, part, t, sum, blend) : C(0));
+        store_scalar(loss, row, counts ? loss_of_row<C>(x, part, t, sum, blend) : C(0));
         if (factor.data) store_scalar(factor, row, counts ? factor_of_row(part, t, blend) : C(0));
       }
     });
@@ -123,7 +127,7 @@ void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum,
           for (int64_t c = 0; c < part.count; ++c) out[c] = C(0);
         } else {
           const C* x = read_row(logits, at, part.count, logits_buffer.get<C>(part.count));
-          slope_of_row(out, x, part, wanted[row], load_scalar<C>(log_sum, row),
+          slope_of_row<C>(out, x, part, wanted[row], load_scalar<double>(log_sum, row),
                        load_scalar<C>(scale, row * scale.strides[0]), blend);
         }
         write_row(dlogits, at, part.count, out);

@@ -120,3 +120,43 @@ TEST_CASE("wrong shapes and dtypes are errors that say what was wanted") {
   CHECK_THROWS_AS(mean(zeros({2}, {.dtype = DType::i64})), Error);
   CHECK_THROWS_AS(add(Tensor(), zeros({1})), Error);
 }
+
+TEST_CASE("the bounds of clamp belong to what passes, for values and gradients") {
+  const std::vector<float> values = {-2, -0.5, 0, 0.5, 2, NAN};
+  const Tensor x = from_vector(values, {6}).requires_grad_();
+  const Tensor y = clamp(x, -0.5, 0.5);
+  sum(y).backward();
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{0, 1, 1, 1, 0, 0});
+  const auto clamped = y.to_vector<float>();
+  CHECK(std::vector<float>(clamped.begin(), clamped.end() - 1) ==
+        std::vector<float>{-0.5, -0.5, 0, 0.5, 0.5});
+  CHECK(std::isnan(clamped.back()));
+}
+
+TEST_CASE("the norm of zeros has gradient 0") {
+  for (const double p : {2.0, 3.0, 1.0, 0.0, double(INFINITY)}) {
+    const Tensor x = zeros({2, 3}).requires_grad_();
+    sum(norm(x, {1}, false, p)).backward();
+    CHECK(x.grad().to_vector<float>() == std::vector<float>(6));
+  }
+}
+
+TEST_CASE("a change in place that does not fit is called by its name") {
+  Tensor x = zeros({2, 3});
+  CHECK_THROWS_WITH_AS(x.copy_(zeros({4, 2, 3})), doctest::Contains("copy_: "), Error);
+  CHECK_THROWS_WITH_AS(x.add_(zeros({2, 4})), doctest::Contains("add_: "), Error);
+}
+
+TEST_CASE("parts of tensors that do not exist are refused") {
+  const Tensor x = zeros({2, 5});
+  CHECK_THROWS_WITH_AS(slice(x, 1, 0, 5, 0), doctest::Contains("slice: step"), Error);
+  CHECK_THROWS_WITH_AS(split(x, {2, 2}, 1), doctest::Contains("add up to 5"), Error);
+  CHECK_THROWS_WITH_AS(pad(x, {1}), doctest::Contains("pad: want two sizes"), Error);
+  CHECK_THROWS_WITH_AS(pad(x, {-3, -3}), doctest::Contains("nothing is left"), Error);
+  CHECK_THROWS_WITH_AS(flip(x, {0, -2}), doctest::Contains("named twice"), Error);
+  CHECK_THROWS_WITH_AS(masked_fill(x, zeros({2, 5}), 1), doctest::Contains("bool"), Error);
+  CHECK_THROWS_WITH_AS(one_hot(arange(4), 3), doctest::Contains("want 0 to 2"), Error);
+  CHECK(slice(x, 1, 4, 2).shape() == Shape{2, 0});
+  CHECK(one_hot(arange(3), 3).to_vector<int64_t>() ==
+        std::vector<int64_t>{1, 0, 0, 0, 1, 0, 0, 0, 1});
+}

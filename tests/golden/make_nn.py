@@ -86,6 +86,9 @@ IGNORED = dict(values=[4, -100, 2, 2, -100, 1])
 GRID = dict(values=[0, 3, 1, 2, 2, 0, 3, -1, 1, 0, 2, 3])
 
 
+SIGNS = Input(4, 3, low=-1, high=1)
+
+
 def functions():
     logits = Input(6, 5, low=-3, high=3)
     weight = Input(5, low=0.2, high=2, grad=False)
@@ -173,6 +176,40 @@ def functions():
              Input(4, 3, low=-30, high=30), target, Input(3, low=0.5, high=2, grad=False),
              Input(3, low=0.5, high=3, grad=False)),
         case("binary_cross_entropy", F.binary_cross_entropy, unit, target),
+        case("huber_loss", lambda x, t: F.huber_loss(x, t, delta=0.5), Input(4, 3), Input(4, 3)),
+        case("leaky_relu", lambda x: F.leaky_relu(x, 0.2), SIGNS),
+        case("elu", lambda x: F.elu(x, 1.5), Input(4, 33, low=-6, high=6)),
+        case("rms_norm", lambda x, w: F.rms_norm(x, (6,), w, 1e-5), Input(3, 5, 6),
+             Input(6, low=0.5, high=1.5)),
+        case("conv1d", lambda x, w, b: F.conv1d(x, w, b, 2, 1, 2, 2), Input(2, 4, 11),
+             Input(6, 2, 3), Input(6)),
+        case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), Input(2, 8, 3, 4)),
+        case("interpolate_nearest", lambda x: F.interpolate(x, (11, 4)), image),
+        # rearrangements and reductions
+        case("clamp", lambda x: torch.clamp(x, -0.25, 0.5), SIGNS),
+        case("clamp_below", lambda x: torch.clamp(x, max=0.0), SIGNS),
+        case("slice", lambda x: x[:, 1:-1:2], Input(3, 8, 2)),
+        case("slice_outside", lambda x: x[-9:40:3], Input(7, 2)),
+        case("flip", lambda x: torch.flip(x, (0, 2)), Input(3, 4, 5)),
+        case("pad", lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), Input(2, 3, 4)),
+        case("pad_cuts", lambda x: F.pad(x, (-1, 2, 2, -1)), Input(2, 3, 4)),
+        case("masked_fill", lambda x, m: x.masked_fill(m > 0, -2.0), Input(3, 4, 5),
+             Input(4, 5, grad=False)),
+        case("tril", lambda x: torch.tril(x, 1), Input(2, 4, 5)),
+        case("triu", lambda x: torch.triu(x, -1), Input(5, 4)),
+        case("split_by_sizes", lambda x: torch.cat(torch.split(x, (1, 3, 2), 1)[::-1], 1),
+             Input(2, 6, 3)),
+        case("chunk", lambda x: torch.cat(torch.chunk(x, 3, -1)[::-1], -1), Input(2, 8)),
+        case("unbind", lambda x: torch.unbind(x, 1)[1] * 2, Input(2, 3, 4)),
+        case("norm", torch.norm, Input(4, 5)),
+        case("norm_of_rows", lambda x: torch.linalg.vector_norm(x, 2, -1, keepdim=True), Input(4, 5)),
+        case("norm_by_1", lambda x: torch.linalg.vector_norm(x, 1, (0, 2)), Input(3, 4, 5)),
+        case("norm_by_3", lambda x: torch.linalg.vector_norm(x, 3, 1), Input(3, 4)),
+        case("norm_by_infinity", lambda x: torch.linalg.vector_norm(x, math.inf, 1), Input(3, 4)),
+        case("logsumexp", lambda x: torch.logsumexp(x, (0, 2)), Input(3, 4, 5, low=-9, high=9)),
+        case("stddev", lambda x: torch.std(x, (1,)), Input(3, 6)),
+        case("min", lambda x: torch.min(x, 1)[0], Input(3, 6)),
+        case("bmm", torch.bmm, Input(2, 3, 4), Input(2, 4, 5)),
     ]
 
 

@@ -182,6 +182,11 @@ def schedules():
         cases.append(torch_schedule(
             f"constant {factor} for {total}", "constant", {"factor": factor, "total_steps": total},
             lambda o: s.ConstantLR(o, factor, total), 8))
+    for start, end, total in [(1 / 3, 1.0, 5), (1.0, 0.1, 7), (0.5, 1.0, 1)]:
+        cases.append(torch_schedule(
+            f"linear {start:.2f} to {end} in {total}", "linear",
+            {"start_factor": start, "end_factor": end, "total_steps": total},
+            lambda o: s.LinearLR(o, start, end, total), total + 3))
     cases.append(torch_schedule("lambda 0.95^t", "lambda", {},
                                 lambda o: s.LambdaLR(o, lambda t: 0.95 ** t), 10))
     for total, more in [(10, {}), (3, {}), (1, {}), (2, {}), (7, {"pct_start": 0.5}),

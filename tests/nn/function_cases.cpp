@@ -120,6 +120,66 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
                                                  {.weight = in[2], .pos_weight = in[3]});
        }},
       {"binary_cross_entropy", [](const Inputs& in) { return binary_cross_entropy(in[0], in[1]); }},
+      {"huber_loss", [](const Inputs& in) { return huber_loss(in[0], in[1], 0.5); }},
+      {"leaky_relu", [](const Inputs& in) { return leaky_relu(in[0], 0.2); }},
+      {"elu", [](const Inputs& in) { return elu(in[0], 1.5); }},
+      {"rms_norm", [](const Inputs& in) { return rms_norm(in[0], {6}, in[1], 1e-5); }},
+      {"conv1d",
+       [](const Inputs& in) {
+         return conv1d(in[0], in[1], in[2],
+                       {.stride = 2, .padding = 1, .dilation = 2, .groups = 2});
+       }},
+      {"pixel_shuffle", [](const Inputs& in) { return pixel_shuffle(in[0], 2); }},
+      {"interpolate_nearest",
+       [](const Inputs& in) {
+         return interpolate_nearest(in[0], {11, 4});
+       }},
+      {"clamp", [](const Inputs& in) { return clamp(in[0], -0.25, 0.5); }},
+      {"clamp_below", [](const Inputs& in) { return clamp(in[0], {}, 0.0); }},
+      {"slice", [](const Inputs& in) { return slice(in[0], 1, 1, -1, 2); }},
+      {"slice_outside", [](const Inputs& in) { return slice(in[0], 0, -9, 40, 3); }},
+      {"flip",
+       [](const Inputs& in) {
+         return flip(in[0], {0, 2});
+       }},
+      {"pad",
+       [](const Inputs& in) {
+         return pad(in[0], {1, 2, 0, 3}, 0.5);
+       }},
+      {"pad_cuts",
+       [](const Inputs& in) {
+         return pad(in[0], {-1, 2, 2, -1});
+       }},
+      {"masked_fill",
+       [](const Inputs& in) { return masked_fill(in[0], greater(in[1], 0.0), -2); }},
+      {"tril", [](const Inputs& in) { return tril(in[0], 1); }},
+      {"triu", [](const Inputs& in) { return triu(in[0], -1); }},
+      {"split_by_sizes",
+       [](const Inputs& in) {
+         const auto parts = split(in[0], {1, 3, 2}, 1);
+         return cat({parts[2], parts[1], parts[0]}, 1);
+       }},
+      {"chunk",
+       [](const Inputs& in) {
+         const auto parts = chunk(in[0], 3, -1);
+         return cat({parts[2], parts[1], parts[0]}, -1);
+       }},
+      {"unbind", [](const Inputs& in) { return unbind(in[0], 1)[1] * 2; }},
+      {"norm", [](const Inputs& in) { return norm(in[0]); }},
+      {"norm_of_rows", [](const Inputs& in) { return norm(in[0], {-1}, true); }},
+      {"norm_by_1",
+       [](const Inputs& in) {
+         return norm(in[0], {0, 2}, false, 1);
+       }},
+      {"norm_by_3", [](const Inputs& in) { return norm(in[0], {1}, false, 3); }},
+      {"norm_by_infinity", [](const Inputs& in) { return norm(in[0], {1}, false, INFINITY); }},
+      {"logsumexp",
+       [](const Inputs& in) {
+         return logsumexp(in[0], {0, 2});
+       }},
+      {"stddev", [](const Inputs& in) { return stddev(in[0], {1}); }},
+      {"min", [](const Inputs& in) { return min(in[0], 1).first; }},
+      {"bmm", [](const Inputs& in) { return bmm(in[0], in[1]); }},
   };
   return table;
 }

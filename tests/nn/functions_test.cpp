@@ -69,6 +69,20 @@ void check_golden_numbers(Device device) {
 
 }  // namespace
 
+TEST_CASE("a loss keeps its digits where logits are large") {
+  // log(1 + 1 / e), which is what PyTorch gives.
+  for (const double high : {10.0, 1e4, 1e6}) {
+    CAPTURE(high);
+    const Tensor logits = from_vector(std::vector<double>{high, high - 1}, {1, 2});
+    const Tensor x = untracked::cast(logits, DType::f32).requires_grad_();
+    const Tensor loss = cross_entropy(x, zeros({1}, {.dtype = DType::i64}));
+    CHECK(loss.item() == doctest::Approx(0.31326169).epsilon(1e-6));
+    loss.backward();
+    CHECK(x.grad().to_vector<double>()[0] == doctest::Approx(-0.26894142).epsilon(1e-6));
+    CHECK(x.grad().to_vector<double>()[1] == doctest::Approx(0.26894142).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("functions give PyTorch's values and gradients") {
   CHECK(function_cases().size() > 40);
   check_golden_numbers({});

@@ -44,6 +44,8 @@ LRScheduler scheduler_of(const Json& one, const Optimizer& optimizer) {
     return MultiStepLR(optimizer, {o["milestones"].get<std::vector<int64_t>>(), o["gamma"]});
   if (kind == "exponential") return ExponentialLR(optimizer, {o["gamma"]});
   if (kind == "constant") return ConstantLR(optimizer, {o["factor"], o["total_steps"]});
+  if (kind == "linear")
+    return LinearLR(optimizer, {o["start_factor"], o["end_factor"], o["total_steps"]});
   if (kind == "lambda")
     return LambdaLR(optimizer, [](int64_t t) { return std::pow(0.95, double(t)); });
   return OneCycleLR(optimizer, one_cycle_options(o));
@@ -86,6 +88,19 @@ TEST_CASE("every group keeps its own base rate") {
   CHECK(optimizer.lr(1) == doctest::Approx(0.15));
   CHECK_THROWS_AS(LambdaLR(optimizer, std::vector<LRFactor>(3, [](int64_t) { return 1.0; })),
                   Error);
+}
+
+TEST_CASE("one cycle in straight lines ends with the training") {
+  for (const int64_t total : {1, 2, 10, 33}) {
+    CAPTURE(total);
+    auto optimizer = SGD({leaf()}, {.lr = 1, .momentum = 0.9});
+    auto scheduler =
+        OneCycleLR(optimizer, {.max_lr = 0.3, .total_steps = total, .anneal_strategy = "linear"});
+    for (int64_t t = 0; t < total; ++t) scheduler.step();
+    CHECK(optimizer.lr() >= 0);
+    CHECK(optimizer.lr() < 1e-5);
+    CHECK_THROWS_AS(scheduler.step(), Error);
+  }
 }
 
 TEST_CASE("a skipped optimizer step does not move the scheduler") {

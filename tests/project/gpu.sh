@@ -7,6 +7,6 @@ cd "$1"
 if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
   echo "skipped: no NVIDIA device on this machine"
 else
-  echo "skipped: training is on the CPU only; scripts/gpu_check.sh compares the CUDA kernels"
+  echo "skipped: scripts/gpu_check.sh runs the tests for GPUs, and training, on this machine's"
 fi
 exit 77

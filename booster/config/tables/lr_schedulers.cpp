@@ -87,6 +87,15 @@ LRSchedulerEntry polynomial() {
                              {field("power", &Fields::power, above(0), "exponent")});
 }
 
+LRSchedulerEntry linear() {
+  using Fields = LinearLROptions;
+  return entry<LinearLR>(
+      "linear_factor", "straight from one factor of the learning rate to another",
+      &Fields::total_steps,
+      {field("start_factor", &Fields::start_factor, at_least(0), "of the first rate"),
+       field("end_factor", &Fields::end_factor, at_least(0), "of the last rate")});
+}
+
 LRSchedulerEntry step() {
   using Fields = StepOptions;
   return entry<StepLR, Fields>(
@@ -127,6 +136,7 @@ const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
       cosine(),
       cosine_warmup(),
       polynomial(),
+      linear(),
       step(),
       multi_step(),
       entry<ExponentialLR, ExponentialOptions>("exponential", "times gamma every step",

@@ -114,4 +114,16 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   return split ? split->from_part(result) : result;
 }
 
+Tensor leaky_relu(const Tensor& x, double slope) {
+  arguments::floating("leaky_relu", "x", x);
+  const PolicyScope inside(nullptr);
+  return where(greater(x, 0.0), x, mul(x, slope));
+}
+
+Tensor elu(const Tensor& x, double alpha) {
+  arguments::floating("elu", "x", x);
+  const PolicyScope inside(nullptr);
+  return where(greater(x, 0.0), x, mul(sub(exp(clamp(x, {}, 0.0)), 1.0), alpha));
+}
+
 }  // namespace booster

@@ -79,4 +79,19 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
                 });
 }
 
+// Signals are images of height 1.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options) {
+  arguments::floating("conv1d", "x", x);
+  check(x.ndim() == 3 && weight.defined() && weight.ndim() == 3,
+        "conv1d: want x (n, channels, length) and weight (out, channels / groups, kernel); got {} "
+        "and {}",
+        x.shape(), weight.defined() ? weight.shape() : Shape{});
+  const Tensor y = conv2d(unsqueeze(x, 2), unsqueeze(weight, 2), bias,
+                          {.stride = {1, options.stride},
+                           .padding = {0, options.padding},
+                           .dilation = {1, options.dilation},
+                           .groups = options.groups});
+  return squeeze(y, 2);
+}
+
 }  // namespace booster

@@ -78,7 +78,8 @@ Logits logits_of(const Tensor& rows) {
 }
 
 struct RowLosses {
-  Tensor loss, log_sum;
+  Tensor loss;
+  Tensor log_sum;  // f64: large logits leave f32 few digits behind the point
   Tensor factor;  // by what loss grows with log_sum; undefined where that is of all classes
 };
 
@@ -88,8 +89,8 @@ RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
   const Tensor sums = all(mine.log_sum), factors = all(mine.factor);
   const Tensor log_sum = logsumexp(sums, 0);
   // A rank whose logits are all -inf adds nothing to a row of which it has no share.
-  const Tensor grown = where(not_equal(factors, 0), mul(log_sum - sums, factors), zeros_like(sums));
-  return {sum(all(mine.loss) + grown, {0}), log_sum, {}};
+  const Tensor more = where(not_equal(factors, 0), mul(log_sum - sums, factors), zeros_like(sums));
+  return {sum(all(mine.loss) + untracked::cast(more, mine.loss.dtype()), {0}), log_sum, {}};
 }
 
 RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tensor& weight,
@@ -97,7 +98,8 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
   const Tensor& x = logits.here;
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   const auto each_row = [&] { return empty({x.size(0)}, statistics); };
-  const RowLosses rows{each_row(), each_row(), logits.ranks ? each_row() : Tensor()};
+  const Tensor log_sum = empty({x.size(0)}, {DType::f64, x.device()});
+  const RowLosses rows{each_row(), log_sum, logits.ranks ? each_row() : Tensor()};
   const Tensor bad = full({1}, -1, {DType::i64, x.device()});
   kernels::on(x.device())
       .cross_entropy(rows.loss.view(), rows.log_sum.view(), rows.factor.view(), bad.view(),

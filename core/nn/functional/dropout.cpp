@@ -28,6 +28,19 @@ Tensor dropout(const Tensor& input, double p, bool training, Generator& generato
                 [p, position](const Tensor& g, Gradients& d) { d[0] = dropped(g, p, position); });
 }
 
+Tensor dropout2d(const Tensor& x, double p, bool training, Generator& generator) {
+  arguments::floating("dropout2d", "x", x);
+  arguments::probability("dropout2d", "p", p);
+  check(x.ndim() >= 3, "dropout2d: want (n, channels, ...); got {}", x.shape());
+  if (!training || p == 0) return x;
+  Shape channels = x.shape();
+  for (int i = 2; i < channels.ndim(); ++i) channels[i] = 1;
+  const TensorOptions options{x.dtype(), x.device()};
+  if (p == 1) return mul(x, zeros(channels, options));
+  const kernels::RandomPosition position = generator.take(channels.numel());
+  return mul(x, dropped(ones(channels, options), p, position));
+}
+
 Tensor drop_path(const Tensor& x, double p, bool training, Generator& generator) {
   arguments::floating("drop_path", "x", x);
   arguments::probability("drop_path", "p", p);

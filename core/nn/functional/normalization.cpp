@@ -105,6 +105,19 @@ DType dtype_for_linear(const Tensor& x) {
   return x.dtype() == DType::f32 ? dtype_under_policy(Op::linear, x.device()) : x.dtype();
 }
 
+namespace {
+
+double spacing_at_1(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-52;
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    default: return 0x1p-23;
+  }
+}
+
+}  // namespace
+
 Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps, std::optional<DType> result) {
   Tensor x = input, gamma = weight, beta = bias;
@@ -155,6 +168,26 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
                 if (d.wanted(1)) d[1] = untracked::cast(dsum, branch_dtype);
               });
   return out;
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                std::optional<double> eps) {
+  arguments::floating("rms_norm", "x", x);
+  const int count = normalized_shape.ndim(), first = x.ndim() - count;
+  bool fits = count > 0 && first >= 0;
+  for (int i = 0; fits && i < count; ++i) fits = x.shape()[first + i] == normalized_shape[i];
+  check(fits, "rms_norm: the last sizes differ; got {}, want them to be {}", x.shape(),
+        normalized_shape);
+  check(!weight.defined() || weight.shape() == normalized_shape,
+        "rms_norm: the weight's shape differs; got {}, want {}",
+        weight.defined() ? weight.shape() : Shape{}, normalized_shape);
+  std::vector<int64_t> dims;
+  for (int i = first; i < x.ndim(); ++i) dims.push_back(i);
+  const PolicyScope inside(nullptr);
+  const Tensor wide = cast(x, arguments::statistics_dtype(x));
+  const Tensor power = mean(square(wide), dims, true);
+  const Tensor y = mul(wide, rsqrt(add(power, eps.value_or(spacing_at_1(x.dtype())))));
+  return cast(weight.defined() ? mul(y, cast(weight, y.dtype())) : y, x.dtype());
 }
 
 }  // namespace booster

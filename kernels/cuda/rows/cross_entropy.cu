@@ -2,6 +2,7 @@
 #include "kernels/cuda/rows/first_where.cuh"
 #include "kernels/cuda/rows/log_sum_exp.cuh"
 #include "kernels/index_check.h"
+#include "kernels/rows/log_sum.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -63,7 +64,7 @@ void sum_weights(C* sums, const Loss<C>& of, int64_t classes) {
 // The sum over the row's classes of weight (log_sum - logit); `value` holds the row's last chunk.
 template <class C, class Team>
 __device__ C sum_of_losses(const Loss<C>& of, const Row<Team, C>& row, C (&value)[held<C>],
-                           C log_sum) {
+                           LogSum<C> log_sum) {
   C weight[held<C>], sum = 0;
   for (int64_t chunk = 0; chunk < row.chunks(); ++chunk) {
     const auto share = row.share(chunk);
@@ -71,7 +72,7 @@ __device__ C sum_of_losses(const Loss<C>& of, const Row<Team, C>& row, C (&value
     load_share(weight, of.weight, of.first_class, share, C(1));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e)
-      if (share.has(e)) sum += weight[e] * (log_sum - value[e]);
+      if (share.has(e)) sum += weight[e] * log_sum.above(value[e]);
   }
   return team_sum<Team>(sum);
 }
@@ -82,16 +83,18 @@ __device__ void loss_of_row(const Loss<C>& of, int64_t index) {
   C value[held<C>];
   const Exponentials<C> all = exponentials_of(value, of.logits, row, false);
   // -inf where nothing else is: other ranks may have finite logits.
-  const C log_sum = all.largest == C(-__builtin_inf()) ? all.largest : all.largest + log_(all.sum);
+  const bool is_empty = all.largest == C(-__builtin_inf());
+  const double log_sum = double(all.largest) + (is_empty ? 0.0 : double(log_(all.sum)));
   const int64_t t = of.target[index];
   C loss = 0, factor = 0;
   if (t != of.ignore_index && of.has(t)) {
     factor = of.at_target(t);
-    loss = factor * (log_sum - load_one<C>(of.logits, row.begin + t - of.first_class));
+    const C logit = load_one<C>(of.logits, row.begin + t - of.first_class);
+    loss = factor * LogSum<C>(log_sum).above(logit);
   }
   if (t != of.ignore_index && of.on_each != C(0)) {
     factor += of.on_each * of.weight_sums[1];
-    loss += of.on_each * sum_of_losses(of, row, value, log_sum);
+    loss += of.on_each * sum_of_losses<C>(of, row, value, log_sum);
   }
   if (Team::rank() != 0) return;
   store_one(of.log_sum, index, log_sum);
@@ -110,7 +113,7 @@ void loss_of_rows(Loss<C> of, int64_t rows) {
 // at_target less where c is the target.
 template <class C, class Team>
 __device__ void slope_of_chunk(const Operand& dlogits, const Loss<C>& of, const Row<Team, C>& row,
-                               int64_t chunk, int64_t t, C log_sum, C scale) {
+                               int64_t chunk, int64_t t, LogSum<C> log_sum, C scale) {
   const auto share = row.share(chunk);
   C value[held<C>], weight[held<C>];
 #pragma unroll
@@ -123,7 +126,7 @@ __device__ void slope_of_chunk(const Operand& dlogits, const Loss<C>& of, const 
     load_share(weight, smooth ? of.weight : Operand(), of.first_class, share, C(1));
 #pragma unroll
     for (int e = 0; e < held<C>; ++e) {
-      value[e] = of_probability * exp_(value[e] - log_sum) - on_each * weight[e];
+      value[e] = of_probability * exp_(-log_sum.above(value[e])) - on_each * weight[e];
       if (share.column(e) == t - of.first_class) value[e] -= at_target;
     }
   }
@@ -138,7 +141,7 @@ void slope_of_rows(Operand dlogits, Operand scale, int64_t scale_stride, Loss<C>
   for_each_row<Team>(rows * chunks, [=] ON_DEVICE(int64_t i) {
     const int64_t index = i / chunks;
     slope_of_chunk<C, Team>(dlogits, of, Row<Team, C>(of.logits, index, of.count), i % chunks,
-                            of.target[index], load_one<C>(of.log_sum, index),
+                            of.target[index], load_one<double>(of.log_sum, index),
                             load_one<C>(scale, index * scale_stride));
   });
 }

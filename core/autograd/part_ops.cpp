@@ -1,0 +1,188 @@
+// Functions that take tensors apart, and change some of their elements; made of other functions.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace booster {
+namespace {
+
+void check_defined(const char* op, const Tensor& x) {
+  check(x.defined(), "{}: argument is undefined", op);
+}
+
+// A position that may count from the end, moved inside of 0 ... size.
+int64_t position(std::optional<int64_t> given, int64_t missing, int64_t size) {
+  const int64_t at = given.value_or(missing);
+  return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+}
+
+struct Strided {
+  int dim;
+  int64_t start, length, step;
+  Tensor of(const Tensor& x) const {
+    Shape shape = x.shape(), strides = x.strides();
+    shape[dim] = length;
+    const int64_t offset = x.body()->offset + (length > 0 ? start * strides[dim] : 0);
+    strides[dim] *= step;
+    return untracked::strided(x, shape, strides, offset);
+  }
+};
+
+Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole);
+
+// The gradient of placed_into_zeros, and what `slice` is.
+Tensor part_of(const Tensor& x, const Strided& part) {
+  return record(part.of(x), "slice", {x},
+                twice([part, from = x.shape()](const Tensor& g, Gradients& d) {
+                  d[0] = placed_into_zeros(g, part, from);
+                }));
+}
+
+Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole) {
+  const Tensor y = zeros(whole, {g.dtype(), g.device()});
+  kernels::on(g.device()).copy(part.of(y).view(), g.view());
+  return record(y, "slice_backward", {g},
+                twice([part](const Tensor& gg, Gradients& d) { d[0] = part_of(gg, part); }));
+}
+
+// True on and below a diagonal of matrices of this size.
+Tensor lower_triangle(int64_t rows, int64_t columns, int64_t diagonal, Device device) {
+  const TensorOptions whole{DType::i64, device};
+  const Tensor row = untracked::reshape(arange(rows, whole), {rows, 1});
+  return less_equal(sub(arange(columns, whole), row), static_cast<double>(diagonal));
+}
+
+void check_matrices(const char* op, const Tensor& x) {
+  check_defined(op, x);
+  check(x.ndim() >= 2, "{}: want matrices; got shape {}", op, x.shape());
+}
+
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+  check_defined("split", x);
+  const int d = normal_dim("split", dim, x.ndim());
+  const int64_t whole = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  check(whole == x.shape()[d] && std::ranges::all_of(sizes, [](int64_t n) { return n >= 0; }),
+        "split: sizes are none of dimension {} of {}; want sizes from 0 on that add up to {}", d,
+        x.shape(), x.shape()[d]);
+  std::vector<Tensor> parts;
+  int64_t at = 0;
+  for (const int64_t size : sizes) {
+    parts.push_back(narrow(x, d, at, size));
+    at += size;
+  }
+  return parts;
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim) {
+  check_defined("chunk", x);
+  check(count >= 1, "chunk: want at least one part; got {}", count);
+  const int64_t size = x.shape()[normal_dim("chunk", dim, x.ndim())];
+  if (size == 0) return std::vector<Tensor>(static_cast<size_t>(count), x);
+  return split(x, (size + count - 1) / count, dim);
+}
+
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+  check_defined("unbind", x);
+  const int d = normal_dim("unbind", dim, x.ndim());
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < x.shape()[d]; ++i) parts.push_back(select(x, d, i));
+  return parts;
+}
+
+Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+             int64_t step) {
+  check_defined("slice", x);
+  check(step >= 1, "slice: step is out of range; got {}, want at least 1 (flip turns around)",
+        step);
+  const int d = normal_dim("slice", dim, x.ndim());
+  const int64_t size = x.shape()[d];
+  const int64_t from = position(start, 0, size), to = position(end, size, size);
+  return part_of(x, {d, from, to > from ? (to - from - 1) / step + 1 : 0, step});
+}
+
+Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
+  check_defined("flip", x);
+  const PolicyScope inside(nullptr);
+  Tensor y = x;
+  std::vector<int> seen;
+  for (const int64_t dim : dims) {
+    const int d = normal_dim("flip", dim, x.ndim());
+    check(std::ranges::find(seen, d) == seen.end(), "flip: dimension {} is named twice", dim);
+    seen.push_back(d);
+    std::vector<int64_t> order(static_cast<size_t>(x.shape()[d]));
+    std::iota(order.rbegin(), order.rend(), 0);
+    y = index_select(y, d, from_vector(order, {x.shape()[d]}).to(x.device()));
+  }
+  return y;
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value) {
+  check_defined("pad", x);
+  check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
+        "pad: want two sizes for each of {} dimensions at most; got {}", x.ndim(), sizes.size());
+  Tensor y = x;
+  for (size_t i = 0; i < sizes.size(); i += 2) {
+    const int d = x.ndim() - 1 - static_cast<int>(i / 2);
+    const int64_t before = sizes[i], after = sizes[i + 1], size = x.shape()[d];
+    check(size + before + after >= 0, "pad: nothing is left of dimension {}; got {} and {} for {}",
+          d, before, after, size);
+    const int64_t cut = std::max<int64_t>(-before, 0);
+    const int64_t kept = std::max<int64_t>(size - cut - std::max<int64_t>(-after, 0), 0);
+    std::vector<Tensor> pieces = {narrow(y, d, std::min(cut, size), kept)};
+    const auto border = [&](int64_t width) {
+      Shape shape = y.shape();
+      shape[d] = width;
+      return full(shape, value, {y.dtype(), y.device()});
+    };
+    if (before > 0) pieces.insert(pieces.begin(), border(before));
+    if (after > 0) pieces.push_back(border(after));
+    const PolicyScope inside(nullptr);
+    y = pieces.size() == 1 ? contiguous(pieces[0]) : cat(pieces, d);
+  }
+  return y;
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  check_defined("masked_fill", x);
+  check_defined("masked_fill", mask);
+  check(mask.dtype() == DType::boolean, "masked_fill: the mask must be bool; got {}",
+        name_of(mask.dtype()));
+  check(broadcast_shapes("masked_fill", mask.shape(), x.shape()) == x.shape(),
+        "masked_fill: the mask is larger; got {}, want a shape that broadcasts to {}", mask.shape(),
+        x.shape());
+  const PolicyScope inside(nullptr);
+  return where(mask, scalar(value, {x.dtype(), x.device()}), x);
+}
+
+Tensor tril(const Tensor& x, int64_t diagonal) {
+  check_matrices("tril", x);
+  const PolicyScope inside(nullptr);
+  return where(lower_triangle(x.size(-2), x.size(-1), diagonal, x.device()), x,
+               scalar(0, {x.dtype(), x.device()}));
+}
+
+Tensor triu(const Tensor& x, int64_t diagonal) {
+  check_matrices("triu", x);
+  return masked_fill(x, lower_triangle(x.size(-2), x.size(-1), diagonal - 1, x.device()), 0);
+}
+
+Tensor one_hot(const Tensor& index, int64_t classes) {
+  check_defined("one_hot", index);
+  check(index.dtype() == DType::i64, "one_hot: index must be i64; got {}", name_of(index.dtype()));
+  check(classes >= 1, "one_hot: want at least one class; got {}", classes);
+  const Tensor outside =
+      add(untracked::cast(less(index, 0.0), DType::i64),
+          untracked::cast(greater_equal(index, static_cast<double>(classes)), DType::i64));
+  check(index.numel() == 0 || sum(outside).item() == 0,
+        "one_hot: an index is out of range; want 0 to {}", classes - 1);
+  const Tensor numbers = arange(classes, {DType::i64, index.device()});
+  return untracked::cast(equal(untracked::unsqueeze(index, -1), numbers), DType::i64);
+}
+
+}  // namespace booster
