@@ -83,7 +83,8 @@ tests() { ours "$work/bin/$1_test" "-tc=$2"; }
 # The losses of a short training on a device, a line each.
 losses() {
   local set settings=(device="$1" train.output_dir="$work/out_$1" train.max_steps=6
-    train.log_every=1 data.batch_size=8 data.root=null model.name=vit_tiny_patch16_224 model.depth=2 model.img_size=32)
+    train.log_every=1 data.batch_size=8 data.root=null model.name=vit_tiny_patch16_224
+    model.depth=2 model.img_size=32)
   for set in "${settings[@]}"; do set -- "$@" --set "$set"; done
   ours "$work/bin/vit_caltech101" "${@:2}"
   grep -o '"loss":[0-9.eE+-]*' "$work/out_$1/metrics.jsonl" > "$work/losses_$1"
