@@ -86,12 +86,8 @@ void GradScaler::begin(const char* call, Optimizer& optimizer) {
         "GradScaler::{}: called after step() since the last update()", call);
 }
 
-void GradScaler::check_gradients(const Optimizer& optimizer) const {
+void GradScaler::check_gradients(const Parameters& with_grad) const {
   scaler_.check_start();
-  const Parameters with_grad = optimizer.parameters_with_grad();
-  check(!with_grad.empty(),
-        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
-        "has a gradient; want a backward pass of a loss that they took part in");
   for (const auto& [name, parameter] : with_grad)
     check(parameter.grad().dtype() != DType::f16,
           "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 "
@@ -105,29 +101,24 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   Entry& mine = entry(optimizer);
   check(mine.stage == Stage::ready,
         "GradScaler::unscale_: already called for this optimizer since the last update()");
-  check_gradients(optimizer);
-  mine.found_inf = unscale_gradients(optimizer, scaler_.inverse_tensor());
+  const Parameters with_grad = optimizer.parameters_with_grad();
+  check_gradients(with_grad);
+  if (!with_grad.empty()) mine.found_inf = unscale_gradients(optimizer, scaler_.inverse_tensor());
   mine.stage = Stage::unscaled;
 }
 
-Tensor GradScaler::found_inf(Optimizer& optimizer) {
-  begin("step", optimizer);
-  Entry& mine = entry(optimizer);
-  if (!mine.found_inf.defined()) {
-    check_gradients(optimizer);
-    mine.found_inf = find_non_finite(optimizer, scaler_.inverse_tensor());
-  }
-  return mine.found_inf;
-}
-
+// As torch's, it leaves true gradients in memory, whoever unscaled them.
 void GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
-  const Tensor found = found_inf(optimizer), inverse = scaler_.inverse_tensor();
+  begin("step", optimizer);
+  const bool unscales = entry(optimizer).stage == Stage::ready;
+  check(entry(optimizer).found_inf.defined() ||
+            (unscales && !optimizer.parameters_with_grad().empty()),
+        "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
+        "had a gradient; want a backward pass of a loss that they took part in");
+  if (unscales) unscale_(optimizer);
   Entry& mine = entry(optimizer);
-  const bool scaled = mine.stage == Stage::ready;
-  optimizer.step(
-      {.found_inf = static_cast<const float*>(found.data()),
-       .inverse_scale = scaled ? static_cast<const float*>(inverse.data()) : nullptr});
+  optimizer.step({.found_inf = static_cast<const float*>(mine.found_inf.data())});
   mine.stage = Stage::stepped;
 }
 

@@ -47,8 +47,8 @@ class GradScaler {
   // Multiplies the optimizer's gradients by 1 / scale in memory and notes whether all are finite.
   // Errors: scale() never called, called twice, called after step, an f16 gradient (by name).
   void unscale_(Optimizer& optimizer);
-  // Steps unless a gradient is not finite. Errors: scale() never called, called twice since
-  // update(), the optimizer has no gradient.
+  // Steps unless a gradient is not finite, after unscale_() if that was not called. Errors: scale()
+  // never called, called twice since update(), the optimizer has no gradient.
   void step(Optimizer& optimizer);
   // Grows or backs off. Error if no optimizer was looked at since the last update.
   void update();
@@ -83,9 +83,7 @@ class GradScaler {
   Entry& entry(const Optimizer& optimizer);
   void check_started(const char* call) const;
   void begin(const char* call, Optimizer& optimizer);
-  void check_gradients(const Optimizer& optimizer) const;
-  // The flag (one f32 on the device) of a look at the gradients; looks if nobody did yet.
-  Tensor found_inf(Optimizer& optimizer);
+  void check_gradients(const Parameters& with_grad) const;
   void follow_options();
 
   GradScalerOptions options_;

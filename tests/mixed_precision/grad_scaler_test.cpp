@@ -142,6 +142,7 @@ TEST_CASE("a step uses the true gradient, unscaled by the step or by unscale_") 
       CHECK(training.w.grad().item() == 2);
     }
     scaler.step(training.optimizer);
+    CHECK(training.w.grad().item() == 2);
     scaler.update();
     CHECK(training.w.item() == 0);
   }
@@ -173,6 +174,9 @@ TEST_CASE("an optimizer without any gradient is an error") {
   GradScaler scaler;
   training.backward(scaler, 1);
   training.optimizer.zero_grad();
+  CHECK_THROWS_WITH_AS(scaler.step(training.optimizer),
+                       doctest::Contains("no inf checks were recorded for this optimizer"), Error);
+  scaler.unscale_(training.optimizer);  // nothing to do, as in torch
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer),
                        doctest::Contains("no inf checks were recorded for this optimizer"), Error);
 }
