@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace booster {
 namespace {
 
@@ -91,9 +93,17 @@ std::string rule_text(const System& system, const KnownOp& op) {
 ResultTypes results_of(const System& system, const KnownOp& op, const Types& given,
                        const Types& types) {
   if (op.equal_before_casts) result_types(op.name, op.results, given, system.device);
+  if (op.casts_at_end) {
+    ResultTypes own = result_types(op.name, op.results, given, system.device);
+    if (takes_part(system, own.returns)) own.returns = system.lower;
+    return own;
+  }
   ResultTypes results = result_types(op.name, op.results, types, system.device);
   if (op.op_class == OpClass::fp32_result && takes_part(system, given[0]))
     results = {NumberType::f32, NumberType::f32};
+  const NumberType state = given[given.size() > 1 ? 1 : 0];
+  if (op.keeps_state && takes_part(system, state))
+    results.returns = promoted(std::array{results.returns, state});
   if (op.in_fp8 && results.runs_in == system.lower) results.runs_in = NumberType::f8_e4m3;
   return results;
 }

@@ -23,6 +23,10 @@ void take_row(KnownOp& op, const ListedOp* row) {
   op.op_class = row->op_class;
   op.list = row->is_composed() ? "composed of listed ops" : std::string(row->list);
   op.equal_before_casts = row->list == "composed of equals";
+  op.keeps_state = row->list == "composed with a state";
+  op.casts_at_end = row->list == "composed at the end";
+  if (op.keeps_state) op.rule = "the products inside are cast; the state widens their result";
+  if (op.casts_at_end) op.rule = "not cast itself; a product at its end is";
 }
 
 std::vector<OpClassRow> rows_of(const OpTable& table) {

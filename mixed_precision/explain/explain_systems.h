@@ -18,6 +18,8 @@ struct KnownOp {
   ResultRule results = {};
   bool in_fp8 = false;                  // multiplies in 8 bits
   bool equal_before_casts = false;      // refuses mixed dtypes before a listed op inside casts
+  bool keeps_state = false;             // the second argument is not cast, and widens the result
+  bool casts_at_end = false;            // runs in its arguments' dtype; a listed op comes last
   std::string rule = {}, refusal = {};  // instead of the class's own wording
   std::string source = {};              // of its list, if it differs from the system's
 };

@@ -17,6 +17,7 @@ std::string torch_name(std::string name) {
   for (const char* module : {"linalg", "fft", "special"})
     name = replaced(name, std::string(module) + ".", std::string(module) + "_");
   const size_t dot = name.find('.');
+  if (torch_result_rule(name)) return name;
   return torch_result_rule(name.substr(0, dot)) ? name.substr(0, dot) : name;
 }
 

@@ -50,8 +50,10 @@ OpTable::OpTable(std::string source, std::initializer_list<Group> groups)
 }
 
 const ListedOp* OpTable::find(std::string_view name) const {
-  for (const ListedOp& op : ops_)
-    if (op.name == name) return &op;
+  for (const ListedOp& op : ops_) {
+    const bool is_whole = op.name == name && op.overload != "deprecated";
+    if (is_whole || (!op.overload.empty() && op.name + "." + op.overload == name)) return &op;
+  }
   return nullptr;
 }
 

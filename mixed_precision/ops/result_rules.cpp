@@ -133,11 +133,17 @@ bool norm_takes(Types types) {
   return floats_same(types) || (is_16_bit_float(types[0]) && all_f32);
 }
 
+bool has_integers(Types types) {
+  return std::any_of(types.begin(), types.end(),
+                     [](NumberType type) { return !is_floating(type) && !is_complex(type); });
+}
+
 bool match_holds(Match match, Types types) {
   switch (match) {
     case Match::equal: return all_same(types);
     case Match::equal_floats: return floats_same(types);
     case Match::norm: return norm_takes(types);
+    case Match::classes: return !has_integers(types) || floats_same(types);
     default: return true;
   }
 }
@@ -145,6 +151,8 @@ bool match_holds(Match match, Types types) {
 NumberType run_type(Match match, Types types) {
   switch (match) {
     case Match::promote: return promoted(types);
+    case Match::classes:
+      return has_integers(types) ? first_float_or_promoted(types) : promoted(types);
     case Match::second: return types[types.size() > 1 ? 1 : 0];
     case Match::equal_floats: return first_float_or_promoted(types);
     default: return types[0];
@@ -152,7 +160,10 @@ NumberType run_type(Match match, Types types) {
 }
 
 bool has_kernel(Kernels kernels, NumberType type, DeviceType device) {
+  if (kernels == Kernels::only_f32) return type == NumberType::f32;
   if (kernels == Kernels::never_16_bit) return !is_16_bit_float(type);
+  if (kernels == Kernels::f16_on_gpu)
+    return !is_16_bit_float(type) || (device == DeviceType::cuda && type == NumberType::f16);
   if (device != DeviceType::cpu) return true;
   return kernels == Kernels::all || !is_16_bit_float(type) ||
          (kernels == Kernels::no_f16 && type != NumberType::f16) ||

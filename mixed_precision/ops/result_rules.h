@@ -20,6 +20,7 @@ struct ResultRule {
     first,         // the first decides
     second,        // the second decides (a loss with logits: the target)
     norm,          // all the same, or 16-bit values with f32 parameters
+    classes,       // beside class numbers (integers) equal_floats, else promotion
   };
   enum class Integers : uint8_t { keep, to_f32, to_i64, refuse, only };
   // The result dtype: the one it runs in, the complex one of that, or always the same (none: a
@@ -34,8 +35,10 @@ struct ResultRule {
   // The dtypes for which kernels are missing.
   enum class Kernels : uint8_t {
     all,
+    only_f32,
     never_16_bit,
-    no_16_bit,  // from here on, only on CPUs
+    f16_on_gpu,  // no other 16 bits
+    no_16_bit,   // from here on, only on CPUs
     no_f16,
     no_bf16,
   };

@@ -44,7 +44,7 @@ LEFT_OUT = {
     "cfloat", "cdouble", "chalf", "tensor_split", "histogram", "histogramdd", "geometric",
     "complex",
     "nn.functional.gaussian_nll_loss", "nn.functional.multi_head_attention_forward", "to",
-    "einsum", "svd_lowrank", "pca_lowrank", "cartesian_prod",
+    "einsum", "svd_lowrank", "pca_lowrank", "cartesian_prod", "pdist",
 }
 FAKE = FakeTensorMode()
 
@@ -163,6 +163,59 @@ def result_lines():
             yield from lines_of(op, "cuda", MIXES[:-1])
 
 
+def made(dtype, *shape):
+    return torch.randn(*shape).to(dtype)
+
+
+def cell(kind, gates):
+    """An LSTM's or GRU's cell: the input and the weights of one dtype, the state of another."""
+    def run(x, state):
+        h = made(state, 2, 4)
+        weights = [made(x, gates * 4, 3), made(x, gates * 4, 4), made(x, gates * 4), made(x, gates * 4)]
+        return kind(made(x, 2, 3), (h, h) if gates == 4 else h, *weights)
+    return run
+
+
+# Ops that PyTorch's table of samples leaves out, with the dtypes of one or two arguments.
+MORE = {
+    "lstm_cell": (2, cell(torch.lstm_cell, 4)),
+    "gru_cell": (2, cell(torch.gru_cell, 3)),
+    "pdist": (1, lambda x: torch.pdist(made(x, 4, 3))),
+    "nuclear_norm": (1, lambda x: torch.nuclear_norm(made(x, 4, 3))),
+    "_upsample_bicubic2d_aa":
+        (1, lambda x: torch._C._nn._upsample_bicubic2d_aa(made(x, 1, 1, 4, 4), (2, 2), False)),
+    "_grid_sampler_2d_cpu_fallback": (2, lambda x, grid: torch._grid_sampler_2d_cpu_fallback(
+        made(x, 1, 1, 4, 4), made(grid, 1, 2, 2, 2), 0, 0, False)),
+    "linalg_pinv": (1, lambda x: torch.linalg.pinv(made(x, 4, 3))),
+    "linalg_matrix_exp": (1, lambda x: torch.linalg.matrix_exp(made(x, 3, 3))),
+    "_convolution": (2, lambda x, w: torch._convolution(
+        made(x, 1, 2, 5, 5), made(w, 2, 2, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1,
+        False, False, False, False)),
+    "_convolution.deprecated": (2, lambda x, w: torch._convolution(
+        made(x, 1, 2, 5, 5), made(w, 2, 2, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1,
+        False, False, False)),
+    "cross_entropy": (2, lambda x, target: torch.nn.functional.cross_entropy(
+        made(x, 3, 3), torch.softmax(torch.randn(3, 3), -1).to(target))),
+    "linalg_matrix_rank": (2, lambda x, tolerance: torch.linalg.matrix_rank(
+        made(x, 3, 3), tol=torch.tensor(0.1).to(tolerance))),
+}
+
+
+def more_lines():
+    def returned(run, dtypes, region):
+        try:
+            with torch.autocast("cpu", dtype=region or BF16, enabled=region is not None):
+                y = run(*dtypes)
+            return NAMES[(y[0] if isinstance(y, tuple) else y).dtype]
+        except (RuntimeError, TypeError):
+            return "error"
+
+    for name, (count, run) in MORE.items():
+        for dtypes in itertools.product((F16, BF16, F32, F64), repeat=count):
+            answers = [returned(run, dtypes, region) for region in (None, BF16, F16)]
+            yield " ".join(["cpu", name, ",".join(NAMES[dtype] for dtype in dtypes), *answers])
+
+
 def main():
     warnings.filterwarnings("ignore")
     torch.manual_seed(0)
@@ -171,7 +224,7 @@ def main():
         names = registered("Autocast" + device.upper())
         (OUT / f"autocast_{device}.txt").write_text("\n".join(names) + "\n")
     lines = ["# device op arguments: alone, in a bf16 region, in an f16 region; "
-             f"PyTorch {torch.__version__.split('+')[0]}", *result_lines()]
+             f"PyTorch {torch.__version__.split('+')[0]}", *result_lines(), *more_lines()]
     (OUT / "result_dtypes.txt").write_text("\n".join(lines) + "\n")
     print(len(lines) - 1, "results")
 
