@@ -56,6 +56,7 @@ Tensor BackwardPass::root(const Tensor& loss) const {
 
 // An optimizer whose parameters got gradients counts, whether the program named it or not.
 void BackwardPass::end() {
+  const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   first_.plugin->end(Pass::backward);
   for (const Watch& watch : not_named_)
     if (watch.was_reached()) await(watch.optimizer());
@@ -66,7 +67,6 @@ void BackwardPass::end() {
 
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options) {
-  const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   BackwardPass pass(sessions, options);
   backward(pass.root(loss));
   pass.end();

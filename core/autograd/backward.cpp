@@ -9,6 +9,7 @@
 #include "kernels/system/trace.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,12 +23,15 @@ thread_local std::vector<std::function<void()>> end_hooks;
 thread_local std::vector<Tensor> arrived_inside;  // leaves, by inner passes
 
 struct Depth {
-  Depth() { ++depth; }
+  Depth() {
+    if (++depth == 1) phase.emplace("backward", kernels::SpanKind::phase);
+  }
   ~Depth() {
     if (--depth > 0) return;
     end_hooks.clear();
     arrived_inside.clear();
   }
+  std::optional<kernels::TraceScope> phase;
 };
 
 }  // namespace

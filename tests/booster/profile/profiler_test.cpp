@@ -74,6 +74,22 @@ TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
   CHECK(sum <= profiler.seconds());
 }
 
+TEST_CASE("a batch that runs by execute_pipeline has its passes") {
+  const Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
+  const Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
+  Booster booster;
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  struct Batch {
+    Tensor input, label;
+  } batch = {ones({4, 6}), zeros({4, 3})};
+  const Batch* at = &batch;
+  Profiler profiler;
+  booster.execute_pipeline(at, net, MSELoss(), opt);
+  profiler.stop();
+  CHECK(find(profiler.rows(), "linear", "forward"));
+  CHECK(find(profiler.rows(), "unary_backward relu", "backward"));
+}
+
 TEST_CASE("the table has a line per kernel, the bound and what lies between kernels") {
   Profiler profiler;
   train_two_steps();
