@@ -6,10 +6,10 @@
 #include "tests/cuda_on_host/arena.h"
 #include "tests/cuda_on_host/chance.h"
 #include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/halves.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/watch.h"
 
-#include <bit>
 #include <cstring>
 
 struct cuda_on_host_blas {};
@@ -43,14 +43,10 @@ using Product = cuda_on_host_product;
 int64_t size_of(cudaDataType type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
 float widen(uint16_t bits, cudaDataType type) {
-  if (type == CUDA_R_16BF) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  return static_cast<float>(std::bit_cast<_Float16>(bits));
+  return type == CUDA_R_16BF ? from_bf16(bits) : from_f16(bits);
 }
 uint16_t narrow(float value, cudaDataType type) {
-  if (type == CUDA_R_16F) return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (value != value) return 0x7FFF;
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  return type == CUDA_R_16F ? to_f16(value) : to_bf16(value);
 }
 
 template <class C>

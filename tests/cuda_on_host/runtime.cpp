@@ -16,12 +16,17 @@
 namespace cuda_on_host {
 namespace {
 
-constexpr int devices = 2;
 constexpr size_t most_argument_bytes = 4096;
 
-std::recursive_mutex mutex;
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local int device_of_thread = 0;
+thread_local int device_in_use = 0;
+
+// CUDA_ON_HOST_DEVICES, or 2.
+int devices() {
+  static const char* chosen = std::getenv("CUDA_ON_HOST_DEVICES");
+  static const int count = chosen && *chosen ? std::atoi(chosen) : 2;
+  return count;
+}
 std::map<const char*, size_t>& pinned() {
   static auto* ranges = new std::map<const char*, size_t>;
   return *ranges;
@@ -35,7 +40,7 @@ cudaError_t give_back(cudaError_t error) {
 // Runs a call of the runtime, one at a time; a device with a fault does nothing any more.
 template <class Body>
 cudaError_t call(Body&& body) {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(runtime_mutex());
   if (has_fault()) return give_back(cudaErrorLaunchFailure);
   const cudaError_t error = body();
   return give_back(has_fault() ? cudaErrorLaunchFailure : error);
@@ -63,13 +68,6 @@ void check_range(const void* data, size_t bytes) {
   if (!wrong.empty()) fault("a copy touches {}", wrong);
 }
 
-void copy_now(void* to, const void* from, size_t bytes) {
-  check_range(to, bytes);
-  check_range(from, bytes);
-  std::memmove(to, from, bytes);
-  if (is_on_device(to)) mark_written(to, bytes);
-}
-
 cudaError_t allocate(void** data, size_t bytes) {
   *data = allocate_on_device(bytes);
   if (!*data) {
@@ -81,9 +79,23 @@ cudaError_t allocate(void** data, size_t bytes) {
 
 }  // namespace
 
+std::recursive_mutex& runtime_mutex() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+int device_of_thread() { return device_in_use; }
+
+void copy_now(void* to, const void* from, size_t bytes) {
+  check_range(to, bytes);
+  check_range(from, bytes);
+  std::memmove(to, from, bytes);
+  if (is_on_device(to)) mark_written(to, bytes);
+}
+
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work) {
   return call([&] {
-    if (device_of(stream) != device_of_thread) return cudaErrorInvalidResourceHandle;
+    if (device_of(stream) != device_in_use) return cudaErrorInvalidResourceHandle;
     give(stream, std::move(work));
     return cudaSuccess;
   });
@@ -106,16 +118,17 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
 using namespace cuda_on_host;
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = devices;
+  *count = devices();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= devices) return give_back(cudaErrorInvalidDevice);
-  device_of_thread = device;
+  if (device < 0 || device >= devices()) return give_back(cudaErrorInvalidDevice);
+  device_in_use = device;
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
+  properties->uuid.bytes[0] = static_cast<char>(device + 1);
   std::snprintf(properties->name, sizeof properties->name, "CUDA on the host");
   properties->major = 9;
   properties->multiProcessorCount = 2;
@@ -215,7 +228,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return call([&] {
     if (flags != cudaStreamNonBlocking)
       return cudaErrorInvalidValue;  // waits for the legacy stream
-    *stream = create_stream(device_of_thread);
+    *stream = create_stream(device_in_use);
     return cudaSuccess;
   });
 }

@@ -4,10 +4,18 @@
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
 
 #include <functional>
+#include <mutex>
 
 namespace cuda_on_host {
 
+// One call of the runtime at a time.
+std::recursive_mutex& runtime_mutex();
+int device_of_thread();
+
 // Puts work into the stream, unless the device has a fault.
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work);
+
+// What a copy between the device and the host does when its turn has come.
+void copy_now(void* to, const void* from, size_t bytes);
 
 }  // namespace cuda_on_host

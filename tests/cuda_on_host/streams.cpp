@@ -3,11 +3,14 @@
 #include "tests/cuda_on_host/arena.h"
 #include "tests/cuda_on_host/chance.h"
 #include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/runtime.h"
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 using Clock = std::chrono::steady_clock;
@@ -24,11 +27,17 @@ struct EventState {
   Clock::time_point time;
 };
 
+// One of the three.
 struct Work {
-  std::function<void()> run;
-  std::shared_ptr<EventState> waits_for;
-  uint64_t recording = 0;
+  std::function<void()> run = {};
+  std::function<bool()> attempt = {};
+  std::shared_ptr<EventState> waits_for = {};
+  uint64_t recording = 0;  // of the event
+  Clock::time_point given = {};
 };
+
+constexpr auto patience = std::chrono::milliseconds(3);  // before what nobody waits for is done
+constexpr auto nap = std::chrono::microseconds(200);
 
 }  // namespace
 }  // namespace cuda_on_host
@@ -54,10 +63,22 @@ std::vector<cudaStream_t>& streams() {
   return *all;
 }
 
-void do_next(cudaStream_t stream) {
+// False if it must be tried again.
+bool do_next(cudaStream_t stream) {
+  if (stream->queue.front().attempt && !has_fault() && !stream->queue.front().attempt())
+    return false;
   Work work = std::move(stream->queue.front());
   stream->queue.pop_front();
   if (work.run && !has_fault()) work.run();
+  return true;
+}
+
+// Lets other threads use the runtime for a moment.
+void step_back() {
+  close_device();
+  runtime_mutex().unlock();
+  std::this_thread::sleep_for(nap);
+  runtime_mutex().lock();
 }
 
 // The stream whose next work the wait of this one needs: itself, or one that is to record an event.
@@ -79,8 +100,27 @@ cudaStream_t choose(cudaStream_t needed) {
 
 template <class Condition>
 void work_until(cudaStream_t stream, Condition&& is_met) {
-  while (!is_met()) do_next(choose(holder_of(stream)));
+  while (!is_met())
+    if (!do_next(choose(holder_of(stream)))) step_back();
   close_device();
+}
+
+bool has_overdue_attempts(cudaStream_t stream) {
+  const auto limit = Clock::now() - patience;
+  return std::ranges::any_of(stream->queue,
+                             [=](const Work& work) { return work.attempt && work.given < limit; });
+}
+
+void go_on_for_ever() {
+  for (;;) {
+    std::this_thread::sleep_for(nap);
+    std::lock_guard lock(runtime_mutex());
+    const std::vector<cudaStream_t> all = streams();
+    for (cudaStream_t stream : all)
+      while (has_overdue_attempts(stream) && do_next(holder_of(stream))) {
+      }
+    close_device();
+  }
 }
 
 }  // namespace
@@ -99,7 +139,13 @@ void destroy_stream(cudaStream_t stream) {
 }
 
 void give(cudaStream_t stream, std::function<void()> work) {
-  stream->queue.push_back({std::move(work), nullptr, 0});
+  stream->queue.push_back({.run = std::move(work)});
+}
+
+void give_attempts(cudaStream_t stream, std::function<bool()> attempt) {
+  static const bool started = (std::thread(go_on_for_ever).detach(), true);
+  (void)started;
+  stream->queue.push_back({.attempt = std::move(attempt), .given = Clock::now()});
 }
 
 cudaEvent_t create_event() { return new cuda_on_host_event; }
@@ -116,7 +162,7 @@ void record(cudaEvent_t event, cudaStream_t stream) {
 }
 
 void wait_for_event(cudaStream_t stream, cudaEvent_t event) {
-  stream->queue.push_back({nullptr, event->state, event->state->recorded});
+  stream->queue.push_back({.waits_for = event->state, .recording = event->state->recorded});
 }
 
 void finish(cudaStream_t stream) {
@@ -130,7 +176,9 @@ void finish(cudaEvent_t event) {
 }
 
 void finish_everything() {
-  for (cudaStream_t stream : streams()) finish(stream);
+  const std::vector<cudaStream_t> all = streams();
+  for (cudaStream_t stream : all)
+    if (std::ranges::count(streams(), stream) > 0) finish(stream);
 }
 
 bool is_done(cudaStream_t stream) {

@@ -12,6 +12,9 @@ cudaStream_t create_stream(int device);
 int device_of(cudaStream_t stream);
 void destroy_stream(cudaStream_t stream);
 void give(cudaStream_t stream, std::function<void()> work);
+// Work that needs other processes: it is tried again until it returns true. A GPU does not need
+// anybody to wait for such work, so a thread here goes on with it after a moment.
+void give_attempts(cudaStream_t stream, std::function<bool()> attempt);
 
 cudaEvent_t create_event();
 void destroy_event(cudaEvent_t event);

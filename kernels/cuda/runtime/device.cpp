@@ -6,6 +6,7 @@
 #include "kernels/system/error.h"
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 namespace booster::kernels::cuda {
@@ -14,6 +15,7 @@ namespace {
 constexpr int most_devices = 64;
 
 thread_local int device_in_use = 0;
+thread_local cudaStream_t stream_in_use = nullptr;  // of a StreamScope
 
 cudaError_t count_devices(int* count) {
   const cudaError_t status = cudaGetDeviceCount(count);
@@ -67,11 +69,31 @@ void use(int device) {
 int current_device() { return device_in_use; }
 
 cudaStream_t current_stream() {
+  if (stream_in_use) return stream_in_use;
   static std::once_flag created[most_devices];
   static cudaStream_t streams[most_devices];  // never destroyed: the runtime may end first
   const int device = device_in_use;
   std::call_once(created[device], [=] { streams[device] = create_stream(); });
   return streams[device];
+}
+
+StreamScope::StreamScope(cudaStream_t stream) : before_(stream_in_use) { stream_in_use = stream; }
+StreamScope::~StreamScope() { stream_in_use = before_; }
+
+// Kept as long as the thread.
+void run_beside(int device, const std::function<void()>& body) {
+  struct Own {
+    std::map<int, cudaStream_t> streams;
+    ~Own() {
+      for (const auto& [index, stream] : streams) cudaStreamDestroy(stream);
+    }
+  };
+  thread_local Own own;
+  use(device);
+  cudaStream_t& stream = own.streams[device];
+  if (!stream) stream = create_stream();
+  const StreamScope scope(stream);
+  body();
 }
 
 void synchronize(int device) {

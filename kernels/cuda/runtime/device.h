@@ -5,6 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
+
 namespace booster::kernels::cuda {
 
 // 0 without a driver.
@@ -19,6 +21,18 @@ int current_device();
 // threads, so that their calls run in the order in which they were made. It does not wait for the
 // legacy default stream, which no capture may touch.
 cudaStream_t current_stream();
+// While it lives, another stream takes its place for the calling thread.
+class StreamScope {
+ public:
+  explicit StreamScope(cudaStream_t stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+
+ private:
+  cudaStream_t before_;
+};
+// What `body` queues goes to a stream of this thread's own on that device.
+void run_beside(int device, const std::function<void()>& body);
 // Waits for all work that was given to the device's stream.
 void synchronize(int device);
 

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/system/error.h"
 
 #include <atomic>
 
@@ -9,6 +10,7 @@ namespace booster::kernels::cuda {
 namespace {
 
 std::atomic<void (*)()> release_kept{nullptr};
+std::atomic<const std::string*> copies_refused{nullptr};  // the first reason, kept for good
 
 }  // namespace
 
@@ -41,6 +43,14 @@ void free(int, void* data) { cudaFree(data); }
 void copy(void* to, const void* from, size_t bytes) {
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, current_stream()));
   CUDA_CALL(cudaStreamSynchronize(current_stream()));
+  if (const std::string* reason = copies_refused)
+    fail_run("cuda: the numbers on this GPU are lost, an operation was given up: {}", *reason);
+}
+
+void refuse_copies(const std::string& reason) {
+  const std::string* none = nullptr;
+  const auto* kept = new std::string(reason);
+  if (!copies_refused.compare_exchange_strong(none, kept)) delete kept;
 }
 
 }  // namespace booster::kernels::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace booster::kernels::cuda {
 
@@ -13,6 +14,9 @@ void* allocate_or_release(int device, size_t bytes);
 void free(int device, void* data);
 // Between host and devices in any direction; returns when the bytes have arrived.
 void copy(void* to, const void* from, size_t bytes);
+// From now on copy() raises an error with this reason: an operation was given up, so that what the
+// device holds is not what the program computed.
+void refuse_copies(const std::string& reason);
 
 // Memory for the duration of one kernel call, of the device in use: what is taken last is given
 // back first. The calling thread's next call has the same memory, and the stream's order keeps them

@@ -2,8 +2,10 @@
 // undefined weak symbol and so a null entry, which raises an error that names it.
 #include "kernels/cuda/runtime/module.h"
 
+#include "kernels/cuda/collectives/collectives.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/moments.h"
 
 namespace booster::kernels {
 namespace cuda {
@@ -23,8 +25,10 @@ constexpr Table table = {
 extern "C" {
 [[gnu::visibility("default")]] extern const CudaModule booster_cuda_module;
 const CudaModule booster_cuda_module = {
-    &cuda::table,      cuda::use,         cuda::allocate,     cuda::free,           cuda::copy,
-    cuda::on_shortage, cuda::synchronize, cuda::device_count, cuda::describe_device};
+    &cuda::table,      cuda::use,          cuda::allocate,
+    cuda::free,        cuda::copy,         cuda::on_shortage,
+    cuda::synchronize, cuda::device_count, cuda::describe_device,
+    cuda::mark,        cuda::run_beside,   &cuda::collectives};
 }
 
 }  // namespace booster::kernels

@@ -4,7 +4,10 @@
 #pragma once
 
 #include "kernels/catalogue.h"
+#include "kernels/cuda/collectives/communicator.h"
 #include "kernels/system/memory.h"
+
+#include <functional>
 
 namespace booster::kernels {
 
@@ -20,6 +23,13 @@ struct CudaModule {
   void (*synchronize)(int device);
   int (*device_count)();
   CudaDevice (*describe_device)(int device);
+  // What the device's kernels have been given so far.
+  std::shared_ptr<Moment> (*mark)(int device);
+  // What `body` queues goes to a stream of the calling thread's own on that device, where it waits
+  // for nothing that others have queued.
+  void (*run_beside)(int device, const std::function<void()>& body);
+  // Null in a module that was built without NCCL's header.
+  const Collectives* collectives;
 };
 
 // The name under which the module has its table.

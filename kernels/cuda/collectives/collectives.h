@@ -1,0 +1,10 @@
+// What the CUDA module offers of NCCL; a null address in one that was built without its header.
+#pragma once
+
+#include "kernels/cuda/collectives/communicator.h"
+
+namespace booster::kernels::cuda {
+
+[[gnu::weak]] extern const Collectives collectives;
+
+}  // namespace booster::kernels::cuda
