@@ -9,6 +9,7 @@
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
+#include "parallel/groups/gpu_link.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>
@@ -18,7 +19,6 @@
 
 #include <thread>
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 namespace booster::cli {
@@ -112,10 +112,11 @@ void report_gpus(Report& report) {
   else if (text.empty())
     text = "none: no CUDA driver, or no device that this process may use";
   report.object("GPUs", text, all);
-  void* nccl = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-  report.row(
-      "NCCL", "{}",
-      nccl ? "library found; not used by this version" : "off: libnccl.so.2 is not installed");
+  const NcclHere nccl = nccl_here();
+  report.row("NCCL", "{}",
+             nccl.version > 0
+                 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"
+                 : "off: " + nccl.missing);
 }
 
 // A row per strategy: whether its products run on matrix units there, and if not, which strategy's

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace booster {
 
@@ -11,23 +12,6 @@ namespace {
 
 // Below this, one exchange of everything beats reducing in parts.
 constexpr int64_t whole_bytes = 16 << 10;
-
-constexpr int nobody = -1;
-
-enum class Operation : uint8_t {
-  all_reduce,
-  broadcast,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  point_to_point,
-  barrier
-};
-const char* name_of(Operation operation) {
-  constexpr const char* names[] = {"all_reduce", "broadcast",    "all_gather", "reduce_scatter",
-                                   "all_to_all", "send/receive", "barrier"};
-  return names[std::min<size_t>(static_cast<size_t>(operation), 6)];
-}
 
 bool checks_wanted() {
   const char* text = std::getenv("BOOSTER_CHECK_COLLECTIVES");
@@ -73,35 +57,18 @@ std::string Membership::describe(int group_rank) const {
   return rendezvous ? rendezvous->describe(ranks[group_rank]) : "rank 0";
 }
 
-struct Backend::Signature {
-  uint64_t sequence = 0;
-  int64_t count = 0;
-  int32_t root = 0;
-  Operation operation = Operation::barrier;
-  CollectiveOp reduction = CollectiveOp::sum;
-  DType dtype = DType::f32;
-  uint8_t reserved = 0;
-
-  static Signature of_message(const Buffer& data) {
-    return {.count = data.count, .operation = Operation::point_to_point, .dtype = data.dtype};
-  }
-  friend bool operator==(const Signature&, const Signature&) = default;
-  std::string text() const {
-    if (operation == Operation::barrier) return fmt::format("barrier (call {})", sequence);
-    std::string what = fmt::format("{} of {} {}", name_of(operation), count, name_of(dtype));
-    if (operation == Operation::all_reduce || operation == Operation::reduce_scatter)
-      what += fmt::format(" by {}", name_of(reduction));
-    if (operation == Operation::broadcast) what += fmt::format(" from rank {}", root);
-    return what + fmt::format(" (call {})", sequence);
-  }
-};
-
 Backend::Backend(Membership members) : members_(std::move(members)), check_(checks_wanted()) {}
 
+std::string Backend::trouble_among(const std::vector<int>& participants) const {
+  if (!members_.rendezvous) return "";
+  if (participants.empty()) return members_.rendezvous->trouble(members_.ranks);
+  std::vector<int> ranks;
+  for (const int rank : participants) ranks.push_back(members_.ranks[rank]);
+  return members_.rendezvous->trouble(ranks);
+}
+
 void Backend::check_members() const {
-  if (!members_.rendezvous) return;
-  const std::string problem = members_.rendezvous->trouble(members_.ranks);
-  if (!problem.empty()) fail_run("{}", problem);
+  if (const std::string problem = trouble(); !problem.empty()) fail_run("{}", problem);
 }
 
 void Backend::fail_timeout(int group_rank) const {
@@ -132,16 +99,23 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 }
 
 // Every rank tells every other what it is about to do, before any data moves.
-void Backend::check_agreement(const Signature& own) {
-  if (!check_) return;
+bool Backend::agree(Signature own) {
+  own.sequence = ++sequence_;
+  if (!check_) return own.is_direct;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },
                     [&](int rank) { return bytes_of(all[rank]); });
-  if (std::all_of(all.begin(), all.end(), [&](const Signature& s) { return s == own; })) return;
-  std::string text = "the ranks do not call the same collective: ";
-  for (int rank = 0; rank < size(); ++rank)
-    text += fmt::format("{}{}: {}", rank ? "; " : "", members_.name_of(rank), all[rank].text());
-  fail_run("{}", text);
+  if (!std::ranges::all_of(all, [&](const Signature& s) { return s.is_same(own); })) {
+    std::string text = "the ranks do not call the same collective: ";
+    for (int rank = 0; rank < size(); ++rank)
+      text += fmt::format("{}{}: {}", rank ? "; " : "", members_.name_of(rank), all[rank].text());
+    fail_run("{}", text);
+  }
+  return std::ranges::all_of(all, &Signature::is_direct);
+}
+
+void Backend::agree_once(const Signature& own) {
+  if (!std::exchange(has_agreed_, false)) agree(own);
 }
 
 // Small data: everybody gets everything and reduces it all.
@@ -200,11 +174,7 @@ void Backend::share_parts(const Buffer& data) {
 }
 
 void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = data.count,
-                   .operation = Operation::all_reduce,
-                   .reduction = reduction,
-                   .dtype = data.dtype});
+  agree_once(Signature::of(Collective::all_reduce, data, reduction));
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
@@ -212,20 +182,12 @@ void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
 }
 
 void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = out.count,
-                   .operation = Operation::reduce_scatter,
-                   .reduction = reduction,
-                   .dtype = in.dtype});
+  agree_once(Signature::of(Collective::reduce_scatter, out, reduction));
   reduce_own_part(in, out, reduction, false);
 }
 
 void Backend::broadcast(const Buffer& data, int root) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = data.count,
-                   .root = members_.ranks[root],
-                   .operation = Operation::broadcast,
-                   .dtype = data.dtype});
+  agree_once(Signature::of(Collective::broadcast, data, CollectiveOp::sum, members_.ranks[root]));
   if (members_.rank != root) {
     const Incoming incoming{root, data.all()};
     return exchange({}, {&incoming, 1});
@@ -237,20 +199,14 @@ void Backend::broadcast(const Buffer& data, int root) {
 }
 
 void Backend::all_gather(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = in.count,
-                   .operation = Operation::all_gather,
-                   .dtype = in.dtype});
+  agree_once(Signature::of(Collective::all_gather, in));
   const auto own = out.part(members_.rank * in.count, in.count);
   if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
   share_parts(out);
 }
 
 void Backend::all_to_all(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = in.count,
-                   .operation = Operation::all_to_all,
-                   .dtype = in.dtype});
+  agree_once(Signature::of(Collective::all_to_all, in));
   const int64_t length = in.count / size();
   const auto outgoing = [&](int rank) { return in.part(rank * length, length); };
   const auto incoming = [&](int rank) { return out.part(rank * length, length); };
@@ -258,32 +214,53 @@ void Backend::all_to_all(const Buffer& out, const Buffer& in) {
   exchange_with_all(outgoing, incoming);
 }
 
-// The sender's signature goes ahead of its data. It carries no call number: ranks outside the pair
-// do not count the call.
-void Backend::point_to_point(const Buffer& out, int to, const Buffer& in, int from) {
-  const auto move = [&](std::span<const std::byte> outgoing, std::span<std::byte> incoming) {
-    const Outgoing sent{to, outgoing};
-    const Incoming wanted{from, incoming};
-    exchange({&sent, to == nobody ? 0u : 1u}, {&wanted, from == nobody ? 0u : 1u});
-  };
-  const Signature sent = Signature::of_message(out), wanted = Signature::of_message(in);
-  Signature theirs = wanted;
-  if (check_) move(bytes_of(sent), bytes_of(theirs));
-  if (theirs != wanted)
-    fail_run("the ranks do not call the same operation: {}: {}; {}: {}", members_.name_of(from),
-             theirs.text(), members_.name_of(members_.rank), wanted.text());
-  move(out.all(), in.all());
+// To and from each of the two, where there is one. A third rank may have ended, and rightly so.
+void Backend::swap(const Messages& with, std::span<const std::byte> outgoing,
+                   std::span<std::byte> incoming) {
+  const bool sends = with.to != nobody && !outgoing.empty(),
+             receives = with.from != nobody && !incoming.empty();
+  const Outgoing sent{with.to, outgoing};
+  const Incoming wanted{with.from, incoming};
+  narrow_to(partners(with));
+  exchange({&sent, sends ? 1u : 0u}, {&wanted, receives ? 1u : 0u});
+  narrow_to({});
 }
 
-void Backend::send(const Buffer& data, int to) { point_to_point(data, to, {}, nobody); }
-void Backend::receive(const Buffer& data, int from) { point_to_point({}, nobody, data, from); }
+// The sender's signature goes ahead of its data. It carries no call number: ranks outside the pair
+// do not count the call. Where the sender could send directly the receiver answers whether it could
+// receive so.
+Directly Backend::agree(const Messages& what, Directly possible) {
+  const Signature sent = Signature::of(Collective::point_to_point, what.out).directly(possible.out),
+                  wanted = Signature::of(Collective::point_to_point, what.in).directly(possible.in);
+  Signature theirs = wanted;
+  uint8_t answer = 1;
+  if (check_) {
+    swap(what, bytes_of(sent), bytes_of(theirs));
+    if (!theirs.is_same(wanted))
+      fail_run("the ranks do not call the same operation: {}: {}; {}: {}",
+               members_.name_of(what.from), theirs.text(), members_.name_of(members_.rank),
+               wanted.text());
+    const bool asked = what.from != nobody && theirs.is_direct, asks = possible.out;
+    const Messages back = {.to = asked ? what.from : nobody, .from = asks ? what.to : nobody};
+    swap(back, bytes_of(wanted.is_direct), bytes_of(answer));
+  }
+  return {possible.out && answer, possible.in && theirs.is_direct};
+}
+
+void Backend::point_to_point(const Messages& what) {
+  if (!std::exchange(has_agreed_, false)) agree(what, {});
+  swap(what, what.out.all(), what.in.all());
+}
+
+void Backend::send(const Buffer& data, int to) { point_to_point({.out = data, .to = to}); }
+void Backend::receive(const Buffer& data, int from) { point_to_point({.in = data, .from = from}); }
 void Backend::send_receive(const Buffer& out, int to, const Buffer& in, int from) {
-  point_to_point(out, to, in, from);
+  point_to_point({out, to, in, from});
 }
 
 void Backend::barrier() {
-  const Signature own{.sequence = ++sequence_};
-  if (check_) return check_agreement(own);
+  if (check_) return agree_once({});
+  ++sequence_;
   std::vector<std::byte> tokens(size());
   const auto token = [&](int rank) { return std::span(tokens).subspan(rank, 1); };
   exchange_with_all([&](int) { return token(members_.rank); }, token);

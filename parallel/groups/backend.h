@@ -8,6 +8,8 @@
 
 #include "parallel/groups/buffer.h"
 #include "parallel/groups/reduction.h"
+#include "parallel/groups/signature.h"
+#include "parallel/groups/work.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/slow_wait.h"
 
@@ -17,6 +19,10 @@
 #include <vector>
 
 namespace booster {
+
+namespace kernels {
+class Moment;
+}
 
 // Who belongs to a group, and where its members meet.
 struct Membership {
@@ -41,6 +47,27 @@ struct Incoming {
   std::span<std::byte> data;
 };
 
+inline constexpr int nobody = -1;
+
+// What goes to a rank, and what comes from one at the same time.
+struct Messages {
+  Buffer out = {};
+  int to = nobody;
+  Buffer in = {};
+  int from = nobody;
+};
+// Those two ranks.
+inline std::vector<int> partners(const Messages& what) {
+  std::vector<int> ranks;
+  if (what.to != nobody) ranks.push_back(what.to);
+  if (what.from != nobody) ranks.push_back(what.from);
+  return ranks;
+}
+// Which of the two go from GPU to GPU.
+struct Directly {
+  bool out = false, in = false;
+};
+
 class Backend {
  public:
   explicit Backend(Membership members);
@@ -61,9 +88,27 @@ class Backend {
   virtual void barrier();
 
   const Membership& members() const { return members_; }
-  // The operation that the calls from now on belong to, as errors and reports name it.
-  virtual void begin(const char* operation) { operation_ = operation; }
 
+  // What the device of an operation's memory has to do first: called by the thread that issues the
+  // operation, for begin() to be told. Null where operations see to that themselves.
+  virtual std::shared_ptr<kernels::Moment> mark(Device) { return nullptr; }
+  // The operation that the calls from now on belong to, as errors and reports name it.
+  virtual void begin(const char* operation, std::shared_ptr<kernels::Moment> = nullptr) {
+    operation_ = operation;
+  }
+  // What the operation has left to a device to complete; null if it is complete.
+  virtual std::shared_ptr<Completion> take_running() { return nullptr; }
+  // Throws if that has gone wrong in the meantime, or takes too long. To be called now and then.
+  virtual void watch() {}
+
+  // For a backend that moves some memory in ways of its own and leaves the rest to this one. All
+  // ranks tell each other what they do next, and whether they could do it directly: whether all
+  // could. Error if they do not do the same.
+  bool agree(Signature own);
+  // The same between the ranks that messages go to and come from.
+  Directly agree(const Messages& what, Directly possible);
+  // The call that follows compares nothing: agree() has come before.
+  void skip_agreement() { has_agreed_ = true; }
  protected:
   // Moves all of them at once, in any order except that messages between two ranks keep theirs;
   // returns when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has
@@ -74,17 +119,26 @@ class Backend {
   // large enough that waiting for each other does not count.
   virtual int64_t block_bytes() const { return 128 << 10; }
 
-  // Throws if one of the members has died or has reported a failure.
+  // What is wrong with these members, by their rank in the group (none: with all), "" for nothing:
+  // one has died, or has reported a failure. The run is over then for all ranks.
+  std::string trouble_among(const std::vector<int>& participants) const;
+  // The same for those that take part in the operation.
+  std::string trouble() const { return trouble_among(participants_); }
+  // Throws it.
   void check_members() const;
+  // From now on only these members take part, by their rank in the group; none: all do.
+  void narrow_to(std::vector<int> participants) { participants_ = std::move(participants); }
+  const std::vector<int>& participants() const { return participants_; }
   [[noreturn]] void fail_timeout(int group_rank) const;
   // Tells that this rank still waits for another.
   void still_waits(SlowWait& wait, int group_rank) const;
 
  private:
-  // What one rank is about to do; all ranks of a collective must say the same.
-  struct Signature;
-  void check_agreement(const Signature& own);
-  void point_to_point(const Buffer& out, int to, const Buffer& in, int from);
+  // Unless agree() has come before.
+  void agree_once(const Signature& own);
+  void point_to_point(const Messages& what);
+  void swap(const Messages& with, std::span<const std::byte> outgoing,
+            std::span<std::byte> incoming);
   // Exchanges outgoing_to(rank) and incoming_from(rank), spans or arrays of spans, with every other
   // rank.
   template <class OutgoingTo, class IncomingFrom>
@@ -98,7 +152,8 @@ class Backend {
   int size() const { return members_.size(); }
 
   Membership members_;
-  bool check_;
+  std::vector<int> participants_;
+  bool check_, has_agreed_ = false;
   const char* operation_ = "the start of the group";
   uint64_t sequence_ = 0;
   std::vector<std::byte> received_, scratch_;
@@ -109,7 +164,10 @@ class Backend {
 std::unique_ptr<Backend> make_backend(Membership members);
 std::vector<std::string> backend_names();
 // The same for memory on any device, by copies: `host` serves only host memory.
-std::unique_ptr<Backend> through_host(std::unique_ptr<Backend> host);
+std::unique_ptr<Backend> through_host(std::shared_ptr<Backend> host);
+// The same for memory on any device: between GPUs by NCCL where each rank has one of its own, else
+// by copies. Error if `is_wanted` and there is no NCCL.
+std::unique_ptr<Backend> by_nccl(std::unique_ptr<Backend> host, bool is_wanted);
 
 // One row each in backend_table.cpp, one file each. A maker returns null if the machine lacks what
 // the backend needs, and then does so on every member.

@@ -25,11 +25,15 @@ constexpr Row rows[] = {
 #endif
 };
 
+// Serves GPUs on top of one of them.
+constexpr const char* nccl = "nccl";
+
 }  // namespace
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const Row& row : rows) names.push_back(row.name);
+  names.push_back(nccl);
   return names;
 }
 
@@ -41,9 +45,12 @@ std::unique_ptr<Backend> make_backend(Membership members) {
   check(wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end(),
         "BOOSTER_BACKEND: no such backend; got '{}'{}", wanted, legal_names(wanted, names));
   members.rendezvous->wait_for(members.ranks);
+  const bool may_use_nccl = wanted.empty() || wanted == nccl;
   for (const Row& row : rows) {
-    if (!wanted.empty() && wanted != row.name) continue;
-    if (auto backend = row.make(members)) return through_host(std::move(backend));
+    if (!may_use_nccl && wanted != row.name) continue;
+    if (auto backend = row.make(members))
+      return may_use_nccl ? by_nccl(std::move(backend), wanted == nccl)
+                          : through_host(std::move(backend));
   }
   fail_run("Group: no backend can connect {} ranks on this machine; built in: {}", members.size(),
            fmt::join(names, ", "));

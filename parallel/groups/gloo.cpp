@@ -153,7 +153,7 @@ void GlooBackend::verify_peers() {
 }
 
 bool GlooBackend::is_hopeless() {
-  return stopped_ || !members().rendezvous->trouble(members().ranks).empty();
+  return stopped_ || !trouble().empty();
 }
 
 // Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and

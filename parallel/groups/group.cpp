@@ -6,6 +6,8 @@
 #include "parallel/groups/work_queue.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -26,12 +28,31 @@ struct Group::State {
   // Whoever still waits for this rank sees its process end; this rank does not wait for anybody.
   ~State() { backend->stop(); }
 
+  std::shared_ptr<kernels::Moment> mark(const Buffer* read, const Buffer* written) {
+    const bool is_read_there = read && read->device.type != DeviceType::cpu;
+    return backend->mark(is_read_there ? read->device : written ? written->device : Device{});
+  }
+  // These run on the group's thread.
+  std::shared_ptr<Completion> run(uint64_t number, const char* operation,
+                                  const std::function<void(Backend&)>& body,
+                                  std::shared_ptr<kernels::Moment> behind);
+  bool look();
+  void fail(uint64_t number, const char* operation, const char* reason);
+
+  // An operation that a device has not completed.
+  struct Running {
+    uint64_t number;
+    const char* operation;
+    std::shared_ptr<Completion> work;
+  };
+
   std::unique_ptr<Backend> backend;
   std::shared_ptr<const std::string> name;
-  uint64_t issued = 0;                        // operations so far
-  std::string failure;                        // the first error; later operations repeat it
-  std::map<std::vector<int>, int> subgroups;  // made so far, by members
-  WorkQueue queue;                            // ends before the backend does
+  uint64_t issued = 0;                         // operations so far
+  std::string failure;                         // the first error; later operations repeat it
+  std::map<std::vector<int>, int> subgroups;   // made so far, by members
+  std::deque<Running> running;                 // in the order of issue
+  WorkQueue queue{[this] { return look(); }};  // ends before the backend does
 };
 
 namespace {
@@ -107,7 +128,55 @@ void Group::name_places(const std::vector<std::string>& places) const {
     members.rendezvous->set_place(members.ranks[rank], places[rank]);
 }
 
-// Runs the operation on the group's thread, adds its name to an error, and tells the others.
+// Adds the operation's name to an error, and tells the others.
+void Group::State::fail(uint64_t number, const char* operation, const char* reason) {
+  auto& recorder = FlightRecorder::of_process();
+  recorder.note(number, FlightState::failed);
+  if (!failure.empty()) return;
+  failure = fmt::format("{}: {}", operation, reason);
+  if (const auto& meeting = backend->members().rendezvous) {
+    recorder.write_once(meeting->rank(), meeting->size());
+    meeting->report_failure(meeting->describe(meeting->rank()) + " gave up: " + reason);
+  }
+}
+
+std::shared_ptr<Completion> Group::State::run(uint64_t number, const char* operation,
+                                              const std::function<void(Backend&)>& body,
+                                              std::shared_ptr<kernels::Moment> behind) {
+  if (!failure.empty()) throw Error(failure, ErrorKind::failed);
+  auto& recorder = FlightRecorder::of_process();
+  recorder.note(number, FlightState::running);
+  const kernels::TraceScope span(operation, kernels::SpanKind::collective);
+  backend->begin(operation, std::move(behind));
+  try {
+    body(*backend);
+  } catch (const std::exception& error) {
+    fail(number, operation, error.what());
+    throw Error(failure, ErrorKind::failed);
+  }
+  auto work = backend->take_running();
+  if (work)
+    running.push_back({number, operation, work});
+  else
+    recorder.note(number, FlightState::done);
+  return work;
+}
+
+// Whether devices still have operations to complete.
+bool Group::State::look() {
+  if (running.empty()) return false;
+  try {
+    backend->watch();
+    for (; !running.empty() && running.front().work->is_done(); running.pop_front())
+      FlightRecorder::of_process().note(running.front().number, FlightState::done);
+  } catch (const std::exception& error) {
+    for (const Running& one : running) fail(one.number, one.operation, error.what());
+    running.clear();
+  }
+  return !running.empty();
+}
+
+// Runs the operation on the group's thread.
 template <class Operation>
 Work Group::issue(const char* name, Memory memory, Operation&& operation) const {
   if (memory.written) memory.written->note_change();
@@ -115,27 +184,12 @@ Work Group::issue(const char* name, Memory memory, Operation&& operation) const 
   const bool alone = size() == 1;
   const uint64_t number =
       alone ? 0 : state->record(name, memory.read ? memory.read : memory.written);
-  auto guarded = [state, name, number, operation = std::forward<Operation>(operation)] {
-    if (!state->failure.empty()) throw Error(state->failure, ErrorKind::failed);
-    auto& recorder = FlightRecorder::of_process();
-    recorder.note(number, FlightState::running);
-    const kernels::TraceScope span(name, kernels::SpanKind::collective);
-    state->backend->begin(name);
-    try {
-      operation(*state->backend);
-      recorder.note(number, FlightState::done);
-    } catch (const std::exception& error) {
-      recorder.note(number, FlightState::failed);
-      state->failure = fmt::format("{}: {}", name, error.what());
-      if (const auto& meeting = state->backend->members().rendezvous) {
-        recorder.write_once(meeting->rank(), meeting->size());
-        meeting->report_failure(meeting->describe(meeting->rank()) + " gave up: " + error.what());
-      }
-      throw Error(state->failure, ErrorKind::failed);
-    }
+  auto run = [state, number, name, operation = std::forward<Operation>(operation),
+              behind = alone ? nullptr : state->mark(memory.read, memory.written)] {
+    return state->run(number, name, operation, behind);
   };
-  if (!alone) return state->queue.add(std::move(guarded));
-  guarded();
+  if (!alone) return state->queue.add(std::move(run));
+  run();
   return {};
 }
 

@@ -14,8 +14,8 @@
 // yet: a copy taken then would be wrong and count as up to date.
 //
 // Tensors may lie on any device, and ranks on different ones: what the caller has queued there
-// comes first. The backends of this version (shm, gloo, mpi) copy such tensors to the host and
-// back, in the order of the device's stream.
+// comes first. Ranks with a GPU each use NCCL, and wait() only puts what the caller queues next
+// behind it (docs/cuda.md). All else is copied to the host and back, in the stream's order.
 //
 // Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
 #pragma once
@@ -47,7 +47,7 @@ class Group {
   int size() const;
   // The members' ranks in the world, in the order of this group.
   const std::vector<int>& world_ranks() const;
-  // "local", "shm", "gloo" or "mpi".
+  // "local", "shm", "gloo" or "mpi"; "nccl" once tensors on GPUs have gone by it.
   std::string backend() const;
 
   // The group of these members of this group (their ranks here, own rank among them, in the order

@@ -46,11 +46,13 @@ class HostPlace {
 
 class ThroughHost final : public Backend {
  public:
-  explicit ThroughHost(std::unique_ptr<Backend> host)
+  explicit ThroughHost(std::shared_ptr<Backend> host)
       : Backend(host->members()), host_(std::move(host)) {}
 
   const char* name() const override { return host_->name(); }
-  void begin(const char* operation) override { host_->begin(operation); }
+  void begin(const char* operation, std::shared_ptr<kernels::Moment>) override {
+    host_->begin(operation);
+  }
   void stop() override { host_->stop(); }
 
   void all_reduce(const Buffer& data, CollectiveOp reduction) override {
@@ -100,13 +102,13 @@ class ThroughHost final : public Backend {
     to.give_back();
   }
 
-  std::unique_ptr<Backend> host_;
+  std::shared_ptr<Backend> host_;
   std::vector<std::byte> read_, written_;  // copies of what an operation reads and writes
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> through_host(std::unique_ptr<Backend> host) {
+std::unique_ptr<Backend> through_host(std::shared_ptr<Backend> host) {
   return std::make_unique<ThroughHost>(std::move(host));
 }
 

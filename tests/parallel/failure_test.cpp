@@ -145,6 +145,24 @@ TEST_CASE("on one machine, too, a rank that stays stopped is lost; one that goes
   }
 }
 
+TEST_CASE("rank: one is through before the others" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  std::vector<float> data(1000, static_cast<float>(group.rank()));
+  if (group.rank() == 2) return group.send(data, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(group.rank() == 1 ? 600 : 0));
+  if (group.rank() == 1) return group.send(data, 0);
+  for (const int from : {1, 2}) {
+    group.receive(data, from);
+    CHECK(data == std::vector<float>(1000, static_cast<float>(from)));
+  }
+}
+TEST_CASE("two ranks exchange messages although a third has ended") {
+  for_each_connection([](const Connection& connection) {
+    CHECK(failures(Ranks("rank: one is through before the others", 3, connection.environment)
+                       .wait()) == "");
+  });
+}
+
 TEST_CASE("rank: one leaves early" * doctest::skip()) {
   const Group group = launch_from_env().group();
   group.barrier();

@@ -19,7 +19,8 @@ struct Connection {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> with(std::map<std::string, std::string> more) const;
 };
-// The backends that are built in and that any processes may use: all but MPI, which needs mpirun.
+// The backends that are built in and that any processes may use: all but MPI, which needs mpirun,
+// and NCCL, which needs GPUs.
 std::vector<std::string> free_backends();
 // Those, and Gloo between ranks that meet at a store.
 std::vector<Connection> connections();

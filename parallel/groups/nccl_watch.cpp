@@ -1,0 +1,123 @@
+// What NCCL runs: the waits for it, and how they end.
+#include "parallel/groups/nccl.h"
+
+#include "kernels/cuda/runtime/loader.h"
+
+#include <thread>
+#include <utility>
+
+namespace booster {
+
+namespace {
+
+constexpr auto look_every = std::chrono::milliseconds(20);  // whether members still live
+constexpr auto nap = std::chrono::microseconds(100);
+constexpr auto farewell = std::chrono::seconds(1);
+
+double seconds_of(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+// What was left running has been given to the GPUs of all ranks, and so comes to an end.
+NcclBackend::~NcclBackend() {
+  try {
+    for (; !in_flight_.empty(); std::this_thread::sleep_for(nap)) watch();
+    for (Communicator* each : communicators()) each->leave();
+    const auto end = Clock::now() + farewell;
+    for (Communicator* each : communicators())
+      while (!each->is_ready() && Clock::now() < end) std::this_thread::sleep_for(nap);
+  } catch (const Error&) {
+  }
+}
+
+// Waits until NCCL has connected the ranks, or has taken a call. What it took by half may be stuck.
+void NcclBackend::await(Communicator& communicator) {
+  try {
+    wait_for(communicator);
+  } catch (const Error& error) {
+    give_up(error.what());
+    throw;
+  }
+}
+
+void NcclBackend::wait_for(Communicator& communicator) {
+  for (const auto since = Clock::now(); !communicator.is_ready();
+       std::this_thread::sleep_for(nap)) {
+    if (is_stopped_) fail_run("the group was closed while NCCL connected ranks");
+    if (Clock::now() - last_look_ > look_every) {
+      last_look_ = Clock::now();
+      check_members();
+    }
+    if (Clock::now() - since > timeout_)
+      fail_run("NCCL did not connect all ranks within {} s (BOOSTER_TIMEOUT)",
+               seconds_of(timeout_));
+  }
+}
+
+void NcclBackend::finish(const std::vector<Communicator*>& used, std::vector<Buffer> memory) {
+  std::vector<std::shared_ptr<kernels::Moment>> ends;
+  for (Communicator* each : used) await(*each);
+  for (Communicator* each : used) ends.push_back(each->mark());
+  running_ = std::make_shared<GpuWork>(behind_, std::move(ends), std::move(memory));
+  if (in_flight_.empty()) last_progress_ = Clock::now();
+  in_flight_.push_back({running_, participants()});
+}
+
+// Copies through the host run on a stream of their own, which waits for nothing that may be stuck:
+// what the device has to do first is waited for here, where NCCL is looked after meanwhile.
+void NcclBackend::copy(Device device, const std::function<void()>& body) {
+  if (!behind_) return body();
+  for (; !behind_->is_past(); std::this_thread::sleep_for(nap)) watch();
+  kernels::cuda_module_for(device).run_beside(device.index, body);
+}
+
+std::vector<kernels::Communicator*> NcclBackend::communicators() const {
+  std::vector<Communicator*> all;
+  if (whole_.communicator()) all.push_back(whole_.communicator());
+  for (const auto& [peer, link] : pairs_)
+    if (link.communicator()) all.push_back(link.communicator());
+  return all;
+}
+
+// Time counts once the GPU has come to the operation. A rank that has ended has perhaps done its
+// part, so that what was begun still comes to its end: that is given a moment.
+void NcclBackend::look() {
+  for (Communicator* each : communicators())
+    if (const std::string trouble = each->trouble(); !trouble.empty())
+      fail_run("NCCL: {}", trouble);
+  const auto now = Clock::now();
+  if (!in_flight_.front().work->has_begun()) last_progress_ = now;
+  if (now - last_progress_ > farewell && now - last_look_ > look_every) {
+    last_look_ = now;
+    const std::string trouble = trouble_among(in_flight_.front().participants);
+    if (!trouble.empty()) fail_run("{}", trouble);
+  }
+  if (now - last_progress_ > timeout_)
+    fail_run("the GPUs did not complete it within {} s (BOOSTER_TIMEOUT), although all ranks came",
+             seconds_of(timeout_));
+}
+
+void NcclBackend::watch() {
+  while (!in_flight_.empty() && in_flight_.front().work->is_done()) {
+    in_flight_.pop_front();
+    last_progress_ = Clock::now();
+  }
+  if (in_flight_.empty()) return;
+  try {
+    look();
+  } catch (const Error& error) {
+    give_up(error.what());
+    throw;
+  }
+}
+
+// Whoever waits for the GPU goes on when NCCL ends, and is to find the reason then.
+void NcclBackend::give_up(const std::string& reason) {
+  for (const InFlight& each : in_flight_) each.work->fail(reason);
+  in_flight_.clear();
+  for (Communicator* each : communicators()) each->abort(reason);
+}
+
+}  // namespace booster

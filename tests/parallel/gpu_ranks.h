@@ -1,0 +1,34 @@
+// Ranks that have a GPU each, real ones or played ones (tests/cuda_on_host).
+#pragma once
+
+#include "kernels/system/memory.h"
+#include "parallel/launch.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+inline bool gpus_are_played() {
+  const auto gpus = booster::kernels::cuda_devices();
+  return !gpus.empty() && gpus[0].name == "CUDA on the host";
+}
+inline int most_gpus() { return gpus_are_played() ? 4 : booster::kernels::cuda_device_count(); }
+
+// Decorators of cases that need that.
+inline auto on_several_gpus() { return doctest::skip(most_gpus() < 2); }
+inline auto on_played_gpus() { return doctest::skip(!gpus_are_played()); }
+
+// What the ranks that ran the test case there said if it failed; "" if it passed, or if there are
+// fewer GPUs.
+inline std::string failures_on_gpus(const std::string& test_case, int size,
+                                    std::map<std::string, std::string> environment = {}) {
+  if (size > most_gpus()) return "";
+  environment.insert({{"CUDA_ON_HOST_DEVICES", std::to_string(size)}, {"OMP_NUM_THREADS", "1"}});
+  return failures(Ranks(test_case, size, environment).wait(120));
+}
+
+inline booster::Device gpu_of(const booster::World& world) {
+  return {booster::DeviceType::cuda, static_cast<int8_t>(world.local_rank)};
+}
