@@ -40,17 +40,18 @@ TEST_CASE("GPU: every strategy goes on from a checkpoint with the same bits" * o
   std::filesystem::remove_all(folder);
 }
 
-// Ranks on two GPUs, of which each rank has one, or two ranks the same.
+// Ranks that have a GPU each, or share some: then tensors go through the host.
 TEST_CASE("GPU: data parallel plugins train as one process on the CPU" * on_gpu()) {
   run_ranks_on_gpus("torch_ddp", 2);
   run_ranks_on_gpus("static ddp", 3);
   run_ranks_on_gpus("bf16 ddp", 2);
-  run_ranks_on_gpus("zero 1", 3);
+  run_ranks_on_gpus("zero 1", 3, 2);
   run_ranks_on_gpus("late zero", 2);
   run_ranks_on_gpus("recomputing fsdp", 3);
 }
 TEST_CASE("GPU: stages train as one process on the CPU" * on_gpu()) {
   run_ranks_on_gpus("interleaved", 2);
   run_ranks_on_gpus("zero bubble", 2);
+  run_ranks_on_gpus("interleaved", 2, 1);
   run_ranks_on_gpus("tied stages", 3);
 }

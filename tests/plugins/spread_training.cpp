@@ -324,9 +324,11 @@ bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
 // On GPUs each rank has the next one, as far as there are others.
 Spread spread_of(const SpreadMaker& make, const World& world) {
   Spread spread = make(world.group());
-  if (is_on_gpus())
+  if (is_on_gpus()) {
     spread.device = {DeviceType::cuda,
                      static_cast<int8_t>(world.rank % kernels::cuda_device_count())};
+    spread.deeper *= 2;  // NCCL rounds sums in 16 bits at every rank
+  }
   return spread;
 }
 
@@ -371,9 +373,10 @@ void train_in_turn(const SpreadMaker& spread, size_t turn) {
   }
 }
 
-void run_ranks_on_gpus(const std::string& name, int size) {
+void run_ranks_on_gpus(const std::string& name, int size, int gpus) {
   static size_t turn = 0;
-  const std::map<std::string, std::string> variables = {{on_gpus_variable, std::to_string(turn++)}};
+  const std::map<std::string, std::string> variables = {
+      {on_gpus_variable, std::to_string(turn++)}, {"CUDA_ON_HOST_DEVICES", std::to_string(gpus)}};
   CHECK(failures(Ranks("rank: " + name, size, variables).wait(400)) == "");
 }
 

@@ -54,7 +54,11 @@ void train_in_turn(const std::function<Spread(const Group& world)>& spread, size
 // Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
 // distances that it prints are added to the file: scripts/equivalence.sh makes a table of them.
 void run_ranks(const std::string& name, int size);
-// The same with the model on GPUs, in turn instead of all.
-void run_ranks_on_gpus(const std::string& name, int size);
+// The same with the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL
+// connects them, or fewer.
+void run_ranks_on_gpus(const std::string& name, int size, int gpus);
+inline void run_ranks_on_gpus(const std::string& name, int size) {
+  run_ranks_on_gpus(name, size, size);
+}
 
 }  // namespace booster::testing
