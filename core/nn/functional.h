@@ -105,6 +105,15 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor);
 // To a given height and width: the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
+struct InterpolateOptions {
+  std::string mode = "bilinear";  // or bicubic
+  bool align_corners = false;     // corners keep their places, not pixels their areas
+  bool antialias = false;         // pixels of a smaller image are means over areas, as Pillow's
+};
+// To a given height and width, by weights along each axis that torch's interpolate has: bicubic with
+// a = -0.75, or -0.5 with antialias.
+Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
+
 struct PoolOptions {
   std::optional<Size2d> stride = {};  // the kernel's size unless given
   Size2d padding = 0;

@@ -134,6 +134,26 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return interpolate_nearest(in[0], {11, 4});
        }},
+      {"interpolate_bilinear",
+       [](const Inputs& in) {
+         return interpolate(in[0], {11, 4});
+       }},
+      {"interpolate_bicubic",
+       [](const Inputs& in) {
+         return interpolate(in[0], {11, 4}, {.mode = "bicubic"});
+       }},
+      {"interpolate_corners",
+       [](const Inputs& in) {
+         return interpolate(in[0], {3, 13}, {.mode = "bicubic", .align_corners = true});
+       }},
+      {"interpolate_bilinear_areas",
+       [](const Inputs& in) {
+         return interpolate(in[0], {2, 13}, {.antialias = true});
+       }},
+      {"interpolate_bicubic_areas",
+       [](const Inputs& in) {
+         return interpolate(in[0], {3, 13}, {.mode = "bicubic", .antialias = true});
+       }},
       {"clamp", [](const Inputs& in) { return clamp(in[0], -0.25, 0.5); }},
       {"clamp_below", [](const Inputs& in) { return clamp(in[0], {}, 0.0); }},
       {"slice", [](const Inputs& in) { return slice(in[0], 1, 1, -1, 2); }},
