@@ -94,6 +94,12 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
     if (const auto entry = got.find(name); entry != got.end()) Tensor(x).copy_(entry->second);
 }
 
+void Module::load_state_dict(const std::map<std::string, Tensor>& state, bool strict) {
+  StateDict all;
+  for (const auto& [name, x] : state) all.push_back({name, x});
+  load_state_dict(all, strict);
+}
+
 std::string Module::to_string() const {
   std::string text = kind_ + "(" + options();
   if (children_.empty()) return text + ")";
