@@ -60,7 +60,7 @@ void select_first(Entry* best, int64_t wanted, int64_t n, EntryAt&& entry_at) {
 }
 
 // Above this a full sort takes less time where most numbers enter the list.
-constexpr int64_t most_selected = 32;
+constexpr int64_t most_selected = 128;
 
 }  // namespace
 

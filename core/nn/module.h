@@ -34,6 +34,8 @@ class Module;
 
 // What a model saves: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
+// From a map of names, such as load_safetensors gives.
+StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
 // A piece of a model that runs as a chain of pieces, each on the one tensor that the one before it
 // gave: where a pipeline may cut. See Module::link_count().
@@ -105,8 +107,12 @@ class Module {
   // the error lists missing and unexpected names and wrong shapes. Without `strict` names may
   // differ.
   void load_state_dict(const StateDict& state, bool strict = true);
-  // The same from a map of names, such as load_safetensors gives.
-  void load_state_dict(const std::map<std::string, Tensor>& state, bool strict = true);
+  // The same from such a map. A template, so that braces are a StateDict.
+  template <class Map>
+  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
+      const Map& state, bool strict = true) {
+    load_state_dict(state_of(state), strict);
+  }
 
   // --- modes
   void train(bool training = true);
@@ -242,7 +248,9 @@ class Model {
   void load_state_dict(const StateDict& state, bool strict = true) const {
     module().load_state_dict(state, strict);
   }
-  void load_state_dict(const std::map<std::string, Tensor>& state, bool strict = true) const {
+  template <class Map>
+  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
+      const Map& state, bool strict = true) const {
     module().load_state_dict(state, strict);
   }
   void train(bool training = true) const { module().train(training); }

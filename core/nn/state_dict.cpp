@@ -73,6 +73,12 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
+StateDict state_of(const std::map<std::string, Tensor>& tensors) {
+  StateDict state;
+  for (const auto& [name, x] : tensors) state.push_back({name, x});
+  return state;
+}
+
 StateDict Module::state_dict() const {
   StateDict all;
   visit("", [&](const std::string& prefix, const Module& module) {
@@ -92,12 +98,6 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
   const ByName got = by_name(state);
   for (auto& [name, x] : own)
     if (const auto entry = got.find(name); entry != got.end()) Tensor(x).copy_(entry->second);
-}
-
-void Module::load_state_dict(const std::map<std::string, Tensor>& state, bool strict) {
-  StateDict all;
-  for (const auto& [name, x] : state) all.push_back({name, x});
-  load_state_dict(all, strict);
 }
 
 std::string Module::to_string() const {

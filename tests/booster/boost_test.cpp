@@ -97,7 +97,7 @@ TEST_CASE("plugins, strategies and boosters are made of empty braces") {
   CHECK_NOTHROW(BF16MixedPrecision({}));
   CHECK_NOTHROW(FP8MixedPrecision({}));
   CHECK_NOTHROW(GradScaler({}));
-  CHECK_NOTHROW(ResNet20({}));
+  CHECK_NOTHROW(models::ResNet20({}));
 }
 
 TEST_CASE("unboosted handles cannot use or forget gradients of a boosted training") {

@@ -106,6 +106,7 @@ TEST_CASE("a state is loaded from a map of names") {
   state.erase("bias");
   CHECK_THROWS_WITH_AS(to.load_state_dict(state), doctest::Contains("1 missing: bias"), Error);
   CHECK_NOTHROW(to.load_state_dict(state, false));
+  CHECK_NOTHROW(to.load_state_dict({{"bias", zeros({2})}}, false));
 }
 
 TEST_CASE("copies of a model handle share its parameters") {
