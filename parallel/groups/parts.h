@@ -1,0 +1,21 @@
+// How the numbers of a collective are cut among ranks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace booster {
+
+struct Part {
+  int64_t begin, length;
+};
+
+// The part `index` of `count` elements that are cut into `parts` of about the same length; the
+// first is the longest.
+inline Part part_of(int64_t count, int index, int parts) {
+  const int64_t short_part = count / parts, longer_parts = count % parts;
+  return {short_part * index + std::min<int64_t>(longer_parts, index),
+          short_part + (index < longer_parts)};
+}
+
+}  // namespace booster
