@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
     timed_runs(3, once);
     const double core = core_seconds();
     const auto seconds = timed_runs(benchmark.steps(), once);
+    group.barrier();  // nobody leaves while another still sends
     Result result = benchmark.result(
         fmt::format("{} of {} KiB {}, {} ranks, {}", name, kb, dtype, world.size, group.backend()),
         seconds);

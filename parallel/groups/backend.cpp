@@ -42,11 +42,17 @@ Messages in_a_row(Messages messages) {
 
 }  // namespace
 
-Backend::Backend(Membership members) : members_(std::move(members)), check_(checks_wanted()) {}
+Backend::Backend(Membership members)
+    : members_(std::move(members)), watched_(members_.ranks), check_(checks_wanted()) {}
+
+void Backend::serve(const Backend& whole) {
+  call_ = whole.call_;
+  watched_.insert(watched_.end(), whole.watched_.begin(), whole.watched_.end());
+}
 
 void Backend::check_members() const {
   if (!members_.rendezvous) return;
-  const std::string problem = members_.rendezvous->trouble(members_.ranks);
+  const std::string problem = members_.rendezvous->trouble(watched_);
   if (!problem.empty()) fail_run("{}", problem);
 }
 

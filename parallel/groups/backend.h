@@ -56,8 +56,9 @@ class Backend {
   const Membership& members() const { return members_; }
   // The operation that the calls from now on belong to, as errors and reports name it.
   void begin(const char* operation) { call_->operation = operation; }
-  // From now on this is a part of `whole`, whose operations are the ones that reports name.
-  void serve(const Backend& whole) { call_ = whole.call_; }
+  // From now on this is a part of `whole`: whose operations are the ones that reports name, and
+  // whose members must all live.
+  void serve(const Backend& whole);
 
  protected:
   // How data moves, once all ranks have said the same. `all` has a place for the bytes of each
@@ -77,6 +78,8 @@ class Backend {
 
   // Throws if one of the members has died or has reported a failure.
   void check_members() const;
+  // This rank of the world must live too.
+  void watch(int world_rank) { watched_.push_back(world_rank); }
   [[noreturn]] void fail_timeout(int group_rank) const;
   // Tells that this rank still waits for another.
   void still_waits(SlowWait& wait, int group_rank) const;
@@ -101,6 +104,7 @@ class Backend {
   int size() const { return members_.size(); }
 
   Membership members_;
+  std::vector<int> watched_;  // ranks of the world
   bool check_;
   std::shared_ptr<Call> call_ = std::make_shared<Call>();
   std::vector<std::byte> received_, scratch_;

@@ -8,12 +8,8 @@ namespace booster {
 
 namespace {
 
-// A block is an eighth of a lane, so that the ring is full most of the time, between these.
-constexpr int64_t least_block_bytes = 64 << 10, most_block_bytes = 1 << 20;
-
 int64_t block_length(int64_t lane_length, DType dtype) {
-  const int64_t item = size_of(dtype);
-  return std::clamp(lane_length / 8, least_block_bytes / item, most_block_bytes / item);
+  return piece_of(lane_length * size_of(dtype)) / size_of(dtype);
 }
 
 int64_t rounded_up(int64_t count, int64_t length) { return (count + length - 1) / length; }

@@ -18,4 +18,10 @@ inline Part part_of(int64_t count, int index, int parts) {
           short_part + (index < longer_parts)};
 }
 
+// Bytes that move at a time of `bytes` that go through several ranks one after another: an eighth,
+// so that all of them are busy most of the time, but not so little that each step's latency counts.
+inline int64_t piece_of(int64_t bytes) {
+  return std::clamp<int64_t>(bytes / 8, 64 << 10, 4 << 20);
+}
+
 }  // namespace booster

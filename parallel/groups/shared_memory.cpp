@@ -104,10 +104,7 @@ class Segment {
 
 class SharedMemoryBackend final : public Backend {
  public:
-  SharedMemoryBackend(Membership members, int file)
-      : Backend(std::move(members)),
-        segment_(file, this->members().size()),
-        timeout_(group_timeout()) {}
+  SharedMemoryBackend(Membership members, int file);
   const char* name() const override { return "shm"; }
   void stop() override {
     stopped_ = true;
@@ -132,6 +129,14 @@ class SharedMemoryBackend final : public Backend {
   std::atomic<bool> stopped_ = false;
   std::vector<bool> busy_;
 };
+
+// Memory does not tell who has ended, and a store only as long as rank 0 keeps it.
+SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
+    : Backend(std::move(joined)),
+      segment_(file, members().size()),
+      timeout_(group_timeout()) {
+  if (members().rendezvous->folder().empty()) watch(0);
+}
 
 void SharedMemoryBackend::ring_bell(int rank) {
   Bell& bell = segment_.bell(rank);

@@ -16,9 +16,7 @@ namespace {
 
 // Up to so much, times the machines besides the first, one message to each beats a ring: what it
 // costs is that of a few hops (docs/machines.md has the figures).
-constexpr int64_t small_bytes = 32 << 10;
-// What is sent between machines while what came before it is shared within them.
-constexpr int64_t piece_bytes = 1 << 20;
+constexpr int64_t small_bytes = 16 << 10;
 
 class SharedMemoryAndGloo final : public Backend {
  public:
@@ -66,7 +64,9 @@ class SharedMemoryAndGloo final : public Backend {
     return machine == machines_.of(chain.root) ? chain.root : machines_.owner(machine, lane);
   }
   int position(const Chain& chain, int machine) const;
-  void pass_on(const Chain& chain, const Buffer& bytes, int64_t step, Messages& messages);
+  // `bytes` of each lane; `length` at a time.
+  void pass_on(const Chain& chain, const Buffer& bytes, int64_t length, int64_t step,
+               Messages& messages);
 
   Machines machines_;
   std::unique_ptr<Backend> local_, remote_;
@@ -127,21 +127,21 @@ void SharedMemoryAndGloo::exchange_both(const Messages& near, const Messages& fa
 // Each rank's bytes go to one rank of each other machine, which shares them there, a piece at a
 // time while the next one comes.
 void SharedMemoryAndGloo::gather(std::span<const std::byte> own, std::span<std::byte> all) {
-  const auto bytes = static_cast<int64_t>(own.size());
-  const int64_t pieces = (bytes + piece_bytes - 1) / piece_bytes;
+  const auto bytes = static_cast<int64_t>(own.size()), length = piece_of(bytes);
+  const int64_t pieces = (bytes + length - 1) / length;
+  const auto piece = [&](auto memory, int rank, int64_t index) {
+    const int64_t begin = index * length;
+    if (index < 0 || begin >= bytes) return memory.first(0);
+    return memory.subspan(static_cast<size_t>(rank * bytes + begin),
+                          static_cast<size_t>(std::min(length, bytes - begin)));
+  };
+  const auto place = [&](int rank, int64_t index) { return piece(all, rank, index); };
   for (int64_t step = 0; step <= pieces && pieces > 0; ++step) {
-    const auto piece_of = [&](auto memory, int rank, int64_t piece) {
-      const int64_t begin = piece * piece_bytes;
-      const bool exists = piece >= 0 && piece < pieces;
-      return memory.subspan(static_cast<size_t>(exists ? rank * bytes + begin : 0),
-                            static_cast<size_t>(exists ? std::min(piece_bytes, bytes - begin) : 0));
-    };
-    const auto place = [&](int rank, int64_t piece) { return piece_of(all, rank, piece); };
     Messages messages;
     for (int rank = 0; rank < machines_.members(); ++rank) {
       if (rank == me()) continue;
       if (is_near(rank) || taker(machines_.of(rank), me()) == rank)
-        messages.outgoing.push_back({rank, piece_of(own, 0, step)});
+        messages.outgoing.push_back({rank, piece(own, 0, step)});
       if (is_near(rank) || taker(here(), rank) == me())
         messages.incoming.push_back({rank, place(rank, step)});
     }
@@ -190,14 +190,14 @@ int SharedMemoryAndGloo::position(const Chain& chain, int machine) const {
 }
 
 // In step s the machine at position p gets piece s-p+1 of every lane, and sends piece s-p on.
-void SharedMemoryAndGloo::pass_on(const Chain& chain, const Buffer& bytes, int64_t step,
-                                  Messages& messages) {
+void SharedMemoryAndGloo::pass_on(const Chain& chain, const Buffer& bytes, int64_t length,
+                                  int64_t step, Messages& messages) {
   const int lanes = machines_.most_members(), count = machines_.count();
   const int own_position = position(chain, here()), first = machines_.of(chain.root);
   const auto piece = [&](int lane, int64_t index) {
     const Part part = part_of(bytes.count, lane, lanes);
-    const int64_t begin = std::clamp<int64_t>(index * piece_bytes, 0, part.length);
-    const int64_t end = std::clamp<int64_t>((index + 1) * piece_bytes, 0, part.length);
+    const int64_t begin = std::clamp<int64_t>(index * length, 0, part.length);
+    const int64_t end = std::clamp<int64_t>((index + 1) * length, 0, part.length);
     return bytes.part(part.begin + begin, end - begin);
   };
   for (int lane = 0; lane < lanes; ++lane) {
@@ -226,11 +226,11 @@ void SharedMemoryAndGloo::spread(const Buffer& data, int root) {
   const Chain chain{root, is_small(data.bytes())};
   const Buffer bytes(data.data, data.bytes(), DType::u8);
   const int64_t longest = part_of(bytes.count, 0, machines_.most_members()).length;
-  const int64_t pieces = (longest + piece_bytes - 1) / piece_bytes;
+  const int64_t length = piece_of(longest), pieces = (longest + length - 1) / length;
   const int own_position = position(chain, here());
   for (int64_t step = std::max(0, own_position - 1); step < pieces + own_position; ++step) {
     Messages messages;
-    pass_on(chain, bytes, step, messages);
+    pass_on(chain, bytes, length, step, messages);
     exchange(messages);
   }
 }

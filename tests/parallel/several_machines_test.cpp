@@ -8,9 +8,12 @@
 #include "tests/parallel/ranks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 using namespace booster;
 
@@ -210,6 +213,26 @@ TEST_CASE("rank: groups within and across machines" * doctest::skip()) {
 TEST_CASE("a group takes shared memory within a machine, and Gloo where it must") {
   const auto environment = over_store().with({{"TEST_MACHINES", "2+2"}});
   CHECK(failures(Ranks("rank: groups within and across machines", 4, environment).wait()) == "");
+}
+
+TEST_CASE("rank: waits within a machine" * doctest::skip()) {
+  const Group world = launch_from_env().group();
+  const Group pair = world.rank() == 0 ? Group() : world.subgroup({1, 2});
+  world.barrier();
+  if (world.rank() == 0) ::raise(SIGKILL);
+  if (world.rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    ::raise(SIGKILL);
+  }
+  CHECK_THROWS_AS(pair.barrier(), Error);
+}
+TEST_CASE("who waits within a machine learns that rank 0 and then its neighbour are gone") {
+  const auto environment =
+      over_store().with({{"TEST_MACHINES", "1+2"}, {"BOOSTER_TIMEOUT", "300"}});
+  const auto results = Ranks("rank: waits within a machine", 3, environment).wait(60);
+  CHECK(results[0].status == SIGKILL);
+  CHECK(results[1].status == SIGKILL);
+  CHECK(failures({results[2]}) == "");
 }
 
 TEST_CASE("machines count in the order of their first ranks") {

@@ -29,14 +29,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Packet = std::vector<unsigned char>;
 
+// A device belongs to the namespace in which its file is opened.
 int open_device(const std::string& space) {
   const int place = open(("/var/run/netns/" + space).c_str(), O_RDONLY | O_CLOEXEC);
-  const int file = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  const bool entered = place >= 0 && setns(place, CLONE_NEWNET) == 0;
+  const int file = entered ? open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1;
   ifreq request = {};
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   std::strcpy(request.ifr_name, "bad");
-  if (place < 0 || file < 0 || setns(place, CLONE_NEWNET) != 0 ||
-      ioctl(file, TUNSETIFF, &request) != 0) {
+  if (file < 0 || ioctl(file, TUNSETIFF, &request) != 0) {
     std::perror(("bad_link: " + space).c_str());
     std::exit(77);
   }

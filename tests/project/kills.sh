@@ -31,8 +31,9 @@ ranks() {
 # The step of the newest checkpoint whose name is final: 0 if there is none.
 committed() {
   local newest
-  newest=$(find "$checkpoints" -maxdepth 1 -name 'step-?????????' 2>/dev/null | sort | tail -n 1)
-  echo $((10#${newest: -9} + 0))
+  newest=$(find "$checkpoints" -maxdepth 1 -name 'step-?????????' 2>/dev/null | sort |
+    tail -n 1 || true)
+  echo $((10#0${newest: -9}))
 }
 # The steps from which this run went on, one line each.
 resumed() {
