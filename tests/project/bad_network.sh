@@ -9,7 +9,7 @@ booster=$1 program=$2 link=$3 rounds=${4-1} seed=${5-1}
 make_machines
 address=10.78.0.1
 export BOOSTER_HEARTBEAT=6
-patience=90  # seconds for a training, start and all
+patience=150  # seconds for a training, start and all
 
 plugins=(torch_ddp low_level_zero fsdp)
 for plugin in "${plugins[@]}"; do

@@ -11,15 +11,21 @@ RANDOM=$seed
 export BOOSTER_HEARTBEAT=5 checkpoint_every=3
 patience=60  # seconds until a run goes on, or ends
 checkpoints=$folder/run/checkpoint
-shared_memory() { find /dev/shm /tmp -maxdepth 1 -name "booster-*" ! -path "$folder" | sort; }
-before=$(shared_memory)
 
-run=0
+run=0 all_tools=()
+# What these tools keep in memory while they live.
+shared_memory() {
+  local pid
+  for pid in "${all_tools[@]}"; do
+    compgen -G "/dev/shm/booster-run-$pid-*" || compgen -G "/tmp/booster-run-$pid-*" || true
+  done
+}
 start_tools() {
   run=$((run + 1))
   for node in 0 1; do
     train_on "$node" run torch_ddp 1000000 --max_restarts 1000 > "$folder/$run-$node.log" 2>&1 &
     tool[node]=$!
+    all_tools+=("$!")
   done
 }
 ranks() {
@@ -95,8 +101,8 @@ for ((i = 1; i <= kills; ++i)); do
     start_tools
     before_it=0
   else
-    until_within "$patience" eval '[[ -n $(ranks) ]]' || hang "no ranks before kill $i"
-    mapfile -t victims < <(ranks)
+    find_victims() { mapfile -t victims < <(ranks) && ((${#victims[@]})); }
+    until_within "$patience" find_victims || { hang "no ranks before kill $i"; break; }
     [[ $kind == ranks ]] || victims=("${victims[RANDOM % ${#victims[@]}]}")
     kill -9 "${victims[@]}" 2>/dev/null || true
   fi
@@ -110,8 +116,8 @@ kill "${tool[@]}"
 end_of_tools "the end"
 "$booster" inspect "$checkpoints" > "$folder/inspect.log" 2>&1 ||
   fail "the last checkpoint is broken"
-left=$(comm -13 <(echo "$before") <(shared_memory))
+left=$(shared_memory)
 [[ -z $left ]] || echo "left behind: $left"
-echo "$kills kills (${count[rank]} of a rank, ${count[ranks]} of all ranks, ${count[tool]} of a" \
-  "tool): $lost lost checkpoints, $orphans orphans, $hangs hangs"
+echo "$((i - 1)) kills (${count[rank]} of a rank, ${count[ranks]} of all ranks," \
+  "${count[tool]} of a tool): $lost lost checkpoints, $orphans orphans, $hangs hangs"
 ((lost + orphans + hangs == 0)) && [[ -z $left ]]
