@@ -1,5 +1,7 @@
 #include "parallel/groups/backend.h"
 
+#include "parallel/groups/parts.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -14,34 +16,9 @@ constexpr int64_t whole_bytes = 16 << 10;
 
 constexpr int nobody = -1;
 
-enum class Operation : uint8_t {
-  all_reduce,
-  broadcast,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  point_to_point,
-  barrier
-};
-const char* name_of(Operation operation) {
-  constexpr const char* names[] = {"all_reduce", "broadcast",    "all_gather", "reduce_scatter",
-                                   "all_to_all", "send/receive", "barrier"};
-  return names[std::min<size_t>(static_cast<size_t>(operation), 6)];
-}
-
 bool checks_wanted() {
   const char* text = std::getenv("BOOSTER_CHECK_COLLECTIVES");
   return !text || std::string_view(text) != "0";
-}
-
-// One rank's part when `count` elements are cut into `size` parts of about the same length.
-struct Part {
-  int64_t begin, length;
-};
-Part part_of(int64_t count, int rank, int size) {
-  const int64_t short_part = count / size, longer_parts = count % size;
-  return {short_part * rank + std::min<int64_t>(longer_parts, rank),
-          short_part + (rank < longer_parts)};
 }
 
 template <class T>
@@ -65,42 +42,17 @@ Messages in_a_row(Messages messages) {
 
 }  // namespace
 
-std::string Membership::name_of(int group_rank) const {
-  return rendezvous ? rendezvous->name(ranks[group_rank]) : "rank 0";
+Backend::Backend(Membership members)
+    : members_(std::move(members)), watched_(members_.ranks), check_(checks_wanted()) {}
+
+void Backend::serve(const Backend& whole) {
+  call_ = whole.call_;
+  watched_.insert(watched_.end(), whole.watched_.begin(), whole.watched_.end());
 }
-
-std::string Membership::describe(int group_rank) const {
-  return rendezvous ? rendezvous->describe(ranks[group_rank]) : "rank 0";
-}
-
-struct Backend::Signature {
-  uint64_t sequence = 0;
-  int64_t count = 0;
-  int32_t root = 0;
-  Operation operation = Operation::barrier;
-  CollectiveOp reduction = CollectiveOp::sum;
-  DType dtype = DType::f32;
-  uint8_t reserved = 0;
-
-  static Signature of_message(const Buffer& data) {
-    return {.count = data.count, .operation = Operation::point_to_point, .dtype = data.dtype};
-  }
-  friend bool operator==(const Signature&, const Signature&) = default;
-  std::string text() const {
-    if (operation == Operation::barrier) return fmt::format("barrier (call {})", sequence);
-    std::string what = fmt::format("{} of {} {}", name_of(operation), count, name_of(dtype));
-    if (operation == Operation::all_reduce || operation == Operation::reduce_scatter)
-      what += fmt::format(" by {}", name_of(reduction));
-    if (operation == Operation::broadcast) what += fmt::format(" from rank {}", root);
-    return what + fmt::format(" (call {})", sequence);
-  }
-};
-
-Backend::Backend(Membership members) : members_(std::move(members)), check_(checks_wanted()) {}
 
 void Backend::check_members() const {
   if (!members_.rendezvous) return;
-  const std::string problem = members_.rendezvous->trouble(members_.ranks);
+  const std::string problem = members_.rendezvous->trouble(watched_);
   if (!problem.empty()) fail_run("{}", problem);
 }
 
@@ -111,11 +63,13 @@ void Backend::fail_timeout(int group_rank) const {
 
 // Calls between two ranks have no number that all ranks share.
 void Backend::still_waits(SlowWait& wait, int group_rank) const {
-  const std::string_view operation = operation_;
-  const bool numbered = sequence_ > 0 && !operation.starts_with("send") && operation != "receive";
+  const std::string_view operation = call_->operation;
+  const bool numbered =
+      call_->sequence > 0 && !operation.starts_with("send") && operation != "receive";
   wait.still([&] { return members_.describe(group_rank); },
              [&] {
-               return numbered ? fmt::format("{} (call {})", operation, sequence_) : operation_;
+               return numbered ? fmt::format("{} (call {})", operation, call_->sequence)
+                               : std::string(operation);
              });
 }
 
@@ -131,7 +85,13 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
   exchange(outgoing, incoming);
 }
 
-// Every rank tells every other what it is about to do, before any data moves.
+void Backend::agree(Signature own) {
+  own.sequence = ++call_->sequence;
+  check_agreement(own);
+}
+
+// Every rank tells every other itself, whatever the ways of the data are: so whoever does not come
+// is named by all others, and not somebody who waits for it too.
 void Backend::check_agreement(const Signature& own) {
   if (!check_) return;
   std::vector<Signature> all(size(), own);
@@ -144,15 +104,13 @@ void Backend::check_agreement(const Signature& own) {
   fail_run("{}", text);
 }
 
-// Small data: everybody gets everything and reduces it all.
 void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
   const auto bytes = static_cast<size_t>(data.bytes());
   received_.resize(size() * bytes);
-  const auto place = [&](int rank) { return std::span(received_).subspan(rank * bytes, bytes); };
-  exchange_with_all([&](int) { return data.all(); }, place);
+  gather(data.all(), received_);
   std::vector<const void*> sources;
   for (int rank = 0; rank < size(); ++rank)
-    sources.push_back(rank == members_.rank ? data.data : place(rank).data());
+    sources.push_back(rank == members_.rank ? data.data : received_.data() + rank * bytes);
   reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
 }
 
@@ -190,42 +148,23 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
   }
 }
 
-// Every rank's own part goes to all others.
-void Backend::share_parts(const Buffer& data) {
-  const auto part = [&](int rank) {
-    const Part found = part_of(data.count, rank, size());
-    return data.part(found.begin, found.length);
-  };
-  exchange_with_all([&](int) { return part(members_.rank); }, part);
+void Backend::gather(std::span<const std::byte> own, std::span<std::byte> all) {
+  exchange_with_all([&](int) { return own; },
+                    [&](int rank) { return all.subspan(rank * own.size(), own.size()); });
 }
 
-void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = data.count,
-                   .operation = Operation::all_reduce,
-                   .reduction = reduction,
-                   .dtype = data.dtype});
+void Backend::reduce_to_all(const Buffer& data, CollectiveOp reduction) {
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
   reduce_own_part(data, out, reduction, true);
 }
 
-void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = out.count,
-                   .operation = Operation::reduce_scatter,
-                   .reduction = reduction,
-                   .dtype = in.dtype});
+void Backend::reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
   reduce_own_part(in, out, reduction, false);
 }
 
-void Backend::broadcast(const Buffer& data, int root) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = data.count,
-                   .root = members_.ranks[root],
-                   .operation = Operation::broadcast,
-                   .dtype = data.dtype});
+void Backend::spread(const Buffer& data, int root) {
   if (members_.rank != root) {
     const Incoming incoming{root, data.all()};
     return exchange({}, {&incoming, 1});
@@ -236,21 +175,39 @@ void Backend::broadcast(const Buffer& data, int root) {
   exchange(outgoing, {});
 }
 
+void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
+  agree({.count = data.count,
+         .operation = Operation::all_reduce,
+         .reduction = reduction,
+         .dtype = data.dtype});
+  reduce_to_all(data, reduction);
+}
+
+void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
+  agree({.count = out.count,
+         .operation = Operation::reduce_scatter,
+         .reduction = reduction,
+         .dtype = in.dtype});
+  reduce_to_owners(out, in, reduction);
+}
+
+void Backend::broadcast(const Buffer& data, int root) {
+  agree({.count = data.count,
+         .root = members_.ranks[root],
+         .operation = Operation::broadcast,
+         .dtype = data.dtype});
+  spread(data, root);
+}
+
 void Backend::all_gather(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = in.count,
-                   .operation = Operation::all_gather,
-                   .dtype = in.dtype});
+  agree({.count = in.count, .operation = Operation::all_gather, .dtype = in.dtype});
   const auto own = out.part(members_.rank * in.count, in.count);
   if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
-  share_parts(out);
+  gather(own, out.all());
 }
 
 void Backend::all_to_all(const Buffer& out, const Buffer& in) {
-  check_agreement({.sequence = ++sequence_,
-                   .count = in.count,
-                   .operation = Operation::all_to_all,
-                   .dtype = in.dtype});
+  agree({.count = in.count, .operation = Operation::all_to_all, .dtype = in.dtype});
   const int64_t length = in.count / size();
   const auto outgoing = [&](int rank) { return in.part(rank * length, length); };
   const auto incoming = [&](int rank) { return out.part(rank * length, length); };
@@ -282,8 +239,8 @@ void Backend::send_receive(const Buffer& out, int to, const Buffer& in, int from
 }
 
 void Backend::barrier() {
-  const Signature own{.sequence = ++sequence_};
-  if (check_) return check_agreement(own);
+  agree({});
+  if (check_) return;
   std::vector<std::byte> tokens(size());
   const auto token = [&](int rank) { return std::span(tokens).subspan(rank, 1); };
   exchange_with_all([&](int) { return token(members_.rank); }, token);

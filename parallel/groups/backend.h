@@ -1,14 +1,16 @@
 // Base of the backends: how the ranks of one group exchange memory.
 //
 // A backend must only move bytes between two ranks (`exchange`); every collective is built on that
-// here, once, for two ranks or more in host memory. A backend that has better ways or serves other
-// memory overrides collectives too. Calls come from one thread at a time and in the same order on
-// all ranks; `stop` may come from any thread.
+// here, once, for two ranks or more in host memory. A backend that knows better ways for the data
+// overrides those (`gather`, ...), and one that serves other memory the collectives themselves.
+// Calls come from one thread at a time and in the same order on all ranks; `stop` may come from any
+// thread.
 #pragma once
 
 #include "parallel/groups/buffer.h"
+#include "parallel/groups/membership.h"
 #include "parallel/groups/reduction.h"
-#include "parallel/rendezvous/rendezvous.h"
+#include "parallel/groups/signature.h"
 #include "parallel/rendezvous/slow_wait.h"
 
 #include <memory>
@@ -17,20 +19,6 @@
 #include <vector>
 
 namespace booster {
-
-// Who belongs to a group, and where its members meet.
-struct Membership {
-  std::string name = "alone";              // a file name, unique in the run
-  std::vector<int> ranks = {0};            // ranks of the world, in the order of the group
-  int rank = 0;                            // own place in `ranks`
-  std::shared_ptr<Rendezvous> rendezvous;  // null when alone
-
-  int size() const { return static_cast<int>(ranks.size()); }
-  // A member's rank in the world and its place on the mesh, without and with its process; see
-  // Rendezvous.
-  std::string name_of(int group_rank) const;
-  std::string describe(int group_rank) const;
-};
 
 struct Outgoing {
   int to;
@@ -60,15 +48,29 @@ class Backend {
   virtual void send_receive(const Buffer& out, int to, const Buffer& in, int from);
   virtual void barrier();
 
-  const Membership& members() const { return members_; }
-  // The operation that the calls from now on belong to, as errors and reports name it.
-  virtual void begin(const char* operation) { operation_ = operation; }
-
- protected:
   // Moves all of them at once, in any order except that messages between two ranks keep theirs;
   // returns when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has
   // died or does not come within group_timeout().
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
+
+  const Membership& members() const { return members_; }
+  // The operation that the calls from now on belong to, as errors and reports name it.
+  void begin(const char* operation) { call_->operation = operation; }
+  // From now on this is a part of `whole`: whose operations are the ones that reports name, and
+  // whose members must all live.
+  void serve(const Backend& whole);
+
+ protected:
+  // How data moves, once all ranks have said the same. `all` has a place for the bytes of each
+  // rank, as many as `own`; what lies in the own place stays.
+  virtual void gather(std::span<const std::byte> own, std::span<std::byte> all);
+  virtual void reduce_to_all(const Buffer& data, CollectiveOp reduction);
+  // `in` has as many elements for each rank as `out`.
+  virtual void reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction);
+  virtual void spread(const Buffer& data, int root);
+
+  // Every rank gets the data of all, and reduces it: the fastest for small data.
+  void reduce_whole(const Buffer& data, CollectiveOp reduction);
 
   // Bytes that are exchanged and then reduced at a time; small enough for the second-level cache,
   // large enough that waiting for each other does not count.
@@ -76,31 +78,35 @@ class Backend {
 
   // Throws if one of the members has died or has reported a failure.
   void check_members() const;
+  // This rank of the world must live too.
+  void watch(int world_rank) { watched_.push_back(world_rank); }
   [[noreturn]] void fail_timeout(int group_rank) const;
   // Tells that this rank still waits for another.
   void still_waits(SlowWait& wait, int group_rank) const;
 
  private:
-  // What one rank is about to do; all ranks of a collective must say the same.
-  struct Signature;
+  struct Call {
+    const char* operation = "the start of the group";
+    uint64_t sequence = 0;
+  };
+  // The next collective; ranks that do not say the same about it all throw.
+  void agree(Signature own);
   void check_agreement(const Signature& own);
   void point_to_point(const Buffer& out, int to, const Buffer& in, int from);
   // Exchanges outgoing_to(rank) and incoming_from(rank), spans or arrays of spans, with every other
   // rank.
   template <class OutgoingTo, class IncomingFrom>
   void exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from);
-  void reduce_whole(const Buffer& data, CollectiveOp reduction);
   // `data` is cut into one part per rank; the own part of all ranks is reduced into `out`. With
   // `share` all ranks get all parts, in place; `out` is the own one then.
   void reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction, bool share);
-  void share_parts(const Buffer& data);
 
   int size() const { return members_.size(); }
 
   Membership members_;
+  std::vector<int> watched_;  // ranks of the world
   bool check_;
-  const char* operation_ = "the start of the group";
-  uint64_t sequence_ = 0;
+  std::shared_ptr<Call> call_ = std::make_shared<Call>();
   std::vector<std::byte> received_, scratch_;
 };
 
@@ -115,6 +121,7 @@ std::unique_ptr<Backend> through_host(std::unique_ptr<Backend> host);
 // the backend needs, and then does so on every member.
 std::unique_ptr<Backend> make_local(Membership members);
 std::unique_ptr<Backend> make_shared_memory(Membership members);
+std::unique_ptr<Backend> make_shared_memory_and_gloo(Membership members);
 std::unique_ptr<Backend> make_gloo(Membership members);
 std::unique_ptr<Backend> make_mpi(Membership members);
 

@@ -14,10 +14,11 @@
 // yet: a copy taken then would be wrong and count as up to date.
 //
 // Tensors may lie on any device, and ranks on different ones: what the caller has queued there
-// comes first. The backends of this version (shm, gloo, mpi) copy such tensors to the host and
-// back, in the order of the device's stream.
+// comes first. The backends of this version copy such tensors to the host and back, in the order of
+// the device's stream.
 //
-// Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
+// Reductions give the same bits on all ranks, and the same on one machine and on several. One
+// thread of a program should use a group at a time.
 #pragma once
 
 #include "parallel/groups/buffer.h"
@@ -47,7 +48,7 @@ class Group {
   int size() const;
   // The members' ranks in the world, in the order of this group.
   const std::vector<int>& world_ranks() const;
-  // "local", "shm", "gloo" or "mpi".
+  // "local", "shm", "shm+gloo" (ranks of several machines), "gloo" or "mpi".
   std::string backend() const;
 
   // The group of these members of this group (their ranks here, own rank among them, in the order
