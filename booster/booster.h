@@ -38,11 +38,15 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
+#include "core/nn/no_options.h"
+#include "core/nn/recurrent.h"
 #include "core/nn/replace.h"
 #include "core/optim/adam.h"
 #include "core/optim/clip.h"
 #include "core/optim/lamb.h"
+#include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
+#include "core/optim/warmup_schedules.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/memory_report.h"
 #include "core/tensor/random.h"
@@ -97,6 +101,7 @@ class Booster {
  public:
   // Error that names the pair, the reason and what to use instead if they do not work together.
   explicit Booster(BoosterOptions options = {});
+  explicit Booster(NoOptions) : Booster() {}
   // From the config's section "booster". Ranks that train together must have the same config, all
   // but files and folders: a collective then, and an error on all of them that names what differs.
   static Booster from_config(const Config& config);

@@ -176,4 +176,20 @@ void scatter_add(View out, View g, View index, int dim) {
   });
 }
 
+// One block of work writes to one slice of out, as in scatter_add, so that the last of several
+// elements is the same one for any number of threads.
+void scatter(View out, View src, View index, int dim) {
+  const int64_t blocks = slices_of(index, dim).outer;
+  const int64_t rows = blocks ? index.rows() / blocks : 0;
+  visit(out.dtype == DType::boolean ? DType::u8 : out.dtype, [&](auto* type) {
+    using T = __typeof__(type);
+    const auto* from = static_cast<const __typeof__(*T())*>(src.data);
+    auto* to = static_cast<T>(out.data);
+    for_each_block(index.size() ? blocks : 0, [&](int64_t block) {
+      for_each_indexed(out, index, dim, block * rows, (block + 1) * rows,
+                       [=](int64_t element, int64_t offset) { to[offset] = from[element]; });
+    });
+  });
+}
+
 }  // namespace booster::kernels::BOOSTER_VARIANT

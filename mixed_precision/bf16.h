@@ -11,6 +11,7 @@
 // parameter) for the next step.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
@@ -28,6 +29,7 @@ class BF16MixedPrecision : public Precision {
  public:
   // Errors: an unknown style or rounding, options that do not go together, a seed outside 32 bits.
   explicit BF16MixedPrecision(BF16Options options = {});
+  explicit BF16MixedPrecision(NoOptions) : BF16MixedPrecision() {}
 
   const char* name() const override { return "bf16"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

@@ -7,6 +7,7 @@
 // each loss is unscaled when its backward pass ends, and moves its own scale then, as in Apex.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_amp.h"
 #include "mixed_precision/precision.h"
 
@@ -16,6 +17,7 @@ class FP16ApexMixedPrecision : public Precision {
  public:
   // Errors: those of resolve(), and functions that are no ops.
   explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
+  explicit FP16ApexMixedPrecision(NoOptions) : FP16ApexMixedPrecision() {}
 
   const char* name() const override { return "fp16_apex"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

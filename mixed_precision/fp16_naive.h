@@ -6,6 +6,7 @@
 // the doubled scale in steps in which it grows.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/scaled_step.h"
 
@@ -27,6 +28,7 @@ class FP16NaiveMixedPrecision : public Precision {
  public:
   // Errors: an option out of range, a first scale outside the limits.
   explicit FP16NaiveMixedPrecision(FP16NaiveOptions options = {});
+  explicit FP16NaiveMixedPrecision(NoOptions) : FP16NaiveMixedPrecision() {}
 
   const char* name() const override { return "fp16_naive"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

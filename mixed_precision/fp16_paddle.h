@@ -10,6 +10,7 @@
 // with it each backward pass adds them up in f32.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/paddle/paddle_options.h"
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/scaled_step.h"
@@ -22,6 +23,7 @@ class FP16PaddleMixedPrecision : public Precision {
  public:
   // Errors: as resolved() in paddle_options.h.
   explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
+  explicit FP16PaddleMixedPrecision(NoOptions) : FP16PaddleMixedPrecision() {}
 
   const char* name() const override { return "fp16_paddle"; }
   // Errors: excluded_layers or custom_black_varnames that the model has not.

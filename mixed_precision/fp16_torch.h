@@ -3,6 +3,7 @@
 // gradients are not finite is skipped.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/grad_scaler.h"
 #include "mixed_precision/scaling/scaled_step.h"
@@ -13,6 +14,7 @@ class FP16TorchMixedPrecision : public Precision {
  public:
   // Errors: GradScaler's.
   explicit FP16TorchMixedPrecision(GradScalerOptions options = {});
+  explicit FP16TorchMixedPrecision(NoOptions) : FP16TorchMixedPrecision() {}
 
   const char* name() const override { return "fp16"; }
   void prepare(const Model& model, const Optimizers& optimizers) override;

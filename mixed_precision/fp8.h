@@ -8,6 +8,7 @@
 // filled up with zeros they give the same results.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/fp8/fp8_linear.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
@@ -34,6 +35,7 @@ class FP8MixedPrecision : public Precision {
  public:
   // Error if an option is out of its range.
   explicit FP8MixedPrecision(FP8Options options = {});
+  explicit FP8MixedPrecision(NoOptions) : FP8MixedPrecision() {}
 
   const char* name() const override { return "fp8"; }
   // Error if `exclude` names no module.

@@ -12,6 +12,7 @@
 // 16-bit copies stay from forward to backward. Inside no_sync gradients are whole.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "plugins/parameters/parameter_units.h"
 #include "plugins/sharded_state.h"
 
@@ -30,6 +31,7 @@ struct FsdpOptions {
 class FsdpPlugin : public ShardedStatePlugin {
  public:
   explicit FsdpPlugin(FsdpOptions options = {});
+  explicit FsdpPlugin(NoOptions) : FsdpPlugin() {}
   // On ranks other than all of the world's, or along one axis of several.
   FsdpPlugin(FsdpOptions options, Mesh mesh);
   FsdpPlugin(const FsdpPlugin& other);

@@ -7,6 +7,7 @@
 // another plugin's: torch_ddp's (zero_stage 0), low_level_zero's (1, 2) or fsdp's (3).
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "plugins/data_parallel.h"
 #include "plugins/pipeline/pipeline_stages.h"
 #include "plugins/sequence/sequence_parallel.h"
@@ -47,6 +48,7 @@ Layout layout_of(const HybridParallelOptions& options);
 class HybridParallelPlugin : public Plugin {
  public:
   explicit HybridParallelPlugin(HybridParallelOptions options = {});
+  explicit HybridParallelPlugin(NoOptions) : HybridParallelPlugin() {}
   // On ranks other than all of the world's.
   HybridParallelPlugin(HybridParallelOptions options, const Group& group);
   HybridParallelPlugin(const HybridParallelPlugin& other);

@@ -8,6 +8,7 @@
 // buckets remain. Inside no_sync both hold whole ones.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "plugins/sharded_state.h"
 
 namespace booster {
@@ -25,6 +26,7 @@ struct LowLevelZeroOptions {
 class LowLevelZeroPlugin : public ShardedStatePlugin {
  public:
   explicit LowLevelZeroPlugin(LowLevelZeroOptions options = {});
+  explicit LowLevelZeroPlugin(NoOptions) : LowLevelZeroPlugin() {}
   // On ranks other than all of the world's, or along one axis of several.
   LowLevelZeroPlugin(LowLevelZeroOptions options, Mesh mesh);
 

@@ -1,6 +1,7 @@
 // single: one process trains the whole model. What `Plugin` does, under the name that programs use.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "plugins/plugin.h"
 
 namespace booster {
@@ -13,6 +14,7 @@ class SinglePlugin : public Plugin {
  public:
   // Error where a run tool started several ranks, unless `on_every_rank`: they would train apart.
   explicit SinglePlugin(SingleOptions options = {});
+  explicit SinglePlugin(NoOptions) : SinglePlugin() {}
 };
 
 }  // namespace booster

@@ -26,6 +26,7 @@
 // infinite on all ranks, and loss scalers skip the step.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "plugins/data_parallel.h"
 #include "plugins/gradients/gradient_buckets.h"
 #include "plugins/gradients/static_graph.h"
@@ -48,6 +49,7 @@ struct TorchDDPOptions {
 class TorchDDPPlugin : public DataParallelPlugin {
  public:
   explicit TorchDDPPlugin(TorchDDPOptions options = {});
+  explicit TorchDDPPlugin(NoOptions) : TorchDDPPlugin() {}
   // On ranks other than all of the world's, or along one axis of several.
   TorchDDPPlugin(TorchDDPOptions options, Mesh mesh);
   TorchDDPPlugin(const TorchDDPPlugin& other);

@@ -10,27 +10,31 @@ measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
 # Idle threads sleep instead of spinning: there are more ranks than cores.
 EQUIVALENCE=$measured OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$build/tests/spread_test" \
-  -tc='*every strategy*' -sfe='*toys*' >&2
+  -tc='*every strategy*,*every connection*' -sfe='*toys*' >&2
 awk -F' *[|] *' '
   NF != 8 || !/^[|]/ { next }  # what doctest prints
   { split($2, model, ", ")
-    if (model[1] != "ViT" && model[1] != "GPT-2") model[1] = "Small network"
     layout = $2
-    sub(/^(ViT|GPT-2), /, "", layout)
+    if (model[1] ~ /^(gloo|two machines|MPI)$/) model[1] = "Over other connections"
+    else if (model[1] != "ViT" && model[1] != "GPT-2") model[1] = "Small network"
+    else sub(/^(ViT|GPT-2), /, "", layout)
     row = model[1] SUBSEP layout " x " $3
     if (!(row in seen)) { seen[row] = ++rows; of[rows] = model[1]; key[rows] = row
                           title[rows] = layout " on " $3 }
     if (!($4 in at)) { at[$4] = ++columns; strategy[columns] = $4 }
+    has[model[1], $4] = 1
     if ($6 + 0 >= far[row, $4] + 0) far[row, $4] = $6 + 0 }
   END { for (r = 1; r <= rows; ++r) if (!known[of[r]]++) models[++count] = of[r]
         for (m = 1; m <= count; ++m) {
           printf "## %s\n\n| layout |", models[m]
-          for (c = 1; c <= columns; ++c) printf " %s |", strategy[c]
+          for (c = 1; c <= columns; ++c) if ((models[m], strategy[c]) in has)
+            printf " %s |", strategy[c]
           printf "\n|---|"
-          for (c = 1; c <= columns; ++c) printf "---|"
+          for (c = 1; c <= columns; ++c) if ((models[m], strategy[c]) in has) printf "---|"
           for (r = 1; r <= rows; ++r) if (of[r] == models[m]) {
             printf "\n| %s |", title[r]
-            for (c = 1; c <= columns; ++c) printf " %.0e |", far[key[r], strategy[c]]
+            for (c = 1; c <= columns; ++c) if ((models[m], strategy[c]) in has)
+              printf " %.0e |", far[key[r], strategy[c]]
           }
           printf "\n\n"
         } }' "$measured"

@@ -16,7 +16,7 @@ usage_error() {
 build=build setup=() selection=() suites=()
 sanitize() {
   build=$1
-  setup+=(-Dbuildtype=debugoptimized "-Db_sanitize=$2" -Db_lundef=false)
+  setup+=(-Dbuildtype=debug -Doptimization=1 "-Db_sanitize=$2" -Db_lundef=false)
   setup+=(-Dbenchmarks=false -Dcuda=disabled -Dcpp_args=-g1)  # lines for reports, a faster build
   selection+=(--timeout-multiplier "$3")
   export TEST_PATIENCE=$3

@@ -30,7 +30,7 @@ struct QueryLine {
   QueryLine() {
     app.name("booster explain");
     app.footer(footer);
-    app.add_option("OP DTYPE", words, "an op and its arguments' dtypes");
+    app.add_option("OP", words, "an op, then its arguments' dtypes");
     app.add_option("--strategy", question.strategy,
                    fmt::format("{}", fmt::join(explained_strategies(), ", ")));
     app.add_option("--level", question.level,

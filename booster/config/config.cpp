@@ -45,6 +45,12 @@ void apply_overrides(JsonValue& root, const std::vector<std::string>& overrides,
   }
 }
 
+Json::json_pointer pointer_to(const std::string& path) {
+  std::string pointer = "/" + path;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  return Json::json_pointer(pointer);
+}
+
 }  // namespace
 
 Config::Config() : values_(checked_section(config_layout(), nullptr, "")) {}
@@ -108,18 +114,19 @@ std::pair<std::string, std::string> Config::split(const std::string& path) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-bool Config::has(const std::string& path) const {
-  std::string pointer = "/" + path;
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  return values_.contains(Json::json_pointer(pointer));
+bool Config::has(const std::string& path) const { return values_.contains(pointer_to(path)); }
+
+Config Config::with(const std::string& path, Json value) const {
+  check(has(path), "config: no such option; got {}", path);
+  Config other = *this;
+  other.values_.at(pointer_to(path)) = std::move(value);
+  return other;
 }
 
 OptionValues Config::options(const std::string& section) const {
   if (section.empty()) return OptionValues(values_);
   check(has(section), "config: unknown section; got {}", section);
-  std::string pointer = "/" + section;
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  return OptionValues(values_.at(Json::json_pointer(pointer)));
+  return OptionValues(values_.at(pointer_to(section)));
 }
 
 }  // namespace booster

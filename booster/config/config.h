@@ -49,6 +49,9 @@ class Config {
   bool has(const std::string& path) const;
   // True if the file or an override says something of this section.
   bool gives(const std::string& section) const;
+  // The same with another value of an option that this config has: a program fills in what it
+  // learns later.
+  Config with(const std::string& path, nlohmann::json value) const;
   // The options of a section: "optimizer", "booster.plugin", or "" for top-level options.
   OptionValues options(const std::string& section) const;
 

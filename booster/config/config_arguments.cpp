@@ -68,7 +68,9 @@ class ArgumentReader {
       overrides.push_back(needed(word, value));
     } else if (word == "--config") {
       take_config(needed(word, value));
-    } else if (const ConfigArgument* own = own_argument(word)) {
+    } else if (const ConfigArgument* own = own_argument(word); own && own->several) {
+      overrides.push_back(own->path + "=" + list_of(word, value));
+    } else if (own) {
       if (!value && own->alone.empty()) value = needed(word, value);
       if (!value) value = has_value_next() ? words_[++at_] : own->alone;
       overrides.push_back(own->path + "=" + *value);
@@ -109,6 +111,19 @@ class ArgumentReader {
     if (joined) return *joined;
     check(at_ + 1 < words_.size(), "command line: {} needs a value", name);
     return words_[++at_];
+  }
+
+  // As JSON.
+  std::string list_of(const std::string& name, const std::optional<std::string>& joined) {
+    std::vector<std::string> values;
+    if (joined) values.push_back(*joined);
+    while (has_value_next()) values.push_back(words_[++at_]);
+    check(!values.empty(), "command line: {} needs a value", name);
+    try {
+      return nlohmann::json(values).dump();
+    } catch (const nlohmann::json::exception&) {
+      fail("command line: {} has a value that is not UTF-8", name);
+    }
   }
 
   void take_config(const std::string& file) {

@@ -40,6 +40,7 @@ void set_default(Section& section, const std::string& name, const nlohmann::json
     for (Option& option : options)
       if (option.name == name) {
         option.default_value = value;
+        option.nullable |= value.is_null();
         found = true;
       }
   };

@@ -1,6 +1,7 @@
 #include "booster/config/from_config.h"
 
 #include "booster/config/mistakes.h"
+#include "booster/config/model_start.h"
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/models.h"
@@ -64,9 +65,11 @@ Device device_of(const Config& config) {
   return {DeviceType::cuda, static_cast<int8_t>(std::min(index, 127))};
 }
 
-Model make_model(const Config& config) {
+Model make_model(const Config& config,
+                 const std::function<void(const std::string&)>& report) {
   const OptionValues values = config.options("model");
   Model model = entry_of(model_entries(), values).make(values);
+  start(model, values, report);
   if (const Device device = device_of(config); device != Device{}) model->to(device);
   return model;
 }

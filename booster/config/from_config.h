@@ -7,12 +7,17 @@
 #include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"
 
+#include <functional>
+#include <string>
+
 namespace booster {
 
 // Where a config has its model trained. "cuda" is the GPU of this rank's number on its machine.
 Device device_of(const Config& config);
-// On that device.
-Model make_model(const Config& config);
+// On that device, with the weights that it starts from, and frozen where the config wants it;
+// `report` is told what of the weights' file did not simply fit.
+Model make_model(const Config& config,
+                 const std::function<void(const std::string&)>& report = {});
 Optimizer make_optimizer(const Config& config, const Model& model);
 // `training_steps` is the number of optimizer steps of the whole run, which replaces a total_steps
 // of 0.

@@ -44,6 +44,7 @@ struct ConfigArgument {
   std::string form;  // of the value, for the usage: "FIRST:LAST"
   std::string description;
   std::string alone = {};  // what the name without a value stands for; empty: it needs one
+  bool several = false;    // all words up to the next option are values, of a list
 };
 
 // What a program adds to the config that the library knows.
@@ -51,7 +52,8 @@ struct ProgramConfig {
   std::vector<Section> sections = {};
   std::vector<ConfigArgument> arguments = {};
   // Defaults of the library's options that suit this program better, by path; for a section with
-  // choices of every choice that has the option: {"model.num_classes", 101}.
+  // choices of every choice that has the option: {"model.num_classes", 101}. Null: the program
+  // finds out, and fills it in by Config::with.
   std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
   // Objects that neither knows may stand beside the sections: another program's.
   bool open = false;

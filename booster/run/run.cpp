@@ -4,6 +4,7 @@
 #include "booster/run/options.h"
 #include "booster/run/program.h"
 #include "booster/run/supervisor.h"
+#include "booster/run/tool_circle.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/secret.h"
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 namespace booster {
@@ -139,7 +141,7 @@ void make_log_folder(const RunOptions& options) {
 // Each attempt uses a new folder, so that it never finds files of the previous one. What one tool
 // starts is one job, whatever a script makes of the arguments.
 Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper& keeper,
-                int number) {
+                ToolCircle* others, int number) {
   const std::string place = fmt::format("{}/{}", keeper.folder(), number);
   for (size_t i = 0; i < launches.size(); ++i) {
     auto& environment = launches[i].environment;
@@ -149,17 +151,22 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
     environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
     if (options.nnodes == 1 && !std::getenv("BOOSTER_JOB")) environment["BOOSTER_JOB"] = place;
   }
-  return supervise(launches, keeper,
-                   {.grace = std::chrono::seconds(options.grace), .at_eof = options.stop_at_eof});
+  StopRules rules{.grace = std::chrono::seconds(options.grace), .at_eof = options.stop_at_eof};
+  if (!others) return supervise(launches, keeper, rules);
+  rules.trouble_elsewhere = [&] { return others->trouble(number); };
+  return others->agree(number, supervise(launches, keeper, rules));
 }
 
 int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
   make_log_folder(options);
   for (const Launch& launch : launches)
     fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
-  Keeper keeper;
+  Keeper keeper;  // a process of its own, made before there are threads
+  std::optional<ToolCircle> others;
+  if (options.nnodes > 1 && options.max_restarts > 0) others.emplace(options);
   for (int number = 0;; ++number) {
-    const Outcome outcome = attempt(launches, options, keeper, number);
+    const Outcome outcome =
+        attempt(launches, options, keeper, others ? &*others : nullptr, number);
     if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts)
       return outcome.exit_code;
     fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1,

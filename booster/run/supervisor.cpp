@@ -71,6 +71,7 @@ class Supervisor {
   void pass_on(int signal_number);
   void stop_all(int signal_number, seconds grace);
   void stop_if_due();
+  void look_elsewhere();
   void look_at_notes();
   void say(const std::string& text) { error_.add("booster run: " + text + "\n"); }
   void say_lost_output();
@@ -135,6 +136,7 @@ Outcome Supervisor::run() {
     take_signals();
     reap();
     stop_if_due();
+    look_elsewhere();
     look_at_notes();
     say_lost_output();
   }
@@ -160,7 +162,7 @@ void Supervisor::wait_for_event() {
     if (stopping_ && stream.sink().is_full()) stream.sink().drop();
     files.push_back({stream.sink().is_full() ? -1 : stream.source(), POLLIN, 0});
   }
-  const bool looks = members_.size() > 1 || stop_at_ || kill_at_;
+  const bool looks = members_.size() > 1 || stop_at_ || kill_at_ || rules_.trouble_elsewhere;
   poll(files.data(), files.size(), looks ? look_interval : -1);
   for (size_t i = 0; i < streams_.size(); ++i)
     if (files[first + i].revents) streams_[i].read_some();
@@ -241,6 +243,14 @@ void Supervisor::stop_if_due() {
   if (!killing_ && now < *kill_at_ + grace_for_saving && has_reason) return;
   killing_ = true;
   stop_all(SIGKILL, grace_after_failure);
+}
+
+void Supervisor::look_elsewhere() {
+  if (stopping_ || !rules_.trouble_elsewhere) return;
+  const std::string text = rules_.trouble_elsewhere();
+  if (text.empty()) return;
+  say(text + ": stopping the ranks here");
+  stop_all(SIGTERM, grace_after_failure);
 }
 
 // Leaves the process unreaped: its number, and that of its group, must not go to somebody else

@@ -4,6 +4,8 @@
 #include "booster/run/process.h"
 
 #include <chrono>
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace booster {
@@ -17,6 +19,9 @@ struct Outcome {
 struct StopRules {
   std::chrono::seconds grace{30};  // from a signal until ranks that still run are killed
   bool at_eof = false;             // the end of standard input counts as SIGTERM
+  // Asked some times per second, if there is one: why the ranks must stop although none has failed
+  // here; "" while they need not.
+  std::function<std::string()> trouble_elsewhere = {};
 };
 
 // Starts all processes, forwards their output and waits for them. A reader that does not take the
@@ -24,7 +29,8 @@ struct StopRules {
 //
 // When one fails, the others are stopped: SIGTERM, then SIGKILL after 5 seconds. At the end the
 // first cause is reported on stderr: which rank, why, and its last lines; ranks that say that they
-// only followed another (RankNote::follows) come after those that do not.
+// only followed another (RankNote::follows) come after those that do not. Trouble elsewhere is
+// told, and stops them all the same way.
 //
 // SIGINT and SIGTERM to this process are forwarded, SIGHUP as SIGTERM; ranks that still run after
 // the grace are killed. What arrives within a second counts as one signal; a later one kills at

@@ -7,6 +7,7 @@
 #include "core/tensor/tensor.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,11 +60,12 @@ Tensor contiguous(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 // Parts of `size`, the last perhaps shorter; or of these sizes, which add up to the dimension's.
+// One node of the tape for all parts.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
 // `count` parts at most, of the same size but for the last.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim = 0);
-// Every slice of size 1, without that dimension.
+// Every slice of size 1, without that dimension; one node too.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 // x[start:end:step] of Python in that dimension: negative positions count from the end, those
 // outside are moved inside. step >= 1.
@@ -81,7 +83,24 @@ Tensor triu(const Tensor& x, int64_t diagonal = 0);
 // i64 (index shape..., classes)
 Tensor one_hot(const Tensor& index, int64_t classes);
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+// --- by element: `index` (i64) has x's number of dimensions, and at most its sizes outside of dim
+// y[i][j] = x[i][index[i][j]], here along the last dimension
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
+// x with y[i][index[i][j]] = numbers[i][j]; of several that go to one place the last in row-major
+// order stays. Numbers have x's dtype and at least the index's sizes. Error for an index outside.
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& numbers);
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
+// x with y[i][index[i][j]] += terms[i][j], in an order that is always the same.
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& terms);
+
+// --- by order along a dimension. Values and i64 indices; equal numbers stay in their order
+// (stable), a nan counts as the largest, and gradients go to the elements at the indices.
+std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+// The k largest (or smallest) of each, from the first on.
+std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
+// The sum of all numbers up to each one; i64 for integers.
+Tensor cumsum(const Tensor& x, int64_t dim);
 
 // --- reductions; over all dimensions if none are given
 Tensor sum(const Tensor& x);
@@ -117,6 +136,11 @@ Tensor isnan(const Tensor& x);
 Tensor bmm(const Tensor& a, const Tensor& b);
 // As torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
+// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Terms of letters and at most one "...", which
+// stands for leading dimensions that broadcast; without "->" the letters that stand in one term
+// alone are the result's, in alphabetical order. Several operands are multiplied from left to
+// right. A letter twice in one term (a diagonal) is an error.
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 

@@ -245,6 +245,8 @@ Tensor cast(const Tensor& x, DType dtype) {
   return cast_unseen(x, dtype);
 }
 
+Tensor Tensor::cast_to(DType dtype) const { return cast(*this, dtype); }
+
 Tensor cast_copy(const Tensor& leaf, DType dtype) {
   TapeState* state = tape_state(leaf);
   const bool has_copy = state && is_16_bit(dtype) && copy_slot(*state, dtype).values.defined();

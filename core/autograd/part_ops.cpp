@@ -49,6 +49,22 @@ Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whol
                 twice([part](const Tensor& gg, Gradients& d) { d[0] = part_of(gg, part); }));
 }
 
+// Records parts that make up x: `join` puts their gradients together, zeros where none arrived.
+template <class Join>
+void record_parts(const char* name, std::vector<Tensor>& parts, const Tensor& x, Join join) {
+  std::vector<Shape> shapes;
+  for (const Tensor& part : parts) shapes.push_back(part.shape());
+  record_many(parts, name, {x},
+              twice([join, shapes, options = TensorOptions{x.dtype(), x.device()}](
+                        std::span<const Tensor> g, Gradients& d) {
+                const PolicyScope inside(nullptr);
+                std::vector<Tensor> all(g.begin(), g.end());
+                for (size_t i = 0; i < all.size(); ++i)
+                  if (!all[i].defined()) all[i] = zeros(shapes[i], options);
+                d[0] = join(all);
+              }));
+}
+
 // True on and below a diagonal of matrices of this size.
 Tensor lower_triangle(int64_t rows, int64_t columns, int64_t diagonal, Device device) {
   const TensorOptions whole{DType::i64, device};
@@ -73,9 +89,10 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   std::vector<Tensor> parts;
   int64_t at = 0;
   for (const int64_t size : sizes) {
-    parts.push_back(narrow(x, d, at, size));
+    parts.push_back(untracked::narrow(x, d, at, size));
     at += size;
   }
+  record_parts("split", parts, x, [d](const std::vector<Tensor>& g) { return cat(g, d); });
   return parts;
 }
 
@@ -91,7 +108,8 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   check_defined("unbind", x);
   const int d = normal_dim("unbind", dim, x.ndim());
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i < x.shape()[d]; ++i) parts.push_back(select(x, d, i));
+  for (int64_t i = 0; i < x.shape()[d]; ++i) parts.push_back(untracked::select(x, d, i));
+  record_parts("unbind", parts, x, [d](const std::vector<Tensor>& g) { return stack(g, d); });
   return parts;
 }
 

@@ -11,17 +11,14 @@ void check_defined(const char* op, const Tensor& x) {
   check(x.defined(), "{}: argument is undefined", op);
 }
 
-// Raises the error for a bad index that a kernel found, with its position.
-void check_index(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
-  const int64_t at = static_cast<int64_t>(bad_index.item());
-  if (at < 0) return;
-  fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
-       index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
-}
-
-void check_index_dtype(const char* op, const Tensor& index) {
-  check_defined(op, index);
-  check(index.dtype() == DType::i64, "{}: index must be i64; got {}", op, name_of(index.dtype()));
+// Zeros of a shape but for g, at `start` of that dimension: the gradient of narrow.
+Tensor in_zeros(const Tensor& g, const Shape& whole, int64_t dim, int64_t start) {
+  const Tensor y = zeros(whole, {g.dtype(), g.device()});
+  const int64_t length = g.size(dim);
+  kernels::on(g.device()).copy(untracked::narrow(y, dim, start, length).view(), g.view());
+  return record(y, "narrow_backward", {g}, twice([=](const Tensor& gg, Gradients& d) {
+                  d[0] = narrow(gg, dim, start, length);
+                }));
 }
 
 }  // namespace
@@ -98,22 +95,22 @@ Tensor squeeze(const Tensor& x, int64_t dim) {
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
   check_defined("narrow", x);
   return record(untracked::narrow(x, dim, start, length), "narrow", {x},
-                [=, from = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = zeros(from, {g.dtype(), g.device()});
-                  Tensor window = untracked::narrow(d[0], dim, start, length);
-                  kernels::on(g.device()).copy(window.view(), g.view());
-                });
+                twice([=, from = x.shape()](const Tensor& g, Gradients& d) {
+                  d[0] = in_zeros(g, from, dim, start);
+                }));
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   check_defined("select", x);
-  return record(untracked::select(x, dim, index), "select", {x},
-                [=, from = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = zeros(from, {g.dtype(), g.device()});
-                  Tensor window = untracked::select(d[0], dim, index);
-                  kernels::on(g.device()).copy(window.view(), g.view());
-                });
+  const Tensor y = untracked::select(x, dim, index);
+  const int d = normal_dim("select", dim, x.ndim());
+  const int64_t at = index < 0 ? index + x.shape()[d] : index;
+  return record(y, "select", {x}, twice([=, from = x.shape()](const Tensor& g, Gradients& grads) {
+                  grads[0] = in_zeros(unsqueeze(g, d), from, d, at);
+                }));
 }
+
+Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0, index); }
 
 Tensor contiguous(const Tensor& x) {
   check_defined("contiguous", x);
@@ -178,58 +175,10 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
   check_defined("split", x);
   check(size > 0, "split: size must be positive; got {}", size);
   const int d = normal_dim("split", dim, x.ndim());
-  std::vector<Tensor> parts;
+  std::vector<int64_t> sizes;
   const int64_t n = x.shape()[d];
-  for (int64_t at = 0; at < n; at += size)
-    parts.push_back(narrow(x, d, at, std::min(size, n - at)));
-  return parts;
-}
-
-Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
-  Tensor x = given;
-  check_defined("index_select", x);
-  check_index_dtype("index_select", index);
-  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
-  apply_policy(Op::index_select, {&x});
-  const int d = normal_dim("index_select", dim, x.ndim());
-  const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
-  Shape shape = x.shape();
-  shape[d] = index.numel();
-  Tensor y = empty(shape, {x.dtype(), x.device()}), bad = full({1}, -1, {DType::i64, x.device()});
-  kernels::on(x.device()).index_select(y.view(), bad.view(), dense.view(), places.view(), d);
-  check_index("index_select", bad, places, x.shape()[d]);
-  return record(y, "index_select", {x},
-                [d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
-                  grads[0] = zeros(from, {g.dtype(), g.device()});
-                  kernels::on(g.device())
-                      .index_add(grads[0].view(), untracked::contiguous(g).view(),
-                                 places.get().view(), d);
-                });
-}
-
-Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
-  Tensor x = given;
-  check_defined("gather", x);
-  check_index_dtype("gather", index);
-  check(index.ndim() == x.ndim(), "gather: index must have the tensor's dimensions; got {} and {}",
-        index.shape(), x.shape());
-  apply_policy(Op::gather, {&x});
-  const int d = normal_dim("gather", dim, x.ndim());
-  for (int i = 0; i < x.ndim(); ++i)
-    check(i == d || index.shape()[i] <= x.shape()[i], "gather: index is larger; got {} for {}",
-          index.shape(), x.shape());
-  const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
-  Tensor y = empty(index.shape(), {x.dtype(), x.device()});
-  Tensor bad = full({1}, -1, {DType::i64, x.device()});
-  kernels::on(x.device()).gather(y.view(), bad.view(), dense.view(), places.view(), d);
-  check_index("gather", bad, places, x.shape()[d]);
-  return record(y, "gather", {x},
-                [d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
-                  grads[0] = zeros(from, {g.dtype(), g.device()});
-                  kernels::on(g.device())
-                      .scatter_add(grads[0].view(), untracked::contiguous(g).view(),
-                                   places.get().view(), d);
-                });
+  for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
+  return split(x, sizes, d);
 }
 
 }  // namespace booster

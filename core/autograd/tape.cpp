@@ -113,7 +113,7 @@ void mark_result(const Tensor& y, std::span<const Tensor> inputs) {
   mark_made_by_op(y, made);
 }
 
-void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs) {
+void attach(const Reference<Node>& node, std::span<Tensor* const> outputs) {
   int index = 0;
   for (Tensor* output : outputs) {
     const int i = index++;

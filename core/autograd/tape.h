@@ -173,7 +173,10 @@ inline bool is_watched(std::initializer_list<Tensor> inputs) {
 }
 
 // Marks outputs as results of the node.
-void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs);
+void attach(const Reference<Node>& node, std::span<Tensor* const> outputs);
+inline void attach(const Reference<Node>& node, std::initializer_list<Tensor*> outputs) {
+  attach(node, std::span<Tensor* const>(outputs.begin(), outputs.size()));
+}
 
 [[noreturn]] void graph_was_freed(const char* name);
 
@@ -223,7 +226,7 @@ Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F f
 // The same for several results: `void(std::span<const Tensor> g, Gradients& d)`; g[i] is undefined
 // where the i-th result was not used.
 template <class F>
-void record_many(std::initializer_list<Tensor*> outputs, const char* name,
+void record_many(std::span<Tensor* const> outputs, const char* name,
                  std::initializer_list<Tensor> inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
     for (const Tensor* y : outputs)
@@ -233,6 +236,19 @@ void record_many(std::initializer_list<Tensor*> outputs, const char* name,
   if (!must_record(inputs)) return;
   const int n = static_cast<int>(outputs.size());
   attach(Reference<Node>(new ClosureNode<F, true>(name, inputs, n, std::move(formula))), outputs);
+}
+template <class F>
+void record_many(std::initializer_list<Tensor*> outputs, const char* name,
+                 std::initializer_list<Tensor> inputs, F formula) {
+  record_many(std::span<Tensor* const>(outputs.begin(), outputs.size()), name, inputs,
+              std::move(formula));
+}
+template <class F>
+void record_many(std::vector<Tensor>& outputs, const char* name,
+                 std::initializer_list<Tensor> inputs, F formula) {
+  std::vector<Tensor*> pointers;
+  for (Tensor& output : outputs) pointers.push_back(&output);
+  record_many(std::span<Tensor* const>(pointers), name, inputs, std::move(formula));
 }
 
 struct BackwardOptions {
@@ -251,8 +267,9 @@ struct GradientOptions {
 // The gradients of `root` for each of `inputs` (leaves or results), undefined where one took no
 // part; grad() of leaves does not change, and their hooks do not run. Errors: those of backward,
 // and with create_graph a function between root and inputs that cannot be differentiated twice.
-// Arithmetic, shape functions, sums, means, norms, matmul, linear, activations except softmax,
-// casts and the losses composed of them can.
+// Arithmetic, shape functions, reading and writing by index, sorting, sums (also running ones),
+// means, norms, matmul, einsum, linear, recurrent layers, activations except softmax, casts and the
+// losses composed of them can.
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 

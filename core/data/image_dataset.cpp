@@ -1,5 +1,6 @@
 #include "core/data/image_dataset.h"
 
+#include "core/data/image_listing.h"
 #include "core/data/images/image_cache.h"
 #include "kernels/system/error.h"
 
@@ -13,89 +14,21 @@ namespace fs = std::filesystem;
 
 struct ImageDataset::Files {
   std::string root;
-  std::vector<std::string> classes;
-  std::vector<std::string> paths;  // ROOT/CLASS/...
-  std::vector<int64_t> labels;
+  ImageListing list;
   DecodeOptions decode;
   std::unique_ptr<ImageCache> cache;  // null without a budget
 };
 
-namespace {
-
-bool is_hidden(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.starts_with('.') || name == "__MACOSX";
-}
-
-bool is_image_by_name(const fs::path& path) {
-  static const std::vector<std::string> extensions = {".jpg", ".jpeg", ".png", ".bmp",  ".gif",
-                                                      ".ppm", ".pgm",  ".tif", ".tiff", ".webp"};
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return !is_hidden(path) &&
-         std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
-}
-
-std::vector<std::string> class_folders(const std::string& root,
-                                       const std::vector<std::string>& excluded) {
-  std::vector<std::string> classes;
-  for (const auto& entry : fs::directory_iterator(root)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_directory() || is_hidden(entry.path())) continue;
-    if (std::find(excluded.begin(), excluded.end(), name) == excluded.end())
-      classes.push_back(name);
-  }
-  std::sort(classes.begin(), classes.end());
-  return classes;
-}
-
-std::vector<std::string> image_paths(const fs::path& folder) {
-  std::vector<std::string> paths;
-  for (auto entry = fs::recursive_directory_iterator(folder);
-       entry != fs::recursive_directory_iterator(); ++entry) {
-    if (entry->is_directory() && is_hidden(entry->path()))
-      entry.disable_recursion_pending();
-    else if (!entry->is_directory() && is_image_by_name(entry->path()))
-      paths.push_back(entry->path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
-void list_images(const char* what, const std::string& root,
-                 const std::vector<std::string>& excluded, std::vector<std::string>& classes,
-                 std::vector<std::string>& paths, std::vector<int64_t>& labels) {
-  classes = class_folders(root, excluded);
-  if (classes.size() < 2)
-    fail_data("{}: too few classes in '{}'; got {}, want a folder of images for each of at least 2",
-              what, root, classes.empty() ? "none" : "only '" + classes[0] + "'");
-  for (size_t label = 0; label < classes.size(); ++label) {
-    const auto found = image_paths(fs::path(root) / classes[label]);
-    if (found.empty())
-      fail_data("{}: class '{}' in '{}' is empty; want files named *.jpg, *.jpeg or *.png", what,
-                classes[label], root);
-    paths.insert(paths.end(), found.begin(), found.end());
-    labels.insert(labels.end(), found.size(), static_cast<int64_t>(label));
-  }
-}
-
-}  // namespace
-
 ImageDataset::ImageDataset(const char* what, const std::string& root,
                            const std::vector<std::string>& excluded, ImageDatasetOptions options)
     : transform_(std::move(options.transform)) {
-  if (!fs::is_directory(root)) fail_data("{}: no such folder; got '{}'", what, root);
   auto files = std::make_shared<Files>();
   files->root = root;
-  try {
-    list_images(what, root, excluded, files->classes, files->paths, files->labels);
-  } catch (const fs::filesystem_error& error) {
-    fail_data("{}: cannot read '{}': {}", what, error.path1().string(), error.code().message());
-  }
+  files->list = list_images(what, root, excluded, std::move(options.classes));
   files->decode.apply_orientation = options.apply_orientation;
+  items_.resize(files->list.paths.size());
   if (options.cache_bytes > 0)
-    files->cache = std::make_unique<ImageCache>(options.cache_bytes, files->paths.size());
-  items_.resize(files->paths.size());
+    files->cache = std::make_unique<ImageCache>(options.cache_bytes, items_.size());
   std::iota(items_.begin(), items_.end(), 0);
   files_ = std::move(files);
 }
@@ -105,19 +38,19 @@ Sample ImageDataset::load(int64_t index, RandomStream& random) const {
   ImageCache* cache = files_->cache.get();
   std::shared_ptr<const Image> image = cache ? cache->find(file) : nullptr;
   if (!image) {
-    image = std::make_shared<Image>(load_image(files_->paths[file], files_->decode));
+    image = std::make_shared<Image>(load_image(files_->list.paths[file], files_->decode));
     if (cache) cache->offer(file, image);
   }
-  LazyImage lazy(std::move(image), files_->paths[file]);
+  LazyImage lazy(std::move(image), files_->list.paths[file]);
   transform_.apply(lazy, random);
-  return {std::move(lazy), files_->labels[file]};
+  return {std::move(lazy), files_->list.labels[file]};
 }
 
 DatasetIdentity ImageDataset::identity() const {
   Fingerprint fingerprint;
   for (const std::string& name : classes()) fingerprint.add(name);
   for (const int64_t file : items_) {
-    const std::string_view path = files_->paths[file], below = path.substr(files_->root.size());
+    const std::string_view path = files_->list.paths[file], below = path.substr(files_->root.size());
     fingerprint.add(below.substr(std::min(below.find_first_not_of('/'), below.size())));
   }
   return {.kind = "image files",
@@ -126,11 +59,11 @@ DatasetIdentity ImageDataset::identity() const {
           .fingerprint = fingerprint.value()};
 }
 
-const std::vector<std::string>& ImageDataset::classes() const { return files_->classes; }
+const std::vector<std::string>& ImageDataset::classes() const { return files_->list.classes; }
 const std::string& ImageDataset::path(int64_t index) const {
-  return files_->paths[items_.at(index)];
+  return files_->list.paths[items_.at(index)];
 }
-int64_t ImageDataset::label(int64_t index) const { return files_->labels[items_.at(index)]; }
+int64_t ImageDataset::label(int64_t index) const { return files_->list.labels[items_.at(index)]; }
 
 ImageDataset ImageDataset::with_transform(Compose transform) const {
   ImageDataset copy = *this;

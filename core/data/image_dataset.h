@@ -17,6 +17,9 @@ struct ImageDatasetOptions {
   // Decoded images are kept in memory up to this many bytes, so that later epochs need not decode.
   size_t cache_bytes = 0;
   bool apply_orientation = false;  // rotate images according to EXIF
+  // The order of the labels; error if a folder is none of these, and they may lack folders of their
+  // own (a validation set by the classes of its training set). Empty: the folders' names, sorted.
+  std::vector<std::string> classes = {};
 };
 
 class ImageDataset : public Dataset {
@@ -43,7 +46,8 @@ class ImageDataset : public Dataset {
 
  protected:
   // Folders of `root` are the classes, except those in `excluded`; `what` is for messages. Errors
-  // of kind data: no such folder, fewer than two classes, a class without images.
+  // of kind data: no such folder, fewer than two classes, a class without images, one that
+  // `options` does not name.
   ImageDataset(const char* what, const std::string& root, const std::vector<std::string>& excluded,
                ImageDatasetOptions options);
 
@@ -58,8 +62,9 @@ struct ImageDataset::Split {
   ImageDataset train, validation;
 };
 
-// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files and files without an image extension are
-// skipped; a file with an image extension that is not an image is a bad image.
+// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files, files without an image extension and links
+// that lead nowhere, or to themselves, are skipped; a file with an image extension that is not an
+// image is a bad image.
 class ImageFolder : public ImageDataset {
  public:
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});

@@ -36,6 +36,11 @@ HuberLoss::HuberLoss(double delta, Reduction reduction)
         return huber_loss(output, target, delta, reduction);
       }) {}
 
+KLDivLoss::KLDivLoss(KlDivOptions options)
+    : Criterion("kl_div", [options](const Tensor& output, const Tensor& target) {
+        return kl_div(output, target, options);
+      }) {}
+
 BCEWithLogitsLoss::BCEWithLogitsLoss(BinaryCrossEntropyOptions options)
     : Criterion("binary_cross_entropy_with_logits",
                 [options](const Tensor& logits, const Tensor& target) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/nn/losses.h"
+#include "core/nn/no_options.h"
 
 #include <functional>
 #include <string>
@@ -37,9 +38,11 @@ class Criterion {
 // Criterion can be copied from them.
 struct CrossEntropyLoss : Criterion {
   explicit CrossEntropyLoss(CrossEntropyOptions options = {});
+  explicit CrossEntropyLoss(NoOptions) : CrossEntropyLoss() {}
 };
 struct NLLLoss : Criterion {
   explicit NLLLoss(NllOptions options = {});
+  explicit NLLLoss(NoOptions) : NLLLoss() {}
 };
 struct MSELoss : Criterion {
   explicit MSELoss(Reduction reduction = Reduction::mean);
@@ -53,11 +56,17 @@ struct SmoothL1Loss : Criterion {
 struct HuberLoss : Criterion {
   explicit HuberLoss(double delta = 1, Reduction reduction = Reduction::mean);
 };
+struct KLDivLoss : Criterion {
+  explicit KLDivLoss(KlDivOptions options = {});
+  explicit KLDivLoss(NoOptions) : KLDivLoss() {}
+};
 struct BCEWithLogitsLoss : Criterion {
   explicit BCEWithLogitsLoss(BinaryCrossEntropyOptions options = {});
+  explicit BCEWithLogitsLoss(NoOptions) : BCEWithLogitsLoss() {}
 };
 struct BCELoss : Criterion {
   explicit BCELoss(BinaryCrossEntropyOptions options = {});
+  explicit BCELoss(NoOptions) : BCELoss() {}
 };
 
 }  // namespace booster

@@ -93,6 +93,19 @@ struct ConvOptions {
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               ConvOptions options = {});
 
+struct ConvTransposeOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;         // of the result: it is cut off there
+  Size2d output_padding = 0;  // lines more at the end; less than stride or dilation
+  Size2d dilation = 1;
+  int64_t groups = 1;
+};
+// conv2d's gradient of its input as a function: weight (channels, out / groups, kh, kw), bias (out)
+// or undefined. Each side becomes
+//   (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        ConvTransposeOptions options = {});
+
 struct Conv1dOptions {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
 };
@@ -105,10 +118,21 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor);
 // To a given height and width: the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
+struct InterpolateOptions {
+  std::string mode = "bilinear";  // or bicubic
+  bool align_corners = false;     // corners keep their places, not pixels their areas
+  bool antialias = false;         // pixels of a smaller image are means over areas, as Pillow's
+};
+// To a given height and width, by weights along each axis that torch's interpolate has: bicubic with
+// a = -0.75, or -0.5 with antialias.
+Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
+
 struct PoolOptions {
   std::optional<Size2d> stride = {};  // the kernel's size unless given
   Size2d padding = 0;
   bool count_padding = true;  // averages only: padding counts in the divisor
+  Size2d dilation = 1;        // maxima only
+  bool ceil_mode = false;     // a last window may begin inside and end outside
 };
 Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});

@@ -56,6 +56,33 @@ std::string Conv2d::options() const {
                      text_of(options_.padding), bias.defined());
 }
 
+ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, Size2d kernel,
+                                 ConvTranspose2dOptions options)
+    : Module("ConvTranspose2d"),
+      weight(add_parameter("weight", empty({in, out / std::max<int64_t>(options.groups, 1),
+                                            kernel.height, kernel.width}))),
+      bias(add_parameter("bias", options.bias ? empty({out}) : Tensor())),
+      options_(options) {
+  check_sizes("ConvTranspose2d", in, out);
+  check(options.groups > 0 && in % options.groups == 0 && out % options.groups == 0,
+        "ConvTranspose2d: groups do not divide the channels; got {} groups for {} in, {} out",
+        options.groups, in, out);
+  init::layer_default(weight, bias);
+}
+Tensor ConvTranspose2d::forward(const Tensor& x) {
+  return conv_transpose2d(x, weight, bias,
+                          {.stride = options_.stride,
+                           .padding = options_.padding,
+                           .output_padding = options_.output_padding,
+                           .dilation = options_.dilation,
+                           .groups = options_.groups});
+}
+std::string ConvTranspose2d::options() const {
+  return fmt::format("{}, {}, kernel={}, stride={}, padding={}, bias={}", weight.size(0),
+                     weight.size(1) * options_.groups, text_of({weight.size(2), weight.size(3)}),
+                     text_of(options_.stride), text_of(options_.padding), bias.defined());
+}
+
 Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options, bool with_bias)
     : Module("Conv1d"),
       weight(add_parameter("weight",
@@ -187,6 +214,20 @@ std::string AvgPool2d::options() const {
                      text_of(options_.stride.value_or(kernel_)), text_of(options_.padding));
 }
 std::string AdaptiveAvgPool2d::options() const { return text_of(size_); }
+
+ModuleList::ModuleList(const std::vector<Model>& modules) : Module("ModuleList") {
+  for (const Model& module : modules) append(module);
+}
+void ModuleList::append(const Model& module) {
+  add_existing(std::to_string(size()), module.shared());
+}
+Module& ModuleList::operator[](int64_t i) const {
+  check(i >= -size() && i < size(), "ModuleList: no such module; got {} of {}", i, size());
+  return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
+}
+Tensor ModuleList::forward(const Tensor&) {
+  fail("ModuleList: it has no forward; want its modules to be called, list[0](x), or Sequential");
+}
 
 Sequential::Sequential(const std::vector<Model>& modules) : Module("Sequential") {
   for (const Model& module : modules) append(module);

@@ -17,6 +17,7 @@ struct LinearOptions {
 // (..., in) to (..., out)
 class Linear : public Module {
  public:
+  using Options = LinearOptions;
   Linear(int64_t in, int64_t out, LinearOptions options = {});
   std::string options() const override;
   const Tensor weight, bias;
@@ -35,6 +36,7 @@ struct Conv2dOptions {
 // (n, in, h, w) to (n, out, h', w')
 class Conv2d : public Module {
  public:
+  using Options = Conv2dOptions;
   Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dOptions options = {});
   std::string options() const override;
   const Tensor weight, bias;
@@ -44,9 +46,31 @@ class Conv2d : public Module {
   Conv2dOptions options_;
 };
 
+struct ConvTranspose2dOptions {
+  Size2d stride = 1;
+  Size2d padding = 0;
+  Size2d output_padding = 0;
+  Size2d dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+// (n, in, h, w) to (n, out, h', w'); weight (in, out / groups, kh, kw)
+class ConvTranspose2d : public Module {
+ public:
+  using Options = ConvTranspose2dOptions;
+  ConvTranspose2d(int64_t in, int64_t out, Size2d kernel, ConvTranspose2dOptions options = {});
+  std::string options() const override;
+  const Tensor weight, bias;
+
+ private:
+  Tensor forward(const Tensor& x) override;
+  ConvTranspose2dOptions options_;
+};
+
 // (n, in, length) to (n, out, length')
 class Conv1d : public Module {
  public:
+  using Options = Conv1dOptions;
   Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options = {}, bool bias = true);
   std::string options() const override;
   const Tensor weight, bias;
@@ -62,6 +86,7 @@ struct LayerNormOptions {
 };
 class LayerNorm : public Module {
  public:
+  using Options = LayerNormOptions;
   LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
   LayerNorm(int64_t features, LayerNormOptions options = {})
       : LayerNorm(Shape{features}, options) {}
@@ -82,6 +107,7 @@ struct RMSNormOptions {
 };
 class RMSNorm : public Module {
  public:
+  using Options = RMSNormOptions;
   RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
   RMSNorm(int64_t features, RMSNormOptions options = {}) : RMSNorm(Shape{features}, options) {}
   std::string options() const override;
@@ -99,6 +125,7 @@ struct GroupNormOptions {
 };
 class GroupNorm : public Module {
  public:
+  using Options = GroupNormOptions;
   GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options = {});
   std::string options() const override;
   const int64_t groups;
@@ -118,6 +145,7 @@ struct BatchNorm2dOptions {
 // What batch norms have in common; buffers running_mean, running_var and num_batches_tracked.
 class BatchNorm : public Module {
  public:
+  using Options = BatchNorm2dOptions;
   std::string options() const override;
   const Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
@@ -294,6 +322,7 @@ class Upsample : public Module {
 };
 class MaxPool2d : public Module {
  public:
+  using Options = PoolOptions;
   explicit MaxPool2d(Size2d kernel, PoolOptions options = {})
       : Module("MaxPool2d"), kernel_(kernel), options_(options) {}
   std::string options() const override;
@@ -305,6 +334,7 @@ class MaxPool2d : public Module {
 };
 class AvgPool2d : public Module {
  public:
+  using Options = PoolOptions;
   explicit AvgPool2d(Size2d kernel, PoolOptions options = {})
       : Module("AvgPool2d"), kernel_(kernel), options_(options) {}
   std::string options() const override;
@@ -322,6 +352,21 @@ class AdaptiveAvgPool2d : public Module {
  private:
   Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_); }
   Size2d size_;
+};
+
+// Modules in a list, named 0, 1, ..., which the module that has it calls as it likes; calling the
+// list itself is an error.
+class ModuleList : public Module {
+ public:
+  ModuleList(std::initializer_list<Model> modules = {}) : ModuleList(std::vector<Model>(modules)) {}
+  explicit ModuleList(const std::vector<Model>& modules);
+  void append(const Model& module);
+  int64_t size() const { return static_cast<int64_t>(children().size()); }
+  // From the end if negative.
+  Module& operator[](int64_t i) const;
+
+ private:
+  Tensor forward(const Tensor& x) override;
 };
 
 // Modules one after another, named 0, 1, ... Its links are those of its modules: "3", "4.0", "4.1".

@@ -33,6 +33,7 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
     case Reduction::mean: return mean(loss);
     case Reduction::sum: return sum(loss);
     case Reduction::none: return loss;
+    case Reduction::batch_mean: fail("reduction: batch_mean is for kl_div alone");
   }
   return loss;
 }
@@ -78,6 +79,27 @@ Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
 Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Reduction reduction) {
   check(delta > 0, "huber_loss: delta is out of range; got {}, want more than 0", delta);
   return mul(smooth_l1_loss(output, target, delta, reduction), delta);
+}
+
+namespace {
+
+// t log t, 0 where t is 0.
+Tensor entropy_terms(const Tensor& t) {
+  const TensorOptions options{t.dtype(), t.device()};
+  const Tensor is_zero = equal(t, 0.0);
+  return where(is_zero, scalar(0, options), t * log(where(is_zero, scalar(1, options), t)));
+}
+
+}  // namespace
+
+Tensor kl_div(const Tensor& output, const Tensor& target, KlDivOptions options) {
+  const Pair pair = entered(Op::kl_div, output, target);
+  const PolicyScope inside(nullptr);
+  const Tensor &x = pair.output, &t = pair.target;
+  const Tensor loss = options.log_target ? exp(t) * (t - x) : entropy_terms(t) - t * x;
+  if (options.reduction != Reduction::batch_mean) return reduced(loss, options.reduction);
+  check(loss.ndim() > 0, "kl_div: batch_mean wants a batch; got no dimensions");
+  return sum(loss) / static_cast<double>(loss.size(0));
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,

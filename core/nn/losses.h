@@ -9,7 +9,8 @@
 
 namespace booster {
 
-enum class Reduction { mean, sum, none };
+// batch_mean, of kl_div alone: the sum divided by the size of the first dimension.
+enum class Reduction { mean, sum, none, batch_mean };
 // From "mean", "sum" or "none"; error with the nearest name otherwise.
 Reduction reduction_named(const std::string& name);
 
@@ -46,6 +47,13 @@ Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta = 
 // d^2 / 2 where d = |output - target| < delta, else delta (d - delta / 2)
 Tensor huber_loss(const Tensor& output, const Tensor& target, double delta = 1,
                   Reduction reduction = Reduction::mean);
+
+struct KlDivOptions {
+  Reduction reduction = Reduction::mean;  // torch's advice: batch_mean, the divergence itself
+  bool log_target = false;                // the target holds logarithms too
+};
+// target (log target - output), with output log-probabilities; 0 where the target is 0.
+Tensor kl_div(const Tensor& output, const Tensor& target, KlDivOptions options = {});
 
 struct BinaryCrossEntropyOptions {
   Tensor weight = {};      // of each element, broadcasts

@@ -21,6 +21,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -33,6 +34,8 @@ class Module;
 
 // What a model saves: parameters and buffers.
 using StateDict = std::vector<NamedTensor>;
+// From a map of names, such as load_safetensors gives.
+StateDict state_of(const std::map<std::string, Tensor>& tensors);
 
 // A piece of a model that runs as a chain of pieces, each on the one tensor that the one before it
 // gave: where a pipeline may cut. See Module::link_count().
@@ -104,6 +107,12 @@ class Module {
   // the error lists missing and unexpected names and wrong shapes. Without `strict` names may
   // differ.
   void load_state_dict(const StateDict& state, bool strict = true);
+  // The same from such a map. A template, so that braces are a StateDict.
+  template <class Map>
+  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
+      const Map& state, bool strict = true) {
+    load_state_dict(state_of(state), strict);
+  }
 
   // --- modes
   void train(bool training = true);
@@ -147,6 +156,26 @@ class Module {
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
     return add_existing(name, std::make_shared<M>(std::forward<Args>(args)...));
+  }
+  // The same with options in braces behind at most three other arguments, for modules that name
+  // their options: add<Conv2d>("conv", 3, 16, 3, {.stride = 2}).
+  template <class M>
+  M& add(const std::string& name, typename M::Options options) {
+    return add_existing(name, std::make_shared<M>(std::move(options)));
+  }
+  template <class M, class A>
+  M& add(const std::string& name, A&& a, typename M::Options options) {
+    return add_existing(name, std::make_shared<M>(std::forward<A>(a), std::move(options)));
+  }
+  template <class M, class A, class B>
+  M& add(const std::string& name, A&& a, B&& b, typename M::Options options) {
+    return add_existing(
+        name, std::make_shared<M>(std::forward<A>(a), std::forward<B>(b), std::move(options)));
+  }
+  template <class M, class A, class B, class C>
+  M& add(const std::string& name, A&& a, B&& b, C&& c, typename M::Options options) {
+    return add_existing(name, std::make_shared<M>(std::forward<A>(a), std::forward<B>(b),
+                                                  std::forward<C>(c), std::move(options)));
   }
   template <class M>
   M& add_existing(const std::string& name, std::shared_ptr<M> module) {
@@ -196,6 +225,14 @@ class Model {
   requires(std::is_base_of_v<Module, M> && !std::is_reference_v<M>) Model(M&& module)
       : module_(std::make_shared<M>(std::move(module))) {}
 
+  // A module that has a name already would have two owners.
+  template <class M>
+  requires(std::is_base_of_v<Module, M>) Model(M& /*module*/) {
+    static_assert(!std::is_base_of_v<Module, M>,
+                  "a Model takes its module over: write Model model = std::move(module), or "
+                  "Model(std::make_shared<Linear>(3, 4)) where both are needed");
+  }
+
   Tensor operator()(const Tensor& x) const { return module()(x); }
   Module* operator->() const { return &module(); }
   Module& module() const {
@@ -209,6 +246,11 @@ class Model {
   std::vector<NamedTensor> buffers() const { return module().buffers(); }
   StateDict state_dict() const { return module().state_dict(); }
   void load_state_dict(const StateDict& state, bool strict = true) const {
+    module().load_state_dict(state, strict);
+  }
+  template <class Map>
+  requires(std::is_same_v<Map, std::map<std::string, Tensor>>) void load_state_dict(
+      const Map& state, bool strict = true) const {
     module().load_state_dict(state, strict);
   }
   void train(bool training = true) const { module().train(training); }

@@ -15,6 +15,7 @@ struct MultiHeadAttentionOptions {
 // Calling it with x (batch, tokens, features) attends to x itself.
 class MultiHeadAttention : public Module {
  public:
+  using Options = MultiHeadAttentionOptions;
   MultiHeadAttention(int64_t features, int64_t heads, MultiHeadAttentionOptions options = {});
   // Queries (batch, q, features) attend to keys and values (batch, k, features); `mask` as in
   // attention().

@@ -73,6 +73,12 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
+StateDict state_of(const std::map<std::string, Tensor>& tensors) {
+  StateDict state;
+  for (const auto& [name, x] : tensors) state.push_back({name, x});
+  return state;
+}
+
 StateDict Module::state_dict() const {
   StateDict all;
   visit("", [&](const std::string& prefix, const Module& module) {

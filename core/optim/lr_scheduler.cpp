@@ -12,6 +12,12 @@ struct LRScheduler::Body {
   std::vector<double> base_lrs = {};
   int64_t step = 0;
 
+  std::vector<double> rates() const {
+    std::vector<double> now;
+    for (int group = 0; group < optimizer.group_count(); ++group)
+      now.push_back(optimizer.lr(group));
+    return now;
+  }
   void apply(int64_t t) {
     std::vector<double> rates;
     for (size_t group = 0; group < base_lrs.size(); ++group)
@@ -23,20 +29,40 @@ struct LRScheduler::Body {
   }
 };
 
-LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
-    : body_(new Body{std::move(optimizer), std::move(schedule)}) {
-  for (int group = 0; group < body_->optimizer.group_count(); ++group)
-    body_->base_lrs.push_back(body_->optimizer.lr(group));
+LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule,
+                         std::vector<double> base_lrs)
+    : body_(new Body{std::move(optimizer), std::move(schedule), std::move(base_lrs)}) {
   body_->apply(0);
 }
 
-void LRScheduler::step() { body_->apply(body_->step + 1); }
+LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
+    : body_(new Body{std::move(optimizer), std::move(schedule)}) {
+  body_->base_lrs = body_->rates();
+  body_->apply(0);
+}
+
+void LRScheduler::step() {
+  check(!body_->schedule->wants_metric(),
+        "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
+  body_->apply(body_->step + 1);
+}
+
+void LRScheduler::step(double metric) {
+  check(body_->schedule->wants_metric(), "{}: step wants no metric; got {}, want step()", name(),
+        metric);
+  body_->schedule->observe(metric, body_->rates());
+  body_->apply(body_->step + 1);
+}
+
 double LRScheduler::lr(int group) const { return body_->optimizer.lr(group); }
 int64_t LRScheduler::step_count() const { return body_->step; }
 const char* LRScheduler::name() const { return body_->schedule->name(); }
+const Schedule& LRScheduler::schedule() const { return *body_->schedule; }
+bool LRScheduler::drives(const Optimizer& optimizer) const { return body_->optimizer == optimizer; }
 
 LRSchedulerState LRScheduler::state_dict() const {
-  return {name(), body_->step, body_->base_lrs, body_->schedule->settings()};
+  return {name(), body_->step, body_->base_lrs, body_->schedule->settings(),
+          body_->schedule->memory()};
 }
 
 void LRScheduler::load_state_dict(const LRSchedulerState& state) {
@@ -49,6 +75,8 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
   for (double lr : state.base_lrs)
     check(std::isfinite(lr) && lr >= 0,
           "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
+  const ScheduleMemory remembered = body_->schedule->memory();
+  body_->schedule->remember(state.memory);
   const auto before = std::exchange(body_->base_lrs, state.base_lrs);
   Optimizer& optimizer = body_->optimizer;
   std::vector<OptimizerOptions> options;
@@ -58,6 +86,7 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
     body_->apply(state.step);
   } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
     body_->base_lrs = before;
+    body_->schedule->remember(remembered);
     for (size_t group = 0; group < options.size(); ++group)
       optimizer.set_options(static_cast<int>(group), options[group]);
     throw;

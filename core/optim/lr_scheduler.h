@@ -5,6 +5,8 @@
 //   auto scheduler = LinearWarmupLR(optimizer, {.warmup_steps = 50, .total_steps = steps});
 //   optimizer.step();  scheduler.step();
 //
+// One schedule goes by a metric instead, ReduceLROnPlateau: `scheduler.step(loss_of_validation)`.
+//
 // Schedulers are handles: copies share one count. Formulas are closed forms; where a name is
 // PyTorch's the rates are PyTorch's, within rounding.
 #pragma once
@@ -22,6 +24,8 @@ namespace booster {
 
 // A schedule's options by name, as text: "total_steps", "400".
 using ScheduleSettings = std::map<std::string, std::string>;
+// What a schedule that goes by metrics remembers: "bad_steps", 3.
+using ScheduleMemory = std::map<std::string, double>;
 
 class Schedule {
  public:
@@ -33,6 +37,14 @@ class Schedule {
   virtual ScheduleSettings settings() const { return {}; }
   // What else follows the steps: one-cycle's momentum.
   virtual void apply_more(Optimizer&, int64_t) const {}
+
+  // --- of a schedule that goes by metrics: it remembers what it saw
+  virtual bool wants_metric() const { return false; }
+  // The metric of this step, with the rates now in force, by group.
+  virtual void observe(double /*metric*/, const std::vector<double>& /*rates*/) {}
+  virtual ScheduleMemory memory() const { return {}; }
+  // All or nothing; error for what is no memory of this schedule.
+  virtual void remember(const ScheduleMemory&) {}
 };
 
 struct LRSchedulerState {
@@ -40,14 +52,17 @@ struct LRSchedulerState {
   int64_t step = 0;
   std::vector<double> base_lrs;  // by parameter group
   ScheduleSettings settings = {};  // for information: those in force are the scheduler's own
+  ScheduleMemory memory = {};
 };
 
 class LRScheduler {
  public:
   LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule);
 
-  // Moves on to the next step's rate.
+  // Moves on to the next step's rate. Error for a schedule that wants a metric.
   void step();
+  // The same for one that does, and an error for all others.
+  void step(double metric);
   // The same, unless the optimizer's step was skipped.
   template <class Report>
   requires requires(const Report& report) { report.skipped(); }
@@ -59,10 +74,18 @@ class LRScheduler {
   double lr(int group = 0) const;
   int64_t step_count() const;
   const char* name() const;
+  const Schedule& schedule() const;
+  // True if it sets this optimizer's rates.
+  bool drives(const Optimizer& optimizer) const;
 
   LRSchedulerState state_dict() const;
   // All or nothing; an error says what does not fit.
   void load_state_dict(const LRSchedulerState& state);
+
+ protected:
+  // With rates other than the optimizer's present ones as `base`, by group.
+  LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule,
+              std::vector<double> base_lrs);
 
  private:
   struct Body;
@@ -185,6 +208,36 @@ struct OneCycleOptions {
 class OneCycleLR : public LRScheduler {
  public:
   OneCycleLR(Optimizer optimizer, const OneCycleOptions& options);
+};
+
+// One schedule after another: schedulers[i] is in force from milestones[i - 1] on, where its own t
+// is 0. PyTorch's. Each was made for the same optimizer; `base` is the first one's for all of them,
+// so make them in order. Errors: another optimizer, milestones that do not rise or are not one
+// fewer than schedulers, a schedule that wants a metric.
+class SequentialLR : public LRScheduler {
+ public:
+  SequentialLR(Optimizer optimizer, const std::vector<LRScheduler>& schedulers,
+               const std::vector<int64_t>& milestones);
+};
+
+// Multiplies the rates by `factor` when the metric given to step() has not become better for more
+// than `patience` steps; the next `cooldown` steps do not count. Better than the best so far means
+// less than best (1 - threshold), or best - threshold where threshold_mode is "abs"; for mode "max"
+// more than best (1 + threshold), or best + threshold. A rate stays where it would change by no
+// more than eps. PyTorch's.
+struct ReduceLROnPlateauOptions {
+  std::string mode = "min";  // or "max"
+  double factor = 0.1;       // [0, 1)
+  int64_t patience = 10;
+  double threshold = 1e-4;
+  std::string threshold_mode = "rel";  // or "abs"
+  int64_t cooldown = 0;
+  double min_lr = 0;
+  double eps = 1e-8;
+};
+class ReduceLROnPlateau : public LRScheduler {
+ public:
+  explicit ReduceLROnPlateau(Optimizer optimizer, const ReduceLROnPlateauOptions& options = {});
 };
 
 // base f(t), with one f for all groups or one for each. PyTorch's.

@@ -4,6 +4,8 @@
 #include "core/tensor/absence.h"
 #include "kernels/system/error.h"
 
+#include <algorithm>
+
 namespace booster {
 namespace {
 
@@ -15,8 +17,8 @@ Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, Memo
 }
 
 bool keeps_numbers(const OptimizedParameter& p) {
-  return p.master.defined() || p.compensation.defined() || p.state[0].defined() ||
-         p.state[1].defined();
+  return p.master.defined() || p.compensation.defined() ||
+         std::ranges::any_of(p.state, &Tensor::defined);
 }
 
 void check_range(const OptimizedParameter& p, ElementRange range) {

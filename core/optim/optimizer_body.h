@@ -31,7 +31,8 @@ struct OptimizedParameter {
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   uint32_t written_version = 0;      // the master's then
   Tensor compensation = {};          // bf16, where the rounding is Kahan's
-  std::array<Tensor, 2> state = {};  // undefined until the first step, then 0 until one is taken
+  std::array<Tensor, max_states> state =
+      {};  // undefined until the first step, then 0 until one is taken
   StepCount steps = {};
   UpdateRounding rounding = UpdateRounding::nearest;
   uint64_t noise_seed = 0;

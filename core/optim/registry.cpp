@@ -2,6 +2,7 @@
 
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
+#include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
 #include "kernels/system/error.h"
 
@@ -17,6 +18,7 @@ const std::map<std::string, OptimizerEntry>& optimizers() {
       {"adam", {adam_rule, options_of(AdamOptions())}},
       {"adamw", {adamw_rule, options_of(AdamWOptions())}},
       {"lamb", {lamb_rule, options_of(LAMBOptions())}},
+      {"rmsprop", {rmsprop_rule, options_of(RMSpropOptions())}},
       {"sgd", {sgd_rule, options_of(SGDOptions())}},
   };
   return table;

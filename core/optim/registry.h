@@ -5,8 +5,8 @@
 
 namespace booster {
 
-// "adam", "adamw", "lamb" or "sgd"; `options` lists what differs from the defaults. Errors: unknown
-// name or option (with the nearest legal one), value out of range.
+// "adam", "adamw", "lamb", "rmsprop" or "sgd"; `options` lists what differs from the defaults.
+// Errors: unknown name or option (with the nearest legal one), value out of range.
 Optimizer make_optimizer(const std::string& name, const ParameterGroups& groups,
                          const OptimizerOptions& options);
 

@@ -11,7 +11,7 @@ namespace {
 struct Participant {
   OptimizedParameter* parameter;
   Tensor value, grad;
-  std::array<Tensor, 2> state;
+  std::array<Tensor, max_states> state;
   Tensor copy = {};  // the 16-bit numbers rewritten from the new value
 };
 
@@ -58,6 +58,7 @@ kernels::OptimizerSlot slot_of(const Participant& p, const StepCount& steps) {
   slot.grad_dtype = p.grad.dtype();
   slot.state1 = p.state[0].defined() ? p.state[0].data() : nullptr;
   slot.state2 = p.state[1].defined() ? p.state[1].data() : nullptr;
+  slot.state3 = p.state[2].defined() ? p.state[2].data() : nullptr;
   slot.copy = p.copy.defined() ? p.copy.data() : nullptr;
   slot.copy_dtype = p.copy.defined() ? p.copy.dtype() : DType::f32;
   slot.size = p.value.numel();

@@ -34,6 +34,8 @@ struct GroupStep {
   double* squares = nullptr;          // two numbers for each slot, where the rule sums_squares
 };
 
+inline constexpr size_t max_states = 3;
+
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -42,7 +44,7 @@ class UpdateRule {
   virtual std::vector<OptionRange> options() const = 0;
   // Rules between options; errors name both.
   virtual void check_together(const OptimizerOptions&) const {}
-  // Names of the state tensors that a parameter needs under these options; at most two.
+  // Names of the state tensors that a parameter needs under these options; at most max_states.
   virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
   // True if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }

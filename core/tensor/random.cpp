@@ -95,17 +95,4 @@ Tensor normal(const Shape& shape, double mean, double std, TensorOptions options
   return x;
 }
 
-// Fisher-Yates shuffle, from the end. Each double has 24 random bits, so a draw uses two of them to
-// reach every position of a large set.
-Tensor random_permutation(int64_t n, Generator& generator) {
-  Tensor order = arange(n);
-  const std::vector<double> draws = uniform({2 * n}, 0, 1, {}, generator).to_vector<double>();
-  int64_t* p = order.data<int64_t>();
-  for (int64_t i = n - 1; i > 0; --i) {
-    const double unit = draws[2 * i] + draws[2 * i + 1] * 0x1p-24;
-    std::swap(p[i], p[static_cast<int64_t>(unit * static_cast<double>(i + 1))]);
-  }
-  return order;
-}
-
 }  // namespace booster

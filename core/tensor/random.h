@@ -74,6 +74,16 @@ Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOption
                Generator& generator = default_generator());
 Tensor normal(const Shape& shape, double mean = 0, double std = 1, TensorOptions options = {},
               Generator& generator = default_generator());
+// Whole numbers from low to high - 1 (i64), drawn on the host; at most 2^48 of them.
+Tensor randint(int64_t low, int64_t high, const Shape& shape, Device device = {},
+               Generator& generator = default_generator());
+// 1 with the probability that each number of p is, else 0; in p's dtype. Error outside of [0, 1].
+Tensor bernoulli(const Tensor& p, Generator& generator = default_generator());
+// n positions (i64) of each row of weights (rows, classes) or (classes), drawn with probabilities
+// that are as the weights, which need not add up to 1; without replacement each at most once. Drawn
+// on the host. Errors: a weight that is negative or not finite, fewer weights above 0 than needed.
+Tensor multinomial(const Tensor& weights, int64_t n, bool replacement = false,
+                   Generator& generator = default_generator());
 // A permutation of 0 .. n-1 (i64).
 Tensor random_permutation(int64_t n, Generator& generator = default_generator());
 

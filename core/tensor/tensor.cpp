@@ -186,12 +186,25 @@ Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, o
 Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
 
 Tensor arange(int64_t n, TensorOptions options) {
   check(n >= 0, "arange: negative length; got {}", n);
   Tensor values = empty({n}, {.dtype = DType::i64});
   for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
   return untracked::cast(values, options.dtype).to(options.device);
+}
+
+// Each half is counted from its own end, so that both ends are exact.
+Tensor linspace(double first, double last, int64_t n, TensorOptions options) {
+  check(n >= 0, "linspace: negative length; got {}", n);
+  const double step = n > 1 ? (last - first) / static_cast<double>(n - 1) : 0;
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i)
+    values[static_cast<size_t>(i)] = i < n / 2 || n == 1
+                                         ? first + step * static_cast<double>(i)
+                                         : last - step * static_cast<double>(n - 1 - i);
+  return untracked::cast(from_vector(values, {n}), options.dtype).to(options.device);
 }
 
 template <class T>

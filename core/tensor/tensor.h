@@ -154,6 +154,12 @@ class Tensor {
   bool is_leaf() const;
   // Runs the tape from this scalar: see core/autograd/tape.h.
   void backward() const;
+  // Element or slice `index` of the first dimension, from the end if negative; recorded (select).
+  Tensor operator[](int64_t index) const;
+  // In another dtype, or the tensor itself if it has that one; recorded (cast).
+  template <class D>
+  requires std::is_same_v<D, DType> Tensor to(D dtype)
+  const { return cast_to(dtype); }
 
   TensorBody* body() const { return body_.get(); }  // null if undefined
   bool same_body(const Tensor& other) const { return body_ == other.body_; }
@@ -164,6 +170,7 @@ class Tensor {
     return *body_;
   }
   [[noreturn]] static void refuse_undefined(const char* call);
+  Tensor cast_to(DType dtype) const;
   void check_host_access(DType dtype) const;
   void check_in_place(const char* op) const;
   Reference<TensorBody> body_;
@@ -176,9 +183,12 @@ Tensor ones(const Shape& shape, TensorOptions options = {});
 Tensor full(const Shape& shape, double value, TensorOptions options = {});
 // 0, 1, ..., n - 1
 Tensor arange(int64_t n, TensorOptions options = {.dtype = DType::i64});
+// n numbers at equal distances, both ends included; the first alone if n is 1.
+Tensor linspace(double first, double last, int64_t n, TensorOptions options = {});
 // Fresh dense memory with x's shape, dtype and device.
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
 // Copies values; error if their number is not the shape's. The dtype is T's unless given.
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape);

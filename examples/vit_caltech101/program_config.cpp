@@ -67,6 +67,19 @@ Section train_section() {
       }};
 }
 
+Section inference_section() {
+  return {.name = "inference",
+          .description = "what a trained model is used for, instead of training",
+          .options = {
+              or_null(path_option("evaluate", "",
+                                  "validation: the images kept for it; else a folder of images "
+                                  "with one for each class")),
+              texts_option("predict", {}, "files of images whose classes are told"),
+              integer_option("top", 5, between(1, 1'000'000), "classes told of each file"),
+              boolean_option("json", false, "with predict: a line of JSON for each file"),
+          }};
+}
+
 // What can be told before the data are opened.
 void check_lengths(const Config& config, Mistakes& mistakes) {
   const int64_t max_steps = config.get<int64_t>("train.max_steps");
@@ -102,12 +115,18 @@ const char* const all_steps = "1:1000000000000";
 }  // namespace
 
 ProgramConfig program_config() {
-  return {.sections = {data_section(), train_section()},
+  return {.sections = {data_section(), train_section(), inference_section()},
           .arguments = {{"--profile", "train.profile", "FIRST:LAST",
                          "shows where the time of these steps goes"},
                         {"--diagnose", "train.diagnose", "FIRST:LAST",
-                         "looks at the numerics of these steps, or all", all_steps}},
-          .defaults = {{"model.num_classes", 101}},
+                         "looks at the numerics of these steps, or all", all_steps},
+                        {"--evaluate", "inference.evaluate", "FOLDER",
+                         "tests the trained model on a folder, or the images kept for validation",
+                         "validation"},
+                        {.name = "--predict", .path = "inference.predict", .form = "FILE ...",
+                         .description = "tells the classes of these images", .several = true},
+                        {"--json", "inference.json", "true|false", "predictions as JSON", "true"}},
+          .defaults = {{"model.num_classes", nullptr}},
           .check = [](const Config& config, Mistakes& mistakes) {
             check_lengths(config, mistakes);
             check_inputs(config, mistakes);

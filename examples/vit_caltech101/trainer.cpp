@@ -24,6 +24,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Then the model goes on with the weights of that.
+bool has_checkpoint(const Config& config) {
+  const std::filesystem::path output = config.get<std::string>("train.output_dir");
+  std::error_code error;
+  return std::filesystem::exists(output / "checkpoint", error);
+}
+
 // "1 step", "2 steps"
 std::string counted(int64_t n, const char* thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
@@ -42,11 +49,14 @@ Trainer::Trainer(const Config& config, const World& world)
         "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
         booster_.plugin().name(), booster_.plugin().group().size(), world.size);
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")));
-  // Everything that depends only on the config comes first, so that its errors leave no files
-  // behind.
-  Model model = make_model(config);
-  Optimizer optimizer = make_optimizer(config, model);
   datasets_ = open_datasets(config, world);
+  config_ = for_classes(config, static_cast<int64_t>(datasets_.classes.size()));
+  const auto tell = [&](const std::string& text) {
+    if (world.rank == 0) print(text + "\n");
+  };
+  Model model = make_model(
+      has_checkpoint(config_) ? config_.with("model.weights", nullptr) : config_, tell);
+  Optimizer optimizer = make_optimizer(config_, model);
   DataLoaderOptions options = loader_options(config);
   options.give_up = [] { return stop_signal() != 0; };
   const Mesh mesh = booster_.plugin().mesh();
@@ -134,7 +144,10 @@ void Trainer::write_run_record() {
                     {"versions", library_versions()},
                     {"machine", machine_info()},
                     {"ranks", world_.size},
-                    {"data", {{"root", datasets_.root}, {"made_up", datasets_.made}}}};
+                    {"data",
+                     {{"root", datasets_.root},
+                      {"made_up", datasets_.made},
+                      {"classes", datasets_.classes}}}};
   if (!resumed_.is_null()) files_->record["resumed"] = resumed_;
   files_->write_record();
 }
@@ -250,11 +263,12 @@ Trainer::Ending Trainer::evaluate() {
     files_->add({{"step", step_},
                  {"epoch", epoch_},
                  {"val_top1", number(last_top1_)},
+                 {"val_top5", number(result->top5)},
                  {"val_loss", number(result->loss)}});
     files_->draw();
   }
-  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} %, loss {:.4f}", epoch_,
-                             100 * last_top1_, result->loss));
+  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} % (top 5 {:.2f} %), loss {:.4f}",
+                             epoch_, 100 * last_top1_, 100 * result->top5, result->loss));
   if (const Ending early = agreed_ending(); early != Ending::none) return early;
   if (std::isfinite(result->loss)) return Ending::none;
   return say_non_finite(

@@ -55,7 +55,7 @@ class Trainer {
   bool first_rank() const { return world_.rank == 0; }
 
   TimeAccount time_;  // of this rank
-  const booster::Config& config_;
+  booster::Config config_;  // with what the data say
   booster::World world_;
   std::filesystem::path output_;
   booster::Booster booster_;

@@ -68,6 +68,7 @@ Trainer::Ending Trainer::save() {
                            {"metrics_bytes", bytes},
                            {"validated_step", validated_step_},
                            {"val_top1", number(last_top1_)},
+                           {"classes", datasets_.classes},
                            {"skipped", skipped_}},
                  .settings = own_settings(config_)},
                 {.keep = static_cast<int>(config_.get<int64_t>("train.keep_checkpoints"))});

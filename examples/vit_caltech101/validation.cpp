@@ -3,6 +3,9 @@
 #include "examples/vit_caltech101/agreement.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
+#include <cmath>
+#include <span>
+
 namespace example {
 
 using namespace booster;
@@ -16,28 +19,70 @@ DataLoaderOptions once_each(DataLoaderOptions options, const Mesh& mesh) {
   return options;
 }
 
-// Number of images, number of right ones, sum of losses.
-void add(std::vector<double>& totals, const BoostedModel& model, const Batch& batch) {
-  const Tensor logits = model(batch.image);
-  const auto n = static_cast<double>(batch.image.size(0));
-  totals[0] += n;
-  totals[1] += sum(equal(argmax(logits, -1), batch.label)).item();
-  totals[2] += cross_entropy(logits, batch.label).item() * n;
-}
-
 }  // namespace
 
+// Sums over images, of which each rank has its own until they are joined.
+class Validation::Tally {
+ public:
+  explicit Tally(int64_t classes)
+      : classes_(classes), sums_(static_cast<size_t>(confusion + classes * classes)) {}
+
+  // Logits (n, classes).
+  void add(const Tensor& logits, const Tensor& labels) {
+    const int64_t rows = logits.size(0), outputs = logits.size(1);
+    const std::vector<float> values = logits.to_vector<float>();
+    const std::vector<int64_t> truth = labels.to_vector<int64_t>();
+    for (int64_t row = 0; row < rows; ++row)
+      count(std::span(values).subspan(static_cast<size_t>(row * outputs),
+                                      static_cast<size_t>(outputs)),
+            truth[static_cast<size_t>(row)]);
+    sums_[loss] += cross_entropy(logits, labels).item() * static_cast<double>(rows);
+  }
+
+  Result joined(const Group& group) {
+    group.all_reduce(sums_);
+    const double n = sums_[images];
+    const auto mean = [&](double sum) { return n > 0 ? sum / n : 0; };
+    return {static_cast<int64_t>(n), mean(sums_[first]), mean(sums_[among_five]),
+            mean(sums_[loss]), {sums_.begin() + confusion, sums_.end()}};
+  }
+
+ private:
+  enum { images, first, among_five, loss, confusion };  // places in sums_
+
+  // A logit that is no number is larger than any, as argmax has it; one's own is never right.
+  void count(std::span<const float> logits, int64_t label) {
+    const float own = logits[static_cast<size_t>(label)];
+    int64_t before = 0, best = 0;
+    for (int64_t i = 0; i < static_cast<int64_t>(logits.size()); ++i) {
+      const float other = logits[static_cast<size_t>(i)];
+      const float largest = logits[static_cast<size_t>(best)];
+      if (i != label && (!(other <= own) || (other == own && i < label))) ++before;
+      if (!std::isnan(largest) && !(other <= largest)) best = i;
+    }
+    ++sums_[images];
+    if (before < 1 && !std::isnan(own)) ++sums_[first];
+    if (before < 5 && !std::isnan(own)) ++sums_[among_five];
+    if (best < classes_)
+      ++sums_[static_cast<size_t>(confusion + label * classes_ + best)];
+  }
+
+  int64_t classes_;
+  std::vector<double> sums_;
+};
+
 Validation::Validation(std::shared_ptr<const Dataset> images, DataLoaderOptions options,
-                       const World& world, const Plugin& plugin)
+                       const World& world, const Plugin& plugin, int64_t classes)
     : world_(world),
       shares_(plugin.mesh().group("data")),
+      classes_(classes),
       gathers_(plugin.layout().zero_stage == 3),
       loader_(std::move(images), once_each(std::move(options), plugin.mesh())) {}
 
 std::optional<Validation::Result> Validation::run(const BoostedModel& model, TimeAccount& time) {
   const NoGradGuard no_grad;
   const auto waiting = time.spend_on(Activity::data);
-  std::vector<double> totals(3);
+  Tally tally(classes_);
   // Ranks may have different numbers of batches: all go on while one of them has one, and where the
   // parameters of others are needed, with an image that counts for nothing.
   for (auto batch = loader_.begin();;) {
@@ -53,13 +98,11 @@ std::optional<Validation::Result> Validation::run(const BoostedModel& model, Tim
     }
     {
       const auto computing = time.spend_on(Activity::validation);
-      add(totals, model, *batch);
+      tally.add(model(batch->image), batch->label);
     }
     ++batch;
   }
-  shares_.all_reduce(totals);
-  const double n = totals[0];
-  return Result{static_cast<int64_t>(n), n > 0 ? totals[1] / n : 0, n > 0 ? totals[2] / n : 0};
+  return tally.joined(shares_);
 }
 
 }  // namespace example

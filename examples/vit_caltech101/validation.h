@@ -11,13 +11,16 @@ namespace example {
 
 class Validation {
  public:
-  // The loader's `options` as for training; order and shares are set here.
+  // The loader's `options` as for training; order and shares are set here. With `classes` it counts
+  // which are taken for which.
   Validation(std::shared_ptr<const booster::Dataset> images, booster::DataLoaderOptions options,
-             const booster::World& world, const booster::Plugin& plugin);
+             const booster::World& world, const booster::Plugin& plugin, int64_t classes = 0);
 
   struct Result {
     int64_t images = 0;
-    double top1 = 0, loss = 0;  // share of images that were right; mean over the images
+    double top1 = 0, top5 = 0;  // share of images whose class came first; among the first five
+    double loss = 0;            // mean over the images
+    std::vector<double> confusion;  // images by true and by predicted class
   };
   // The same on all ranks; nothing if a rank got a stop signal meanwhile. Collective.
   std::optional<Result> run(const booster::BoostedModel& model, TimeAccount& time);
@@ -27,8 +30,11 @@ class Validation {
   std::vector<booster::BadImage> bad_images() const { return loader_.bad_images(); }
 
  private:
+  class Tally;
+
   booster::World world_;
   booster::Group shares_;  // ranks that see different images
+  int64_t classes_;
   bool gathers_;           // a rank runs the model only together with the others
   booster::DataLoader loader_;
 };

@@ -45,6 +45,7 @@ struct OptimizerSlot {
   void* compensation = nullptr;                       // bf16, for kahan
   uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, the step and the element
   int64_t begin = 0;        // of the range: which element of the parameter the slot's first is
+  void* state3 = nullptr;   // RMSprop's third
 };
 struct OptimizerSlots {
   const OptimizerSlot* slots;
@@ -72,6 +73,12 @@ struct AdamStep {
   bool decoupled, maximize;
 };
 
+// torch.optim.RMSprop: see core/optim/rmsprop.h.
+struct RmspropStep {
+  double lr, alpha, eps, weight_decay, momentum;
+  bool maximize;
+};
+
 // timm's Lamb: see core/optim/lamb.h. Every gradient is divided by max(1, norm / max_grad_norm).
 struct LambStep {
   double lr, beta1, beta2, eps, weight_decay;
@@ -84,6 +91,7 @@ struct LambStep {
 union StepNumbers {
   SgdStep sgd;
   AdamStep adam;
+  RmspropStep rmsprop;
   LambStep lamb;
 };
 

@@ -90,6 +90,61 @@ struct AdamUpdate {
   }
 };
 
+// v averages squares of gradients; steps are gradients over its root. `centered` subtracts the
+// square of their average a, so that v estimates the variance.
+template <class C>
+struct Rmsprop {
+  C lr, decay, alpha, fresh, eps, momentum;
+
+  KERNEL_FN Rmsprop(const RmspropStep& step, const OptimizerSlot&)
+      : lr(C(step.lr)),
+        decay(C(step.weight_decay)),
+        alpha(C(step.alpha)),
+        fresh(C(1 - step.alpha)),
+        eps(C(step.eps)),
+        momentum(C(step.momentum)) {}
+  // The gradient with decay, over the root of what v becomes.
+  KERNEL_FN C scaled(C p, C g, C& v) const {
+    const C decayed = g + decay * p;
+    v = alpha * v + fresh * decayed * decayed;
+    return decayed / (sqrt_(v) + eps);
+  }
+  KERNEL_FN C centered(C p, C g, C& v, C& a) const {
+    const C decayed = g + decay * p;
+    v = alpha * v + fresh * decayed * decayed;
+    a = alpha * a + fresh * decayed;
+    return decayed / (sqrt_(v - a * a) + eps);
+  }
+};
+template <class C>
+struct RmspropUpdate : Rmsprop<C> {
+  using Rmsprop<C>::Rmsprop;
+  KERNEL_FN void operator()(C& p, C g, C& v) const { p -= this->lr * this->scaled(p, g, v); }
+};
+template <class C>
+struct RmspropMomentumUpdate : Rmsprop<C> {
+  using Rmsprop<C>::Rmsprop;
+  KERNEL_FN void operator()(C& p, C g, C& v, C& m) const {
+    m = this->momentum * m + this->scaled(p, g, v);
+    p -= this->lr * m;
+  }
+};
+template <class C>
+struct CenteredRmspropUpdate : Rmsprop<C> {
+  using Rmsprop<C>::Rmsprop;
+  KERNEL_FN void operator()(C& p, C g, C& v, C& a) const {
+    p -= this->lr * this->centered(p, g, v, a);
+  }
+};
+template <class C>
+struct CenteredRmspropMomentumUpdate : Rmsprop<C> {
+  using Rmsprop<C>::Rmsprop;
+  KERNEL_FN void operator()(C& p, C g, C& v, C& m, C& a) const {
+    m = this->momentum * m + this->centered(p, g, v, a);
+    p -= this->lr * m;
+  }
+};
+
 // The update before the trust ratio: correction * m / denominator + decay * p
 template <class C>
 struct LambUpdate {

@@ -41,6 +41,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
       const Update<C> update(*step, slot);
       [[maybe_unused]] C* m = static_cast<C*>(slot.state1);
       [[maybe_unused]] C* v = static_cast<C*>(slot.state2);
+      [[maybe_unused]] C* w = static_cast<C*>(slot.state3);
       update_values<true, C>(slot, part, [=](C& p, C g, int64_t i) {
         if constexpr (states == 0) update(p, factor(g));
         if constexpr (states == 1) update(p, factor(g), m[i]);
@@ -49,6 +50,13 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
           update(p, factor(g), next_m, next_v);
           m[i] = next_m;
           v[i] = next_v;
+        }
+        if constexpr (states == 3) {
+          C next_m = m[i], next_v = v[i], next_w = w[i];
+          update(p, factor(g), next_m, next_v, next_w);
+          m[i] = next_m;
+          v[i] = next_v;
+          w[i] = next_w;
         }
       });
     });
@@ -87,6 +95,18 @@ void sgd_step(OptimizerSlots slots, const SgdStep* step, bool momentum, StepCont
 
 void adam_step(OptimizerSlots slots, const AdamStep* step, StepControl control) {
   step_all<2, AdamUpdate>(slots, step, control);
+}
+
+void rmsprop_step(OptimizerSlots slots, const RmspropStep* step, bool momentum, bool centered,
+                  StepControl control) {
+  if (momentum && centered)
+    step_all<3, CenteredRmspropMomentumUpdate>(slots, step, control);
+  else if (centered)
+    step_all<2, CenteredRmspropUpdate>(slots, step, control);
+  else if (momentum)
+    step_all<2, RmspropMomentumUpdate>(slots, step, control);
+  else
+    step_all<1, RmspropUpdate>(slots, step, control);
 }
 
 void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad_norm,

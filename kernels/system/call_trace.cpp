@@ -99,7 +99,7 @@ void CallTrace::see(const OptimizerSlots& slots) {
   for (int64_t i = 0; i < slots.count; ++i) {
     const OptimizerSlot& slot = slots.slots[i];
     const int64_t value = size_of(slot.value_dtype);
-    const int64_t states = (slot.state1 ? 1 : 0) + (slot.state2 ? 1 : 0);
+    const int64_t states = (slot.state1 ? 1 : 0) + (slot.state2 ? 1 : 0) + (slot.state3 ? 1 : 0);
     const int64_t each = 2 * value * (1 + states) + size_of(slot.grad_dtype) +
                          (slot.copy ? size_of(slot.copy_dtype) : 0);
     span_.bytes += static_cast<double>(slot.size * each);

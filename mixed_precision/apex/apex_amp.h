@@ -14,6 +14,7 @@
 #pragma once
 
 #include "core/nn/module.h"
+#include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_properties.h"
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/precision.h"
@@ -30,6 +31,7 @@ class ApexAmp {
  public:
   // Errors: those of resolve().
   explicit ApexAmp(FP16ApexOptions options = {});
+  explicit ApexAmp(NoOptions) : ApexAmp() {}
   const ApexProperties& properties() const { return properties_; }
 
   // --- before initialize, for O1: an op by our name or torch's. Errors: no such op, too late.

@@ -35,7 +35,12 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower) {
   check_lower("autocast", lower);
   OpPolicy policy{.device = device, .lower = lower, .name = autocast_name(lower)};
   const OpTable& table = torch_op_table(device);
-  fill(policy, [&](Op op) { return class_in(table, torch_name_of(op)); });
+  fill(policy, [&](Op op) {
+    const ListedOp* listed = table.find(torch_name_of(op));
+    // Its products are ops of ours, which are cast; its state is not.
+    if (listed && listed->list == "composed with a state") return OpClass::untouched;
+    return listed ? listed->op_class : OpClass::untouched;
+  });
   return policy;
 }
 

@@ -14,6 +14,7 @@
 // torch corrupts parameters; a gradient that overflows when it is unscaled counts as an overflow.
 #pragma once
 
+#include "core/nn/no_options.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include <vector>
@@ -41,6 +42,7 @@ void load_torch_state(const std::map<std::string, double>& state, GradScalerOpti
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
+  explicit GradScaler(NoOptions) : GradScaler() {}
 
   // loss * scale, on the tape.
   Tensor scale(const Tensor& loss);

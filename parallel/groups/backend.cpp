@@ -1,5 +1,7 @@
 #include "parallel/groups/backend.h"
 
+#include "parallel/groups/parts.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -18,16 +20,6 @@ bool checks_wanted() {
   return !text || std::string_view(text) != "0";
 }
 
-// One rank's part when `count` elements are cut into `size` parts of about the same length.
-struct Part {
-  int64_t begin, length;
-};
-Part part_of(int64_t count, int rank, int size) {
-  const int64_t short_part = count / size, longer_parts = count % size;
-  return {short_part * rank + std::min<int64_t>(longer_parts, rank),
-          short_part + (rank < longer_parts)};
-}
-
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
@@ -42,29 +34,29 @@ template <class Byte>
 std::array<std::span<Byte>, 1> in_a_row(std::span<Byte> message) {
   return {message};
 }
-template <class Messages>
-Messages in_a_row(Messages messages) {
+template <class List>
+List in_a_row(List messages) {
   return messages;
 }
 
 }  // namespace
 
-std::string Membership::name_of(int group_rank) const {
-  return rendezvous ? rendezvous->name(ranks[group_rank]) : "rank 0";
+Backend::Backend(Membership members)
+    : members_(std::move(members)), watched_(members_.ranks), check_(checks_wanted()) {}
+
+void Backend::serve(const Backend& whole) {
+  call_ = whole.call_;
+  watched_.insert(watched_.end(), whole.watched_.begin(), whole.watched_.end());
 }
 
-std::string Membership::describe(int group_rank) const {
-  return rendezvous ? rendezvous->describe(ranks[group_rank]) : "rank 0";
-}
-
-Backend::Backend(Membership members) : members_(std::move(members)), check_(checks_wanted()) {}
-
-std::string Backend::trouble_among(const std::vector<int>& participants) const {
+std::string Backend::trouble_among(const std::vector<int>& ranks) const {
   if (!members_.rendezvous) return "";
-  if (participants.empty()) return members_.rendezvous->trouble(members_.ranks);
-  std::vector<int> ranks;
-  for (const int rank : participants) ranks.push_back(members_.ranks[rank]);
-  return members_.rendezvous->trouble(ranks);
+  return members_.rendezvous->trouble(ranks.empty() ? watched_ : ranks);
+}
+
+void Backend::narrow_to(const std::vector<int>& participants) {
+  call_->participants.clear();
+  for (const int rank : participants) call_->participants.push_back(members_.ranks[rank]);
 }
 
 void Backend::check_members() const {
@@ -78,11 +70,13 @@ void Backend::fail_timeout(int group_rank) const {
 
 // Calls between two ranks have no number that all ranks share.
 void Backend::still_waits(SlowWait& wait, int group_rank) const {
-  const std::string_view operation = operation_;
-  const bool numbered = sequence_ > 0 && !operation.starts_with("send") && operation != "receive";
+  const std::string_view operation = call_->operation;
+  const bool numbered =
+      call_->sequence > 0 && !operation.starts_with("send") && operation != "receive";
   wait.still([&] { return members_.describe(group_rank); },
              [&] {
-               return numbered ? fmt::format("{} (call {})", operation, sequence_) : operation_;
+               return numbered ? fmt::format("{} (call {})", operation, call_->sequence)
+                               : std::string(operation);
              });
 }
 
@@ -98,9 +92,11 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
   exchange(outgoing, incoming);
 }
 
-// Every rank tells every other what it is about to do, before any data moves.
+// Every rank tells every other itself what it is about to do, before any data moves and whatever the
+// ways of the data are: so whoever does not come is named by all others, and not somebody who waits
+// for it too.
 bool Backend::agree(Signature own) {
-  own.sequence = ++sequence_;
+  own.sequence = ++call_->sequence;
   if (!check_) return own.is_direct;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },
@@ -118,15 +114,13 @@ void Backend::agree_once(const Signature& own) {
   if (!std::exchange(has_agreed_, false)) agree(own);
 }
 
-// Small data: everybody gets everything and reduces it all.
 void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
   const auto bytes = static_cast<size_t>(data.bytes());
   received_.resize(size() * bytes);
-  const auto place = [&](int rank) { return std::span(received_).subspan(rank * bytes, bytes); };
-  exchange_with_all([&](int) { return data.all(); }, place);
+  gather(data.all(), received_);
   std::vector<const void*> sources;
   for (int rank = 0; rank < size(); ++rank)
-    sources.push_back(rank == members_.rank ? data.data : place(rank).data());
+    sources.push_back(rank == members_.rank ? data.data : received_.data() + rank * bytes);
   reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
 }
 
@@ -164,30 +158,23 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
   }
 }
 
-// Every rank's own part goes to all others.
-void Backend::share_parts(const Buffer& data) {
-  const auto part = [&](int rank) {
-    const Part found = part_of(data.count, rank, size());
-    return data.part(found.begin, found.length);
-  };
-  exchange_with_all([&](int) { return part(members_.rank); }, part);
+void Backend::gather(std::span<const std::byte> own, std::span<std::byte> all) {
+  exchange_with_all([&](int) { return own; },
+                    [&](int rank) { return all.subspan(rank * own.size(), own.size()); });
 }
 
-void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
-  agree_once(Signature::of(Collective::all_reduce, data, reduction));
+void Backend::reduce_to_all(const Buffer& data, CollectiveOp reduction) {
   if (data.bytes() <= whole_bytes) return reduce_whole(data, reduction);
   const Part own = part_of(data.count, members_.rank, size());
   const Buffer out(data.part(own.begin, own.length).data(), own.length, data.dtype);
   reduce_own_part(data, out, reduction, true);
 }
 
-void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
-  agree_once(Signature::of(Collective::reduce_scatter, out, reduction));
+void Backend::reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
   reduce_own_part(in, out, reduction, false);
 }
 
-void Backend::broadcast(const Buffer& data, int root) {
-  agree_once(Signature::of(Collective::broadcast, data, CollectiveOp::sum, members_.ranks[root]));
+void Backend::spread(const Buffer& data, int root) {
   if (members_.rank != root) {
     const Incoming incoming{root, data.all()};
     return exchange({}, {&incoming, 1});
@@ -198,11 +185,26 @@ void Backend::broadcast(const Buffer& data, int root) {
   exchange(outgoing, {});
 }
 
+void Backend::all_reduce(const Buffer& data, CollectiveOp reduction) {
+  agree_once(Signature::of(Collective::all_reduce, data, reduction));
+  reduce_to_all(data, reduction);
+}
+
+void Backend::reduce_scatter(const Buffer& out, const Buffer& in, CollectiveOp reduction) {
+  agree_once(Signature::of(Collective::reduce_scatter, out, reduction));
+  reduce_to_owners(out, in, reduction);
+}
+
+void Backend::broadcast(const Buffer& data, int root) {
+  agree_once(Signature::of(Collective::broadcast, data, CollectiveOp::sum, members_.ranks[root]));
+  spread(data, root);
+}
+
 void Backend::all_gather(const Buffer& out, const Buffer& in) {
   agree_once(Signature::of(Collective::all_gather, in));
   const auto own = out.part(members_.rank * in.count, in.count);
   if (own.data() != in.data) std::ranges::copy(in.all(), own.begin());
-  share_parts(out);
+  gather(own, out.all());
 }
 
 void Backend::all_to_all(const Buffer& out, const Buffer& in) {
@@ -260,7 +262,7 @@ void Backend::send_receive(const Buffer& out, int to, const Buffer& in, int from
 
 void Backend::barrier() {
   if (check_) return agree_once({});
-  ++sequence_;
+  ++call_->sequence;
   std::vector<std::byte> tokens(size());
   const auto token = [&](int rank) { return std::span(tokens).subspan(rank, 1); };
   exchange_with_all([&](int) { return token(members_.rank); }, token);

@@ -1,16 +1,17 @@
 // Base of the backends: how the ranks of one group exchange memory.
 //
 // A backend must only move bytes between two ranks (`exchange`); every collective is built on that
-// here, once, for two ranks or more in host memory. A backend that has better ways or serves other
-// memory overrides collectives too. Calls come from one thread at a time and in the same order on
-// all ranks; `stop` may come from any thread.
+// here, once, for two ranks or more in host memory. A backend that knows better ways for the data
+// overrides those (`gather`, ...), and one that serves other memory the collectives themselves.
+// Calls come from one thread at a time and in the same order on all ranks; `stop` may come from any
+// thread.
 #pragma once
 
 #include "parallel/groups/buffer.h"
+#include "parallel/groups/membership.h"
 #include "parallel/groups/reduction.h"
 #include "parallel/groups/signature.h"
 #include "parallel/groups/work.h"
-#include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/slow_wait.h"
 
 #include <memory>
@@ -23,20 +24,6 @@ namespace booster {
 namespace kernels {
 class Moment;
 }
-
-// Who belongs to a group, and where its members meet.
-struct Membership {
-  std::string name = "alone";              // a file name, unique in the run
-  std::vector<int> ranks = {0};            // ranks of the world, in the order of the group
-  int rank = 0;                            // own place in `ranks`
-  std::shared_ptr<Rendezvous> rendezvous;  // null when alone
-
-  int size() const { return static_cast<int>(ranks.size()); }
-  // A member's rank in the world and its place on the mesh, without and with its process; see
-  // Rendezvous.
-  std::string name_of(int group_rank) const;
-  std::string describe(int group_rank) const;
-};
 
 struct Outgoing {
   int to;
@@ -87,15 +74,10 @@ class Backend {
   virtual void send_receive(const Buffer& out, int to, const Buffer& in, int from);
   virtual void barrier();
 
-  const Membership& members() const { return members_; }
 
   // What the device of an operation's memory has to do first: called by the thread that issues the
   // operation, for begin() to be told. Null where operations see to that themselves.
   virtual std::shared_ptr<kernels::Moment> mark(Device) { return nullptr; }
-  // The operation that the calls from now on belong to, as errors and reports name it.
-  virtual void begin(const char* operation, std::shared_ptr<kernels::Moment> = nullptr) {
-    operation_ = operation;
-  }
   // What the operation has left to a device to complete; null if it is complete.
   virtual std::shared_ptr<Completion> take_running() { return nullptr; }
   // Throws if that has gone wrong in the meantime, or takes too long. To be called now and then.
@@ -109,31 +91,60 @@ class Backend {
   Directly agree(const Messages& what, Directly possible);
   // The call that follows compares nothing: agree() has come before.
   void skip_agreement() { has_agreed_ = true; }
- protected:
   // Moves all of them at once, in any order except that messages between two ranks keep theirs;
   // returns when `outgoing` may be overwritten and `incoming` is filled. Throws when a rank has
   // died or does not come within group_timeout().
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
 
+  const Membership& members() const { return members_; }
+  // The operation that the calls from now on belong to, as errors and reports name it.
+  virtual void begin(const char* operation, std::shared_ptr<kernels::Moment> = nullptr) {
+    call_->operation = operation;
+  }
+  // From now on this is a part of `whole`: whose operations are the ones that reports name, and
+  // whose members must all live.
+  void serve(const Backend& whole);
+
+ protected:
+  // How data moves, once all ranks have said the same. `all` has a place for the bytes of each
+  // rank, as many as `own`; what lies in the own place stays.
+  virtual void gather(std::span<const std::byte> own, std::span<std::byte> all);
+  virtual void reduce_to_all(const Buffer& data, CollectiveOp reduction);
+  // `in` has as many elements for each rank as `out`.
+  virtual void reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction);
+  virtual void spread(const Buffer& data, int root);
+
+  // Every rank gets the data of all, and reduces it: the fastest for small data.
+  void reduce_whole(const Buffer& data, CollectiveOp reduction);
+
   // Bytes that are exchanged and then reduced at a time; small enough for the second-level cache,
   // large enough that waiting for each other does not count.
   virtual int64_t block_bytes() const { return 128 << 10; }
 
-  // What is wrong with these members, by their rank in the group (none: with all), "" for nothing:
-  // one has died, or has reported a failure. The run is over then for all ranks.
-  std::string trouble_among(const std::vector<int>& participants) const;
+  // What is wrong with these ranks of the world (none: with all that must live), "" for nothing: one
+  // has died, or has reported a failure. The run is over then for all ranks.
+  std::string trouble_among(const std::vector<int>& ranks) const;
   // The same for those that take part in the operation.
-  std::string trouble() const { return trouble_among(participants_); }
+  std::string trouble() const { return trouble_among(participants()); }
   // Throws it.
   void check_members() const;
   // From now on only these members take part, by their rank in the group; none: all do.
-  void narrow_to(std::vector<int> participants) { participants_ = std::move(participants); }
-  const std::vector<int>& participants() const { return participants_; }
+  void narrow_to(const std::vector<int>& participants);
+  // Their ranks in the world.
+  const std::vector<int>& participants() const { return call_->participants; }
+  // This rank of the world must live too.
+  void depend_on(int world_rank) { watched_.push_back(world_rank); }
   [[noreturn]] void fail_timeout(int group_rank) const;
   // Tells that this rank still waits for another.
   void still_waits(SlowWait& wait, int group_rank) const;
 
  private:
+  // Of this backend and all parts of it.
+  struct Call {
+    const char* operation = "the start of the group";
+    uint64_t sequence = 0;
+    std::vector<int> participants = {};
+  };
   // Unless agree() has come before.
   void agree_once(const Signature& own);
   void point_to_point(const Messages& what);
@@ -143,19 +154,16 @@ class Backend {
   // rank.
   template <class OutgoingTo, class IncomingFrom>
   void exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incoming_from);
-  void reduce_whole(const Buffer& data, CollectiveOp reduction);
   // `data` is cut into one part per rank; the own part of all ranks is reduced into `out`. With
   // `share` all ranks get all parts, in place; `out` is the own one then.
   void reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction, bool share);
-  void share_parts(const Buffer& data);
 
   int size() const { return members_.size(); }
 
   Membership members_;
-  std::vector<int> participants_;
+  std::vector<int> watched_;  // ranks of the world
   bool check_, has_agreed_ = false;
-  const char* operation_ = "the start of the group";
-  uint64_t sequence_ = 0;
+  std::shared_ptr<Call> call_ = std::make_shared<Call>();
   std::vector<std::byte> received_, scratch_;
 };
 
@@ -173,6 +181,7 @@ std::unique_ptr<Backend> by_nccl(std::unique_ptr<Backend> host, bool is_wanted);
 // the backend needs, and then does so on every member.
 std::unique_ptr<Backend> make_local(Membership members);
 std::unique_ptr<Backend> make_shared_memory(Membership members);
+std::unique_ptr<Backend> make_shared_memory_and_gloo(Membership members);
 std::unique_ptr<Backend> make_gloo(Membership members);
 std::unique_ptr<Backend> make_mpi(Membership members);
 

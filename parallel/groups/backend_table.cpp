@@ -18,6 +18,7 @@ struct Row {
 constexpr Row rows[] = {
     {"shm", make_shared_memory},
 #ifdef BOOSTER_HAS_GLOO
+    {"shm+gloo", make_shared_memory_and_gloo},
     {"gloo", make_gloo},
 #endif
 #ifdef BOOSTER_HAS_MPI
@@ -52,8 +53,8 @@ std::unique_ptr<Backend> make_backend(Membership members) {
       return may_use_nccl ? by_nccl(std::move(backend), wanted == nccl)
                           : through_host(std::move(backend));
   }
-  fail_run("Group: no backend can connect {} ranks on this machine; built in: {}", members.size(),
-           fmt::join(names, ", "));
+  fail_run("Group: {} cannot connect {} ranks that lie as these do; built in: {}",
+           wanted.empty() ? "no backend" : wanted, members.size(), fmt::join(names, ", "));
 }
 
 }  // namespace booster

@@ -59,9 +59,9 @@ class GlooBackend final : public Backend {
   ~GlooBackend() override;
   const char* name() const override { return "gloo"; }
   void stop() override { stopped_ = true; }
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
 
  protected:
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
   int64_t block_bytes() const override { return 4 << 20; }
 
  private:

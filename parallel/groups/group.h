@@ -17,7 +17,8 @@
 // comes first. Ranks with a GPU each use NCCL, and wait() only puts what the caller queues next
 // behind it (docs/cuda.md). All else is copied to the host and back, in the stream's order.
 //
-// Reductions give the same bits on all ranks. One thread of a program should use a group at a time.
+// Reductions give the same bits on all ranks, and the same on one machine and on several. One
+// thread of a program should use a group at a time.
 #pragma once
 
 #include "parallel/groups/buffer.h"
@@ -47,7 +48,8 @@ class Group {
   int size() const;
   // The members' ranks in the world, in the order of this group.
   const std::vector<int>& world_ranks() const;
-  // "local", "shm", "gloo" or "mpi"; "nccl" once tensors on GPUs have gone by it.
+  // "local", "shm", "shm+gloo" (ranks of several machines), "gloo" or "mpi"; "nccl" once tensors on
+  // GPUs have gone by it.
   std::string backend() const;
 
   // The group of these members of this group (their ranks here, own rank among them, in the order

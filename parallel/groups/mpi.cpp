@@ -68,9 +68,9 @@ class MpiBackend final : public Backend {
   explicit MpiBackend(Membership members);
   const char* name() const override { return "mpi"; }
   void stop() override { stopped_ = true; }
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
 
  protected:
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
   int64_t block_bytes() const override { return 1 << 20; }
 
  private:

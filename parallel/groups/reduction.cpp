@@ -82,4 +82,35 @@ void reduce_sources(void* out, const std::vector<const void*>& sources, int64_t 
                                   static_cast<double>(sources.size()), false);
 }
 
+DType partial_dtype(DType dtype) { return is_16_bit(dtype) ? DType::f32 : dtype; }
+
+void reduce_further(void* partial, bool begins, const std::vector<const void*>& sources,
+                    int64_t count, DType dtype, CollectiveOp reduction,
+                    std::vector<std::byte>& scratch) {
+  if (count == 0) return;
+  const auto& table = kernels::on({});
+  const View total = run_of(partial, count, partial_dtype(dtype));
+  if (begins) table.copy(total, run_of(sources[0], count, dtype));
+  for (size_t i = begins ? 1 : 0; i < sources.size(); ++i) {
+    View next = run_of(sources[i], count, dtype);
+    if (total.dtype != dtype) {
+      scratch.resize(static_cast<size_t>(count * size_of(total.dtype)));
+      const View widened = run_of(scratch.data(), count, total.dtype);
+      table.copy(widened, next);
+      next = widened;
+    }
+    table.binary(step_of(reduction), total, total, next);
+  }
+}
+
+void finish_reduction(void* out, void* partial, int ranks, int64_t count, DType dtype,
+                      CollectiveOp reduction) {
+  if (count == 0) return;
+  const auto& table = kernels::on({});
+  const View total = run_of(partial, count, partial_dtype(dtype));
+  if (reduction == CollectiveOp::mean)
+    table.binary_scalar(BinaryOp::div, total, total, ranks, false);
+  table.copy(run_of(out, count, dtype), total);
+}
+
 }  // namespace booster

@@ -24,4 +24,18 @@ void check_reduction(CollectiveOp reduction, DType dtype);
 void reduce_sources(void* out, const std::vector<const void*>& sources, int64_t count, DType dtype,
                     CollectiveOp reduction, std::vector<std::byte>& scratch);
 
+// The same in several places, one after another: each adds the next ranks' numbers to what the ones
+// before it have, and the last finishes. The result has the bits of reduce_sources() of all.
+//
+// The dtype of what is handed on: f32 for 16-bit types, else the type itself.
+DType partial_dtype(DType dtype);
+// `partial` becomes the reduction of itself, unless `begins`, and then of `sources`, one at least.
+void reduce_further(void* partial, bool begins, const std::vector<const void*>& sources,
+                    int64_t count, DType dtype, CollectiveOp reduction,
+                    std::vector<std::byte>& scratch);
+// `out`, of `dtype`: the reduction over `ranks` ranks whose numbers are all in `partial`, which is
+// used up.
+void finish_reduction(void* out, void* partial, int ranks, int64_t count, DType dtype,
+                      CollectiveOp reduction);
+
 }  // namespace booster

@@ -3,8 +3,9 @@
 // A rank that waits spins for a moment, then sleeps on its bell (a futex), which every rank rings
 // that has written to it or made room for it. It wakes from time to time to see whether the others
 // still live. The segment is a file in the folder of the rendezvous that is unlinked once all have
-// mapped it.
+// mapped it, or, where there is no such folder, memory of the first rank that has no name.
 #include "parallel/groups/backend.h"
+#include "parallel/groups/machines.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -48,7 +49,6 @@ void spin_once() {
 struct alignas(line) Bell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> asleep;
-  std::atomic<uint32_t> joined;
 };
 
 // Bytes ever written and read; their difference is what lies in the ring.
@@ -104,19 +104,12 @@ class Segment {
 
 class SharedMemoryBackend final : public Backend {
  public:
-  SharedMemoryBackend(Membership members, int file)
-      : Backend(std::move(members)),
-        segment_(file, this->members().size()),
-        timeout_(group_timeout()) {}
+  SharedMemoryBackend(Membership members, int file);
   const char* name() const override { return "shm"; }
   void stop() override {
     stopped_ = true;
     ring_bell(me());
   }
-  // Returns when every member has mapped the segment.
-  void join();
-
- protected:
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
 
  private:
@@ -137,15 +130,12 @@ class SharedMemoryBackend final : public Backend {
   std::vector<bool> busy_;
 };
 
-void SharedMemoryBackend::join() {
-  segment_.bell(me()).joined = 1;
-  const auto start = Clock::now();
-  SlowWait wait(world_rank());
-  for (int rank = 0; rank < members().size(); ++rank)
-    while (!segment_.bell(rank).joined) {
-      give_up_if_hopeless(rank, start, wait);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+// Memory does not tell who has ended, and a store only as long as rank 0 keeps it.
+SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
+    : Backend(std::move(joined)),
+      segment_(file, members().size()),
+      timeout_(group_timeout()) {
+  if (members().rendezvous->folder().empty()) depend_on(0);
 }
 
 void SharedMemoryBackend::ring_bell(int rank) {
@@ -251,21 +241,36 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
   }
 }
 
-// Descriptor of the segment's file, made and filled with zeros; -1 if there is no room.
-int create_segment(const std::string& path, int ranks) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return -1;
+// A file of memory, and where the other ranks find it.
+struct SegmentFile {
+  int file = -1;  // none if there is no room
+  std::string path;
+};
+
+SegmentFile create_segment(const Membership& members) {
+  SegmentFile made;
+  if (const std::string folder = members.rendezvous->folder(); folder.empty()) {
+    made.file = memfd_create("booster", MFD_CLOEXEC);
+    made.path = fmt::format("/proc/{}/fd/{}", getpid(), made.file);
+  } else {
+    made.path = fmt::format("{}/{}.shm-segment", folder, members.name);
+    made.file = open(made.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  }
+  if (made.file < 0) return {};
+  const auto bytes = static_cast<off_t>(Segment::bytes_for(members.size()));
   // A sparse file would end this process by SIGBUS when memory runs out.
-  if (posix_fallocate(file, 0, static_cast<off_t>(Segment::bytes_for(ranks))) == 0) return file;
-  close(file);
-  unlink(path.c_str());
-  return -1;
+  if (posix_fallocate(made.file, 0, bytes) == 0) return made;
+  close(made.file);
+  unlink(made.path.c_str());
+  return {};
 }
 
-// Descriptor of the file that rank 0 has made. A shorter one would end this process by SIGBUS.
+// Descriptor of the file that rank 0 has made; -1 if this process may not open it. A shorter one
+// would end this process by SIGBUS.
 int open_segment(const std::string& path, int ranks) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) fail_run("shm: cannot open {}: {}", path, std::strerror(errno));
+  const int no_link = path.starts_with("/proc/") ? 0 : O_NOFOLLOW;
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | no_link | O_NONBLOCK);
+  if (file < 0) return -1;
   struct stat found = {};
   const auto want = static_cast<off_t>(Segment::bytes_for(ranks));
   if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == want) return file;
@@ -277,19 +282,22 @@ int open_segment(const std::string& path, int ranks) {
 }  // namespace
 
 std::unique_ptr<Backend> make_shared_memory(Membership members) {
-  const auto rendezvous = members.rendezvous;
-  if (rendezvous->folder().empty()) return nullptr;  // not all ranks are on one machine
-  const std::string key = members.name + ".shm",
-                    path = rendezvous->folder() + "/" + key + "-segment";
+  if (Machines::of(members).count() > 1) return nullptr;
+  Rendezvous& rendezvous = *members.rendezvous;
+  const std::string key = members.name + ".shm";
   const bool creates = members.rank == 0;
-  int file = creates ? create_segment(path, members.size()) : -1;
-  if (creates) rendezvous->put(key, file >= 0 ? "ready" : "no room");
-  if (rendezvous->get(key, members.ranks) != "ready") return nullptr;
-  if (!creates) file = open_segment(path, members.size());
-  auto backend = std::make_unique<SharedMemoryBackend>(std::move(members), file);
-  close(file);
-  backend->join();
-  if (creates) unlink(path.c_str());
+  SegmentFile segment;
+  if (creates) {
+    segment = create_segment(members);
+    rendezvous.put(key, segment.path);
+  } else if (segment.path = rendezvous.get(key, members.ranks); !segment.path.empty()) {
+    segment.file = open_segment(segment.path, members.size());
+  }
+  const bool all_can = members.all_say("opens", segment.file >= 0);
+  if (creates && !segment.path.starts_with("/proc/")) unlink(segment.path.c_str());
+  std::unique_ptr<Backend> backend;
+  if (all_can) backend = std::make_unique<SharedMemoryBackend>(std::move(members), segment.file);
+  if (segment.file >= 0) close(segment.file);
   return backend;
 }
 

@@ -47,12 +47,11 @@ class HostPlace {
 class ThroughHost final : public Backend {
  public:
   explicit ThroughHost(std::shared_ptr<Backend> host)
-      : Backend(host->members()), host_(std::move(host)) {}
+      : Backend(host->members()), host_(std::move(host)) {
+    host_->serve(*this);
+  }
 
   const char* name() const override { return host_->name(); }
-  void begin(const char* operation, std::shared_ptr<kernels::Moment>) override {
-    host_->begin(operation);
-  }
   void stop() override { host_->stop(); }
 
   void all_reduce(const Buffer& data, CollectiveOp reduction) override {
@@ -91,8 +90,9 @@ class ThroughHost final : public Backend {
   }
   void barrier() override { host_->barrier(); }
 
- protected:
-  void exchange(std::span<const Outgoing>, std::span<const Incoming>) override {}
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
+    host_->exchange(outgoing, incoming);
+  }
 
  private:
   template <class Collective>

@@ -18,6 +18,8 @@ class WorkQueue {
   // What it leaves running on a device; null if it is complete.
   using Operation = std::function<std::shared_ptr<Completion>()>;
 
+  // Its operations leave nothing running.
+  WorkQueue() : WorkQueue([] { return false; }) {}
   // `look` is called by the thread between operations, and now and then while there are none as
   // long as it returns true: whether something is still running.
   explicit WorkQueue(std::function<bool()> look) : look_(std::move(look)) {}

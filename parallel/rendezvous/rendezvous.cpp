@@ -8,6 +8,11 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
 namespace booster {
 
 using std::chrono::milliseconds;
@@ -34,6 +39,16 @@ std::string Rendezvous::own_process() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   return fmt::format("pid {} on {}", getpid(), host);
+}
+
+std::string Rendezvous::machine() const {
+  if (const char* given = std::getenv("BOOSTER_MACHINE")) return given;
+  std::string text;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+  std::error_code ignored;
+  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/pid"})
+    text += " " + std::filesystem::read_symlink(space, ignored).string();
+  return fmt::format("{} user {}", text, geteuid());
 }
 
 void Rendezvous::set_place(int rank, std::string place) {

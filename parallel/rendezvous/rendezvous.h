@@ -53,6 +53,11 @@ class Rendezvous {
   // run. "" where there is none: then ranks share no memory.
   virtual std::string folder() const { return ""; }
 
+  // A name for where this rank is: ranks that give the same can share memory. BOOSTER_MACHINE, or
+  // else the running kernel, the namespaces of networks and processes, and the user: two containers
+  // are two machines.
+  virtual std::string machine() const;
+
   // "rank 2", or "rank 2 (data 1, tensor 0)" where ranks have a place.
   std::string name(int rank) const;
   // The same with the process: "rank 2 (data 1, tensor 0; pid 4242 on host)".

@@ -36,6 +36,8 @@ void check_twice(const char* name, const std::function<Tensor(const Tensor&)>& f
   }
 }
 
+Tensor concat_with_product(const Tensor& x) { return cat({x, reshape(x[0] * x[1], {1})}); }
+
 }  // namespace
 
 TEST_CASE("gradients are those of backward, and leave grad() of leaves alone") {
@@ -64,6 +66,21 @@ TEST_CASE("functions can be differentiated twice") {
   check_twice("broadcast", [](const Tensor& x) {
     return unsqueeze(x, 0) * unsqueeze(x, 1) + maximum(x, 0.5);
   });
+  const Tensor places = from_vector(std::vector<int64_t>{2, 0, 2, 1}, {4});
+  check_twice("gather", [&](const Tensor& x) { return gather(square(x), 0, places); });
+  check_twice("index_select", [&](const Tensor& x) { return index_select(square(x), 0, places); });
+  check_twice("scatter_add", [&](const Tensor& x) {
+    return scatter_add(square(x), 0, places, concat_with_product(x));
+  });
+  check_twice("scatter", [&](const Tensor& x) {
+    return scatter(square(x), 0, narrow(places, 0, 0, 2), x[1] * x * x);
+  });
+  check_twice("cumsum", [](const Tensor& x) { return cumsum(square(x), 0); });
+  check_twice("sort", [](const Tensor& x) { return sort(x * x * x).first * x; });
+  check_twice("parts", [](const Tensor& x) {
+    return unbind(x)[0] * split(x, 2)[0] + narrow(square(x), 0, 1, 2) * x[-1];
+  });
+  check_twice("einsum", [](const Tensor& x) { return einsum("i,j,j->i", {x, x, x}); });
   check_twice("shapes", [](const Tensor& x) {
     return matmul(transpose(reshape(x, {1, 3}), 0, 1), cat({reshape(x, {1, 3})}));
   });

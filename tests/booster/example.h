@@ -19,11 +19,16 @@ namespace booster {
 class Example {
  public:
   explicit Example(int images_per_class = 8) {
+    write_classes(image(""), images_per_class);
+  }
+
+  // Dark images in one folder of `root`, light ones in another.
+  static void write_classes(const std::filesystem::path& root, int images_per_class) {
     for (const char* name : {"dark", "light"}) {
-      std::filesystem::create_directories(image(name));
+      std::filesystem::create_directories(root / name);
       const std::string jpeg = make_jpeg(24, 20, name[0] == 'l' ? 200 : 40);
       for (int i = 1; i <= images_per_class; ++i)
-        std::ofstream(image(name) / fmt::format("image_{:04}.jpg", i), std::ios::binary) << jpeg;
+        std::ofstream(root / name / fmt::format("image_{:04}.jpg", i), std::ios::binary) << jpeg;
     }
   }
 
@@ -35,8 +40,9 @@ class Example {
   }
 
   std::filesystem::path output() const { return folder_ / "out"; }
+  std::filesystem::path root() const { return folder_ / "data"; }
   std::filesystem::path image(const std::string& name) const {
-    return folder_ / "data/101_ObjectCategories" / name;
+    return root() / "101_ObjectCategories" / name;
   }
   std::string read(const std::string& name) const { return folder_.read("out/" + name); }
   std::string metrics() const { return read("metrics.jsonl"); }
@@ -73,7 +79,7 @@ class Example {
         before.empty() ? "" : fmt::format("'{}/booster/booster' {} ", build, before);
     command += fmt::format("'{}/examples/vit_caltech101' --set train.output_dir='{}'", build,
                            output().string());
-    if (images) command += fmt::format(" --set data.root='{}'", (folder_ / "data").string());
+    if (images) command += fmt::format(" --set data.root='{}'", root().string());
     command +=
         " --set model.img_size=16 --set model.num_classes=2 --set data.batch_size=4"
         " --set data.validation_fraction=0.25 --set train.log_every=1";

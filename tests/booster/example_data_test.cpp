@@ -67,3 +67,51 @@ TEST_CASE("the validation counts each image once, also where ranks have none") {
     CHECK(std::abs(right - std::round(right)) < 1e-9);
   }
 }
+
+TEST_CASE("any folder of class folders is data, and the model has as many outputs") {
+  const Example example;
+  for (const char* name : {"dark", "light"})
+    std::filesystem::rename(example.image(name), example.root() / name);
+  std::filesystem::remove(example.image(""));
+  const CommandResult result = example.run("model.num_classes=null train.max_steps=1");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("16 images of 2 classes"));
+  const auto record = nlohmann::json::parse(example.record());
+  CHECK(record.at("config").at("model").at("num_classes") == 2);
+  CHECK(record.at("data").at("classes") == nlohmann::json({"dark", "light"}));
+  const CommandResult few = run_command(example.command("model.num_classes=1"));
+  CHECK(few.code == 2);
+  CHECK_MESSAGE(few.says("model.num_classes: the data have more classes; got 1, want 2"),
+                few.output);
+}
+
+TEST_CASE("images to validate on may lie beside those to train on") {
+  for (const std::string name : {"val", "valid", "validation", "test"}) {
+    const Example example;
+    std::filesystem::rename(example.image(""), example.root() / "train");
+    Example::write_classes(example.root() / name, 3);
+    const CommandResult result = example.run("train.max_steps=1");
+    CHECK_MESSAGE(result.code == 0, result.output);
+    CHECK_MESSAGE(result.says("22 images of 2 classes"), result.output);
+    CHECK(result.says("16 to train, 6 to validate"));
+    std::filesystem::rename(example.root() / name / "dark", example.root() / name / "drak");
+    std::filesystem::remove_all(example.output());
+    const CommandResult other = example.run("train.max_steps=1");
+    CHECK(other.code == 1);
+    CHECK_MESSAGE(other.says("folder 'drak' in "), other.output);
+    CHECK(other.says("did you mean 'dark'?"));
+  }
+}
+
+TEST_CASE("a folder that is laid out otherwise says what is wanted") {
+  const Example example;
+  std::filesystem::rename(example.image(""), example.root() / "train");
+  const CommandResult all = example.run("train.max_steps=1");  // a part is kept to validate on
+  CHECK_MESSAGE(all.says("12 to train, 4 to validate"), all.output);
+  std::filesystem::remove_all(example.output());
+  std::filesystem::rename(example.root() / "train", example.root() / "pictures");
+  const CommandResult result = example.run("train.max_steps=1");
+  CHECK(result.code == 1);
+  CHECK_MESSAGE(result.says("want a folder for each class, or train and val with such folders"),
+                result.output);
+}

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Arena {
 
   char* base_;
   size_t total_ = configured_bytes(), used_ = 0, top_ = page;
+  std::deque<Allocation> allocations_;       // also what was freed, to say so
   std::map<size_t, Allocation*> by_offset_;  // alive
   Allocation** of_page_;                     // the last that had the page
   std::multimap<size_t, size_t> room_;       // pages -> offset of what was freed
@@ -104,7 +106,7 @@ void* Arena::allocate(size_t bytes) {
   const size_t offset = find_room(pages);
   if (offset == 0) return nullptr;
   used_ += pages * page;
-  auto* allocation = new Allocation{offset, bytes, pages};
+  Allocation* allocation = &allocations_.emplace_back(Allocation{offset, bytes, pages});
   by_offset_[offset] = allocation;
   for (size_t i = 0; i < pages; ++i) of_page_[offset / page + i] = allocation;
   protect(*allocation, PROT_READ | PROT_WRITE);

@@ -134,14 +134,23 @@ void forget_shared_accesses(size_t offset, size_t bytes) {
   of_block().forget_who(offset, bytes);  // blocks have the same addresses for memory of their own
 }
 
-void watch(const void* address, size_t bytes, Access access, bool aligned) {
-  if (!is_in_kernel()) return;
-  if (aligned && reinterpret_cast<uintptr_t>(address) % bytes != 0)
+// Of variables and arguments the compiler keeps account by itself.
+void check_alignment(const void* address, size_t bytes, Access access) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
     fault("a kernel {} {} bytes at an address that is no multiple of {}", name_of(access), bytes,
           bytes);
-  if (is_on_device(address)) return watch_device(address, bytes, access);
+}
+
+void watch(const void* address, size_t bytes, Access access, bool aligned) {
+  if (!is_in_kernel()) return;
+  if (is_on_device(address)) {
+    if (aligned) check_alignment(address, bytes, access);
+    return watch_device(address, bytes, access);
+  }
   switch (place_of(address)) {
-    case Place::shared: return watch_shared(address, bytes, access);
+    case Place::shared:
+      if (aligned) check_alignment(address, bytes, access);
+      return watch_shared(address, bytes, access);
     case Place::own_stack: return;
     case Place::argument:
       if (access != Access::read) fault("a kernel writes its arguments");

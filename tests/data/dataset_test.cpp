@@ -53,6 +53,33 @@ TEST_CASE("files that are no images by name are skipped, in nested folders too")
   CHECK(dataset.size() == 3);
 }
 
+TEST_CASE("links that lead nowhere or to themselves are skipped, those to files are images") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "b"}, 1);
+  const std::filesystem::path set = folder / "set";
+  std::filesystem::create_symlink("circle.jpg", set / "a/circle.jpg");
+  std::filesystem::create_symlink("nothing.jpg", set / "a/dangling.jpg");
+  std::filesystem::create_symlink("round", set / "round");
+  std::filesystem::create_symlink("..", set / "b/up");
+  std::filesystem::create_symlink("../b/image_0001.jpg", set / "a/other.jpg");
+  const ImageFolder dataset(set);
+  CHECK(dataset.classes() == std::vector<std::string>{"a", "b"});
+  CHECK(dataset.size() == 3);
+}
+
+TEST_CASE("classes that are given are the labels, and may lack a folder") {
+  TemporaryFolder folder;
+  write_classes(folder, "val", {"b", "d"}, 2);
+  const ImageFolder dataset(folder / "val", {.classes = {"d", "a", "b"}});
+  CHECK(dataset.classes() == std::vector<std::string>{"d", "a", "b"});
+  CHECK(dataset.label(0) == 2);
+  CHECK(dataset.label(3) == 0);
+  CHECK(contains(error_of([&] { ImageFolder(folder / "val", {.classes = {"xyz", "bb"}}); }),
+                 "folder 'b' in"));
+  CHECK(contains(error_of([&] { ImageFolder(folder / "val", {.classes = {"xyz", "bb"}}); }),
+                 "is none of the 2 classes; did you mean 'bb'?"));
+}
+
 TEST_CASE("missing, empty and one-class folders say what was looked for") {
   TemporaryFolder folder;
   const auto caltech = [&](const std::string& root) {

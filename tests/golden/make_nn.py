@@ -130,6 +130,24 @@ def functions():
         case("max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), image),
         case("avg_pool2d", lambda x: F.avg_pool2d(x, (3, 2), (2, 2), (1, 1)), image),
         case("avg_pool2d_inside", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), image),
+        case("max_pool2d_dilated", lambda x: F.max_pool2d(x, (2, 3), (2, 1), (1, 1), (3, 2)), image),
+        case("max_pool2d_ceil", lambda x: F.max_pool2d(x, 3, 3, 1, ceil_mode=True), image),
+        case("max_pool2d_ceil_dilated",
+             lambda x: F.max_pool2d(x, 2, (2, 3), 0, (3, 1), ceil_mode=True), image),
+        case("avg_pool2d_ceil", lambda x: F.avg_pool2d(x, 3, 3, 1, ceil_mode=True), image),
+        case("avg_pool2d_ceil_inside",
+             lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+             Input(2, 4, 8, 6)),
+        case("conv_transpose2d", F.conv_transpose2d, image, Input(4, 5, 3, 2), Input(5)),
+        case("conv_transpose2d_strided",
+             lambda x, w: F.conv_transpose2d(x, w, None, (2, 3), (1, 0), (1, 2)), image,
+             Input(4, 3, 3, 3)),
+        case("conv_transpose2d_groups",
+             lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, groups=2), image,
+             Input(4, 3, 3, 3), Input(6)),
+        case("conv_transpose2d_dilated",
+             lambda x, w, b: F.conv_transpose2d(x, w, b, (1, 2), (2, 1), (1, 2), 1, (2, 3)), image,
+             Input(4, 3, 3, 2), Input(3)),
         case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), image),
         case("attention", F.scaled_dot_product_attention, *heads),
         case("attention_causal",
@@ -176,6 +194,12 @@ def functions():
              Input(4, 3, low=-30, high=30), target, Input(3, low=0.5, high=2, grad=False),
              Input(3, low=0.5, high=3, grad=False)),
         case("binary_cross_entropy", F.binary_cross_entropy, unit, target),
+        case("kl_div", F.kl_div, Input(4, 3, low=-3, high=0), target),
+        case("kl_div_batch_mean", lambda x, t: F.kl_div(x, t, reduction="batchmean"),
+             Input(4, 3, low=-3, high=0), Input(4, 3, low=0.1, high=1)),
+        case("kl_div_log_target",
+             lambda x, t: F.kl_div(x, t, reduction="sum", log_target=True),
+             Input(4, 3, low=-3, high=0), Input(4, 3, low=-2, high=0)),
         case("huber_loss", lambda x, t: F.huber_loss(x, t, delta=0.5), Input(4, 3), Input(4, 3)),
         case("leaky_relu", lambda x: F.leaky_relu(x, 0.2), SIGNS),
         case("elu", lambda x: F.elu(x, 1.5), Input(4, 33, low=-6, high=6)),
@@ -185,6 +209,14 @@ def functions():
              Input(6, 2, 3), Input(6)),
         case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), Input(2, 8, 3, 4)),
         case("interpolate_nearest", lambda x: F.interpolate(x, (11, 4)), image),
+        case("interpolate_bilinear", lambda x: F.interpolate(x, (11, 4), mode="bilinear"), image),
+        case("interpolate_bicubic", lambda x: F.interpolate(x, (11, 4), mode="bicubic"), image),
+        case("interpolate_corners",
+             lambda x: F.interpolate(x, (3, 13), mode="bicubic", align_corners=True), image),
+        case("interpolate_bilinear_areas",
+             lambda x: F.interpolate(x, (2, 13), mode="bilinear", antialias=True), image),
+        case("interpolate_bicubic_areas",
+             lambda x: F.interpolate(x, (3, 13), mode="bicubic", antialias=True), image),
         # rearrangements and reductions
         case("clamp", lambda x: torch.clamp(x, -0.25, 0.5), SIGNS),
         case("clamp_below", lambda x: torch.clamp(x, max=0.0), SIGNS),
@@ -210,7 +242,75 @@ def functions():
         case("stddev", lambda x: torch.std(x, (1,)), Input(3, 6)),
         case("min", lambda x: torch.min(x, 1)[0], Input(3, 6)),
         case("bmm", torch.bmm, Input(2, 3, 4), Input(2, 4, 5)),
+        case("cumsum", lambda x: torch.cumsum(x, 1), Input(2, 5, 3)),
+        case("cumsum_of_rows", lambda x: torch.cumsum(x, -1), Input(3, 300)),
+        case("sort", lambda x: torch.sort(x, 1)[0], Input(3, 6, 2)),
+        case("sort_descending", lambda x: torch.sort(x, descending=True)[0], Input(4, 40)),
+        case("topk", lambda x: torch.topk(x, 3, 0)[0], Input(7, 4)),
+        case("topk_smallest", lambda x: torch.topk(x, 40, largest=False)[0], Input(3, 70)),
+        case("gather", lambda x, i: torch.gather(x, 1, i), Input(3, 5), Input(2, 3, **FIVE)),
+        case("scatter", lambda x, i, s: torch.scatter(x, 1, i, s), Input(3, 5),
+             Input(2, 3, values=[4, 0, 2, 1, 3, 0]), Input(2, 3)),
+        case("scatter_value", lambda x, i: torch.scatter(x, 0, i, 1.5), Input(5, 3),
+             Input(2, 3, **FIVE)),
+        case("scatter_add", lambda x, i, s: torch.scatter_add(x, 1, i, s), Input(3, 5),
+             Input(2, 3, **FIVE), Input(2, 3)),
+        case("select", lambda x: x[1] * x[-1], Input(3, 4)),
+        case("einsum_matmul", lambda a, b: torch.einsum("ij,jk->ik", a, b), Input(3, 4),
+             Input(4, 5)),
+        case("einsum_attention", lambda a, b: torch.einsum("bhqd,bkhd->bhqk", a, b),
+             Input(2, 3, 4, 5), Input(2, 6, 3, 5)),
+        case("einsum_outer", lambda a, b: torch.einsum("i,j->ji", a, b), Input(3), Input(4)),
+        case("einsum_dot", lambda a, b: torch.einsum("ij,ij->", a, b), Input(3, 4), Input(3, 4)),
+        case("einsum_implicit", lambda a, b: torch.einsum("ba, c b", a, b), Input(3, 4),
+             Input(5, 3)),
+        case("einsum_ellipsis", lambda a, b: torch.einsum("...ij,j...->...i", a, b),
+             Input(2, 1, 3, 4), Input(4, 2, 5)),
+        case("einsum_sums", lambda a, b: torch.einsum("ijk,jl->kl", a, b), Input(2, 3, 4),
+             Input(1, 5)),
+        case("einsum_one", lambda a: torch.einsum("ijk->kj", a), Input(2, 3, 4)),
+        case("einsum_three", lambda a, b, c: torch.einsum("bn,anm,bm->ba", a, b, c), Input(2, 3),
+             Input(5, 3, 4), Input(2, 4)),
     ]
+
+
+def recurrent_case(name, layer, x_shape, states, batch_first=False):
+    """Output, last states and gradients of a layer whose parameters, input and states are hashed."""
+    layer = layer.double()
+    with torch.no_grad():
+        for seed, p in enumerate(layer.parameters()):
+            p.copy_(hashed(tuple(p.shape), seed) * 0.7)
+    x = hashed(x_shape, 50).requires_grad_()
+    given = [hashed(shape, 51 + i).requires_grad_() for i, shape in enumerate(states)]
+    if isinstance(layer, torch.nn.LSTMCell):
+        h, c = layer(x, tuple(given) if given else None)
+        results = [h, h, c]
+    elif isinstance(layer, torch.nn.LSTM):
+        y, (h, c) = layer(x, tuple(given) if given else None)
+        results = [y, h, c]
+    else:
+        results = list(layer(x, given[0] if given else None))
+    sum((r * hashed(tuple(r.shape), 90 + i)).sum() for i, r in enumerate(results)).backward()
+    return {"name": name, "x": x_shape, "states": states,
+            "results": [numbers(r) for r in results], "dx": numbers(x.grad),
+            "dstates": [numbers(s.grad) for s in given],
+            "grads": {n: numbers(p.grad) for n, p in layer.named_parameters()}}
+
+
+def recurrent():
+    two = dict(num_layers=2, bidirectional=True)
+    return [recurrent_case("lstm", torch.nn.LSTM(3, 4), (5, 2, 3), []),
+            recurrent_case("lstm_two_ways", torch.nn.LSTM(3, 4, **two), (5, 2, 3),
+                           [(4, 2, 4), (4, 2, 4)]),
+            recurrent_case("lstm_batch_first", torch.nn.LSTM(3, 4, batch_first=True, bias=False),
+                           (2, 5, 3), [(1, 2, 4), (1, 2, 4)]),
+            recurrent_case("lstm_one", torch.nn.LSTM(3, 4), (5, 3), [(1, 4), (1, 4)]),
+            recurrent_case("gru", torch.nn.GRU(3, 4), (5, 2, 3), []),
+            recurrent_case("gru_two_ways", torch.nn.GRU(3, 4, **two), (5, 2, 3), [(4, 2, 4)]),
+            recurrent_case("gru_batch_first", torch.nn.GRU(3, 4, batch_first=True, bias=False),
+                           (2, 5, 3), [(1, 2, 4)]),
+            recurrent_case("lstm_cell", torch.nn.LSTMCell(3, 4), (2, 3), [(2, 4), (2, 4)]),
+            recurrent_case("lstm_cell_one", torch.nn.LSTMCell(3, 4, bias=False), (3,), [])]
 
 
 def fill(model):
@@ -305,4 +405,5 @@ if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     torch.manual_seed(0)
     write("functions.json", functions())
+    write("recurrent.json", recurrent())
     write("models.json", models())

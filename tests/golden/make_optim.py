@@ -9,6 +9,7 @@ import math
 import pathlib
 
 import timm.optim
+import timm.scheduler
 import torch
 
 OUT = pathlib.Path(__file__).parent / "optim"
@@ -73,6 +74,12 @@ def lamb(name, head=None, **options):
     return case(name, "lamb", ours, lambda p: timm.optim.Lamb(p, foreach=False, **options), head)
 
 
+def rmsprop(name, head=None, **options):
+    ours = {k: float(v) for k, v in options.items()}
+    return case(name, "rmsprop", ours, lambda p: torch.optim.RMSprop(p, foreach=False, **options),
+                head)
+
+
 def optimizers():
     cases = [
         sgd("sgd", lr=0.1),
@@ -93,6 +100,13 @@ def optimizers():
         adam("adamw", "adamw, decay, betas", lr=0.1, weight_decay=0.5, betas=(0.95, 0.98)),
         adam("adamw", "adamw, maximize, groups", lr=0.1, maximize=True,
              head={"lr": 0.3, "weight_decay": 0.2}),
+        rmsprop("rmsprop"),
+        rmsprop("rmsprop, decay, alpha, eps", lr=0.1, weight_decay=0.3, alpha=0.5, eps=0.1),
+        rmsprop("rmsprop, momentum", lr=0.05, momentum=0.9),
+        rmsprop("rmsprop, centered", lr=0.05, centered=True),
+        rmsprop("rmsprop, centered, momentum, decay, maximize", lr=0.05, centered=True,
+                momentum=0.8, weight_decay=0.1, maximize=True),
+        rmsprop("rmsprop, groups", lr=0.1, momentum=0.9, head={"lr": 0.02, "alpha": 0.9}),
         lamb("lamb", lr=0.1),
         lamb("lamb, no clipping", lr=0.1, max_grad_norm=None),
         lamb("lamb, rare clipping", lr=0.1, max_grad_norm=10.0),
@@ -155,6 +169,79 @@ def cosine_warmup(warmup, total, steps):
                    {"warmup_steps": warmup, "total_steps": total}, f, steps)
 
 
+def hugging_face(kind, warmup, total, steps, num_cycles=0.5):
+    def linear(t):  # transformers.get_linear_schedule_with_warmup
+        if t < warmup:
+            return t / max(1, warmup)
+        return max(0.0, (total - t) / max(1, total - warmup))
+
+    def cosine(t):  # transformers.get_cosine_schedule_with_warmup
+        if t < warmup:
+            return t / max(1, warmup)
+        progress = (t - warmup) / max(1, total - warmup)
+        return max(0.0, 0.5 * (1 + math.cos(math.pi * num_cycles * 2 * progress)))
+    options = {"warmup_steps": warmup, "total_steps": total}
+    if kind == "cosine":
+        options["num_cycles"] = num_cycles
+    return formula(f"{kind}_schedule_with_warmup {warmup} of {total}, {num_cycles} cycles",
+                   f"{kind}_schedule_with_warmup", options, linear if kind == "linear" else cosine,
+                   steps)
+
+
+def timm_cosine(steps, steps_per_epoch=0, **options):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    scheduler = timm.scheduler.CosineLRScheduler(optimizer, **options)
+    rates = []
+    for t in range(steps):
+        scheduler.step(t // steps_per_epoch if steps_per_epoch else t)
+        rates.append(optimizer.param_groups[0]["lr"])
+    if steps_per_epoch:
+        options["steps_per_epoch"] = steps_per_epoch
+    return {"case": f"timm_cosine {options}", "schedule": "timm_cosine", "options": options,
+            "base": 0.1, "lrs": rates}
+
+
+def sequential(name, parts, milestones, steps):
+    """PyTorch's SequentialLR; parts are the names that lr_scheduler_test.cpp knows."""
+    s = torch.optim.lr_scheduler
+    made = {"linear": lambda o: s.LinearLR(o, 0.25, 1.0, 4),
+            "cosine": lambda o: s.CosineAnnealingLR(o, 6, 0.01),
+            "exponential": lambda o: s.ExponentialLR(o, 0.8),
+            "constant": lambda o: s.ConstantLR(o, 0.5, 3),
+            "step": lambda o: s.StepLR(o, 2, 0.5),
+            "multi_step": lambda o: s.MultiStepLR(o, [1, 3], 0.5)}
+    return torch_schedule(f"sequential {name}", "sequential",
+                          {"parts": parts, "milestones": milestones},
+                          lambda o: s.SequentialLR(o, [made[part](o) for part in parts],
+                                                   milestones), steps)
+
+
+def plateau(metrics, **options):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+    rates = []
+    for metric in metrics:
+        scheduler.step(metric)
+        rates.append(optimizer.param_groups[0]["lr"])
+    return {"options": options, "metrics": metrics, "lrs": rates}
+
+
+def plateaus():
+    generator = torch.Generator().manual_seed(3)
+    noise = torch.rand(60, generator=generator).tolist()
+    falling = [2 * 0.9 ** t + 0.2 * noise[t] for t in range(60)]
+    rising = [-x for x in falling]
+    stuck = [1.0] * 30
+    return [plateau(falling, patience=2), plateau(falling, patience=0, factor=0.5),
+            plateau(falling, patience=1, cooldown=3), plateau(falling, mode="min", patience=2,
+                                                             threshold=0.1),
+            plateau(falling, patience=2, threshold=0.05, threshold_mode="abs"),
+            plateau(rising, mode="max", patience=2),
+            plateau([-x for x in rising], mode="max", patience=1, threshold=0.01,
+                    threshold_mode="abs", factor=0.3),
+            plateau(stuck, patience=2, min_lr=0.004), plateau(stuck, patience=1, eps=1e-3)]
+
+
 def schedules():
     s = torch.optim.lr_scheduler
     cases = [linear_warmup(*w) for w in [(0, 5, 8), (3, 10, 13), (5, 5, 8), (1, 1, 3)]]
@@ -187,6 +274,22 @@ def schedules():
             f"linear {start:.2f} to {end} in {total}", "linear",
             {"start_factor": start, "end_factor": end, "total_steps": total},
             lambda o: s.LinearLR(o, start, end, total), total + 3))
+    for warmup, total in [(0, 5), (3, 10), (5, 5), (1, 1)]:
+        cases.append(hugging_face("linear", warmup, total, total + 3))
+        cases.append(hugging_face("cosine", warmup, total, total + 3))
+    cases.append(hugging_face("cosine", 2, 20, 26, num_cycles=2.5))
+    cases += [timm_cosine(14, t_initial=10), timm_cosine(14, t_initial=10, lr_min=0.01, warmup_t=3,
+                                                        warmup_lr_init=0.001),
+              timm_cosine(18, t_initial=10, warmup_t=3, warmup_lr_init=0.001, warmup_prefix=True),
+              timm_cosine(33, t_initial=10, cycle_limit=3, cycle_decay=0.5, lr_min=0.002),
+              timm_cosine(40, t_initial=5, cycle_limit=3, cycle_mul=2.0, cycle_decay=0.7),
+              timm_cosine(14, t_initial=10, k_decay=1.5),
+              timm_cosine(30, steps_per_epoch=4, t_initial=6, warmup_t=2, warmup_lr_init=0.01)]
+    for name, parts, milestones in [
+            ("of warm-up and cosine", ["linear", "cosine"], [4]),
+            ("of three", ["constant", "exponential", "step"], [2, 7]),
+            ("that goes on late", ["cosine", "multi_step"], [9])]:
+        cases.append(sequential(name, parts, milestones, 14))
     cases.append(torch_schedule("lambda 0.95^t", "lambda", {},
                                 lambda o: s.LambdaLR(o, lambda t: 0.95 ** t), 10))
     for total, more in [(10, {}), (3, {}), (1, {}), (2, {}), (7, {"pct_start": 0.5}),
@@ -199,7 +302,7 @@ def schedules():
             cases.append(torch_schedule(f"one_cycle {total} {more} {optimizer}", "one_cycle",
                                         options, lambda o: s.OneCycleLR(o, **options), total,
                                         optimizer=optimizer))
-    return {"cases": cases}
+    return {"cases": cases, "plateaus": plateaus()}
 
 
 def clipping():

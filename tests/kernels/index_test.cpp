@@ -131,6 +131,29 @@ TEST_CASE("gather picks elements along any dimension and scatter_add puts them b
       }
 }
 
+TEST_CASE("scatter writes elements along any dimension, and the last of several stays") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i64, DType::u8, DType::boolean})
+    for (const auto& [shape, dim, picks] : cases) {
+      CAPTURE(name_of(dtype));
+      const int along = dim;
+      std::vector<int64_t> picked = shape;
+      for (int64_t& size : picked) size -= size > 1;
+      picked[dim] = picks;
+      const Plain index = indices(picked, shape[dim], 2), out = zeros(dtype, shape),
+                  src = indices(picked, 2, 3), numbers_of_dtype = zeros(dtype, picked);
+      const Plain want = zeros(DType::f64, shape);
+      for_each_index(picked, [&](const Index& i) {
+        numbers_of_dtype.set(i, src.at(i));
+        want.set(moved(i, along, index.at(i)), src.at(i));
+      });
+      check_everywhere(
+          [&](const Table& on) {
+            on.scatter(out.view(), numbers_of_dtype.view(), index.view(), along);
+          },
+          {{out, numbers(want), 0}});
+    }
+}
+
 TEST_CASE("a bad index is reported by its position and nothing is written") {
   for (const double wrong : {-1.0, 7.0}) {
     const Plain x = random(DType::f32, {7, 3}, 1), index = indices({5}, 7, 2),

@@ -2,6 +2,8 @@
 // double.
 #include "tests/kernels/many_tensors.h"
 
+#include <map>
+
 using namespace booster;
 using namespace booster::kernels;
 using namespace booster::kernels::test;
@@ -15,24 +17,27 @@ struct Work {
         grads(random_tensors(grad_dtype, 50)),
         state1(zero_tensors(wide(value_dtype))),
         state2(zero_tensors(wide(value_dtype))),
+        state3(zero_tensors(wide(value_dtype))),
         copies(zero_tensors(copy_dtype)) {}
   std::vector<OptimizerSlot> slots(int64_t step, bool with_copy) {
     std::vector<OptimizerSlot> slots;
     taken = step - 1;
-    for (size_t i = 0; i < values.size(); ++i)
+    for (size_t i = 0; i < values.size(); ++i) {
       slots.push_back({values[i].bytes->data(), values[i].dtype, grads[i].bytes->data(),
                        grads[i].dtype, state1[i].bytes->data(), state2[i].bytes->data(),
                        with_copy ? copies[i].bytes->data() : nullptr, copies[i].dtype,
                        values[i].shape[0], &taken, step == 1});
+      slots.back().state3 = state3[i].bytes->data();
+    }
     return slots;
   }
   Numbers everything() const {
     Numbers all = joined(values);
-    for (const auto* tensors : {&state1, &state2, &copies})
+    for (const auto* tensors : {&state1, &state2, &state3, &copies})
       for (double x : joined(*tensors)) all.push_back(x);
     return all;
   }
-  std::vector<Plain> values, grads, state1, state2, copies;
+  std::vector<Plain> values, grads, state1, state2, state3, copies;
   int64_t taken = 0;
 };
 
@@ -114,6 +119,25 @@ TEST_CASE("AdamW's kernel follows the formula in every dtype and rewrites the 16
                 const double denominator = std::sqrt(v) / std::sqrt(1 - std::pow(0.9, t)) + 1e-3;
                 return p * (1 - 0.1 * 0.2) - 0.1 / (1 - std::pow(0.8, t)) * m / denominator;
               });
+}
+
+TEST_CASE("RMSprop's kernel follows the formula with and without momentum and centre") {
+  const RmspropStep step = {0.1, 0.9, 1e-2, 0.3, 0.8, true};
+  for (const bool momentum : {false, true})
+    for (const bool centered : {false, true}) {
+      std::map<const double*, double> averages;  // of gradients, by where the element's v lies
+      check_steps([&](const Table& t,
+                      OptimizerSlots s) { t.rmsprop_step(s, &step, momentum, centered, control); },
+                  [&](double p, double g, double& m, double& v, int t) {
+                    double& a = t == 1 ? averages[&v] = 0 : averages[&v];
+                    const double d = -g + 0.3 * p;
+                    v = 0.9 * v + (1 - 0.9) * d * d;
+                    a = 0.9 * a + (1 - 0.9) * d;
+                    const double update = d / (std::sqrt(centered ? v - a * a : v) + 1e-2);
+                    m = momentum ? 0.8 * m + update : update;
+                    return p - 0.1 * m;
+                  });
+    }
 }
 
 TEST_CASE("a large working copy is the value rounded, wherever it begins") {

@@ -70,6 +70,42 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return avg_pool2d(in[0], 3, {.stride = 2, .padding = 1, .count_padding = false});
        }},
+      {"max_pool2d_dilated",
+       [](const Inputs& in) {
+         return max_pool2d(in[0], {2, 3},
+                           {.stride = Size2d(2, 1), .padding = 1, .dilation = {3, 2}});
+       }},
+      {"max_pool2d_ceil",
+       [](const Inputs& in) { return max_pool2d(in[0], 3, {.padding = 1, .ceil_mode = true}); }},
+      {"max_pool2d_ceil_dilated",
+       [](const Inputs& in) {
+         return max_pool2d(in[0], 2,
+                           {.stride = Size2d(2, 3), .dilation = {3, 1}, .ceil_mode = true});
+       }},
+      {"avg_pool2d_ceil",
+       [](const Inputs& in) { return avg_pool2d(in[0], 3, {.padding = 1, .ceil_mode = true}); }},
+      {"avg_pool2d_ceil_inside",
+       [](const Inputs& in) {
+         return avg_pool2d(in[0], 3,
+                           {.stride = 2, .padding = 1, .count_padding = false, .ceil_mode = true});
+       }},
+      {"conv_transpose2d", [](const Inputs& in) { return conv_transpose2d(in[0], in[1], in[2]); }},
+      {"conv_transpose2d_strided",
+       [](const Inputs& in) {
+         return conv_transpose2d(in[0], in[1], {},
+                                 {.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2}});
+       }},
+      {"conv_transpose2d_groups",
+       [](const Inputs& in) {
+         return conv_transpose2d(in[0], in[1], in[2],
+                                 {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2});
+       }},
+      {"conv_transpose2d_dilated",
+       [](const Inputs& in) {
+         return conv_transpose2d(
+             in[0], in[1], in[2],
+             {.stride = {1, 2}, .padding = {2, 1}, .output_padding = {1, 2}, .dilation = {2, 3}});
+       }},
       {"adaptive_avg_pool2d",
        [](const Inputs& in) {
          return adaptive_avg_pool2d(in[0], {3, 4});
@@ -120,6 +156,13 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
                                                  {.weight = in[2], .pos_weight = in[3]});
        }},
       {"binary_cross_entropy", [](const Inputs& in) { return binary_cross_entropy(in[0], in[1]); }},
+      {"kl_div", [](const Inputs& in) { return kl_div(in[0], in[1]); }},
+      {"kl_div_batch_mean",
+       [](const Inputs& in) { return kl_div(in[0], in[1], {.reduction = Reduction::batch_mean}); }},
+      {"kl_div_log_target",
+       [](const Inputs& in) {
+         return kl_div(in[0], in[1], {.reduction = Reduction::sum, .log_target = true});
+       }},
       {"huber_loss", [](const Inputs& in) { return huber_loss(in[0], in[1], 0.5); }},
       {"leaky_relu", [](const Inputs& in) { return leaky_relu(in[0], 0.2); }},
       {"elu", [](const Inputs& in) { return elu(in[0], 1.5); }},
@@ -133,6 +176,26 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
       {"interpolate_nearest",
        [](const Inputs& in) {
          return interpolate_nearest(in[0], {11, 4});
+       }},
+      {"interpolate_bilinear",
+       [](const Inputs& in) {
+         return interpolate(in[0], {11, 4});
+       }},
+      {"interpolate_bicubic",
+       [](const Inputs& in) {
+         return interpolate(in[0], {11, 4}, {.mode = "bicubic"});
+       }},
+      {"interpolate_corners",
+       [](const Inputs& in) {
+         return interpolate(in[0], {3, 13}, {.mode = "bicubic", .align_corners = true});
+       }},
+      {"interpolate_bilinear_areas",
+       [](const Inputs& in) {
+         return interpolate(in[0], {2, 13}, {.antialias = true});
+       }},
+      {"interpolate_bicubic_areas",
+       [](const Inputs& in) {
+         return interpolate(in[0], {3, 13}, {.mode = "bicubic", .antialias = true});
        }},
       {"clamp", [](const Inputs& in) { return clamp(in[0], -0.25, 0.5); }},
       {"clamp_below", [](const Inputs& in) { return clamp(in[0], {}, 0.0); }},
@@ -150,8 +213,7 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return pad(in[0], {-1, 2, 2, -1});
        }},
-      {"masked_fill",
-       [](const Inputs& in) { return masked_fill(in[0], greater(in[1], 0.0), -2); }},
+      {"masked_fill", [](const Inputs& in) { return masked_fill(in[0], greater(in[1], 0.0), -2); }},
       {"tril", [](const Inputs& in) { return tril(in[0], 1); }},
       {"triu", [](const Inputs& in) { return triu(in[0], -1); }},
       {"split_by_sizes",
@@ -180,6 +242,26 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
       {"stddev", [](const Inputs& in) { return stddev(in[0], {1}); }},
       {"min", [](const Inputs& in) { return min(in[0], 1).first; }},
       {"bmm", [](const Inputs& in) { return bmm(in[0], in[1]); }},
+      {"cumsum", [](const Inputs& in) { return cumsum(in[0], 1); }},
+      {"cumsum_of_rows", [](const Inputs& in) { return cumsum(in[0], -1); }},
+      {"sort", [](const Inputs& in) { return sort(in[0], 1).first; }},
+      {"sort_descending", [](const Inputs& in) { return sort(in[0], -1, true).first; }},
+      {"topk", [](const Inputs& in) { return topk(in[0], 3, 0).first; }},
+      {"topk_smallest", [](const Inputs& in) { return topk(in[0], 40, -1, false).first; }},
+      {"gather", [](const Inputs& in) { return gather(in[0], 1, in[1]); }},
+      {"scatter", [](const Inputs& in) { return scatter(in[0], 1, in[1], in[2]); }},
+      {"scatter_value", [](const Inputs& in) { return scatter(in[0], 0, in[1], 1.5); }},
+      {"scatter_add", [](const Inputs& in) { return scatter_add(in[0], 1, in[1], in[2]); }},
+      {"select", [](const Inputs& in) { return in[0][1] * in[0][-1]; }},
+      {"einsum_matmul", [](const Inputs& in) { return einsum("ij,jk->ik", in); }},
+      {"einsum_attention", [](const Inputs& in) { return einsum("bhqd,bkhd->bhqk", in); }},
+      {"einsum_outer", [](const Inputs& in) { return einsum("i,j->ji", in); }},
+      {"einsum_dot", [](const Inputs& in) { return einsum("ij,ij->", in); }},
+      {"einsum_implicit", [](const Inputs& in) { return einsum("ba, c b", in); }},
+      {"einsum_ellipsis", [](const Inputs& in) { return einsum("...ij,j...->...i", in); }},
+      {"einsum_sums", [](const Inputs& in) { return einsum("ijk,jl->kl", in); }},
+      {"einsum_one", [](const Inputs& in) { return einsum("ijk->kj", in); }},
+      {"einsum_three", [](const Inputs& in) { return einsum("bn,anm,bm->ba", in); }},
   };
   return table;
 }

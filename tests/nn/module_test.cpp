@@ -47,6 +47,68 @@ TEST_CASE("parameters and buffers have dotted names in the order of registration
   CHECK(model->parameter_count() == 4 * 6 + 6 + 12 + 18 + 3);
 }
 
+namespace {
+
+class Pieces : public Module {
+ public:
+  Pieces() : Module("Pieces") {}
+  Conv2d& conv = add<Conv2d>("conv", 3, 8, 3, {.stride = 2, .padding = 1, .bias = false});
+  Linear& fc = add<Linear>("fc", 8, 2, {.bias = false});
+  LayerNorm& norm = add<LayerNorm>("norm", 8, {.eps = 1e-3});
+  MaxPool2d& pool = add<MaxPool2d>("pool", 2, {.ceil_mode = true});
+  Linear& with_named_options = add<Linear>("named", 8, 2, LinearOptions{.bias = false});
+  ModuleList& blocks = add<ModuleList>("blocks");
+
+ private:
+  Tensor forward(const Tensor& x) override { return pool(conv(x)); }
+};
+
+}  // namespace
+
+TEST_CASE("a part is added with its options in braces") {
+  Pieces pieces;
+  CHECK(pieces(zeros({1, 3, 9, 9})).shape() == Shape{1, 8, 3, 3});
+  CHECK_FALSE(pieces.fc.bias.defined());
+  CHECK_FALSE(pieces.with_named_options.bias.defined());
+  CHECK(pieces.norm.eps == 1e-3);
+}
+
+TEST_CASE("losses without options are made of empty braces") {
+  CHECK(CrossEntropyLoss({}).name() == "cross_entropy");
+  CHECK(KLDivLoss({}).name() == "kl_div");
+  CHECK(KLDivLoss({.log_target = true}).name() == "kl_div");
+  CHECK(NLLLoss({}).name() == "nll_loss");
+  CHECK(BCELoss({}).name() == "binary_cross_entropy");
+  CHECK_THROWS_AS(mse_loss(zeros({2}), zeros({2}), Reduction::batch_mean), Error);
+  CHECK_THROWS_AS(cross_entropy(zeros({2, 2}), zeros({2}, {.dtype = DType::i64}),
+                                {.reduction = Reduction::batch_mean}),
+                  Error);
+}
+
+TEST_CASE("a module list holds modules in order and is not called itself") {
+  ModuleList list({Linear(2, 3), ReLU()});
+  list.append(Linear(3, 1));
+  CHECK(list.size() == 3);
+  CHECK(names_of(list.parameters()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
+  CHECK(list[2](list[1](list[0](ones({4, 2})))).shape() == Shape{4, 1});
+  CHECK(&list[-1] == &list[2]);
+  CHECK_THROWS_AS(list[3], Error);
+  CHECK_THROWS_WITH_AS(list(ones({4, 2})), doctest::Contains("has no forward"), Error);
+}
+
+TEST_CASE("a state is loaded from a map of names") {
+  const Model from = Linear(3, 2), to = Linear(3, 2);
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, x] : from.state_dict()) state[name] = x.detach().clone();
+  to.load_state_dict(state);
+  CHECK(to.parameters()[0].tensor.to_vector<float>() ==
+        from.parameters()[0].tensor.to_vector<float>());
+  state.erase("bias");
+  CHECK_THROWS_WITH_AS(to.load_state_dict(state), doctest::Contains("1 missing: bias"), Error);
+  CHECK_NOTHROW(to.load_state_dict(state, false));
+  CHECK_NOTHROW(to.load_state_dict({{"bias", zeros({2})}}, false));
+}
+
 TEST_CASE("copies of a model handle share its parameters") {
   const Model model = Classifier();
   const Model copy = model;

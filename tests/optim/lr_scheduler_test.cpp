@@ -2,6 +2,7 @@
 #include "core/optim/adam.h"
 #include "core/optim/lr_scheduler.h"
 #include "core/optim/sgd.h"
+#include "core/optim/warmup_schedules.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;
@@ -30,6 +31,45 @@ OneCycleOptions one_cycle_options(const Json& o) {
   return options;
 }
 
+TimmCosineOptions timm_options(const Json& o) {
+  TimmCosineOptions options;
+  options.t_initial = o["t_initial"];
+  options.lr_min = o.value("lr_min", options.lr_min);
+  options.cycle_mul = o.value("cycle_mul", options.cycle_mul);
+  options.cycle_decay = o.value("cycle_decay", options.cycle_decay);
+  options.cycle_limit = o.value("cycle_limit", options.cycle_limit);
+  options.warmup_t = o.value("warmup_t", options.warmup_t);
+  options.warmup_lr_init = o.value("warmup_lr_init", options.warmup_lr_init);
+  options.warmup_prefix = o.value("warmup_prefix", options.warmup_prefix);
+  options.k_decay = o.value("k_decay", options.k_decay);
+  options.steps_per_epoch = o.value("steps_per_epoch", options.steps_per_epoch);
+  return options;
+}
+
+ReduceLROnPlateauOptions plateau_options(const Json& o) {
+  ReduceLROnPlateauOptions options;
+  options.mode = o.value("mode", options.mode);
+  options.factor = o.value("factor", options.factor);
+  options.patience = o.value("patience", options.patience);
+  options.threshold = o.value("threshold", options.threshold);
+  options.threshold_mode = o.value("threshold_mode", options.threshold_mode);
+  options.cooldown = o.value("cooldown", options.cooldown);
+  options.min_lr = o.value("min_lr", options.min_lr);
+  options.eps = o.value("eps", options.eps);
+  return options;
+}
+
+// The same as in make_optim.py.
+LRScheduler part_of_sequence(const std::string& name, const Optimizer& optimizer) {
+  if (name == "linear") return LinearLR(optimizer, {0.25, 1, 4});
+  if (name == "cosine") return CosineAnnealingLR(optimizer, {6, 0.01});
+  if (name == "exponential") return ExponentialLR(optimizer, {0.8});
+  if (name == "constant") return ConstantLR(optimizer, {0.5, 3});
+  if (name == "step") return StepLR(optimizer, {2, 0.5});
+  REQUIRE(name == "multi_step");
+  return MultiStepLR(optimizer, {{1, 3}, 0.5});
+}
+
 LRScheduler scheduler_of(const Json& one, const Optimizer& optimizer) {
   const Json& o = one["options"];
   const std::string kind = one["schedule"];
@@ -46,6 +86,17 @@ LRScheduler scheduler_of(const Json& one, const Optimizer& optimizer) {
   if (kind == "constant") return ConstantLR(optimizer, {o["factor"], o["total_steps"]});
   if (kind == "linear")
     return LinearLR(optimizer, {o["start_factor"], o["end_factor"], o["total_steps"]});
+  if (kind == "linear_schedule_with_warmup")
+    return LinearScheduleWithWarmup(optimizer, {o["warmup_steps"], o["total_steps"]});
+  if (kind == "cosine_schedule_with_warmup")
+    return CosineScheduleWithWarmup(optimizer,
+                                    {o["warmup_steps"], o["total_steps"], o["num_cycles"]});
+  if (kind == "timm_cosine") return TimmCosineLR(optimizer, timm_options(o));
+  if (kind == "sequential") {
+    std::vector<LRScheduler> parts;
+    for (const std::string part : o["parts"]) parts.push_back(part_of_sequence(part, optimizer));
+    return SequentialLR(optimizer, parts, o["milestones"].get<std::vector<int64_t>>());
+  }
   if (kind == "lambda")
     return LambdaLR(optimizer, [](int64_t t) { return std::pow(0.95, double(t)); });
   return OneCycleLR(optimizer, one_cycle_options(o));
@@ -75,6 +126,81 @@ TEST_CASE("rates agree with PyTorch's and the stated formulas at every step") {
     check_close(rates, one["lrs"], 1e-12, 1e-14 * base);
     if (one.contains("momenta")) check_close(momenta, one["momenta"], 1e-12, 0);
   }
+}
+
+TEST_CASE("rates fall on a plateau as PyTorch's, and go on from saved state at any step") {
+  const Json schedules = golden("schedules");
+  for (const Json& one : schedules["plateaus"]) {
+    CAPTURE(one["options"].dump());
+    auto optimizer = SGD({leaf()}, {.lr = 0.1}), resumed = SGD({leaf()}, {.lr = 0.7});
+    auto scheduler = ReduceLROnPlateau(optimizer, plateau_options(one["options"]));
+    Numbers rates;
+    for (const double metric : one["metrics"]) {
+      auto later = ReduceLROnPlateau(resumed, plateau_options(one["options"]));
+      later.load_state_dict(scheduler.state_dict());
+      CHECK(resumed.lr() == optimizer.lr());
+      scheduler.step(metric);
+      later.step(metric);
+      CHECK(resumed.lr() == optimizer.lr());
+      CHECK(later.state_dict().memory == scheduler.state_dict().memory);
+      rates.push_back(optimizer.lr());
+    }
+    check_close(rates, one["lrs"], 1e-12, 1e-15);
+  }
+}
+
+TEST_CASE("a plateau's schedule follows every group and rates that others set") {
+  auto optimizer = SGD({{{{"a", leaf()}}}, {{{"b", leaf()}}, {{"lr", 0.5}}}}, {.lr = 0.1});
+  LRScheduler scheduler = ReduceLROnPlateau(optimizer, {.factor = 0.5, .patience = 0});
+  scheduler.step(1);
+  optimizer.set_option(0, "lr", 0.4);
+  scheduler.step(1.0);
+  CHECK(optimizer.lr(0) == doctest::Approx(0.2));
+  CHECK(optimizer.lr(1) == doctest::Approx(0.25));
+  CHECK_THROWS_WITH_AS(scheduler.step(), doctest::Contains("wants a metric"), Error);
+  CHECK_THROWS_WITH_AS(scheduler.step(Report{false}), doctest::Contains("wants a metric"), Error);
+  CHECK_NOTHROW(scheduler.step(Report{true}));
+  auto other = StepLR(optimizer, {.step_size = 2});
+  CHECK_THROWS_WITH_AS(other.step(0.5), "step: step wants no metric; got 0.5, want step()", Error);
+}
+
+TEST_CASE("a plateau's schedule refuses options and state that are not its own") {
+  auto optimizer = SGD({leaf()}, {.lr = 0.1});
+  CHECK_THROWS_WITH_AS(ReduceLROnPlateau(optimizer, {.mode = "mni"}),
+                       doctest::Contains("did you mean min?"), Error);
+  CHECK_THROWS_AS(ReduceLROnPlateau(optimizer, {.factor = 1}), Error);
+  CHECK_THROWS_AS(ReduceLROnPlateau(optimizer, {.patience = -1}), Error);
+  CHECK_THROWS_AS(ReduceLROnPlateau(optimizer, {.threshold_mode = "relative"}), Error);
+  auto scheduler = ReduceLROnPlateau(optimizer);
+  scheduler.step(3.0);
+  LRSchedulerState state = scheduler.state_dict();
+  state.memory.erase("bad_steps");
+  CHECK_THROWS_AS(scheduler.load_state_dict(state), Error);
+  CHECK(scheduler.state_dict().memory.at("best") == 3);
+}
+
+TEST_CASE("a sequence begins with the first schedule's base and refuses what it cannot follow") {
+  auto optimizer = SGD({leaf()}, {.lr = 0.1}), other = SGD({leaf()}, {.lr = 0.1});
+  auto first = ConstantLR(optimizer, {0.5, 3});
+  auto second = ExponentialLR(optimizer, {0.5});
+  auto scheduler = SequentialLR(optimizer, {first, second}, {2});
+  CHECK(optimizer.lr() == doctest::Approx(0.05));
+  scheduler.step();
+  scheduler.step();
+  CHECK(optimizer.lr() == doctest::Approx(0.1));
+  const LRSchedulerState state = scheduler.state_dict();
+  CHECK(state.settings.at("milestones") == "2");
+  CHECK(state.settings.at("1") == "exponential");
+  CHECK(state.settings.at("1.gamma") == "0.5");
+  const auto refused = [&](std::vector<LRScheduler> parts, std::vector<int64_t> milestones) {
+    CHECK_THROWS_AS(SequentialLR(optimizer, parts, milestones), Error);
+  };
+  refused({}, {});
+  refused({first, second}, {});
+  refused({first, second}, {0});
+  refused({first, second, second}, {3, 3});
+  refused({first, ReduceLROnPlateau(optimizer)}, {3});
+  refused({first, ExponentialLR(other, {0.5})}, {3});
 }
 
 TEST_CASE("every group keeps its own base rate") {
@@ -179,6 +305,11 @@ TEST_CASE("options out of range are refused") {
   CHECK_THROWS_AS(StepLR(optimizer, {.step_size = 1, .gamma = NAN}), Error);
   CHECK_THROWS_AS(MultiStepLR(optimizer, {.milestones = {-1}}), Error);
   CHECK_THROWS_AS(PolynomialLR(optimizer, {.total_steps = 0}), Error);
+  CHECK_THROWS_AS(LinearScheduleWithWarmup(optimizer, {.warmup_steps = 6, .total_steps = 5}),
+                  Error);
+  CHECK_THROWS_AS(CosineScheduleWithWarmup(optimizer, {}), Error);
+  CHECK_THROWS_AS(TimmCosineLR(optimizer, {}), Error);
+  CHECK_THROWS_AS(TimmCosineLR(optimizer, {.t_initial = 3, .cycle_mul = 0.5}), Error);
   CHECK(optimizer.lr() == 0.1);
   CHECK_NOTHROW(CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 5, .total_steps = 5}));
 }

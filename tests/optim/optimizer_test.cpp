@@ -124,7 +124,7 @@ TEST_CASE("a step skipped in the very first call leaves no trace, with momentum 
 
 TEST_CASE(
     "skipped steps count for nobody, read nothing back, and leave a parameter its own count") {
-  for (const char* name : {"sgd", "adamw", "lamb"}) {
+  for (const char* name : {"sgd", "adamw", "rmsprop", "lamb"}) {
     CAPTURE(name);
     Tensor a = leaf({1, 2}), b = leaf({3}), c = leaf({1, 2}), d = leaf({3});
     auto scaled = make_optimizer(name, Parameters{{"a", a}, {"b", b}}, {});

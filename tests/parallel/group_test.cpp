@@ -1,9 +1,9 @@
 // Every collective, on every backend, for 1 to 4 ranks and every dtype.
 #include <doctest/doctest.h>
 
-#include "kernels/catalogue.h"
 #include "parallel/groups/backend.h"
 #include "parallel/launch.h"
+#include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"
 
 #include <cmath>
@@ -19,37 +19,6 @@ constexpr DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
 // Around the limits between the algorithms: nothing, odd, whole, one block of two ranks and one
 // element more, and many blocks.
 constexpr int64_t counts[] = {0, 7, 4097, 65537, 150001};
-
-kernels::View view_of(const Buffer& buffer) {
-  return {.data = buffer.data,
-          .dtype = buffer.dtype,
-          .ndim = 1,
-          .shape = {buffer.count},
-          .strides = {1}};
-}
-
-// Dense numbers in any dtype, read and written as doubles.
-struct Numbers {
-  std::vector<std::byte> memory;
-  Buffer buffer;
-
-  Numbers(int64_t count, DType dtype)
-      : memory(static_cast<size_t>(count * size_of(dtype) + 1)),
-        buffer(memory.data(), count, dtype) {}
-  Numbers(const std::vector<double>& values, DType dtype)
-      : Numbers(static_cast<int64_t>(values.size()), dtype) {
-    std::vector<double> copy = values;
-    if (!copy.empty())
-      kernels::on({}).copy(view_of(buffer), view_of(Buffer(copy.data(), buffer.count, DType::f64)));
-  }
-  std::vector<double> values() const {
-    std::vector<double> result(buffer.count);
-    if (!result.empty())
-      kernels::on({}).copy(view_of(Buffer(result.data(), buffer.count, DType::f64)),
-                           view_of(buffer));
-    return result;
-  }
-};
 
 // Small integers, so that every dtype represents them and their sums exactly.
 double value(DType dtype, int rank, int64_t i) {

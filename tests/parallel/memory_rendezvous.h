@@ -34,6 +34,7 @@ class MemoryRendezvous final : public booster::Rendezvous {
   void report_failure(std::string_view text) override;
   std::string secret() override { return "a secret of this room"; }
   std::string folder() const override { return room_->folder; }
+  std::string machine() const override { return process(rank()); }
 
  protected:
   std::string process(int rank) const override;

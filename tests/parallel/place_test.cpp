@@ -188,7 +188,7 @@ TEST_CASE("a segment of another size than the ranks want is an error") {
     const TemporaryFolder folder;
     room->folder = folder.path();
     room->joined = {0};
-    room->values["world.shm"] = "ready";
+    room->values["world.shm"] = folder / "world.shm-segment";
     folder.write("world.shm-segment", "");
     fs::resize_file(folder / "world.shm-segment", bytes);
     setenv("BOOSTER_BACKEND", "shm", 1);

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <thread>
 
 namespace {
@@ -59,6 +60,15 @@ bool ran_nothing(const std::string& output) {
   return at != output.npos && std::stoi(output.substr(at + title.size())) == 0;
 }
 
+// "2+1": ranks 0 and 1 are on machine 0, the others on machine 1.
+int machine_of(int rank, const std::string& layout) {
+  std::istringstream sizes(layout);
+  int machine = 0;
+  for (std::string size; std::getline(sizes, size, '+'); ++machine)
+    if ((rank -= std::stoi(size)) < 0) return machine;
+  return machine - 1;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> Connection::with(
@@ -69,7 +79,7 @@ std::map<std::string, std::string> Connection::with(
 
 std::vector<std::string> free_backends() {
   std::vector<std::string> names = booster::backend_names();
-  std::erase_if(names, [](const std::string& name) { return name == "mpi" || name == "nccl"; });
+  for (const char* other : {"mpi", "nccl", "shm+gloo"}) std::erase(names, other);
   return names;
 }
 
@@ -80,7 +90,9 @@ std::vector<Connection> connections() {
     all.push_back({name, {{"BOOSTER_BACKEND", name}}});
     has_gloo |= name == "gloo";
   }
-  if (has_gloo) all.push_back(over_store());
+  if (!has_gloo) return all;
+  all.push_back({"gloo over a store", over_store().with({{"BOOSTER_BACKEND", "gloo"}})});
+  all.push_back({"two machines", over_store().with({{"TEST_MACHINES", "2+2"}})});
   return all;
 }
 
@@ -105,10 +117,14 @@ Ranks::Ranks(const std::string& test_case, int size,
   for (int rank = 0; rank < size; ++rank) {
     auto variables = environment;
     if (std::getenv("TEST_OVER_STORE")) variables.insert(store.begin(), store.end());
+    if (const char* layout = std::getenv("TEST_MACHINES"))
+      variables.insert({"TEST_MACHINES", layout});
     const std::string number = std::to_string(rank);
     variables.insert({{"RANK", number}, {"LOCAL_RANK", number}, {"WORLD_SIZE", total},
                       {"LOCAL_WORLD_SIZE", total}, {"TEST_FOLDER", folder_},
                       {"BOOSTER_RENDEZVOUS", folder_ + "/meet"}});
+    if (const auto layout = variables.find("TEST_MACHINES"); layout != variables.end())
+      variables["BOOSTER_MACHINE"] = std::to_string(machine_of(rank, layout->second));
     const pid_t pid = fork();
     if (pid == 0) become_rank(test_case, output_file(folder_, rank), variables);
     pids_.push_back(pid);

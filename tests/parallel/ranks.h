@@ -19,10 +19,11 @@ struct Connection {
   std::map<std::string, std::string> environment;
   std::map<std::string, std::string> with(std::map<std::string, std::string> more) const;
 };
-// The backends that are built in and that any processes may use: all but MPI, which needs mpirun,
-// and NCCL, which needs GPUs.
+// The backends that are built in and that any processes of one machine may use: not MPI, which
+// needs mpirun, nor NCCL, which needs GPUs, nor that of several machines.
 std::vector<std::string> free_backends();
-// Those, and Gloo between ranks that meet at a store.
+// Those, and between ranks that meet at a store Gloo, and what they choose if the first two are on
+// one machine and the others on a second one: shared memory, and with Gloo for more than two.
 std::vector<Connection> connections();
 // "tcp://127.0.0.1:PORT" with a port that is free, and a secret.
 Connection over_store();
@@ -31,7 +32,8 @@ class Ranks {
  public:
   // `test_case` is the name of a test case with doctest::skip(); it runs in `size` processes with
   // torchrun's variables plus the given ones, which count more. With TEST_OVER_STORE in this
-  // process's environment they meet at a store, as on several machines.
+  // process's environment they meet at a store, as on several machines. TEST_MACHINES=2+1 gives the
+  // first two ranks one BOOSTER_MACHINE and all others a second one.
   Ranks(const std::string& test_case, int size,
         const std::map<std::string, std::string>& environment = {});
   ~Ranks();

@@ -128,6 +128,12 @@ TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 4 ranks") {
 TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every strategy") {
   run_ranks("late zero", 3);
 }
+TEST_CASE("data parallel plugins train as one process does over every connection") {
+  for (const char* name : {"torch_ddp", "zero 1", "zero 2", "fsdp", "hybrid fsdp"}) {
+    CAPTURE(name);
+    run_ranks_over_each(name);
+  }
+}
 TEST_CASE("a parameter that is frozen behind its backward pass is stepped alike on all ranks") {
   run_ranks("frozen late", 3);
 }

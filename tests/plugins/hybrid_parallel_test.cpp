@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace booster;
@@ -357,6 +358,19 @@ TEST_CASE("every layout trains as one process does in every strategy") {
   for (size_t i = 0; i < columns().size(); ++i) {
     INFO(name_of(columns()[i]));
     run_column(i);
+  }
+}
+
+TEST_CASE("hybrid_parallel trains as one process does over every connection") {
+  for (const char* layout : {"tp 4", "tp 2 x dp 2 x zero 3", "sp 2 all_to_all x dp 2 x zero 1",
+                             "tp 2 x pp 2 zero_bubble", "pp 2 1f1b x dp 2 x zero 1"}) {
+    INFO(layout);
+    const auto is_it = [&](const Column& column) { return name_of(column) == layout; };
+    const auto found = std::ranges::find_if(columns(), is_it);
+    REQUIRE(found != columns().end());
+    const auto i = static_cast<size_t>(found - columns().begin());
+    choose_column(i, i % 2 == 0);
+    run_ranks_over_each("column");
   }
 }
 

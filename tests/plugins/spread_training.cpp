@@ -318,6 +318,8 @@ namespace {
 using SpreadMaker = std::function<Spread(const Group& world)>;
 constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
 constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
+// How ranks are connected, where that is not by shared memory alone.
+constexpr const char* over_variable = "SPREAD_OVER";
 
 bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
 
@@ -339,9 +341,13 @@ void check_rule(const StrategyLevel& strategy, const SpreadMaker& make, const ch
   INFO(both);
   const Distance far = train(strategy, spread, rule);
   CHECK(far.difference == "");
-  if (world.rank == 0)
-    fmt::print("| {} | {} | {} | {} | {:.1e} | {:.1e} |\n", spread.name, world.size, strategy.name,
-               rule, far.state, far.told);
+  const char* file = std::getenv("EQUIVALENCE");
+  if (world.rank != 0 || !file) return;
+  const char* over = std::getenv(over_variable);
+  std::ofstream(file, std::ios::app)
+      << fmt::format("| {}{} | {} | {} | {} | {:.1e} | {:.1e} |\n", over ? over : "",
+                     (over ? ", " : "") + spread.name, world.size, strategy.name, rule, far.state,
+                     far.told);
 }
 
 void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
@@ -351,9 +357,20 @@ void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
   CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
 }
 
+// A strategy of each width. Under mpirun ranks have no folder of their test.
+void train_few(const SpreadMaker& spread) {
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    const std::string name = strategy.name;
+    if (name != "fp32" && name != "fp16" && name != "bf16") continue;
+    check_rule(strategy, spread, "adamw");
+    if (name == "bf16" && std::getenv("TEST_FOLDER")) check_resume(strategy, spread);
+  }
+}
+
 }  // namespace
 
 void train_all(const SpreadMaker& spread) {
+  if (std::getenv(over_variable)) return train_few(spread);
   if (const char* turn = std::getenv(on_gpus_variable))
     return train_in_turn(spread, std::stoul(turn));
   for (const StrategyLevel& strategy : strategy_levels()) {
@@ -363,6 +380,7 @@ void train_all(const SpreadMaker& spread) {
 }
 
 void train_in_turn(const SpreadMaker& spread, size_t turn) {
+  if (std::getenv(over_variable)) return train_few(spread);
   const size_t every = is_on_gpus() ? 6 : 2;
   for (const StrategyLevel& strategy : strategy_levels()) {
     ++turn;
@@ -381,10 +399,19 @@ void run_ranks_on_gpus(const std::string& name, int size, int gpus) {
 }
 
 void run_ranks(const std::string& name, int size) {
-  const auto results = Ranks("rank: " + name, size).wait(400);
-  CHECK(failures(results) == "");
-  if (const char* file = std::getenv("EQUIVALENCE"))
-    std::ofstream(file, std::ios::app) << results[0].output;
+  CHECK(failures(Ranks("rank: " + name, size).wait(400)) == "");
+}
+
+void run_ranks_over_each(const std::string& name) {
+  for (const Connection& connection : connections()) {
+    if (connection.name != "gloo" && connection.name != "two machines") continue;
+    CAPTURE(connection.name);
+    const auto environment = connection.with({{over_variable, connection.name}});
+    CHECK(failures(Ranks("rank: " + name, 4, environment).wait(400)) == "");
+  }
+  ::setenv(over_variable, "MPI", 1);
+  CHECK(failures_over_mpi("rank: " + name, 4) == "");
+  ::unsetenv(over_variable);
 }
 
 }  // namespace booster::testing

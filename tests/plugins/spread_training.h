@@ -52,8 +52,11 @@ void train_all(const std::function<Spread(const Group& world)>& spread);
 // strategies, else every other one, on GPUs every sixth, and fp32; `turn` says where to begin.
 void train_in_turn(const std::function<Spread(const Group& world)>& spread, size_t turn);
 // Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
-// distances that it prints are added to the file: scripts/equivalence.sh makes a table of them.
+// distances are added to the file: scripts/equivalence.sh makes a table of them.
 void run_ranks(const std::string& name, int size);
+// The same on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI where
+// there is one, in a few strategies.
+void run_ranks_over_each(const std::string& name);
 // The same with the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL
 // connects them, or fewer.
 void run_ranks_on_gpus(const std::string& name, int size, int gpus);

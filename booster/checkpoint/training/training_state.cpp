@@ -43,8 +43,8 @@ OptimizerState optimizer_from(const StateReader& json) {
 }
 
 LRSchedulerState schedule_from(const StateReader& json) {
-  const auto in = json.members({"name", "step", "base_lrs", "settings"});
-  LRSchedulerState state{in[0].text(), in[1].count(), {}, in[3].texts()};
+  const auto in = json.members({"name", "step", "base_lrs", "settings", "memory"});
+  LRSchedulerState state{in[0].text(), in[1].count(), {}, in[3].texts(), in[4].numbers()};
   for (const auto& lr : in[2].items()) state.base_lrs.push_back(lr.number());
   return state;
 }
@@ -94,7 +94,8 @@ Json to_json(const TrainingState& state) {
            {{"name", state.schedule.name},
             {"step", state.schedule.step},
             {"base_lrs", state.schedule.base_lrs},
-            {"settings", state.schedule.settings}}},
+            {"settings", state.schedule.settings},
+            {"memory", state.schedule.memory}}},
           {"loader", loader_json(state)},
           {"data",
            {{"kind", state.data.kind},

@@ -1,6 +1,7 @@
 #include "booster/config/tables/lr_schedulers.h"
 
 #include "booster/config/options/option_fields.h"
+#include "core/optim/warmup_schedules.h"
 
 namespace booster {
 
@@ -27,6 +28,9 @@ LRSchedulerEntry entry(const char* name, const char* description, int64_t Fields
               int64_t training_steps) -> LRScheduler {
             Fields options = fields.read(values);
             if (options.*total == 0) options.*total = training_steps;
+            if constexpr (std::is_same_v<Made, TimmCosineLR>)
+              if (values.get<int64_t>("total_steps") == 0 && options.steps_per_epoch > 0)
+                options.t_initial = (training_steps - 1) / options.steps_per_epoch + 1;
             if constexpr (std::is_same_v<Made, OneCycleLR>)
               check(options.*total >= training_steps,
                     "lr_scheduler.total_steps: one_cycle ends before the training; got {}, want 0 "
@@ -96,6 +100,39 @@ LRSchedulerEntry linear() {
        field("end_factor", &Fields::end_factor, at_least(0), "of the last rate")});
 }
 
+LRSchedulerEntry linear_schedule() {
+  using Fields = LinearScheduleOptions;
+  return entry<LinearScheduleWithWarmup>("linear_schedule_with_warmup",
+                                         "rises from 0, then falls straight to 0 (Hugging Face's)",
+                                         &Fields::total_steps, {warmup_steps<Fields>()});
+}
+
+LRSchedulerEntry cosine_schedule() {
+  using Fields = CosineScheduleOptions;
+  return entry<CosineScheduleWithWarmup>(
+      "cosine_schedule_with_warmup", "rises from 0, then falls as a cosine (Hugging Face's)",
+      &Fields::total_steps,
+      {warmup_steps<Fields>(),
+       field("num_cycles", &Fields::num_cycles, above(0), "waves of the cosine; 0.5: half a one")});
+}
+
+LRSchedulerEntry timm_cosine() {
+  using Fields = TimmCosineOptions;
+  const auto count = at_least(0);
+  return entry<TimmCosineLR>(
+      "timm_cosine", "rises from warmup_lr_init, then half cosines (timm's)", &Fields::t_initial,
+      {field("lr_min", &Fields::lr_min, at_least(0), "lowest learning rate"),
+       field("warmup_t", &Fields::warmup_t, count, "steps until the full rate"),
+       field("warmup_lr_init", &Fields::warmup_lr_init, at_least(0), "the first rate of warm-up"),
+       field("warmup_prefix", &Fields::warmup_prefix, "the cosine begins after the warm-up"),
+       field("cycle_limit", &Fields::cycle_limit, at_least(1), "cosines before lr_min stays"),
+       field("cycle_mul", &Fields::cycle_mul, at_least(1), "length of a cycle over the one before"),
+       field("cycle_decay", &Fields::cycle_decay, at_least(0), "factor of the rate each cycle"),
+       field("k_decay", &Fields::k_decay, above(0), "exponent of a cycle's progress"),
+       field("steps_per_epoch", &Fields::steps_per_epoch, count,
+             "steps that counts are of, timm's t_in_epochs; 0: of single ones")});
+}
+
 LRSchedulerEntry step() {
   using Fields = StepOptions;
   return entry<StepLR, Fields>(
@@ -137,6 +174,9 @@ const std::vector<LRSchedulerEntry>& lr_scheduler_entries() {
       cosine_warmup(),
       polynomial(),
       linear(),
+      linear_schedule(),
+      cosine_schedule(),
+      timm_cosine(),
       step(),
       multi_step(),
       entry<ExponentialLR, ExponentialOptions>("exponential", "times gamma every step",

@@ -1,5 +1,6 @@
 #include "booster/config/tables/models.h"
 
+#include "booster/config/model_start.h"
 #include "booster/config/options/option_fields.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
@@ -12,7 +13,12 @@ namespace {
 
 template <class Fields>
 FieldRow<Fields> num_classes() {
-  return field("num_classes", &Fields::num_classes, between(1, 1'000'000), "outputs of the head");
+  return {integer_option("num_classes", Fields().num_classes, between(1, 1'000'000),
+                         "outputs of the head"),
+          [](Fields& fields, const OptionValues& values) {
+            if (const auto given = values.given<int64_t>("num_classes"))
+              fields.num_classes = *given;  // a program may not know yet
+          }};
 }
 
 // A size that the model's name sets unless it is given.
@@ -117,6 +123,8 @@ std::vector<ModelEntry> all_models() {
   for (const auto& name : models::gpt2_names()) entries.push_back(gpt2(name));
   entries.push_back(resnet20());
   entries.push_back(mlp());
+  for (ModelEntry& entry : entries)
+    for (Option& option : start_options()) entry.options.push_back(std::move(option));
   return entries;
 }
 

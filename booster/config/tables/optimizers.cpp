@@ -3,6 +3,7 @@
 #include "booster/config/options/option_fields.h"
 #include "core/optim/adam.h"
 #include "core/optim/lamb.h"
+#include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
 
 namespace booster {
@@ -53,6 +54,17 @@ FieldTable<Fields> adam_fields() {
   return {lr<Fields>(), betas<Fields>(), eps<Fields>(), weight_decay<Fields>()};
 }
 
+FieldTable<RMSpropOptions> rmsprop_fields() {
+  using Fields = RMSpropOptions;
+  return {lr<Fields>(),
+          field("alpha", &Fields::alpha, between(0, 1), "decay of the averages"),
+          eps<Fields>(),
+          weight_decay<Fields>(),
+          field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
+          field("centered", &Fields::centered,
+                "divide by the root of the variance, not of the mean square")};
+}
+
 FieldTable<LAMBOptions> lamb_fields() {
   using Fields = LAMBOptions;
   return {lr<Fields>(),
@@ -73,6 +85,7 @@ const std::vector<OptimizerEntry>& optimizer_entries() {
       entry<SGD>("sgd", "stochastic gradient descent", sgd_fields()),
       entry<Adam>("adam", "Adam", adam_fields<AdamOptions>()),
       entry<AdamW>("adamw", "Adam with decoupled weight decay", adam_fields<AdamWOptions>()),
+      entry<RMSprop>("rmsprop", "RMSprop", rmsprop_fields()),
       entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields())};
   return entries;
 }

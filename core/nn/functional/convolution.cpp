@@ -79,6 +79,100 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
                 });
 }
 
+namespace {
+
+// The height and width of conv_transpose2d's result, checked.
+Size2d transposed_size(const Tensor& x, const kernels::Window2d& window, Size2d more) {
+  const int64_t added[2] = {more.height, more.width};
+  int64_t size[2];
+  for (int i = 0; i < 2; ++i) {
+    const int64_t stride = window.stride[i], dilation = window.dilation[i];
+    check(window.kernel[i] > 0 && stride > 0 && dilation > 0 && window.padding[i] >= 0,
+          "conv_transpose2d: bad window; got kernel {}, stride {}, dilation {}, padding {}",
+          window.kernel[i], stride, dilation, window.padding[i]);
+    check(added[i] >= 0 && (added[i] < stride || added[i] < dilation),
+          "conv_transpose2d: output_padding is out of range; got {}, want less than stride {} or "
+          "dilation {}",
+          added[i], stride, dilation);
+    size[i] = (x.size(2 + i) - 1) * stride - 2 * window.padding[i] +
+              dilation * (window.kernel[i] - 1) + added[i] + 1;
+    check(size[i] > 0, "conv_transpose2d: nothing is left of a side of {}; got padding {}",
+          x.size(2 + i), window.padding[i]);
+  }
+  return {size[0], size[1]};
+}
+
+void check_transposed(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups) {
+  constexpr const char* op = "conv_transpose2d";
+  arguments::floating(op, "weight", weight);
+  arguments::same_dtype(op, "weight", weight, x);
+  arguments::same_dtype(op, "bias", bias, x);
+  if (x.ndim() != 4 || weight.ndim() != 4)
+    fail("{}: want x (n, c, h, w) and weight (c, out / groups, kh, kw); got {} and {}", op,
+         x.shape(), weight.shape());
+  check(groups > 0 && x.size(1) % groups == 0,
+        "{}: groups do not divide the channels; got {} groups for {}", op, groups, x.size(1));
+  check(weight.size(0) == x.size(1), "{}: channels differ; got x {} and weight {}", op, x.shape(),
+        weight.shape());
+  arguments::optional_shape(op, "bias", bias, {weight.size(1) * groups});
+}
+
+// As many lines of zeros behind x as a convolution of the result would have more than x.
+Tensor with_lines_for(const Tensor& x, Size2d size, const kernels::Window2d& window) {
+  int64_t more[2];
+  const int64_t sides[2] = {size.height, size.width};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
+    more[i] = (sides[i] + 2 * window.padding[i] - reach) / window.stride[i] + 1 - x.size(2 + i);
+  }
+  return more[0] > 0 || more[1] > 0 ? pad(x, {0, more[1], 0, more[0]}) : x;
+}
+
+// The kernel that gives conv2d's input its gradient, as a function of its own.
+Tensor spread_windows(const Tensor& x, const Tensor& weight, Size2d size,
+                      const kernels::Window2d& window) {
+  const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);
+  const Shape shape = {x.size(0), weight.size(1) * window.groups, size.height, size.width};
+  const bool empty_sum = x.numel() == 0 || shape.numel() == 0;
+  const TensorOptions options{x.dtype(), x.device()};
+  const Tensor y = empty_sum ? zeros(shape, options) : empty(shape, options);
+  if (!empty_sum)
+    kernels::on(x.device()).conv2d_backward_input(y.view(), image.view(), kernel.view(), window);
+  return record(
+      y, "conv_transpose2d", {x, weight},
+      [x = Saved(image), weight = Saved(kernel), window, empty_sum](const Tensor& g, Gradients& d) {
+        const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
+        const auto& table = kernels::on(g.device());
+        // dx: the convolution of g; dweight: correlation of g with x
+        if (d.wanted(0)) {
+          d[0] = empty_sum ? zeros_like(image) : empty_like(image);
+          if (!empty_sum) table.conv2d(d[0].view(), upper.view(), kernel.view(), {}, window);
+        }
+        if (!d.wanted(1)) return;
+        d[1] = empty_sum ? zeros_like(kernel) : empty_like(kernel);
+        if (!empty_sum)
+          table.conv2d_backward_weight(d[1].view(), {}, image.view(), upper.view(), window);
+      });
+}
+
+}  // namespace
+
+Tensor conv_transpose2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
+                        ConvTransposeOptions options) {
+  if (adds_bias_apart(offset))
+    return add(conv_transpose2d(input, filter, {}, options), reshape(offset, {-1, 1, 1}));
+  Tensor x = input, weight = filter, bias = offset;
+  arguments::floating("conv_transpose2d", "x", x);
+  apply_policy(Op::conv_transpose2d, {&x, &weight, &bias});
+  check_transposed(x, weight, bias, options.groups);
+  const PolicyScope inside(nullptr);
+  const kernels::Window2d window = window_of({weight.size(2), weight.size(3)}, options.stride,
+                                             options.padding, options.dilation, options.groups);
+  const Size2d size = transposed_size(x, window, options.output_padding);
+  const Tensor y = spread_windows(with_lines_for(x, size, window), weight, size, window);
+  return bias.defined() ? add(y, reshape(bias, {-1, 1, 1})) : y;
+}
+
 // Signals are images of height 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, Conv1dOptions options) {
   arguments::floating("conv1d", "x", x);

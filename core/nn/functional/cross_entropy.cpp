@@ -183,9 +183,16 @@ Tensor from_probabilities(const Tensor& x, const Tensor& target,
 
 }  // namespace
 
+namespace {
+void check_reduction(const char* op, Reduction reduction) {
+  check(reduction != Reduction::batch_mean, "{}: reduction batch_mean is for kl_div alone", op);
+}
+}  // namespace
+
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options) {
   Tensor x = logits;
   arguments::floating("cross_entropy", "logits", x);
+  check_reduction("cross_entropy", options.reduction);
   check(target.defined(), "cross_entropy: target is undefined");
   arguments::probability("cross_entropy", "label_smoothing", options.label_smoothing);
   apply_policy(Op::cross_entropy, {&x});
@@ -197,6 +204,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOpt
 Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options) {
   Tensor x = log_probability;
   arguments::floating("nll_loss", "log_probability", x);
+  check_reduction("nll_loss", options.reduction);
   check(target.defined(), "nll_loss: target is undefined");
   apply_policy(Op::nll_loss, {&x});
   const PolicyScope inside(nullptr);

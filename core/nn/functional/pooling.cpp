@@ -17,12 +17,27 @@ void check_image(const char* op, const Tensor& x) {
 
 kernels::Window2d pooling_window(const char* op, Size2d kernel, const PoolOptions& options) {
   const kernels::Window2d window =
-      window_of(kernel, options.stride.value_or(kernel), options.padding, 1, 1);
+      window_of(kernel, options.stride.value_or(kernel), options.padding, options.dilation, 1);
   for (int i = 0; i < 2; ++i)
     check(2 * window.padding[i] <= window.kernel[i],
           "{}: padding is more than half the window; got {}, want at most {}", op,
           window.padding[i], window.kernel[i] / 2);
   return window;
+}
+
+// A dilated window that begins in the padding may step over a small image.
+void check_windows_meet(const Tensor& x, const kernels::Window2d& window, Size2d size) {
+  const int64_t windows[2] = {size.height, size.width};
+  for (int i = 0; i < 2; ++i)
+    for (int64_t k = 0; k < windows[i]; ++k) {
+      const int64_t start = k * window.stride[i] - window.padding[i];
+      if (start >= 0) break;
+      const int64_t first = (start % window.dilation[i] + window.dilation[i]) % window.dilation[i];
+      check(first < x.size(2 + i),
+            "max_pool2d: a window has no place in the image; got side {} with padding {} and "
+            "dilation {}",
+            x.size(2 + i), window.padding[i], window.dilation[i]);
+    }
 }
 
 Tensor room_for(const Tensor& x, Size2d size) {
@@ -45,7 +60,9 @@ Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   check_image("max_pool2d", x);
   apply_policy(Op::max_pool2d, {&x});
   const kernels::Window2d window = pooling_window("max_pool2d", kernel, options);
-  Tensor y = room_for(x, output_size("max_pool2d", x, window));
+  const Size2d size = output_size("max_pool2d", x, window, options.ceil_mode);
+  check_windows_meet(x, window, size);
+  Tensor y = room_for(x, size);
   const Tensor index = empty(y.shape(), {DType::i64, x.device()});
   if (y.numel() > 0)
     kernels::on(x.device())
@@ -64,10 +81,13 @@ Tensor max_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
 Tensor avg_pool2d(const Tensor& input, Size2d kernel, PoolOptions options) {
   Tensor x = input;
   check_image("avg_pool2d", x);
+  check(options.dilation.height == 1 && options.dilation.width == 1,
+        "avg_pool2d: dilation is for maxima; got ({}, {}), want 1", options.dilation.height,
+        options.dilation.width);
   apply_policy(Op::avg_pool2d, {&x});
   const kernels::Window2d window = pooling_window("avg_pool2d", kernel, options);
   const bool count_padding = options.count_padding;
-  Tensor y = room_for(x, output_size("avg_pool2d", x, window));
+  Tensor y = room_for(x, output_size("avg_pool2d", x, window, options.ceil_mode));
   if (y.numel() > 0)
     kernels::on(x.device())
         .avg_pool2d(y.view(), untracked::contiguous(x).view(), window, count_padding);

@@ -15,8 +15,10 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
 }
 
 // floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 along each side of x
-// (n, c, h, w); error if the window does not fit.
-inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window) {
+// (n, c, h, w); error if the window does not fit. With ceil_mode one more where some of the image
+// is left, unless that window would begin in the padding.
+inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window,
+                          bool ceil_mode = false) {
   int64_t size[2];
   for (int i = 0; i < 2; ++i) {
     check(
@@ -29,6 +31,8 @@ inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window
     check(room >= reach, "{}: window is larger than the image; got {} of {} with padding {}", op,
           reach, x.size(2 + i), window.padding[i]);
     size[i] = (room - reach) / window.stride[i] + 1;
+    const int64_t next = size[i] * window.stride[i] - window.padding[i];
+    if (ceil_mode && (room - reach) % window.stride[i] != 0 && next < x.size(2 + i)) ++size[i];
   }
   return {size[0], size[1]};
 }

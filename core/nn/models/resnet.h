@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/nn/layers.h"
+#include "core/nn/no_options.h"
 
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct ResNetOptions {
 class ResNet20 : public Module {
  public:
   explicit ResNet20(const ResNetOptions& options = {});
+  explicit ResNet20(NoOptions) : ResNet20() {}
   Conv2d& conv1;
   BatchNorm2d& bn1;
   Sequential& layer1;

@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 namespace example {
 
+namespace fs = std::filesystem;
 using namespace booster;
 
 namespace {
@@ -24,11 +27,6 @@ Compose training_transform(int side) {
                  ToTensor(), Gray2RGB(), Normalize(mean, deviation));
 }
 
-Compose validation_transform(int side) {
-  return Compose(Resize(resize_side(side)), CenterCrop(side), ToTensor(), Gray2RGB(),
-                 Normalize(mean, deviation));
-}
-
 std::string root_of(const Config& config) {
   if (const auto root = config.options("data").given<std::string>("root")) return *root;
   const char* from_environment = std::getenv("DATA");
@@ -37,8 +35,8 @@ std::string root_of(const Config& config) {
 
 // Creates the set unless an earlier run did; the other ranks wait.
 std::string small_set(const Config& config, const World& world) {
-  const std::filesystem::path folder =
-      std::filesystem::path(config.get<std::string>("train.output_dir")) / "small_set";
+  const fs::path folder =
+      fs::path(config.get<std::string>("train.output_dir")) / "small_set";
   if (world.rank == 0) make_small_set(folder.string());
   world.group().barrier();
   return folder.string();
@@ -49,12 +47,80 @@ int image_side(const Config& config) {
   return static_cast<int>(config.get<int64_t>(option));
 }
 
-int64_t outputs(const Config& config) {
-  if (config.has("model.num_classes")) return config.get<int64_t>("model.num_classes");
-  return config.get<std::vector<int64_t>>("model.sizes").back();
+// Of the model; none if it has as many as the data have classes.
+std::optional<int64_t> outputs(const Config& config) {
+  if (config.has("model.num_classes"))
+    return config.options("model").given<int64_t>("num_classes");
+  if (config.has("model.sizes")) return config.get<std::vector<int64_t>>("model.sizes").back();
+  return {};
+}
+
+struct Sets {
+  ImageDataset train, validation;
+};
+
+std::vector<std::string> folders_in(const fs::path& root) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error))
+    if (fs::is_directory(entry.path(), error)) names.push_back(entry.path().filename().string());
+  return names;
+}
+
+// The folder beside `train` that holds the images to validate on; empty if there is none.
+std::string validation_folder(const std::vector<std::string>& folders) {
+  for (const char* name : {"val", "valid", "validation", "test"})
+    if (std::ranges::find(folders, name) != folders.end()) return name;
+  return {};
+}
+
+bool is_caltech101(const fs::path& root) {
+  return fs::is_directory(root / "101_ObjectCategories") ||
+         fs::is_directory(root / "caltech101/101_ObjectCategories");
+}
+
+Sets open_sets(const std::string& root, const Config& config) {
+  const ImageDatasetOptions options = {
+      .transform = training_transform(image_side(config)),
+      .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20};
+  const auto split = [&](const ImageDataset& all) {
+    const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
+    return Sets{train, validation};
+  };
+  if (is_caltech101(root))
+    return split(Caltech101(root, {.transform = options.transform,
+                                   .cache_bytes = options.cache_bytes,
+                                   .background = config.get<bool>("data.include_background")}));
+  const auto folders = folders_in(root);
+  const bool has_train = std::ranges::find(folders, "train") != folders.end();
+  const std::string validation = validation_folder(folders), train = root + "/train";
+  if (has_train && !validation.empty()) {
+    const ImageFolder images(train, options);
+    ImageDatasetOptions same_classes = options;
+    same_classes.classes = images.classes();
+    return {images, ImageFolder(root + "/" + validation, same_classes)};
+  }
+  if (has_train && folders.size() == 1) return split(ImageFolder(train, options));
+  if (folders.size() < 2)
+    fail_data("data.root: no images are laid out in '{}'{}; want a folder for each class, or train "
+              "and val with such folders, or Caltech101's 101_ObjectCategories",
+              root, fs::is_directory(root) ? "" : ", which is no folder");
+  return split(ImageFolder(root, options));
 }
 
 }  // namespace
+
+Compose evaluation_transform(const Config& config) {
+  const int side = image_side(config);
+  return Compose(Resize(resize_side(side)), CenterCrop(side), ToTensor(), Gray2RGB(),
+                 Normalize(mean, deviation));
+}
+
+Config for_classes(const Config& config, int64_t classes) {
+  return outputs(config) || !config.has("model.num_classes")
+             ? config
+             : config.with("model.num_classes", classes);
+}
 
 DataLoaderOptions loader_options(const Config& config) {
   const OptionValues values = config.options("data");
@@ -72,22 +138,20 @@ Datasets open_datasets(const Config& config, const World& world) {
   datasets.made = datasets.root.empty();
   if (datasets.made) datasets.root = small_set(config, world);
   const std::string& root = datasets.root;
-  const int side = image_side(config);
-  const Caltech101 all(
-      root, {.transform = training_transform(side),
-             .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
-             .background = config.get<bool>("data.include_background")});
-  const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
-  const auto classes = static_cast<int64_t>(all.classes().size());
-  check(classes <= outputs(config),
-        "data: more classes than the model has outputs; got {} in {} and {} outputs", classes, root,
-        outputs(config));
+  const auto [train, validation] = open_sets(root, config);
+  datasets.classes = train.classes();
+  const auto classes = static_cast<int64_t>(datasets.classes.size());
+  const int64_t most = outputs(config).value_or(classes);
+  if (classes > most)
+    fail("model.num_classes: the data have more classes; got {}, want {} for {}, or none "
+               "given",
+               most, classes, root);
   datasets.train = std::make_shared<ImageDataset>(train);
-  datasets.validation =
-      std::make_shared<ImageDataset>(validation.with_transform(validation_transform(side)));
+  datasets.validation = std::make_shared<ImageDataset>(
+      validation.with_transform(evaluation_transform(config)));
   datasets.said =
-      fmt::format("data: {} images of {} classes in {}; {} to train, {} to validate", all.size(),
-                  classes, root, train.size(), validation.size());
+      fmt::format("data: {} images of {} classes in {}; {} to train, {} to validate",
+                  train.size() + validation.size(), classes, root, train.size(), validation.size());
   return datasets;
 }
 

@@ -9,14 +9,24 @@ struct Datasets {
   std::shared_ptr<booster::ImageDataset> train;
   std::shared_ptr<booster::ImageDataset> validation;  // of all ranks
   std::string root;                                   // their folder
+  std::vector<std::string> classes;                   // by label
   bool made = false;                                  // a made-up set, for want of a folder
   std::string said;                                   // what to tell the user about them
 };
 
-// Caltech101 in data.root, or in the folder that the environment variable DATA names; without
-// either, a small set that rank 0 creates in output_dir/small_set. The tutorial's transforms,
-// scaled to the model's image size.
+// The images in data.root, or in the folder that the environment variable DATA names; without
+// either, a small set that rank 0 creates in output_dir/small_set. The folder has one for each
+// class; or such folders in `train`, and those to validate on in `val`, `valid`, `validation` or
+// `test`; or Caltech101's 101_ObjectCategories. The tutorial's transforms, scaled to the model's
+// image size. Error of kind data for a folder that is none of these, and for more classes than
+// model.num_classes, if that is given.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
+
+// With as many outputs of the model as there are classes, unless the config says how many.
+booster::Config for_classes(const booster::Config& config, int64_t classes);
+
+// What images to validate on go through, before any model of this config.
+booster::Compose evaluation_transform(const booster::Config& config);
 
 // Batch size, workers, prefetch, seed and what a bad image does; neither shuffled nor cut.
 booster::DataLoaderOptions loader_options(const booster::Config& config);

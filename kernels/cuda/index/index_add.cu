@@ -5,6 +5,7 @@
 #include "kernels/convert.h"
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/sort.cuh"
+#include "kernels/cuda/index/targets.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -85,13 +86,9 @@ void index_add(View out, View g, View index, int dim) {
 }
 
 void scatter_add(View out, View g, View index, int dim) {
-  const int64_t n = index.size(), stride = index.ndim ? out.strides[dim] : 0;
-  const Workspace<int64_t> targets(n);
-  const Space space = space_without(out, index, dim);
-  const int64_t* indices = index.as<const int64_t>();
-  int64_t* to = targets.data();
-  for_each_item(n, [=] ON_DEVICE(int64_t i) { to[i] = space.offset(i) + indices[i] * stride; });
-  add_at(out, g, to, n, {1, out.size(), 1}, -1);
+  const Workspace<int64_t> targets(index.size());
+  write_targets(out, index, dim, targets.data());
+  add_at(out, g, targets.data(), index.size(), {1, out.size(), 1}, -1);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -2,6 +2,7 @@
 // reads and writes nothing.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/slices.cuh"
+#include "kernels/cuda/index/words.cuh"
 #include "kernels/cuda/reduce/tiled_fold.cuh"
 #include "kernels/index_check.h"
 
@@ -37,18 +38,6 @@ int64_t word_size(uint64_t bytes) {
   int64_t size = 1;
   while (size < 16 && bytes % (2 * size) == 0) size *= 2;
   return size;
-}
-
-// Calls f with a typed null pointer to words of a size.
-template <class F>
-void visit_word(int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1: return f(static_cast<uint8_t*>(nullptr));
-    case 2: return f(static_cast<uint16_t*>(nullptr));
-    case 4: return f(static_cast<uint32_t*>(nullptr));
-    case 8: return f(static_cast<uint64_t*>(nullptr));
-    default: return f(static_cast<uint4*>(nullptr));
-  }
 }
 
 // out[o][i] = x[o][index[i]] for slices of `words` words.

@@ -6,13 +6,14 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // The sum of `mine` of all threads of the block with a lower number. All must call it.
-__device__ inline int64_t sum_before(int64_t mine) {
+template <class T>
+__device__ T sum_before(T mine) {
   constexpr int warps = threads_per_block / warp_size;
-  SHARED(int64_t, of_warp, warps);
+  SHARED(T, of_warp, warps);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_size;
-  int64_t through = mine;
+  T through = mine;
   for (int step = 1; step < warp_size; step *= 2) {
-    const int64_t before = __shfl_up_sync(all_lanes, through, step);
+    const T before = __shfl_up_sync(all_lanes, through, step);
     if (lane >= step) through += before;
   }
   __syncthreads();  // another call's sums may still be read

@@ -104,9 +104,10 @@ void write_positions(int64_t* to, int64_t n) {
 
 }  // namespace
 
-SortedPositions::SortedPositions(const int64_t* keys, int64_t n, int64_t limit)
+SortedPositions::SortedPositions(const int64_t* keys, int64_t n, int64_t limit,
+                                 const int64_t* start)
     : first_(n), second_(n), order_(nullptr) {
-  Step step = {keys, nullptr, n, 0};
+  Step step = {keys, start, n, 0};
   const Workspace<int64_t> counts(digits * step.tiles());
   for (; step.shift < 63 && (limit - 1) >> step.shift > 0; step.shift += digit_bits) {
     int64_t* to = order_ == first_.data() ? second_.data() : first_.data();
@@ -115,6 +116,7 @@ SortedPositions::SortedPositions(const int64_t* keys, int64_t n, int64_t limit)
     move_positions(step, counts.data(), to);
     step.from = order_ = to;
   }
+  if (!order_) order_ = start;
   if (order_) return;
   write_positions(first_.data(), n);
   order_ = first_.data();

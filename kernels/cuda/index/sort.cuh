@@ -8,8 +8,9 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 class SortedPositions {
  public:
-  // The keys (on the device) are in [0, limit).
-  SortedPositions(const int64_t* keys, int64_t n, int64_t limit);
+  // The keys (on the device) are in [0, limit). Positions come in the order `start` (0, 1, 2, ...
+  // where it is null), in which those with equal keys stay.
+  SortedPositions(const int64_t* keys, int64_t n, int64_t limit, const int64_t* start = nullptr);
   const int64_t* data() const { return order_; }
 
  private:

@@ -169,6 +169,8 @@ void StoreServer::find_address(const Peer& peer) {
 }
 
 void StoreServer::put(const std::string& key, const std::string& value) {
+  if (const auto known = values_.find(key); known != values_.end())
+    stored_ -= key.size() + known->second.size();
   stored_ += key.size() + value.size();
   if (stored_ > most_stored) fail_data("store: more than {} bytes of values", most_stored);
   values_[key] = value;

@@ -231,6 +231,17 @@ std::string StoreRendezvous::get(const std::string& key, const std::vector<int>&
   return values_.at(key);
 }
 
+std::optional<std::string> StoreRendezvous::look(const std::string& key) {
+  bool is_new = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = values_.find(key); found != values_.end()) return found->second;
+    is_new = asked_.insert(key).second;
+  }
+  if (is_new) send({FrameKind::get, {key}});
+  return std::nullopt;
+}
+
 std::string StoreRendezvous::address() {
   return socket_.is_loopback() ? get("address", {}) : socket_.own_address();
 }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -35,6 +36,8 @@ class StoreRendezvous final : public Rendezvous {
   void wait_for(const std::vector<int>& ranks) override;
   void put(const std::string& key, std::string_view value) override;
   std::string get(const std::string& key, const std::vector<int>& ranks) override;
+  // The value, if somebody has put it and it has arrived. Never waits.
+  std::optional<std::string> look(const std::string& key);
   std::string trouble(const std::vector<int>& ranks) override;
   void report_failure(std::string_view text) override;
   std::string secret() override { return run_secret_; }
@@ -75,6 +78,7 @@ class StoreRendezvous final : public Rendezvous {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
+  std::set<std::string> asked_;           // keys that look() has asked for
   std::map<int, std::string> processes_;  // of those that have joined
   std::map<int, std::string> left_;       // of those that are gone: why
   std::string failure_;

@@ -75,6 +75,9 @@ Optimizer optimizer_of(const std::string& rule, const Model& model) {
   // A large eps: else gradients that are mere rounding move weights as far as others.
   constexpr double lr = 0.02, eps = 1e-3, decay = 0.01;
   if (rule == "sgd") return SGD(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  if (rule == "rmsprop")
+    return RMSprop(model.parameters(),
+                   {.lr = lr / 10, .eps = eps, .momentum = 0.5, .centered = true});
   if (rule == "lamb")
     return LAMB(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
   return AdamW(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
@@ -259,7 +262,7 @@ struct Chain {
 
 void play(Dice& dice, const World& world, const std::filesystem::path& root) {
   const Kind kind = {dice.of<const char*>({"fp32", "bf16 masters", "fp16"}),
-                     dice.of<const char*>({"adamw", "sgd", "lamb"})};
+                     dice.of<const char*>({"adamw", "sgd", "lamb", "rmsprop"})};
   Chain chain{kind, world, root, nullptr};
   if (world.rank == 0) chain.plain.reset(new PlainLoop{alone(kind, 1)});
   int64_t done = 0;

@@ -305,8 +305,11 @@ TEST_CASE("where other sections may stand, what is nearly one of ours is still a
 
 TEST_CASE("a program's own defaults take the place of the library's") {
   CHECK(Config().get<int64_t>("model.num_classes") == models::VitOptions().num_classes);
-  CHECK(config("{}").get<int>("model.num_classes") == 101);
-  CHECK(config(R"({"model": {"name": "resnet20"}})").get<int>("model.num_classes") == 101);
+  CHECK_FALSE(config("{}").options("model").given<int>("num_classes"));
+  const Config resnet = config(R"({"model": {"name": "resnet20"}})");
+  CHECK_FALSE(resnet.options("model").given<int>("num_classes"));
+  CHECK(config("{}").with("model.num_classes", 7).get<int>("model.num_classes") == 7);
+  CHECK_THROWS_WITH_AS(config("{}").with("model.classes", 7), Contains("no such option"), Error);
   CHECK(config(R"({"model": {"num_classes": 5}})").get<int>("model.num_classes") == 5);
   CHECK_THROWS_WITH_AS(Config::from_text("{}", "c", {}, {.defaults = {{"model.classes", 5}}}),
                        Contains("got classes of model"), Error);

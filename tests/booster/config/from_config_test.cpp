@@ -47,6 +47,18 @@ TEST_CASE("a config's numbers reach the objects") {
   CHECK(make_model(c).state_dict().back().tensor.shape() == Shape{5});
 }
 
+TEST_CASE("timm's cosine in epochs lasts as many as the training has") {
+  const Config c = Config::from_text(
+      R"({"optimizer": {"name": "sgd", "lr": 0.5},
+          "lr_scheduler": {"name": "timm_cosine", "steps_per_epoch": 4, "lr_min": 0.1}})");
+  const Model model = Linear(2, 3);
+  const Optimizer optimizer = make_optimizer(c, model);
+  auto scheduler = make_lr_scheduler(c, optimizer, 8);  // two epochs
+  for (int t = 0; t < 8; ++t, scheduler.step())
+    CHECK(scheduler.lr() == doctest::Approx(t < 4 ? 0.5 : 0.3));
+  CHECK(scheduler.lr() == doctest::Approx(0.1));
+}
+
 TEST_CASE("an optimizer's default in a config is the one in C++") {
   const Model model = Linear(2, 3);
   for (const auto& entry : optimizer_entries()) {

@@ -76,7 +76,6 @@ TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
 
 TEST_CASE("a batch that runs by execute_pipeline has its passes") {
   const Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
-  const Model model = Sequential{Linear(6, 8), ReLU(), Linear(8, 3)};
   Booster booster;
   auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   struct Batch {

@@ -125,6 +125,18 @@ TEST_CASE("GPU: gather picks elements and scatter_add puts them back as on the C
   });
 }
 
+TEST_CASE("GPU: scatter leaves the element that the CPU writes last" * on_gpu()) {
+  for_each_case([](DType dtype, const Index& shape, int dim, int64_t picks) {
+    Index picked = shape;
+    for (int64_t& size : picked) size -= size > 1;
+    picked[dim] = picks;
+    compare_bits(drawn(dtype, shape, 1), {drawn(dtype, picked, 3), indices(picked, shape[dim], 2)},
+                 [=](const Table& table, const View& out, const auto& in) {
+                   table.scatter(out, in[0], in[1], dim);
+                 });
+  });
+}
+
 TEST_CASE("GPU: index_add and embedding_backward add in the order of the indices" * on_gpu()) {
   for_each_case([](DType dtype, const Index& shape, int dim, int64_t picks) {
     if (dtype == DType::boolean) return;

@@ -15,7 +15,8 @@ struct Parameters {
       const DType state = wide(value);
       tensors.push_back({random(value, {size}, seed++), random(grad, {size}, seed++),
                          test::zeros(state, {size}), test::zeros(state, {size}),
-                         test::zeros(copy, {size}), test::zeros(DType::bf16, {size})});
+                         test::zeros(copy, {size}), test::zeros(DType::bf16, {size}),
+                         test::zeros(state, {size})});
     }
   }
   // Slots that point to `address(tensor, part)`.
@@ -28,11 +29,12 @@ struct Parameters {
                        address(i, 3), rounding == UpdateRounding::nearest ? address(i, 4) : nullptr,
                        t[4].dtype, t[0].shape[0], taken, first, rounding, address(i, 5),
                        /*noise_seed=*/9 + i});
+      slots.back().state3 = address(i, 6);
     }
     return slots;
   }
   UpdateRounding rounding;
-  // value, grad, state1, state2, copy and compensation of each parameter
+  // value, grad, state1, state2, copy, compensation and state3 of each parameter
   std::vector<std::vector<Plain>> tensors;
 };
 
@@ -55,7 +57,7 @@ const Kind kinds[] = {{DType::f32, DType::bf16, DType::bf16},
 // bf16, which weight decay carries into the moments; a compensation is such a unit or less.
 double magnitude(UpdateRounding rounding, size_t k) {
   if (rounding == UpdateRounding::nearest) return 0.1;
-  return k == 2 || k == 3 ? 20 : 1;
+  return k == 2 || k == 3 || k == 6 ? 20 : 1;
 }
 
 // Four steps by kernel(table, slots, control) on both devices, of which the third is skipped;
@@ -93,7 +95,7 @@ void compare_steps(Kernel&& kernel) {
 
 }  // namespace
 
-TEST_CASE("GPU: SGD, AdamW and LAMB step as on the CPU" * on_gpu()) {
+TEST_CASE("GPU: SGD, AdamW, RMSprop and LAMB step as on the CPU" * on_gpu()) {
   // Gives body(its numbers where the table's kernels read them).
   const auto with_numbers = [](const Table& table, StepNumbers numbers, auto&& body) {
     if (&table == &on({})) return body(&numbers);
@@ -117,6 +119,15 @@ TEST_CASE("GPU: SGD, AdamW and LAMB step as on the CPU" * on_gpu()) {
         table.adam_step(slots, &numbers->adam, control);
       });
     });
+  for (const bool momentum : {false, true})
+    for (const bool centered : {false, true})
+      compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
+        // A large eps: where v is small a step is the gradient over it, with its rounding.
+        const RmspropStep rmsprop = {0.01, 0.9, 0.5, 0.01, 0.8, false};
+        with_numbers(table, {.rmsprop = rmsprop}, [&](const StepNumbers* numbers) {
+          table.rmsprop_step(slots, &numbers->rmsprop, momentum, centered, control);
+        });
+      });
   for (const double most : {0.0, 0.5})
     compare_steps([=](const Table& table, OptimizerSlots slots, StepControl control) {
       const LambStep lamb = {0.01, 0.9, 0.99, 1e-6, 0.05, true, false, false, true, false, most};

@@ -1,0 +1,191 @@
+// Reading and writing by index. Indices come from the caller: each function checks them before a
+// kernel uses them.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+// Raises the error for a bad index that a kernel found, with its position.
+void check_index(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
+  const int64_t at = static_cast<int64_t>(bad_index.item());
+  if (at < 0) return;
+  fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
+       index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
+}
+
+void check_index_dtype(const char* op, const Tensor& index) {
+  check(index.defined(), "{}: argument is undefined", op);
+  check(index.dtype() == DType::i64, "{}: index must be i64; got {}", op, name_of(index.dtype()));
+}
+
+// Numbers of x at places along dimension d that are dense, and what checked them.
+struct Found {
+  Tensor values, bad_index;
+};
+Found found_at(const Tensor& x, int d, const Tensor& places) {
+  const Found found = {empty(places.shape(), {x.dtype(), x.device()}),
+                       full({1}, -1, {DType::i64, x.device()})};
+  const Tensor dense = untracked::contiguous(x);
+  kernels::on(x.device())
+      .gather(found.values.view(), found.bad_index.view(), dense.view(), places.view(), d);
+  return found;
+}
+
+// What gather and scatter want of an index beside x.
+void check_places(const char* op, const Tensor& x, int d, const Tensor& index) {
+  check_index_dtype(op, index);
+  check(index.ndim() == x.ndim(), "{}: index must have the tensor's dimensions; got {} and {}", op,
+        index.shape(), x.shape());
+  for (int i = 0; i < x.ndim(); ++i)
+    check(i == d || index.shape()[i] <= x.shape()[i] || index.numel() == 0,
+          "{}: index is larger; got {} for {}", op, index.shape(), x.shape());
+}
+
+Tensor gathered(const Tensor& x, int d, const Tensor& places);
+
+// x with the terms added at the places, which were checked.
+Tensor added_at(const Tensor& x, int d, const Tensor& places, const Tensor& terms) {
+  const Tensor y = x.clone(), dense = untracked::contiguous(terms);
+  kernels::on(x.device()).scatter_add(y.view(), dense.view(), places.view(), d);
+  return record(y, "scatter_add", {x, terms},
+                twice([d, places = Saved(places)](const Tensor& g, Gradients& grads) {
+                  if (grads.wanted(0)) grads[0] = g;
+                  if (grads.wanted(1)) grads[1] = gathered(g, d, places);
+                }));
+}
+
+// x with these numbers at the places, which were checked. As in torch the gradient of each number
+// that shares its place is that of the one that stayed.
+Tensor written_at(const Tensor& x, int d, const Tensor& places, const Tensor& numbers) {
+  const Tensor y = x.clone(), dense = untracked::contiguous(numbers);
+  kernels::on(x.device()).scatter(y.view(), dense.view(), places.view(), d);
+  return record(y, "scatter", {x, numbers},
+                twice([d, places = Saved(places)](const Tensor& g, Gradients& grads) {
+                  const Tensor at = places;
+                  if (grads.wanted(0))
+                    grads[0] = written_at(g, d, at, zeros(at.shape(), {g.dtype(), g.device()}));
+                  if (grads.wanted(1)) grads[1] = gathered(g, d, at);
+                }));
+}
+
+Tensor record_gather(const Tensor& y, const Tensor& x, int d, const Tensor& places) {
+  return record(
+      y, "gather", {x},
+      twice([d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
+        grads[0] = added_at(zeros(from, {g.dtype(), g.device()}), d, places, g);
+      }));
+}
+
+Tensor gathered(const Tensor& x, int d, const Tensor& places) {
+  return record_gather(found_at(x, d, places).values, x, d, places);
+}
+
+Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places);
+
+// Zeros of a shape with slices added at the places: the gradient of index_select.
+Tensor slices_in_zeros(const Tensor& g, const Shape& whole, int d, const Tensor& places) {
+  const Tensor y = zeros(whole, {g.dtype(), g.device()});
+  kernels::on(g.device()).index_add(y.view(), untracked::contiguous(g).view(), places.view(), d);
+  return record(y, "index_add", {g},
+                twice([d, places = Saved(places)](const Tensor& gg, Gradients& grads) {
+                  const Tensor at = places;
+                  Shape shape = gg.shape();
+                  shape[d] = at.numel();
+                  const TensorOptions options{gg.dtype(), gg.device()};
+                  const Tensor slices = empty(shape, options), dense = untracked::contiguous(gg),
+                               bad = full({1}, -1, {DType::i64, gg.device()});
+                  kernels::on(gg.device())
+                      .index_select(slices.view(), bad.view(), dense.view(), at.view(), d);
+                  grads[0] = selected(slices, gg, d, at);
+                }));
+}
+
+Tensor selected(const Tensor& y, const Tensor& x, int d, const Tensor& places) {
+  return record(
+      y, "index_select", {x},
+      twice([d, from = x.shape(), places = Saved(places)](const Tensor& g, Gradients& grads) {
+        grads[0] = slices_in_zeros(g, from, d, places);
+      }));
+}
+
+// What scatter and scatter_add are given, checked; numbers as many as the index.
+struct Scatter {
+  Tensor x, places, numbers;
+  int d;
+};
+
+Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& index,
+                const Tensor& numbers) {
+  check(x.dtype() == numbers.dtype(), "{}: dtypes differ; got {} and {}", op, name_of(x.dtype()),
+        name_of(numbers.dtype()));
+  const int d = normal_dim(op, dim, x.ndim());
+  check_places(op, x, d, index);
+  check(numbers.ndim() == x.ndim(), "{}: want numbers of the tensor's dimensions; got {} and {}",
+        op, numbers.shape(), x.shape());
+  Tensor part = numbers;
+  for (int i = 0; i < x.ndim(); ++i) {
+    check(index.shape()[i] <= numbers.shape()[i] || index.numel() == 0,
+          "{}: index is larger than the numbers; got {} and {}", op, index.shape(),
+          numbers.shape());
+    if (index.shape()[i] < part.shape()[i]) part = narrow(part, i, 0, index.shape()[i]);
+  }
+  const Tensor places = untracked::contiguous(index);
+  if (index.numel() > 0) check_index(op, found_at(x, d, places).bad_index, places, x.shape()[d]);
+  return {x, places, part, d};
+}
+
+}  // namespace
+
+Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
+  Tensor x = given;
+  check(x.defined(), "index_select: argument is undefined");
+  check_index_dtype("index_select", index);
+  check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
+  apply_policy(Op::index_select, {&x});
+  const int d = normal_dim("index_select", dim, x.ndim());
+  const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
+  Shape shape = x.shape();
+  shape[d] = index.numel();
+  Tensor y = empty(shape, {x.dtype(), x.device()}), bad = full({1}, -1, {DType::i64, x.device()});
+  kernels::on(x.device()).index_select(y.view(), bad.view(), dense.view(), places.view(), d);
+  check_index("index_select", bad, places, x.shape()[d]);
+  return selected(y, x, d, places);
+}
+
+Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
+  Tensor x = given;
+  check(x.defined(), "gather: argument is undefined");
+  apply_policy(Op::gather, {&x});
+  const int d = normal_dim("gather", dim, x.ndim());
+  check_places("gather", x, d, index);
+  const Tensor places = untracked::contiguous(index);
+  const Found found = found_at(x, d, places);
+  check_index("gather", found.bad_index, places, x.shape()[d]);
+  return record_gather(found.values, x, d, places);
+}
+
+Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& numbers) {
+  Tensor x = given, src = numbers;
+  check(x.defined() && src.defined(), "scatter: argument is undefined");
+  apply_policy(Op::scatter, {&x, &src});
+  const Scatter to = checked("scatter", x, dim, index, src);
+  return written_at(to.x, to.d, to.places, to.numbers);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value) {
+  check(x.defined() && index.defined(), "scatter: argument is undefined");
+  return scatter(x, dim, index, full(index.shape(), value, {x.dtype(), x.device()}));
+}
+
+Tensor scatter_add(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& terms) {
+  Tensor x = given, src = terms;
+  check(x.defined() && src.defined(), "scatter_add: argument is undefined");
+  apply_policy(Op::scatter_add, {&x, &src});
+  const Scatter to = checked("scatter_add", x, dim, index, src);
+  return added_at(to.x, to.d, to.places, to.numbers);
+}
+
+}  // namespace booster

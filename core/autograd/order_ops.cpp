@@ -1,0 +1,71 @@
+// Functions that go by the order of numbers along a dimension.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+namespace booster {
+namespace {
+
+// Positions of the first `count` numbers of x along dimension d in sorted order.
+Tensor order_of(const Tensor& x, int d, bool descending, int64_t count) {
+  const Tensor rows = untracked::contiguous(untracked::transpose(x, d, -1));
+  Shape shape = rows.shape();
+  shape[shape.ndim() - 1] = count;
+  const Tensor index = empty(shape, {DType::i64, x.device()});
+  kernels::on(x.device()).sort_rows(index.view(), rows.view(), descending);
+  return untracked::contiguous(untracked::transpose(index, d, -1));
+}
+
+std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool descending,
+                                  std::optional<int64_t> count) {
+  Tensor x = given;
+  const char* name = name_of(op);
+  check(x.defined(), "{}: argument is undefined", name);
+  apply_policy(op, {&x});
+  const PolicyScope inside(nullptr);
+  const int d = normal_dim(name, dim, x.ndim());
+  const int64_t size = x.shape()[d];
+  check(!count || (*count >= 0 && *count <= size), "{}: k is out of range; got {}, want 0 to {}",
+        name, count.value_or(0), size);
+  const Tensor index = order_of(x, d, descending, count.value_or(size));
+  return {gather(x, d, index), index};
+}
+
+// Sums along dimension d of all numbers up to each one, or from it on.
+Tensor running_sum(const Tensor& x, int d, bool reverse, DType dtype) {
+  const Tensor y = empty(x.shape(), {dtype, x.device()});
+  kernels::on(x.device()).cumsum(y.view(), untracked::contiguous(x).view(), d, reverse);
+  return record(y, "cumsum", {x},
+                twice([d, reverse, from = x.dtype()](const Tensor& g, Gradients& grads) {
+                  grads[0] = cast(running_sum(g, d, !reverse, g.dtype()), from);
+                }));
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim, bool descending) {
+  return ordered(Op::sort, x, dim, descending, {});
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  check(x.defined(), "argsort: argument is undefined");
+  const int d = normal_dim("argsort", dim, x.ndim());
+  return order_of(x, d, descending, x.shape()[d]);
+}
+
+std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
+  return ordered(Op::topk, x, dim, largest, k);
+}
+
+Tensor cumsum(const Tensor& given, int64_t dim) {
+  Tensor x = given;
+  check(x.defined(), "cumsum: argument is undefined");
+  const int d = normal_dim("cumsum", dim, x.ndim());
+  const bool wide = wants_f32_result(Op::cumsum, x);
+  apply_policy(Op::cumsum, {&x});
+  const DType floating = wide ? DType::f32 : x.dtype();
+  return running_sum(x, d, false, is_floating(x.dtype()) ? floating : DType::i64);
+}
+
+}  // namespace booster

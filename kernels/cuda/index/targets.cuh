@@ -1,0 +1,17 @@
+// Where the elements that a scatter moves go.
+#pragma once
+
+#include "kernels/cuda/index/slices.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// targets[i] = the offset in `out`, contiguous, of the place that element i of `index` names.
+inline void write_targets(const View& out, const View& index, int dim, int64_t* targets) {
+  const int64_t stride = index.ndim ? out.strides[dim] : 0;
+  const Space space = space_without(out, index, dim);
+  const int64_t* indices = index.as<const int64_t>();
+  for_each_item(index.size(),
+                [=] ON_DEVICE(int64_t i) { targets[i] = space.offset(i) + indices[i] * stride; });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,40 @@
+// Numbers as keys whose order is theirs: a sort then compares whole numbers, on every device alike.
+#pragma once
+
+#include "kernels/convert.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// Bits of the keys of a dtype.
+constexpr int key_bits(DType dtype) { return dtype == DType::f64 || dtype == DType::i64 ? 64 : 32; }
+
+// Negative numbers are ordered by their complement. -0 has the key of 0, every nan the largest one.
+KERNEL_FN uint64_t sort_key(double x) {
+  if (x != x) return ~uint64_t{0};
+  const uint64_t bits = __builtin_bit_cast(uint64_t, x + 0.0), sign = uint64_t{1} << 63;
+  return bits & sign ? ~bits : bits | sign;
+}
+KERNEL_FN uint64_t sort_key(float x) {
+  if (x != x) return 0xFFFFFFFF;
+  const uint32_t bits = float_to_bits(x + 0.0f), sign = 0x80000000;
+  return bits & sign ? ~bits : bits | sign;
+}
+KERNEL_FN uint64_t sort_key(int64_t x) {
+  return uint64_t(x) ^ uint64_t { 1 } << 63;
+}
+
+// The key of element i of a run, turned around if `descending`.
+KERNEL_FN uint64_t sort_key_of(const void* run, DType dtype, int64_t i, bool descending) {
+  uint64_t key;
+  if (dtype == DType::f64)
+    key = sort_key(load_any<double>(run, dtype, i));
+  else if (is_floating(dtype))
+    key = sort_key(load_any<float>(run, dtype, i));
+  else if (dtype == DType::i64)
+    key = sort_key(load_any<int64_t>(run, dtype, i));
+  else
+    key = uint64_t(load_any<int64_t>(run, dtype, i) + 0x80000000);
+  return descending ? (key_bits(dtype) == 64 ? ~key : 0xFFFFFFFF - key) : key;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT

@@ -1,0 +1,158 @@
+// LSTM, GRU and LSTMCell against PyTorch's numbers (tests/golden/nn/recurrent.json).
+#include "core/nn/recurrent.h"
+
+#include "core/autograd/op_policy.h"
+#include "core/autograd/tape.h"
+#include "kernels/system/memory.h"
+#include "tests/nn/golden.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+Tensor leaf(const Shape& shape, uint32_t seed, DType dtype, Device device) {
+  return untracked::cast(hashed(shape, seed), dtype).to(device).requires_grad_();
+}
+
+// The layer of a case, its parameters filled as in make_nn.py.
+Model layer_of(const std::string& name, DType dtype, Device device) {
+  const RecurrentOptions two_ways = {.num_layers = 2, .bidirectional = true};
+  const RecurrentOptions batch_first = {.bias = false, .batch_first = true};
+  const RecurrentOptions options = name.ends_with("two_ways")      ? two_ways
+                                   : name.ends_with("batch_first") ? batch_first
+                                                                   : RecurrentOptions{};
+  Model layer = name.starts_with("lstm_cell") ? Model(LSTMCell(3, 4, name == "lstm_cell"))
+                : name.starts_with("lstm")    ? Model(LSTM(3, 4, options))
+                                              : Model(GRU(3, 4, options));
+  layer->to(dtype);
+  layer->to(device);
+  const NoGradGuard no_grad;
+  uint32_t seed = 0;
+  for (const auto& [parameter, x] : layer.parameters())
+    Tensor(x).copy_(hashed(x.shape(), seed++)).mul_(0.7);
+  return layer;
+}
+
+// Output and last states; a cell's output is its h.
+std::vector<Tensor> run(Module& layer, const Tensor& x, const std::vector<Tensor>& states) {
+  const LSTMState state = states.size() == 2 ? LSTMState{states[0], states[1]} : LSTMState{};
+  if (auto* cell = dynamic_cast<LSTMCell*>(&layer)) {
+    const LSTMState next = (*cell)(x, state);
+    return {next.h, next.h, next.c};
+  }
+  if (auto* lstm = dynamic_cast<LSTM*>(&layer)) {
+    const auto [output, next] = (*lstm)(x, state);
+    return {output, next.h, next.c};
+  }
+  const auto [output, h] = dynamic_cast<GRU&>(layer)(x, states.empty() ? Tensor() : states[0]);
+  return {output, h};
+}
+
+void check_numbers(const Tensor& got, const Json& want, double tolerance) {
+  REQUIRE(got.defined());
+  CHECK(largest_error(got.to_vector<double>(), want) < tolerance);
+}
+
+void check_golden_numbers(Device device) {
+  const Json cases = read_golden("recurrent.json");
+  CHECK(cases.size() >= 9);
+  for (const Json& one : cases)
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const std::string name = one["name"];
+      CAPTURE(name);
+      CAPTURE(std::string(name_of(dtype)));
+      const double tolerance = dtype == DType::f32 ? 3e-6 : 2e-7;  // golden numbers have 9 digits
+      const Model layer = layer_of(name, dtype, device);
+      const Tensor x = leaf(shape_of(one["x"]), 50, dtype, device);
+      std::vector<Tensor> states;
+      for (const Json& shape : one["states"])
+        states.push_back(
+            leaf(shape_of(shape), 51 + static_cast<uint32_t>(states.size()), dtype, device));
+      const std::vector<Tensor> results = run(layer.module(), x, states);
+      REQUIRE(results.size() == one["results"].size());
+      Tensor total = zeros({}, {dtype, device});
+      for (size_t i = 0; i < results.size(); ++i) {
+        check_numbers(results[i], one["results"][i], tolerance);
+        const Tensor weights = hashed(results[i].shape(), 90 + static_cast<uint32_t>(i));
+        total = total + sum(results[i] * untracked::cast(weights, dtype).to(device));
+      }
+      total.backward();
+      check_numbers(x.grad(), one["dx"], 2 * tolerance);
+      for (size_t i = 0; i < states.size(); ++i)
+        check_numbers(states[i].grad(), one["dstates"][i], 2 * tolerance);
+      CHECK(layer.parameters().size() == one["grads"].size());
+      for (const auto& [parameter, p] : layer.parameters()) {
+        CAPTURE(parameter);
+        check_numbers(p.grad(), one["grads"][parameter], 2 * tolerance);
+      }
+      if (states.empty())  // called as any module is
+        check_numbers(layer(x), one["results"][0], tolerance);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("recurrent layers give PyTorch's values and gradients") { check_golden_numbers({}); }
+
+TEST_CASE("GPU: recurrent layers give PyTorch's values and gradients" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  check_golden_numbers({DeviceType::cuda, 0});
+}
+
+TEST_CASE("a recurrent layer drops between its layers in training alone") {
+  LSTM lstm(3, 4, {.num_layers = 2, .dropout = 0.5});
+  const Tensor x = hashed({5, 2, 3}, 1);
+  const auto numbers = [&] { return lstm(x).to_vector<float>(); };
+  CHECK(numbers() != numbers());
+  lstm.eval();
+  CHECK(numbers() == numbers());
+}
+
+TEST_CASE("under autocast a recurrent layer computes in 16 bits throughout") {
+  OpPolicy policy{.lower = DType::bf16};
+  policy.set(Op::lstm, OpClass::lower_precision);
+  LSTM lstm(3, 4);
+  const Tensor x = hashed({5, 2, 3}, 1).requires_grad_();
+  const PolicyScope scope(&policy);
+  const auto [output, state] = lstm(x, {});
+  CHECK(output.dtype() == DType::bf16);
+  CHECK(state.c.dtype() == DType::bf16);
+  sum(output).backward();
+  CHECK(x.grad().dtype() == DType::f32);
+}
+
+TEST_CASE("where autocast knows the products alone a recurrent layer keeps its state") {
+  OpPolicy policy{.lower = DType::bf16};
+  policy.set(Op::linear, OpClass::lower_precision);
+  GRU gru(3, 4);
+  LSTMCell cell(3, 4);
+  const Tensor x = hashed({5, 2, 3}, 1);
+  const Tensor exact = gru(x);
+  const PolicyScope scope(&policy);
+  const Tensor y = gru(x);
+  CHECK(y.dtype() == DType::f32);
+  const double error = largest_error(y.to_vector<double>(), exact.to_vector<double>());
+  CHECK(error > 1e-5);  // the products were rounded
+  CHECK(error < 1e-2);
+  CHECK(cell(x[0], {}).c.dtype() == DType::f32);
+}
+
+TEST_CASE("recurrent layers say what does not fit") {
+  CHECK_THROWS_AS(LSTM(3, 0), Error);
+  CHECK_THROWS_AS(GRU(3, 4, {.num_layers = 0}), Error);
+  CHECK_THROWS_AS(GRU(3, 4, {.dropout = 2}), Error);
+  LSTM lstm(3, 4);
+  CHECK_THROWS_WITH_AS(lstm(zeros({5, 2, 4})),
+                       "LSTM: x does not fit; got (5, 2, 4), want (steps, batch, 3) or without "
+                       "batch",
+                       Error);
+  CHECK_THROWS_AS(lstm(zeros({0, 2, 3})), Error);
+  CHECK_THROWS_WITH_AS(lstm(zeros({5, 2, 3}), {zeros({1, 3, 4}), {}}),
+                       "LSTM: the state has the wrong shape; got (1, 3, 4), want (1, 2, 4)", Error);
+  LSTMCell cell(3, 4);
+  CHECK_THROWS_AS(cell(zeros({2, 4})), Error);
+  CHECK_THROWS_AS(cell(zeros({2, 3}), {zeros({2, 3}), {}}), Error);
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Kills ranks, all ranks or a run tool of a training on two machines at random times. The run goes
+# on from the newest checkpoint, or, without a tool, ends; no committed checkpoint is lost, no
+# process or shared memory is left behind, and nothing hangs.
+# usage: kills.sh BOOSTER GPT2_TEXT [KILLS [SEED]]
+set -euo pipefail
+booster=$1 program=$2 kills=${3-6} seed=${4-1}
+. "$(dirname "$0")/namespaces.sh"
+make_machines
+RANDOM=$seed
+export BOOSTER_HEARTBEAT=5 checkpoint_every=3
+patience=60  # seconds until a run goes on, or ends
+checkpoints=$folder/run/checkpoint
+
+run=0 all_tools=()
+# What these tools keep in memory while they live.
+shared_memory() {
+  local pid
+  for pid in "${all_tools[@]}"; do
+    compgen -G "/dev/shm/booster-run-$pid-*" || compgen -G "/tmp/booster-run-$pid-*" || true
+  done
+}
+start_tools() {
+  run=$((run + 1))
+  for node in 0 1; do
+    train_on "$node" run torch_ddp 1000000 --max_restarts 1000 > "$folder/$run-$node.log" 2>&1 &
+    tool[node]=$!
+    all_tools+=("$!")
+  done
+}
+ranks() {
+  local pid
+  for pid in $(ip netns pids "bt$id-0") $(ip netns pids "bt$id-1"); do
+    [[ $(readlink "/proc/$pid/exe") != "$(readlink -f "$program")" ]] || echo "$pid"
+  done
+}
+# The step of the newest checkpoint whose name is final: 0 if there is none.
+committed() {
+  local newest
+  newest=$(find "$checkpoints" -maxdepth 1 -name 'step-?????????' 2>/dev/null | sort |
+    tail -n 1 || true)
+  echo $((10#0${newest: -9}))
+}
+# The steps from which this run went on, one line each.
+resumed() {
+  grep -ho "resumed from step [0-9]*" "$folder/$run-0.log" | grep -o "[0-9]*$" || true
+}
+# until_within SECONDS COMMAND...
+until_within() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.1
+  done
+}
+is_past() { (($(committed) > $1)); }
+tools_are_gone() { ! kill -0 "${tool[0]}" 2>/dev/null && ! kill -0 "${tool[1]}" 2>/dev/null; }
+
+lost=0 orphans=0 hangs=0
+declare -A count=([rank]=0 [ranks]=0 [tool]=0)
+hang() {
+  hangs=$((hangs + 1))
+  echo "hang: $1"
+  tail -n 20 "$folder/$run"-?.log
+}
+# check_checkpoints STEP LINES: what had been committed before a kill is there after it, and
+# training has not gone on from an earlier step, since it had done so LINES times.
+check_checkpoints() {
+  local after from
+  after=$(committed) from=$(resumed | tail -n "+$(($2 + 1))" | tail -n 1)
+  if ((after < $1)) || { [[ -n $from ]] && ((from < $1)); }; then
+    lost=$((lost + 1))
+    echo "lost: step $1 was committed, $after is the newest, resumed from step ${from:-none}"
+  fi
+}
+end_of_tools() {
+  until_within "$patience" tools_are_gone || {
+    hang "the run tools after $1"
+    kill -9 "${tool[@]}" 2>/dev/null || true
+  }
+  wait "${tool[@]}" 2>/dev/null || true
+  until_within 3 no_processes_are_left || {
+    orphans=$((orphans + 1))
+    echo "orphans after $1: $(ip netns pids "bt$id-0") $(ip netns pids "bt$id-1")"
+    ip netns pids "bt$id-0" | xargs -r kill -9
+    ip netns pids "bt$id-1" | xargs -r kill -9
+  }
+}
+
+start_tools
+for ((i = 1; i <= kills; ++i)); do
+  sleep "$((RANDOM % 3)).$((RANDOM % 10))"
+  known=$(committed) before_it=$(resumed | wc -l)
+  kinds=(rank rank ranks ranks tool)
+  kind=${kinds[RANDOM % 5]}
+  count[$kind]=$((count[$kind] + 1))
+  if [[ $kind == tool ]]; then
+    kill -9 "${tool[RANDOM % 2]}"
+    end_of_tools "kill $i"
+    start_tools
+    before_it=0
+  else
+    find_victims() { mapfile -t victims < <(ranks) && ((${#victims[@]})); }
+    until_within "$patience" find_victims || { hang "no ranks before kill $i"; break; }
+    [[ $kind == ranks ]] || victims=("${victims[RANDOM % ${#victims[@]}]}")
+    kill -9 "${victims[@]}" 2>/dev/null || true
+  fi
+  # Every other kill meets a run that has gone on, the others one that may still be starting.
+  if ((RANDOM % 2)) || [[ $kind == tool ]] || ((i == kills)); then
+    until_within "$patience" is_past "$known" || hang "no new checkpoint after kill $i ($kind)"
+    check_checkpoints "$known" "$before_it"
+  fi
+done
+kill "${tool[@]}"
+end_of_tools "the end"
+"$booster" inspect "$checkpoints" > "$folder/inspect.log" 2>&1 ||
+  fail "the last checkpoint is broken"
+left=$(shared_memory)
+[[ -z $left ]] || echo "left behind: $left"
+echo "$((i - 1)) kills (${count[rank]} of a rank, ${count[ranks]} of all ranks," \
+  "${count[tool]} of a tool): $lost lost checkpoints, $orphans orphans, $hangs hangs"
+((lost + orphans + hangs == 0)) && [[ -z $left ]]
