@@ -94,8 +94,9 @@ ImageListing list_images(const char* what, const std::string& root,
   });
   const size_t least = classes.empty() ? 2 : 1;
   if (folders.size() < least)
-    fail_data("{}: too few classes in '{}'; got {}, want a folder of images for each of at least {}",
-              what, root, folders.empty() ? "none" : "only '" + folders[0] + "'", least);
+    fail_data(
+        "{}: too few classes in '{}'; got {}, want a folder of images for each of at least {}",
+        what, root, folders.empty() ? "none" : "only '" + folders[0] + "'", least);
   ImageListing listing{classes.empty() ? folders : std::move(classes), {}, {}};
   try {
     for (const std::string& name : folders)

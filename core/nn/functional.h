@@ -123,8 +123,8 @@ struct InterpolateOptions {
   bool align_corners = false;     // corners keep their places, not pixels their areas
   bool antialias = false;         // pixels of a smaller image are means over areas, as Pillow's
 };
-// To a given height and width, by weights along each axis that torch's interpolate has: bicubic with
-// a = -0.75, or -0.5 with antialias.
+// To a given height and width, by the weights along each axis that torch's interpolate has; those
+// of bicubic are Keys' with a = -0.75, or -0.5 with antialias.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
 
 struct PoolOptions {

@@ -26,7 +26,8 @@ fs::path checkpoint_of(const Config& config) {
   const fs::path root = fs::path(config.get<std::string>("train.output_dir")) / "checkpoint";
   const auto found = latest_checkpoint(root, [](const std::string& text) { warn(text); });
   if (!found)
-    fail_data("train.output_dir: no checkpoint in {}; want the folder of a training", root.string());
+    fail_data("train.output_dir: no checkpoint in {}; want the folder of a training",
+              root.string());
   return *found;
 }
 

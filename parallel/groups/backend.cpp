@@ -92,9 +92,9 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
   exchange(outgoing, incoming);
 }
 
-// Every rank tells every other itself what it is about to do, before any data moves and whatever the
-// ways of the data are: so whoever does not come is named by all others, and not somebody who waits
-// for it too.
+// Every rank tells every other itself what it is about to do, before any data moves and whatever
+// the ways of the data are: so whoever does not come is named by all others, and not somebody who
+// waits for it too.
 bool Backend::agree(Signature own) {
   own.sequence = ++call_->sequence;
   if (!check_) return own.is_direct;

@@ -121,8 +121,8 @@ class Backend {
   // large enough that waiting for each other does not count.
   virtual int64_t block_bytes() const { return 128 << 10; }
 
-  // What is wrong with these ranks of the world (none: with all that must live), "" for nothing: one
-  // has died, or has reported a failure. The run is over then for all ranks.
+  // What is wrong with these ranks of the world (none: with all that must live), "" for nothing:
+  // one has died, or has reported a failure. The run is over then for all ranks.
   std::string trouble_among(const std::vector<int>& ranks) const;
   // The same for those that take part in the operation.
   std::string trouble() const { return trouble_among(participants()); }
