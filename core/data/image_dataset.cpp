@@ -50,7 +50,8 @@ DatasetIdentity ImageDataset::identity() const {
   Fingerprint fingerprint;
   for (const std::string& name : classes()) fingerprint.add(name);
   for (const int64_t file : items_) {
-    const std::string_view path = files_->list.paths[file], below = path.substr(files_->root.size());
+    const std::string_view whole = files_->list.paths[file];
+    const std::string_view below = whole.substr(files_->root.size());
     fingerprint.add(below.substr(std::min(below.find_first_not_of('/'), below.size())));
   }
   return {.kind = "image files",
