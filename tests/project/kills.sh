@@ -41,9 +41,14 @@ committed() {
     tail -n 1 || true)
   echo $((10#0${newest: -9}))
 }
-# The steps from which this run went on, one line each.
-resumed() {
-  grep -ho "resumed from step [0-9]*" "$folder/$run-0.log" | grep -o "[0-9]*$" || true
+# How often this run's ranks were started again.
+restarts() { grep -c "starting all ranks again" "$folder/$run-0.log" || true; }
+# The steps from which ranks went on that were started after so many restarts, one line each. Ranks
+# say it late at times, the tool says at once that it starts them.
+resumed_after() {
+  awk -v known="$1" '/starting all ranks again/ { ++count }
+    count > known && match($0, /resumed from step [0-9]+/) {
+      print substr($0, RSTART + 18, RLENGTH - 18) }' "$folder/$run-0.log"
 }
 # until_within SECONDS COMMAND...
 until_within() {
@@ -64,14 +69,15 @@ hang() {
   echo "hang: $1"
   tail -n 20 "$folder/$run"-?.log
 }
-# check_checkpoints STEP LINES: what had been committed before a kill is there after it, and
-# training has not gone on from an earlier step, since it had done so LINES times.
+# check_checkpoints STEP RESTARTS: what had been committed before a kill is there after it, and no
+# ranks that were started since, after so many restarts, have gone on from an earlier step.
 check_checkpoints() {
-  local after from
-  after=$(committed) from=$(resumed | tail -n "+$(($2 + 1))" | tail -n 1)
-  if ((after < $1)) || { [[ -n $from ]] && ((from < $1)); }; then
+  local after earliest
+  after=$(committed) earliest=$(resumed_after "$2" | sort -n | head -n 1)
+  if ((after < $1)) || { [[ -n $earliest ]] && ((earliest < $1)); }; then
     lost=$((lost + 1))
-    echo "lost: step $1 was committed, $after is the newest, resumed from step ${from:-none}"
+    echo "lost: step $1 was committed, $after is the newest, resumed from ${earliest:-none}"
+    grep -E "resumed|starting|warning|checkpoint" "$folder/$run-0.log" | tail -n 20
   fi
 }
 end_of_tools() {
@@ -91,7 +97,7 @@ end_of_tools() {
 start_tools
 for ((i = 1; i <= kills; ++i)); do
   sleep "$((RANDOM % 3)).$((RANDOM % 10))"
-  known=$(committed) before_it=$(resumed | wc -l)
+  known=$(committed) before_it=$(restarts)
   kinds=(rank rank ranks ranks tool)
   kind=${kinds[RANDOM % 5]}
   count[$kind]=$((count[$kind] + 1))
@@ -99,7 +105,7 @@ for ((i = 1; i <= kills; ++i)); do
     kill -9 "${tool[RANDOM % 2]}"
     end_of_tools "kill $i"
     start_tools
-    before_it=0
+    before_it=-1
   else
     find_victims() { mapfile -t victims < <(ranks) && ((${#victims[@]})); }
     until_within "$patience" find_victims || { hang "no ranks before kill $i"; break; }
