@@ -140,6 +140,31 @@ TEST_CASE("where autocast knows the products alone a recurrent layer keeps its s
   CHECK(cell(x[0], {}).c.dtype() == DType::f32);
 }
 
+TEST_CASE("a penalty on a recurrent layer's gradient is differentiated as finite differences are") {
+  for (const char* name : {"lstm", "gru", "lstm_cell"}) {
+    CAPTURE(name);
+    const Model layer = layer_of(name, DType::f64, {});
+    const Shape shape = name == std::string("lstm_cell") ? Shape{2, 3} : Shape{3, 2, 3};
+    const std::vector<double> at = hashed(shape, 9).to_vector<double>();
+    const auto penalty_of = [&](const Tensor& x) {
+      const Tensor slope = gradients(sum(square(layer(x))), {x}, {.create_graph = true})[0];
+      return sum(square(slope));
+    };
+    const Tensor x = from_vector(at, shape).requires_grad_();
+    backward(penalty_of(x));
+    const std::vector<double> got = x.grad().to_vector<double>();
+    for (const size_t i : {size_t{0}, at.size() - 1}) {
+      const double step = 1e-6;
+      std::vector<double> up = at, down = at;
+      up[i] += step;
+      down[i] -= step;
+      const double above = penalty_of(from_vector(up, shape).requires_grad_()).item(),
+                   below = penalty_of(from_vector(down, shape).requires_grad_()).item();
+      CHECK(got[i] == doctest::Approx((above - below) / (2 * step)).epsilon(1e-4));
+    }
+  }
+}
+
 TEST_CASE("recurrent layers say what does not fit") {
   CHECK_THROWS_AS(LSTM(3, 0), Error);
   CHECK_THROWS_AS(GRU(3, 4, {.num_layers = 0}), Error);
