@@ -31,10 +31,12 @@ class Weights {
                                     : 0;
     for (int64_t i = 0; i < out; ++i) options.antialias ? add_area(i) : add_neighbours(i);
   }
-  Tensor on(Device device) const { return from_vector(values_, {out_, in_}).to(device); }
+  Tensor like(const Tensor& x) const {
+    return untracked::cast(from_vector(values_, {out_, in_}).to(x.device()), x.dtype());
+  }
 
  private:
-  float& at(int64_t i, int64_t place) {
+  double& at(int64_t i, int64_t place) {
     return values_[static_cast<size_t>(i * in_ + std::clamp<int64_t>(place, 0, in_ - 1))];
   }
 
@@ -46,8 +48,7 @@ class Weights {
     const double beyond = centre - static_cast<double>(first);
     for (int64_t j = is_cubic_ ? -1 : 0; j <= (is_cubic_ ? 2 : 1); ++j) {
       const double distance = static_cast<double>(j) - beyond;
-      at(i, first + j) +=
-          static_cast<float>(is_cubic_ ? cubic(distance, -0.75) : triangle(distance));
+      at(i, first + j) += is_cubic_ ? cubic(distance, -0.75) : triangle(distance);
     }
   }
 
@@ -64,14 +65,14 @@ class Weights {
       sum += shares.back();
     }
     for (int64_t j = first; j < last; ++j)
-      at(i, j) = static_cast<float>(shares[static_cast<size_t>(j - first)] / sum);
+      at(i, j) = shares[static_cast<size_t>(j - first)] / sum;
   }
 
   int64_t in_, out_;
   bool is_cubic_;
   const InterpolateOptions& options_;
   double scale_ = 0;
-  std::vector<float> values_;
+  std::vector<double> values_;
 };
 
 // Which of `in` places each of `out` places takes its value from.
@@ -119,11 +120,11 @@ Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options) {
         "interpolate: unknown mode; got {}{} (nearest: interpolate_nearest)", options.mode,
         legal_names(options.mode, modes));
   const PolicyScope inside(nullptr);
-  const Tensor whole = x.dtype() == DType::f32 ? x : cast(x, DType::f32);
-  const Tensor rows = Weights(x.size(2), size.height, options).on(x.device());
-  const Tensor columns = Weights(x.size(3), size.width, options).on(x.device());
+  const Tensor whole = is_16_bit(x.dtype()) ? cast(x, DType::f32) : x;
+  const Tensor rows = Weights(x.size(2), size.height, options).like(whole);
+  const Tensor columns = Weights(x.size(3), size.width, options).like(whole);
   const Tensor y = matmul(matmul(rows, whole), transpose(columns, 0, 1));
-  return x.dtype() == DType::f32 ? y : cast(y, x.dtype());
+  return is_16_bit(x.dtype()) ? cast(y, x.dtype()) : y;
 }
 
 }  // namespace booster
