@@ -102,9 +102,9 @@ Sets open_sets(const std::string& root, const Config& config) {
   }
   if (has_train && folders.size() == 1) return split(ImageFolder(train, options));
   if (folders.size() < 2)
-    fail_data("data.root: no images are laid out in '{}'{}; want a folder for each class, or train "
-              "and val with such folders, or Caltech101's 101_ObjectCategories",
-              root, fs::is_directory(root) ? "" : ", which is no folder");
+    fail_data("data.root: {} '{}'; want a folder for each class, or train and val with such "
+              "folders, or Caltech101's 101_ObjectCategories",
+              fs::is_directory(root) ? "no images are laid out in" : "no such folder; got", root);
   return split(ImageFolder(root, options));
 }
 

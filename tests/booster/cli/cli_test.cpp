@@ -119,11 +119,11 @@ TEST_CASE("--help lists every key of a config with its legal names and its defau
     for (const auto& form : forms) self(self, form);
   };
   listed(listed, schema);
-  for (const char* row : {"one of sgd, adam, adamw, lamb", "one of single, torch_ddp",
+  for (const char* row : {"one of sgd, adam, adamw, rmsprop, lamb", "one of single, torch_ddp",
                           "one of fp32, fp16, fp16_apex", "one of constant, linear_warmup, cosine"})
     CHECK_MESSAGE(whole.find(row) != std::string::npos, row);
   const std::string own = run("config --help").output;
-  CHECK(own.find("one of sgd, adam, adamw, lamb") != std::string::npos);
+  CHECK(own.find("one of sgd, adam, adamw, rmsprop, lamb") != std::string::npos);
   CHECK(own.find("growth_interval") != std::string::npos);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("config check says which sections it leaves to a program, and has one 
 
 TEST_CASE("config schema is JSON on standard output, a program's sections with it if it is named") {
   const auto schema = nlohmann::json::parse(run("config schema --program none").output);
-  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 4);
+  CHECK(schema["properties"]["optimizer"]["oneOf"].size() == 5);
   CHECK_FALSE(schema["properties"].contains("train"));
   CHECK(schema["additionalProperties"]["type"] == "object");
   const auto whole = nlohmann::json::parse(
