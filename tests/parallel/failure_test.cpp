@@ -3,6 +3,7 @@
 
 #include "parallel/groups/backend.h"
 #include "parallel/launch.h"
+#include "tests/parallel/failed_runs.h"
 #include "tests/parallel/ranks.h"
 
 #include <chrono>
@@ -22,22 +23,6 @@ namespace {
 void wait_for(const std::string& name) {
   while (!std::filesystem::exists(test_folder() + "/" + name))
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-}
-
-// The text of the error that `action` throws; "" if none.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::failed);
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The group of all ranks, which are connected and from now on wait only this long for each other,

@@ -1,4 +1,5 @@
 // What ranks with a GPU each see if one dies, an operation never ends, or NCCL fails.
+#include "tests/parallel/failed_runs.h"
 #include "tests/parallel/gpu_ranks.h"
 
 #include <chrono>
@@ -9,22 +10,6 @@
 using namespace booster;
 
 namespace {
-
-// The text of the error that `action` throws; "" if none.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::failed);
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A group that has been connected by NCCL and waits only this long.
 struct Connected {
