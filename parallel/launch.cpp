@@ -1,6 +1,7 @@
 #include "parallel/launch.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/threads.h"
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/rendezvous.h"
@@ -196,10 +197,13 @@ bool means_this_machine(const std::string& host) {
 }
 
 // Container platforms often say where rank 0 is, but not how many ranks are on this machine.
+bool says_local_size(const Launcher& launcher) {
+  return !is_torchrun(launcher) || !variable(launcher.local_size).empty() ||
+         means_this_machine(variable("MASTER_ADDR"));
+}
+
 bool spans_machines(const Launcher& launcher, const World& world) {
-  if (world.local_size < world.size) return true;
-  return is_torchrun(launcher) && variable(launcher.local_size).empty() &&
-         !means_this_machine(variable("MASTER_ADDR"));
+  return world.local_size < world.size || !says_local_size(launcher);
 }
 
 std::string meeting_place(const Launcher& launcher, const World& world) {
@@ -253,7 +257,10 @@ World launch_from_env() {
     const bool started = !variable(launcher.rank).empty() || !variable(launcher.size).empty();
     // SLURM_NTASKS alone belongs to an allocation, not to a task.
     const bool slurm_without_task = !launcher.local_size && variable(launcher.rank).empty();
-    if (started && !slurm_without_task && !is_batch_script(launcher)) return world_from(launcher);
+    if (!started || slurm_without_task || is_batch_script(launcher)) continue;
+    const World world = world_from(launcher);
+    if (says_local_size(launcher)) kernels::share_processors(world.local_size);
+    return world;
   }
   for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"})
     check(variable(name).empty(), "{}: is set to '{}', but RANK and WORLD_SIZE are not set", name,

@@ -22,7 +22,9 @@ struct World {
   Group group() const;
 };
 
-// Error that names the variable if a value is missing, malformed or contradicts another.
+// Error that names the variable if a value is missing, malformed or contradicts another. Where
+// nobody has said how many threads the calling thread's kernels use, the processes on this machine
+// share its processors from now on: without that each would use all of them.
 World launch_from_env();
 
 }  // namespace booster

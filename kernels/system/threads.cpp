@@ -6,16 +6,29 @@
 
 #include <omp.h>
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
-
-#include <unistd.h>
 
 namespace booster::kernels {
 namespace {
 
 bool user_decides() { return std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"); }
+
+thread_local bool has_chosen = false;
+
+// Processors that a process may use; 0 is the caller. The first process shows what a container has.
+int usable_processors(pid_t process) {
+  cpu_set_t mask;
+  return sched_getaffinity(process, sizeof mask, &mask) == 0
+             ? CPU_COUNT(&mask)
+             : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
 
 void rest_forever() {
   omp_set_num_threads(2);
@@ -37,6 +50,19 @@ int thread_count() { return omp_get_max_threads(); }
 void set_thread_count(int threads) {
   check(threads >= 1 && threads <= 4096, "threads: out of range; got {}, want 1 to 4096", threads);
   omp_set_num_threads(threads);
+  has_chosen = true;
+}
+
+int threads_of_share(int processes, int usable, int machine) {
+  const int64_t wanted = int64_t{usable} * processes, on_each = (wanted + machine - 1) / machine;
+  const int64_t share = usable / std::clamp<int64_t>(on_each, 1, processes);
+  return static_cast<int>(std::max<int64_t>(1, share));
+}
+
+void share_processors(int processes) {
+  if (processes <= 1 || has_chosen || std::getenv("OMP_NUM_THREADS")) return;
+  const int usable = usable_processors(0);
+  set_thread_count(threads_of_share(processes, usable, std::max(usable, usable_processors(1))));
 }
 
 }  // namespace booster::kernels

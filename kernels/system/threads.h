@@ -7,6 +7,14 @@ namespace booster::kernels {
 int thread_count();
 void set_thread_count(int threads);
 
+// Divides the processors among the processes of a job on this machine, in the calling thread. Does
+// nothing where OMP_NUM_THREADS or set_thread_count has decided.
+void share_processors(int processes);
+
+// The threads of each of `processes` that may use `usable` of the machine's processors each. A
+// launcher that gives each its own (mpirun, srun) has divided them already.
+int threads_of_share(int processes, int usable, int machine);
+
 // Makes waiting threads sleep after a microsecond rather than spin for three milliseconds.
 //
 // libgomp spins that long at the end of every parallel loop. If all processors compute and anything

@@ -1,6 +1,7 @@
 // The meaning of each launcher's variables, and the errors for invalid ones.
 #include <doctest/doctest.h>
 
+#include "kernels/system/threads.h"
 #include "parallel/launch.h"
 #include "tests/parallel/ranks.h"
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <thread>
 
 using namespace booster;
 
@@ -205,4 +207,40 @@ TEST_CASE("wrong values are errors that name the variable") {
   CHECK(error_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
   CHECK(error_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
             .starts_with("SLURM_TASKS_PER_NODE: want a list"));
+}
+
+TEST_CASE("processes on one machine share its processors") {
+  using kernels::threads_of_share;
+  CHECK(threads_of_share(1, 64, 64) == 64);
+  CHECK(threads_of_share(4, 64, 64) == 16);
+  CHECK(threads_of_share(3, 64, 64) == 21);
+  CHECK(threads_of_share(4, 2, 2) == 1);
+  CHECK(threads_of_share(4, 4, 4) == 1);    // a container with 4 of the machine's processors
+  CHECK(threads_of_share(4, 16, 64) == 16);  // a launcher has bound each to a quarter
+  CHECK(threads_of_share(4, 32, 64) == 16);  // or to one of two sockets
+  CHECK(threads_of_share(1 << 20, 4096, 4096) == 1);
+}
+
+TEST_CASE("ranks that nobody gave a number of threads divide the cores; others keep theirs") {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto threads = [](const Variables& variables, int chosen) {
+    int count = 0;
+    std::thread([&] {  // the choice is a thread's own
+      if (chosen > 0) kernels::set_thread_count(chosen);
+      world_of(variables);
+      count = kernels::thread_count();
+    }).join();
+    return count;
+  };
+  const Variables together = {{"RANK", "1"}, {"WORLD_SIZE", "1000"}, {"MASTER_ADDR", "127.0.0.1"}};
+  const Variables apart = {{"RANK", "1"}, {"WORLD_SIZE", "1000"}, {"MASTER_ADDR", "node0"}};
+  const Variables one_each = {{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "1000"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
+  CHECK(threads(together, 3) == 3);
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  CHECK(threads(together, 0) == 1);
+  CHECK(threads(apart, 0) == cores);  // nobody knows how many are here
+  CHECK(threads(one_each, 0) == cores);
 }
