@@ -87,8 +87,10 @@ std::vector<Axis> completed(int ranks, const std::vector<Axis>& axes) {
   result[at].size = fitting_size(ranks, axes, at);
   if (result[at].size > 0) return result;
   result[at].size = 1;
-  fail("Mesh: the axes do not divide the world; got {} for {} ranks, want {}", text_of(axes), ranks,
-       fitting_sizes(ranks, result));
+  auto given = axes;
+  given.erase(given.begin() + static_cast<std::ptrdiff_t>(at));
+  fail("Mesh: the axes do not divide the world; got {} for {} ranks, want {}", text_of(given),
+       ranks, fitting_sizes(ranks, result));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
-#include "parallel/groups/gpu_link.h"
+#include "parallel/backends/gpu_link.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>

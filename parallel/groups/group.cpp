@@ -1,7 +1,7 @@
 #include "parallel/groups/group.h"
 
 #include "kernels/system/trace.h"
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/groups/flight_recorder.h"
 #include "parallel/groups/work_queue.h"
 

@@ -180,7 +180,7 @@ TEST_CASE("sizes that do not make up the world are refused with some that do") {
   const int huge = 2000000000;
   CHECK(error_of(2, {{"data", huge}, {"tensor", huge}, {"pipeline", huge}}) != "");
   CHECK(error_of(8, {{"data", -1}, {"tensor", 3}}) ==
-        "Mesh: the axes do not divide the world; got data -1 x tensor 3 for 8 ranks, want "
+        "Mesh: the axes do not divide the world; got tensor 3 for 8 ranks, want "
         "data 1 x tensor 8");
 }
 

@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/tensor/grad_mode.h"
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/groups/group.h"
 #include "tests/error_of.h"
 #include "tests/parallel/collective_cases.h"

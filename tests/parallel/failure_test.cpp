@@ -1,7 +1,7 @@
 // What the other ranks see if a rank dies, stops, leaves or does something else.
 #include <doctest/doctest.h>
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/launch.h"
 #include "tests/parallel/failed_runs.h"
 #include "tests/parallel/ranks.h"

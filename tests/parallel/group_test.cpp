@@ -1,7 +1,7 @@
 // Every collective, on every backend, for 1 to 4 ranks and every dtype.
 #include <doctest/doctest.h>
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/launch.h"
 #include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"

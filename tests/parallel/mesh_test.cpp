@@ -1,7 +1,7 @@
 // Meshes of real ranks: the groups along their axes, and what errors say of places.
 #include <doctest/doctest.h>
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/launch.h"
 #include "parallel/mesh.h"
 #include "tests/parallel/memory_rendezvous.h"

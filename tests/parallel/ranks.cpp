@@ -1,6 +1,6 @@
 #include "tests/parallel/ranks.h"
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

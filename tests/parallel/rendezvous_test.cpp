@@ -1,7 +1,7 @@
 // Groups need nothing of a rendezvous but its interface; what the interface says of ranks.
 #include <doctest/doctest.h>
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "tests/parallel/memory_rendezvous.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Collectives between GPUs, by NCCL: one rank per GPU. What a call starts runs on a stream of the
 // communicator's own, so that it overlaps with what the GPU computes; moments order the two.
 //
-// An interface without CUDA's or NCCL's headers: parallel/groups/nccl.cpp reaches it through the
+// An interface without CUDA's or NCCL's headers: parallel/backends/nccl.cpp reaches it through the
 // CUDA module's table (kernels/cuda/runtime/module.h).
 #pragma once
 

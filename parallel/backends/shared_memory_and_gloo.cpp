@@ -1,7 +1,7 @@
 // The backend of ranks on several machines, some with several ranks: shared memory within a machine
 // and Gloo between them, at the same time. What all ranks of a machine need comes to it once.
-#include "parallel/groups/backend.h"
-#include "parallel/groups/machine_ring.h"
+#include "parallel/backends/backend.h"
+#include "parallel/backends/machine_ring.h"
 #include "parallel/groups/machines.h"
 #include "parallel/groups/parts.h"
 #include "parallel/groups/work_queue.h"

@@ -1,4 +1,4 @@
-#include "parallel/groups/mpi_module.h"
+#include "parallel/backends/mpi_module.h"
 
 // Not the C++ interface that old ones add.
 #define OMPI_SKIP_MPICXX 1

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "kernels/cuda/collectives/communicator.h"
-#include "parallel/groups/backend.h"
-#include "parallel/groups/gpu_link.h"
-#include "parallel/groups/gpu_work.h"
+#include "parallel/backends/backend.h"
+#include "parallel/backends/gpu_link.h"
+#include "parallel/backends/gpu_work.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "parallel/groups/machine_ring.h"
+#include "parallel/backends/machine_ring.h"
 
 #include "parallel/groups/parts.h"
 

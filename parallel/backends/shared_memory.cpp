@@ -4,7 +4,7 @@
 // that has written to it or made room for it. It wakes from time to time to see whether the others
 // still live. The segment is a file in the folder of the rendezvous that is unlinked once all have
 // mapped it, or, where there is no such folder, memory of the first rank that has no name.
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/groups/machines.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 
 #include <fmt/ranges.h>
 

@@ -1,6 +1,6 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
 #include "kernels/system/blocked_signals.h"
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <gloo/rendezvous/context.h>

@@ -1,4 +1,4 @@
-#include "parallel/groups/gpu_link.h"
+#include "parallel/backends/gpu_link.h"
 
 #include "kernels/cuda/runtime/loader.h"
 

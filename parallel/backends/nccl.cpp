@@ -1,4 +1,4 @@
-#include "parallel/groups/nccl.h"
+#include "parallel/backends/nccl.h"
 
 #include "kernels/catalogue.h"
 #include "kernels/cuda/runtime/loader.h"

@@ -8,7 +8,7 @@
 // blocks, so that all links and the memory of all machines are busy at once. One thread at a time.
 #pragma once
 
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 #include "parallel/groups/machines.h"
 
 #include <functional>

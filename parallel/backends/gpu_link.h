@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/collectives/communicator.h"
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 
 #include <memory>
 #include <string>

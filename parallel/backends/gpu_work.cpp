@@ -1,4 +1,4 @@
-#include "parallel/groups/gpu_work.h"
+#include "parallel/backends/gpu_work.h"
 
 #include <algorithm>
 

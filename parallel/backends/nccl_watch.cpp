@@ -1,5 +1,5 @@
 // What NCCL runs: the waits for it, and how they end.
-#include "parallel/groups/nccl.h"
+#include "parallel/backends/nccl.h"
 
 #include "kernels/cuda/runtime/loader.h"
 

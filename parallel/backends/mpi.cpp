@@ -5,8 +5,8 @@
 // MPI, so that it need not serve several threads at once.
 #include "kernels/system/error.h"
 #include "kernels/system/module_file.h"
-#include "parallel/groups/backend.h"
-#include "parallel/groups/mpi_module.h"
+#include "parallel/backends/backend.h"
+#include "parallel/backends/mpi_module.h"
 
 #include <dlfcn.h>
 

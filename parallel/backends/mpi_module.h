@@ -1,5 +1,5 @@
 // The MPI library behind a table of functions, in a module that is loaded only when it is used
-// (parallel/groups/mpi.cpp): a program runs where MPI is not installed.
+// (parallel/backends/mpi.cpp): a program runs where MPI is not installed.
 //
 // One thread at a time may be in any of these; the caller sees to it.
 #pragma once

@@ -1,7 +1,7 @@
 // The backend of a group of one rank: numbers only ever move from its input to its output, on
 // whatever device both are, in the order of what the caller queues there.
 #include "kernels/catalogue.h"
-#include "parallel/groups/backend.h"
+#include "parallel/backends/backend.h"
 
 namespace booster {
 

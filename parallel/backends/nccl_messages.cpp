@@ -1,5 +1,5 @@
 // Messages between two ranks.
-#include "parallel/groups/nccl.h"
+#include "parallel/backends/nccl.h"
 
 #include <algorithm>
 #include <utility>
