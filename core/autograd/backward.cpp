@@ -54,7 +54,11 @@ class Backward {
   }
 
   std::vector<Tensor> run() {
-    while (!ready_.empty()) {
+    while (!ready_.empty() || !meanwhile_.empty()) {
+      if (ready_.empty() || !is_on_way_to_exchange(*ready_.top())) {
+        catch_up();
+        if (ready_.empty()) continue;
+      }
       Reference<Node> node = ready_.top();
       ready_.pop();
       visit(*node);
@@ -62,7 +66,31 @@ class Backward {
     return std::move(collected_);
   }
 
+  // A node that exchanges, or one with a single input, such as a cast, right behind one.
+  static bool is_on_way_to_exchange(const Node& node) {
+    if (node.exchanges()) return true;
+    const Node* next = node.inputs().size() == 1 ? node.inputs()[0].node.get() : nullptr;
+    return next && next->exchanges();
+  }
+
+  void do_meanwhile(const Node& node, int i, std::function<Tensor()> gradient) {
+    meanwhile_.push_back({node.inputs()[i], node.name(), std::move(gradient)});
+  }
+
+  void catch_up() {
+    for (Meanwhile& work : std::exchange(meanwhile_, {})) {
+      const kernels::TraceScope span(work.op, kernels::SpanKind::op);
+      Tensor gradient = std::exchange(work.gradient, nullptr)();
+      deliver(work.to, std::move(gradient));
+    }
+  }
+
  private:
+  struct Meanwhile {
+    Edge to;
+    const char* op;
+    std::function<Tensor()> gradient;
+  };
   struct Gathered {
     int missing = 0;  // uses of this node's outputs that have not sent a gradient yet
     std::vector<Tensor> received;
@@ -148,6 +176,7 @@ class Backward {
     bool any = false;
     for (const Tensor& one : g) any |= one.defined();
     Gradients d(node);
+    d.pass_ = this;
     if (collects_) d.ways_ = &ways_;
     if (any && leads_on(node)) {
       check_order(node);
@@ -162,7 +191,8 @@ class Backward {
     if (!retain_graph_) node.release();
     for (size_t i = 0; i < node.inputs().size(); ++i) {
       const Edge& edge = node.inputs()[i];
-      if (is_wanted(edge)) deliver(edge, std::move(d.values_[i]));
+      const bool comes_later = std::ranges::count(d.meanwhile_, static_cast<int>(i)) > 0;
+      if (is_wanted(edge) && !comes_later) deliver(edge, std::move(d.values_[i]));
     }
     if (collects_) return;
     for (const Edge& edge : node.leaves_inside()) deliver(edge, {});
@@ -229,8 +259,24 @@ class Backward {
   std::vector<Tensor> collected_;       // what arrived there
   std::unordered_set<const Node*> ways_;
   std::unordered_map<Node*, Gathered> gathered_;
+  std::vector<Meanwhile> meanwhile_;
   std::priority_queue<Reference<Node>, std::vector<Reference<Node>>, Later> ready_;
 };
+
+// An observer sees all that a node gives when it returns; a tape for a second pass records it then.
+bool Gradients::is_done_meanwhile() const {
+  return pass_ && !grad_enabled() && !current_observer() && node_.inputs()[0].node &&
+         Backward::is_on_way_to_exchange(*node_.inputs()[0].node);
+}
+
+void Gradients::do_meanwhile(int i, std::function<Tensor()> gradient) {
+  meanwhile_.push_back(i);
+  pass_->do_meanwhile(node_, i, std::move(gradient));
+}
+
+void Gradients::work_meanwhile() {
+  if (pass_) pass_->catch_up();
+}
 
 namespace {
 

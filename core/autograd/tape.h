@@ -27,6 +27,7 @@
 
 namespace booster {
 
+class Backward;
 class Node;
 
 // Where a gradient goes: the `output`-th result of `node`.
@@ -43,21 +44,30 @@ class Gradients {
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
   // The gradient of input i, a weight's, by a function that computes it without a tape from
-  // tensors that it holds: now, or where a pass puts such work off (deferred_gradients.h), later.
+  // tensors that it holds: now, or where a pass puts such work off (deferred_gradients.h), later,
+  // or while ranks exchange what the layer sends on.
   template <class F>
   void compute(int i, F&& gradient) {
     if (puts_off(i)) put_off(i, std::forward<F>(gradient));
+    else if (is_done_meanwhile()) do_meanwhile(i, std::forward<F>(gradient));
     else values_[i] = gradient();
   }
+  // For formulas marked by `exchange`: does what is left of the layer behind, between the start of
+  // a message and the wait for it.
+  void work_meanwhile();
 
  private:
   bool puts_off(int i) const;
   void put_off(int i, std::function<Tensor()> gradient);
+  bool is_done_meanwhile() const;
+  void do_meanwhile(int i, std::function<Tensor()> gradient);
   friend class Node;
   friend class Backward;
   friend class SavedResult;
   const Node& node_;
   const std::unordered_set<const Node*>* ways_ = nullptr;  // only these are; null: all
+  Backward* pass_ = nullptr;
+  std::vector<int> meanwhile_;  // inputs whose gradients come while ranks exchange
   std::vector<Tensor> values_;
 };
 
@@ -75,6 +85,8 @@ class Node : public Counted {
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
   // True if `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
+  // True if `backward` waits for other ranks, and calls Gradients::work_meanwhile before it does.
+  virtual bool exchanges() const { return false; }
   // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
@@ -152,6 +164,25 @@ template <class F>
 Twice<F> twice(F formula) {
   return {std::move(formula)};
 }
+// Marks a formula that sends its gradient to other ranks: start the message, call
+// Gradients::work_meanwhile, wait for it.
+template <class F>
+struct Exchange {
+  F formula;
+  template <class G>
+  void operator()(const G& g, Gradients& d) {
+    formula(g, d);
+  }
+};
+template <class F>
+Exchange<F> exchange(F formula) {
+  return {std::move(formula)};
+}
+
+template <class F>
+inline constexpr bool is_exchange = false;
+template <class F>
+inline constexpr bool is_exchange<Exchange<F>> = true;
 template <class F>
 inline constexpr bool is_twice = false;
 template <class F>
@@ -192,6 +223,7 @@ class ClosureNode : public Node {
     else (*formula_)(g[0], d);
   }
   bool is_twice_differentiable() const override { return is_twice<F>; }
+  bool exchanges() const override { return is_exchange<F>; }
   void release() override { formula_.reset(); }
 
  private:

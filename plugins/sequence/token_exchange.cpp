@@ -47,11 +47,15 @@ Tensor piece(const Tensor& x, const Group& group) {
   return untracked::contiguous(untracked::narrow(x, 1, group.rank() * size, size));
 }
 
-Tensor summed_piece(const Tensor& x, const Group& group) {
+// Does `meanwhile` while ranks exchange.
+template <class F>
+Tensor summed_piece(const Tensor& x, const Group& group, F&& meanwhile) {
   const Tensor runs = by_ranks(x, group.size());
   const Tensor own =
       empty({x.size(0), x.size(1) / group.size(), x.size(2)}, {x.dtype(), x.device()});
-  group.reduce_scatter(own, runs);
+  Work sum = group.reduce_scatter_async(own, runs);
+  meanwhile();
+  sum.wait();
   return own;
 }
 
@@ -100,11 +104,13 @@ Tensor all_tokens(const Tensor& x, const Group& group, double factor) {
 
 Tensor tokens_for_parts(const Tensor& x, const Group& group) {
   return record(gathered(x.detach(), group), "tokens_for_parts", {x},
-                [group](const Tensor& g, Gradients& d) { d[0] = summed_piece(g, group); });
+                exchange([group](const Tensor& g, Gradients& d) {
+                  d[0] = summed_piece(g, group, [&] { d.work_meanwhile(); });
+                }));
 }
 
 Tensor own_tokens_of_sum(const Tensor& y, const Group& group) {
-  return record(summed_piece(y.detach(), group), "own_tokens_of_sum", {y},
+  return record(summed_piece(y.detach(), group, [] {}), "own_tokens_of_sum", {y},
                 [group](const Tensor& g, Gradients& d) { d[0] = gathered(g, group); });
 }
 

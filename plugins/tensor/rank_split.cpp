@@ -20,10 +20,12 @@ Tensor own_copy(const Tensor& g) {
 
 // x as the parts of all ranks read it: its gradient is the sum of what they want.
 Tensor read_by_all(const Tensor& x, const Group& group) {
-  return record(x.detach(), "read_by_all", {x}, [group](const Tensor& g, Gradients& d) {
-    d[0] = own_copy(g);
-    group.all_reduce(d[0]);
-  });
+  return record(x.detach(), "read_by_all", {x}, exchange([group](const Tensor& g, Gradients& d) {
+                  d[0] = own_copy(g);
+                  Work sum = group.all_reduce_async(d[0]);
+                  d.work_meanwhile();
+                  sum.wait();
+                }));
 }
 
 // The sum of all ranks' y; its gradient is everybody's. y is fresh: nobody else reads it.
