@@ -47,7 +47,9 @@ ranks() {
     pair_of_ranks ddp_step --precision $precision
     pair_of_ranks ddp_step --plugin fsdp --precision $precision
     pair_of_ranks ddp_step --plugin tensor --heads 4 --precision $precision
-    pair_of_ranks ddp_step --plugin pipeline --precision $precision
+    for style in 1f1b zero_bubble; do
+      pair_of_ranks ddp_step --plugin pipeline --pp_style $style --precision $precision
+    done
   done
 }
 

@@ -98,6 +98,10 @@ Choice<Plugin> plugin_of(const Settings& settings) {
                          .comm_dtype = settings.comm_dtype});
 }
 
+std::string name_of(const Settings& settings) {
+  return settings.plugin == "pipeline" ? settings.pp_style : settings.plugin;
+}
+
 // Seconds for which the main thread waited for messages.
 double waited(const Profiler& profiler) {
   double seconds = 0;
@@ -134,8 +138,8 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
 
   std::sort(seconds.begin(), seconds.end());
   Result result = benchmark.result(
-      fmt::format("{}, batch {}, {} ranks, {}", settings.model, settings.batch, world.size,
-                  settings.precision),
+      fmt::format("{}, batch {}, {} ranks, {}, {}", settings.model, settings.batch, world.size,
+                  settings.precision, name_of(settings)),
       seconds);
   result["seconds_alone"] = median(alone);
   result["seconds_beside"] = median(beside);

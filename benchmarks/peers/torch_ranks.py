@@ -49,21 +49,23 @@ def cut(model, ranks):
             block.attn.attn_dim //= ranks
 
 
-def half(model, ranks):
-    """The first or the second half of the blocks, as a stage of 1F1B."""
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+def stages(model, ranks, style):
+    """This rank's stages of a pipeline, and what makes their schedule. PyTorch's zero bubble wants
+    two stages on a rank, one behind the other's."""
+    from torch.distributed.pipelining import (PipelineStage, Schedule1F1B,
+                                              ScheduleInterleavedZeroBubble)
 
     class Stage(torch.nn.Module):
-        def __init__(self):
+        def __init__(self, at, count):
             super().__init__()
-            count, rank = len(model.blocks) // ranks, dist.get_rank()
-            self.blocks = model.blocks[rank * count:(rank + 1) * count]
-            if rank == 0:
+            size = len(model.blocks) // count
+            self.blocks = model.blocks[at * size:(at + 1) * size]
+            self.first, self.last = at == 0, at == count - 1
+            if self.first:
                 self.patch_embed, self.cls_token = model.patch_embed, model.cls_token
                 self.pos_embed = model.pos_embed
-            if rank == ranks - 1:
+            if self.last:
                 self.norm, self.head = model.norm, model.head
-            self.first, self.last = rank == 0, rank == ranks - 1
 
         def forward(self, x):
             if self.first:
@@ -72,13 +74,18 @@ def half(model, ranks):
             x = self.blocks(x)
             return self.head(self.norm(x)[:, 0]) if self.last else x
 
-    stage = Stage()
+    on_rank = 2 if style == "zero_bubble" else 1
+    places = range(dist.get_rank(), ranks * on_rank, ranks)
+    modules = torch.nn.ModuleList(Stage(at, ranks * on_rank) for at in places)
 
     def schedule(microbatches, loss):
-        return Schedule1F1B(PipelineStage(stage, dist.get_rank(), ranks, torch.device("cpu")),
-                            microbatches, loss_fn=loss)
+        pieces = [PipelineStage(module, at, ranks * on_rank, torch.device("cpu"))
+                  for module, at in zip(modules, places)]
+        if style == "zero_bubble":
+            return ScheduleInterleavedZeroBubble(pieces, microbatches, loss_fn=loss)
+        return Schedule1F1B(pieces[0], microbatches, loss_fn=loss)
 
-    return stage, schedule
+    return modules, schedule
 
 
 def training(options, spread):
@@ -90,7 +97,7 @@ def training(options, spread):
     if spread and options.plugin == "tensor":
         cut(model, options.ranks)
     elif spread and options.plugin == "pipeline":
-        model, schedule = half(model, options.ranks)
+        model, schedule = stages(model, options.ranks, options.pp_style)
     elif spread and options.plugin == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
@@ -111,10 +118,9 @@ def training(options, spread):
         def step_of_stage():
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=lower):
-                if dist.get_rank() == 0:
-                    pipeline.step(x)
-                else:
-                    pipeline.step(target=target)
+                inputs = [x] if dist.get_rank() == 0 else []
+                last = dist.get_rank() == options.ranks - 1
+                pipeline.step(*inputs, target=target if last else None)
             optimizer.step()
 
         return step_of_stage
@@ -174,6 +180,7 @@ def main():
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--heads", type=int, default=0)
     parser.add_argument("--microbatches", type=int, default=4)
+    parser.add_argument("--pp_style", choices=["1f1b", "zero_bubble"], default="1f1b")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--plugin", choices=["torch_ddp", "fsdp", "tensor", "pipeline"], default="torch_ddp")
     parser.add_argument("--static_graph", action="store_true")
