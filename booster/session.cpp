@@ -81,9 +81,10 @@ void Session::zero_grad() {
 }
 
 void Session::pass_on_notes() {
-  const std::vector<std::string> notes = precision->take_notes();
-  if (notes.empty() || plugin->group().rank() != 0) return;
-  for (const std::string& note : notes) std::fputs((note + "\n").c_str(), stderr);
+  for (NoteTaker* taker : {static_cast<NoteTaker*>(precision.get()),
+                           static_cast<NoteTaker*>(plugin.get())})
+    for (const std::string& note : taker->take_notes())
+      if (plugin->group().rank() == 0) std::fputs((note + "\n").c_str(), stderr);
 }
 
 void Session::look_for_skips(bool at_end) {

@@ -71,7 +71,7 @@ struct Session {
   // Forward and backward of one batch as the plugin orders it; the loss, off the tape.
   Tensor run(const Model& model, const Criterion& criterion, const Tensor& input,
              const Tensor& target);
-  // Prints the strategy's notes on rank 0.
+  // Prints the strategy's and the plugin's notes on rank 0.
   void pass_on_notes();
   // Once in many steps: tells if step after step is skipped, or the scaler refused something. Waits
   // for the device then.

@@ -9,10 +9,10 @@ void FP16ApexMixedPrecision::prepare(const Model& model, const Optimizers& optim
   amp_.initialize({model}, optimizers);
   each_loss_ = each_loss_ || optimizers.size() > 1;
   amp_.loss(0).serve(optimizers);
-  amp_.set_listener([this](const std::string& line) { notes_.push_back("fp16_apex: " + line); });
+  amp_.set_listener([this](const std::string& line) { add_note("fp16_apex: " + line); });
   if (verbosity_ < 1) return;
   for (const std::string& line : amp_.properties().describe())
-    notes_.push_back("fp16_apex: " + line);
+    add_note("fp16_apex: " + line);
 }
 
 void FP16ApexMixedPrecision::begin_loss(const ScaleLossOptions& options,

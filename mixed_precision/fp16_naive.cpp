@@ -67,7 +67,7 @@ Tensor FP16NaiveMixedPrecision::cast_output(const Tensor& y) const {
 
 Verdict FP16NaiveMixedPrecision::inspect(Optimizer& optimizer) {
   if (options_.log_num_zeros_in_grad)
-    notes_.push_back(
+    add_note(
         fmt::format("fp16_naive: num zeros in grad: {}", zeros_in_gradients(optimizer)));
   return step_.inspect(optimizer);
 }
@@ -75,7 +75,7 @@ Verdict FP16NaiveMixedPrecision::inspect(Optimizer& optimizer) {
 void FP16NaiveMixedPrecision::update(const Verdict& verdict) {
   step_.update(verdict);
   if (options_.verbose && verdict.found_inf.item() != 0)
-    notes_.push_back(fmt::format("fp16_naive: overflow: step skipped, loss scale {}",
+    add_note(fmt::format("fp16_naive: overflow: step skipped, loss scale {}",
                                  step_.scaler().get_scale()));
 }
 

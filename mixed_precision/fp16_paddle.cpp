@@ -62,8 +62,8 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
     inside_[i] = paddle_policy(settings_.level, settings_.lower, settings_.lists, device);
     outside_[i] = all_f32(device);
   }
-  notes_.push_back("fp16_paddle: " + describe(settings_));
-  for (const std::string& message : settings_.messages) notes_.push_back("fp16_paddle: " + message);
+  add_note("fp16_paddle: " + describe(settings_));
+  for (const std::string& message : settings_.messages) add_note("fp16_paddle: " + message);
 }
 
 // Statistics of batches need f32; in f16 the other normalisations overflow too easily.

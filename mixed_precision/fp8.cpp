@@ -72,11 +72,10 @@ bool is_excluded(const FP8Options& options, const std::string& layer) {
 bool fits(const Tensor& weight) { return weight.size(0) % unit == 0 && weight.size(1) % unit == 0; }
 
 // "fp8: fc1, fc2 run in bf16: the reason", or nothing to note.
-void note(std::vector<std::string>& notes, const std::vector<std::string>& names,
-          const std::string& reason) {
+void note(NoteTaker& taker, const std::vector<std::string>& names, const std::string& reason) {
   if (names.empty()) return;
-  notes.push_back(fmt::format("fp8: {} {} in bf16: {}", fmt::join(names, ", "),
-                              names.size() == 1 ? "runs" : "run", reason));
+  taker.add_note(fmt::format("fp8: {} {} in bf16: {}", fmt::join(names, ", "),
+                             names.size() == 1 ? "runs" : "run", reason));
 }
 
 OpPolicy bf16_policy(DeviceType device) {
@@ -112,12 +111,12 @@ void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
     else
       chosen.push_back(layer);
   }
-  note(notes_, excluded, "excluded");
-  note(notes_, at_the_ends, "first_and_last_in_bf16");
-  note(notes_, unfit, fmt::format("8-bit matrix units want sizes that are multiples of {}", unit));
+  note(*this, excluded, "excluded");
+  note(*this, at_the_ends, "first_and_last_in_bf16");
+  note(*this, unfit, fmt::format("8-bit matrix units want sizes that are multiples of {}", unit));
   for (const Fp8Layer& layer : chosen) layers_.push_back(layer.name);
   if (chosen.empty()) {
-    notes_.push_back("fp8: no layer runs in 8 bits");
+    add_note("fp8: no layer runs in 8 bits");
     return;
   }
   const Fp8Format gradients = options_.format == "hybrid" ? Fp8Format::e5m2 : Fp8Format::e4m3;

@@ -10,6 +10,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "kernels/system/note_taker.h"
 #include "parallel/layout.h"
 
 #include <map>
@@ -52,7 +53,8 @@ struct ScaleLossOptions {
   bool delay_overflow_check = false;  // neither skips nor moves the scale this time
 };
 
-class Precision {
+// Rank 0 prints what it notes: after prepare, after each step and in the end.
+class Precision : public NoteTaker {
  public:
   virtual ~Precision() = default;
   virtual const char* name() const { return "fp32"; }
@@ -117,16 +119,8 @@ class Precision {
   // plugins do not join them.
   virtual bool state_differs_by_rank() const { return false; }
 
-  // What a user should know, a sentence each; rank 0 takes and prints them after prepare, after
-  // each step and in the end.
-  const std::vector<std::string>& notes() const { return notes_; }
-  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
-  void add_note(std::string text) { notes_.push_back(std::move(text)); }
   // Adds notes on what the device did and the host has not asked for yet. Waits for the device.
   virtual void finish_notes() {}
-
- protected:
-  std::vector<std::string> notes_;
 };
 
 using FP32Precision = Precision;

@@ -8,6 +8,7 @@
 #include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "kernels/system/note_taker.h"
 #include "parallel/layout.h"
 #include "parallel/mesh.h"
 
@@ -29,7 +30,8 @@ struct MicroStep {
   std::function<Tensor(const Tensor& loss)> scale;
 };
 
-class Plugin {
+// Rank 0 prints what it notes: when models are boosted, and after each step.
+class Plugin : public NoteTaker {
  public:
   virtual ~Plugin() = default;
   virtual const char* name() const { return "single"; }

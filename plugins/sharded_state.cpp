@@ -60,14 +60,13 @@ ShardedStatePlugin::~ShardedStatePlugin() {
 }
 
 // State is where the parameters are; there is no other place for it yet.
-void ShardedStatePlugin::consider_offload(const Optimizers& optimizers) const {
+void ShardedStatePlugin::consider_offload(const Optimizers& optimizers) {
   if (!options_.cpu_offload) return;
   for (const Optimizer& optimizer : optimizers)
     check(optimizer.device().type == DeviceType::cpu,
           "{}: cpu_offload needs training on the CPU so far; got a GPU, want cpu_offload = false",
           name());
-  if (ranks().rank() == 0)
-    fmt::print(stderr, "{}: cpu_offload has no effect: training is on the CPU\n", name());
+  add_note(fmt::format("{}: cpu_offload has no effect: training is on the CPU", name()));
 }
 
 void ShardedStatePlugin::shard(const Model& model, const Optimizers& optimizers) {

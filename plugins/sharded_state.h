@@ -65,7 +65,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
     Work work;
   };
 
-  void consider_offload(const Optimizers& optimizers) const;
+  void consider_offload(const Optimizers& optimizers);
   // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
   void own_new(Optimizer optimizer, std::vector<Tensor>& known);
   void watch_new();

@@ -105,7 +105,9 @@ std::vector<std::string> check_objects(const Config& config) {
     const Model model = make_model(config);
     precision->prepare(model, {make_optimizer(config, model)});
   }
-  return precision->notes();
+  auto notes = plugin_registry().idle_notes(options);
+  for (std::string& note : precision->take_notes()) notes.push_back(std::move(note));
+  return notes;
 }
 
 std::pair<std::string, std::string> Config::split(const std::string& path) {

@@ -84,10 +84,15 @@ class Registry {
   std::unique_ptr<Product> make(const OptionValues& options) const {
     const Entry& entry = find(options.get<std::string>("name"));
     auto product = entry.make(options);
-    if constexpr (requires { product->add_note(entry.name); })
-      for (const auto& text : told_of_idle(entry.idle, entry.options, options))
-        product->add_note(entry.name + ": " + text);
+    for (std::string& note : idle_notes(options)) product->add_note(std::move(note));
     return product;
+  }
+  // On those of the section's options that have no effect: "fp8: margin has no effect with ...".
+  std::vector<std::string> idle_notes(const OptionValues& options) const {
+    const Entry& entry = find(options.get<std::string>("name"));
+    auto notes = told_of_idle(entry.idle, entry.options, options);
+    for (std::string& note : notes) note.insert(0, entry.name + ": ");
+    return notes;
   }
 
  private:

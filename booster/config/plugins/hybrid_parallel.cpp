@@ -3,6 +3,8 @@
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
 
+#include <algorithm>
+
 namespace booster {
 
 namespace {
@@ -76,6 +78,33 @@ FieldTable<Fields> fields() {
                 "MiB of gradients in one message along the data axis")};
 }
 
+// A config that is tried with several sizes keeps its other options.
+IdleTable idle_options() {
+  const auto mode_is = [](std::initializer_list<const char*> modes) {
+    return [modes = std::vector<std::string>(modes.begin(), modes.end())](
+               const OptionValues& values) {
+      const auto mode = values.get<std::string>("sequence_parallelism_mode");
+      return std::find(modes.begin(), modes.end(), mode) != modes.end();
+    };
+  };
+  const auto both = [](auto first, auto second) {
+    return [=](const OptionValues& values) { return first(values) && second(values); };
+  };
+  const auto alone = [](const char* size) { return option_is<int64_t>(size, 1); };
+  return {{{"tensor_plan", "parallel_output"}, alone("tp_size"), "with tp_size = 1"},
+          {{"pp_style", "num_microbatches", "microbatch_size", "num_model_chunks", "stages",
+            "stage_links"},
+           alone("pp_size"),
+           "with pp_size = 1"},
+          {{"sequence_blocks"}, mode_is({"none"}), "with sequence_parallelism_mode = none"},
+          {{"sequence_parallelism_mode", "sequence_blocks"},
+           both(mode_is({"split_gather"}), alone("tp_size")),
+           "with tp_size = 1"},
+          {{"sequence_parallelism_mode", "sequence_blocks"},
+           both(mode_is({"all_to_all", "ring_attn"}), alone("sp_size")),
+           "with sp_size = 1"}};
+}
+
 }  // namespace
 
 RegistryEntry<Plugin> hybrid_parallel_plugin() {
@@ -83,6 +112,7 @@ RegistryEntry<Plugin> hybrid_parallel_plugin() {
           .description = "tensor, pipeline, sequence and data parallel with ZeRO, on one mesh",
           .options = fields().options(),
           .make = maker<HybridParallelPlugin>(fields()),
+          .idle = idle_options(),
           .layout = [table = fields()](const OptionValues& values) {
             return layout_of(table.read(values));
           },

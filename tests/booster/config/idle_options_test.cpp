@@ -65,7 +65,35 @@ TEST_CASE("other strategies tell of theirs, and say nothing of defaults") {
 }
 
 TEST_CASE("every row of every table names options that exist") {
-  for (const auto& entry : precision_registry().entries())
-    CHECK_NOTHROW(
-        told_of_idle(entry.idle, entry.options, OptionValues(default_values(entry.options))));
+  const auto check_entries = [](const auto& registry) {
+    for (const auto& entry : registry.entries())
+      CHECK_NOTHROW(
+          told_of_idle(entry.idle, entry.options, OptionValues(default_values(entry.options))));
+  };
+  check_entries(precision_registry());
+  check_entries(plugin_registry());
+}
+
+TEST_CASE("a mesh tells of options for axes that it does not have") {
+  const auto told = [](const std::string& options) {
+    const Config config = Config::from_text(
+        R"({"booster": {"plugin": {"name": "hybrid_parallel", )" + options + "}}}", "test");
+    CHECK(check_objects(config) == plugin_registry().idle_notes(config.options("booster.plugin")));
+    return check_objects(config);
+  };
+  CHECK(told(R"("parallel_output": true)") ==
+        Told{"hybrid_parallel: parallel_output has no effect with tp_size = 1"});
+  CHECK(told(R"("parallel_output": true, "tp_size": 2)").empty());
+  CHECK(told(R"("pp_style": "zero_bubble", "num_microbatches": 4)") ==
+        Told{"hybrid_parallel: pp_style, num_microbatches have no effect with pp_size = 1"});
+  CHECK(told(R"("pp_style": "zero_bubble", "num_microbatches": 4, "pp_size": 2)").empty());
+  CHECK(told(R"("sequence_blocks": "h.*")") ==
+        Told{"hybrid_parallel: sequence_blocks has no effect with "
+             "sequence_parallelism_mode = none"});
+  CHECK(told(R"("sequence_parallelism_mode": "split_gather")") ==
+        Told{"hybrid_parallel: sequence_parallelism_mode has no effect with tp_size = 1"});
+  CHECK(told(R"("sequence_parallelism_mode": "ring_attn", "sequence_blocks": "h.*")") ==
+        Told{"hybrid_parallel: sequence_parallelism_mode, sequence_blocks have no effect with "
+             "sp_size = 1"});
+  CHECK(told(R"("sequence_parallelism_mode": "ring_attn", "sp_size": 2)").empty());
 }
