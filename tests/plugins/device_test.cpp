@@ -1,6 +1,6 @@
 // Training on a GPU gives what training on the CPU gives, in every strategy.
 #include "kernels/system/memory.h"
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

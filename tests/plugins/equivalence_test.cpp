@@ -1,6 +1,6 @@
 // Every built-in plugin gives what one process gives, in every strategy, on several numbers of
 // ranks: docs/equivalence.md has the distances.
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
 

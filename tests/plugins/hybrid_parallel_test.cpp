@@ -1,7 +1,7 @@
 // hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
 #include "kernels/system/memory.h"
 #include "tests/error_of.h"
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
 

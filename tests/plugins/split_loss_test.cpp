@@ -8,7 +8,7 @@
 #include "core/tensor/random.h"
 #include "parallel/launch.h"
 #include "plugins/tensor/rank_split.h"
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
 

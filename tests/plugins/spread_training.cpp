@@ -1,15 +1,10 @@
 #include "tests/plugins/spread_training.h"
 
-#include "kernels/system/memory.h"
-#include "tests/parallel/ranks.h"
+#include "tests/plugins/trained.h"
 
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 
 namespace booster::testing {
 
@@ -39,14 +34,6 @@ Tensor numbers(int seed) {
   Generator generator(static_cast<uint64_t>(seed));
   return uniform({batch, features}, -1, 1, {}, generator);
 }
-
-// What a training told and left.
-struct Trained {
-  std::vector<double> told;  // of each step: skipped, loss scale, norm (0: not asked), loss
-  std::vector<bool> is_exact;
-  StateDict start, state;  // weights, and what the optimizer keeps
-  StateDict scales;        // the strategy's own
-};
 
 class Training {
  public:
@@ -176,86 +163,6 @@ class Training {
   Trained result_;
 };
 
-const Tensor* find(const StateDict& state, const std::string& name) {
-  for (const NamedTensor& held : state)
-    if (held.name == name) return &held.tensor;
-  return nullptr;
-}
-
-// Without what other ranks have.
-StateDict held_here(StateDict state) {
-  std::erase_if(state, [](const NamedTensor& one) { return one.tensor.numel() == 0; });
-  return state;
-}
-
-double norm_of(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
-}
-
-// A tensor of the wanted state, its start (0 for what an optimizer keeps) and the got one: how far
-// they are apart, relative to what training changed. Numbers are rounded besides, in f32 by each of
-// some steps: a scale near 1 that hardly changed has few digits of its change.
-double distance(const std::vector<double>& got, const std::vector<double>& want,
-                const std::vector<double>& start, DType dtype) {
-  const double rounding = dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : 0x1p-22;
-  const std::vector<double> zero(want.size());
-  const double apart = norm_of(got, want) - rounding * norm_of(want, zero);
-  return std::max(apart, 0.0) / (norm_of(want, start) + 1e-12);
-}
-
-// A mean of gradients: a sum that cancels, in 16 bits, is further off than the weights it moves.
-bool is_moment(const std::string& name) {
-  return name.ends_with("exp_avg") || name.ends_with("exp_avg_sq") ||
-         name.ends_with("momentum_buffer");
-}
-
-// "" or what is not as wanted; `worst` is the largest distance.
-std::string compare(const StateDict& got, const Trained& want, const StateDict& wanted,
-                    double tolerance, double deeper, double& worst) {
-  if (got.size() != wanted.size())
-    return fmt::format("{} tensors, want {}", got.size(), wanted.size());
-  for (const auto& [name, tensor] : wanted) {
-    const Tensor* found = find(got, name);
-    if (!found) return name + " is missing";
-    if (found->shape() != tensor.shape() || found->dtype() != tensor.dtype())
-      return fmt::format("{}: {} {}, want {} {}", name, name_of(found->dtype()), found->shape(),
-                         name_of(tensor.dtype()), tensor.shape());
-    if (name.ends_with("compensation")) continue;  // the digits that rounding left
-    const auto values = tensor.to_vector<double>();
-    const Tensor* start = find(want.start, name);
-    const bool same = start && start->shape() == tensor.shape();
-    const auto from = same ? start->to_vector<double>() : std::vector<double>(values.size());
-    const double far = distance(found->to_vector<double>(), values, from, tensor.dtype());
-    worst = std::max(worst, far);
-    const double most = is_moment(name) ? tolerance * deeper : tolerance;
-    if (!(far <= most)) return fmt::format("{} is {} of its change away, want {}", name, far, most);
-  }
-  return "";
-}
-
-std::string compare_told(const Trained& got, const Trained& want, double tolerance, double& worst) {
-  for (size_t i = 0; i < want.told.size(); ++i) {
-    const double a = got.told[i], b = want.told[i];
-    const double far = a == b ? 0 : std::abs(a - b) / std::abs(b);
-    worst = std::max(worst, far);
-    if (want.is_exact[i] ? a != b : !(far <= tolerance))
-      return fmt::format("number {} of step {}: got {}, want {}", i % 6, i / 6, a, b);
-  }
-  return "";
-}
-
-// What all ranks must have the same bits of.
-std::string compare_ranks(const Group& world, const Trained& got, bool with_scales) {
-  std::vector<double> mine = got.told;
-  for (const NamedTensor& scale : with_scales ? got.scales : StateDict{})
-    for (const double number : scale.tensor.to_vector<double>()) mine.push_back(number);
-  std::vector<double> of_rank_0 = mine;
-  world.broadcast(of_rank_0);
-  return mine == of_rank_0 ? "" : "ranks tell different things; ";
-}
-
 }  // namespace
 
 Model network() {
@@ -311,107 +218,6 @@ std::string resume(const StrategyLevel& strategy, const Spread& spread, const st
     if (!found || found->to_vector<double>() != tensor.to_vector<double>()) return name;
   }
   return "";
-}
-
-namespace {
-
-using SpreadMaker = std::function<Spread(const Group& world)>;
-constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
-constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
-// How ranks are connected, where that is not by shared memory alone.
-constexpr const char* over_variable = "SPREAD_OVER";
-
-bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
-
-// On GPUs each rank has the next one, as far as there are others.
-Spread spread_of(const SpreadMaker& make, const World& world) {
-  Spread spread = make(world.group());
-  if (is_on_gpus()) {
-    spread.device = {DeviceType::cuda,
-                     static_cast<int8_t>(world.rank % kernels::cuda_device_count())};
-    spread.deeper *= 2;  // NCCL rounds sums in 16 bits at every rank
-  }
-  return spread;
-}
-
-void check_rule(const StrategyLevel& strategy, const SpreadMaker& make, const char* rule) {
-  const World world = launch_from_env();
-  const Spread spread = spread_of(make, world);
-  const std::string both = fmt::format("{} {} {}", spread.name, strategy.name, rule);
-  INFO(both);
-  const Distance far = train(strategy, spread, rule);
-  CHECK(far.difference == "");
-  const char* file = std::getenv("EQUIVALENCE");
-  if (world.rank != 0 || !file) return;
-  const char* over = std::getenv(over_variable);
-  std::ofstream(file, std::ios::app)
-      << fmt::format("| {}{} | {} | {} | {} | {:.1e} | {:.1e} |\n", over ? over : "",
-                     (over ? ", " : "") + spread.name, world.size, strategy.name, rule, far.state,
-                     far.told);
-}
-
-void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
-  const Spread spread = spread_of(make, launch_from_env());
-  const std::string resumed = fmt::format("{} {}, resumed", spread.name, strategy.name);
-  INFO(resumed);
-  CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
-}
-
-// A strategy of each width. Under mpirun ranks have no folder of their test.
-void train_few(const SpreadMaker& spread) {
-  for (const StrategyLevel& strategy : strategy_levels()) {
-    const std::string name = strategy.name;
-    if (name != "fp32" && name != "fp16" && name != "bf16") continue;
-    check_rule(strategy, spread, "adamw");
-    if (name == "bf16" && std::getenv("TEST_FOLDER")) check_resume(strategy, spread);
-  }
-}
-
-}  // namespace
-
-void train_all(const SpreadMaker& spread) {
-  if (std::getenv(over_variable)) return train_few(spread);
-  if (const char* turn = std::getenv(on_gpus_variable))
-    return train_in_turn(spread, std::stoul(turn));
-  for (const StrategyLevel& strategy : strategy_levels()) {
-    for (const char* rule : rules) check_rule(strategy, spread, rule);
-    check_resume(strategy, spread);
-  }
-}
-
-void train_in_turn(const SpreadMaker& spread, size_t turn) {
-  if (std::getenv(over_variable)) return train_few(spread);
-  const size_t every = is_on_gpus() ? 6 : 2;
-  for (const StrategyLevel& strategy : strategy_levels()) {
-    ++turn;
-    const bool is_first = &strategy == &strategy_levels().front();
-    if (turn % every != 0 && !is_first && !std::getenv("EQUIVALENCE")) continue;
-    check_rule(strategy, spread, rules[turn / every % rules.size()]);
-    if (turn % (2 * every) == 0) check_resume(strategy, spread);
-  }
-}
-
-void run_ranks_on_gpus(const std::string& name, int size, int gpus) {
-  static size_t turn = 0;
-  const std::map<std::string, std::string> variables = {
-      {on_gpus_variable, std::to_string(turn++)}, {"CUDA_ON_HOST_DEVICES", std::to_string(gpus)}};
-  CHECK(failures(Ranks("rank: " + name, size, variables).wait(400)) == "");
-}
-
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(400)) == "");
-}
-
-void run_ranks_over_each(const std::string& name) {
-  for (const Connection& connection : connections()) {
-    if (connection.name != "gloo" && connection.name != "two machines") continue;
-    CAPTURE(connection.name);
-    const auto environment = connection.with({{over_variable, connection.name}});
-    CHECK(failures(Ranks("rank: " + name, 4, environment).wait(400)) == "");
-  }
-  ::setenv(over_variable, "MPI", 1);
-  CHECK(failures_over_mpi("rank: " + name, 4) == "");
-  ::unsetenv(over_variable);
 }
 
 }  // namespace booster::testing

@@ -46,22 +46,5 @@ double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f32);
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
-// Every strategy by every optimizer, and resumed: doctest checks.
-void train_all(const std::function<Spread(const Group& world)>& spread);
-// Strategies by one of the optimizers each, in turn; some are resumed. With EQUIVALENCE all
-// strategies, else every other one, on GPUs every sixth, and fp32; `turn` says where to begin.
-void train_in_turn(const std::function<Spread(const Group& world)>& spread, size_t turn);
-// Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
-// distances are added to the file: scripts/equivalence.sh makes a table of them.
-void run_ranks(const std::string& name, int size);
-// The same on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI where
-// there is one, in a few strategies.
-void run_ranks_over_each(const std::string& name);
-// The same with the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL
-// connects them, or fewer.
-void run_ranks_on_gpus(const std::string& name, int size, int gpus);
-inline void run_ranks_on_gpus(const std::string& name, int size) {
-  run_ranks_on_gpus(name, size, size);
-}
 
 }  // namespace booster::testing

@@ -1,6 +1,6 @@
 // A model in stages gives what one process gives, in every strategy and style of schedule.
 #include "tests/plugins/pipeline/stages_plugin.h"
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Three plugins that stand outside of the library give what one process gives, in every strategy:
 // the seams carry split layers, stages of a pipeline and sharded optimizers.
-#include "tests/plugins/spread_training.h"
+#include "tests/plugins/spread_runs.h"
 #include "tests/plugins/toys/chain.h"
 #include "tests/plugins/toys/pair.h"
 #include "tests/plugins/toys/toy_pipeline.h"

@@ -1,0 +1,116 @@
+#include "tests/plugins/spread_runs.h"
+
+#include "kernels/system/memory.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+namespace booster::testing {
+
+namespace {
+
+constexpr std::array<const char*, 3> rules = {"sgd", "adamw", "lamb"};
+constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
+// How ranks are connected, where that is not by shared memory alone.
+constexpr const char* over_variable = "SPREAD_OVER";
+
+bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
+
+// On GPUs each rank has the next one, as far as there are others.
+Spread spread_of(const SpreadMaker& make, const World& world) {
+  Spread spread = make(world.group());
+  if (is_on_gpus()) {
+    spread.device = {DeviceType::cuda,
+                     static_cast<int8_t>(world.rank % kernels::cuda_device_count())};
+    spread.deeper *= 2;  // NCCL rounds sums in 16 bits at every rank
+  }
+  return spread;
+}
+
+void check_rule(const StrategyLevel& strategy, const SpreadMaker& make, const char* rule) {
+  const World world = launch_from_env();
+  const Spread spread = spread_of(make, world);
+  const std::string both = fmt::format("{} {} {}", spread.name, strategy.name, rule);
+  INFO(both);
+  const Distance far = train(strategy, spread, rule);
+  CHECK(far.difference == "");
+  const char* file = std::getenv("EQUIVALENCE");
+  if (world.rank != 0 || !file) return;
+  const char* over = std::getenv(over_variable);
+  std::ofstream(file, std::ios::app)
+      << fmt::format("| {}{} | {} | {} | {} | {:.1e} | {:.1e} |\n", over ? over : "",
+                     (over ? ", " : "") + spread.name, world.size, strategy.name, rule, far.state,
+                     far.told);
+}
+
+void check_resume(const StrategyLevel& strategy, const SpreadMaker& make) {
+  const Spread spread = spread_of(make, launch_from_env());
+  const std::string resumed = fmt::format("{} {}, resumed", spread.name, strategy.name);
+  INFO(resumed);
+  CHECK(resume(strategy, spread, test_folder() + "/" + spread.name + strategy.name) == "");
+}
+
+// A strategy of each width. Under mpirun ranks have no folder of their test.
+void train_few(const SpreadMaker& spread) {
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    const std::string name = strategy.name;
+    if (name != "fp32" && name != "fp16" && name != "bf16") continue;
+    check_rule(strategy, spread, "adamw");
+    if (name == "bf16" && std::getenv("TEST_FOLDER")) check_resume(strategy, spread);
+  }
+}
+
+}  // namespace
+
+void train_all(const SpreadMaker& spread) {
+  if (std::getenv(over_variable)) return train_few(spread);
+  if (const char* turn = std::getenv(on_gpus_variable))
+    return train_in_turn(spread, std::stoul(turn));
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    for (const char* rule : rules) check_rule(strategy, spread, rule);
+    check_resume(strategy, spread);
+  }
+}
+
+void train_in_turn(const SpreadMaker& spread, size_t turn) {
+  if (std::getenv(over_variable)) return train_few(spread);
+  const size_t every = is_on_gpus() ? 6 : 2;
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    ++turn;
+    const bool is_first = &strategy == &strategy_levels().front();
+    if (turn % every != 0 && !is_first && !std::getenv("EQUIVALENCE")) continue;
+    check_rule(strategy, spread, rules[turn / every % rules.size()]);
+    if (turn % (2 * every) == 0) check_resume(strategy, spread);
+  }
+}
+
+void run_ranks_on_gpus(const std::string& name, int size, int gpus) {
+  static size_t turn = 0;
+  const std::map<std::string, std::string> variables = {
+      {on_gpus_variable, std::to_string(turn++)}, {"CUDA_ON_HOST_DEVICES", std::to_string(gpus)}};
+  CHECK(failures(Ranks("rank: " + name, size, variables).wait(400)) == "");
+}
+
+void run_ranks(const std::string& name, int size) {
+  CHECK(failures(Ranks("rank: " + name, size).wait(400)) == "");
+}
+
+void run_ranks_over_each(const std::string& name) {
+  for (const Connection& connection : connections()) {
+    if (connection.name != "gloo" && connection.name != "two machines") continue;
+    CAPTURE(connection.name);
+    const auto environment = connection.with({{over_variable, connection.name}});
+    CHECK(failures(Ranks("rank: " + name, 4, environment).wait(400)) == "");
+  }
+  ::setenv(over_variable, "MPI", 1);
+  CHECK(failures_over_mpi("rank: " + name, 4) == "");
+  ::unsetenv(over_variable);
+}
+
+}  // namespace booster::testing

@@ -1,0 +1,91 @@
+#include "tests/plugins/trained.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace booster::testing {
+
+namespace {
+
+double norm_of(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+// A tensor of the wanted state, its start (0 for what an optimizer keeps) and the got one: how far
+// they are apart, relative to what training changed. Numbers are rounded besides, in f32 by each of
+// some steps: a scale near 1 that hardly changed has few digits of its change.
+double distance(const std::vector<double>& got, const std::vector<double>& want,
+                const std::vector<double>& start, DType dtype) {
+  const double rounding = dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : 0x1p-22;
+  const std::vector<double> zero(want.size());
+  const double apart = norm_of(got, want) - rounding * norm_of(want, zero);
+  return std::max(apart, 0.0) / (norm_of(want, start) + 1e-12);
+}
+
+// A mean of gradients: a sum that cancels, in 16 bits, is further off than the weights it moves.
+bool is_moment(const std::string& name) {
+  return name.ends_with("exp_avg") || name.ends_with("exp_avg_sq") ||
+         name.ends_with("momentum_buffer");
+}
+
+}  // namespace
+
+const Tensor* find(const StateDict& state, const std::string& name) {
+  for (const NamedTensor& held : state)
+    if (held.name == name) return &held.tensor;
+  return nullptr;
+}
+
+StateDict held_here(StateDict state) {
+  std::erase_if(state, [](const NamedTensor& one) { return one.tensor.numel() == 0; });
+  return state;
+}
+
+std::string compare(const StateDict& got, const Trained& want, const StateDict& wanted,
+                    double tolerance, double deeper, double& worst) {
+  if (got.size() != wanted.size())
+    return fmt::format("{} tensors, want {}", got.size(), wanted.size());
+  for (const auto& [name, tensor] : wanted) {
+    const Tensor* found = find(got, name);
+    if (!found) return name + " is missing";
+    if (found->shape() != tensor.shape() || found->dtype() != tensor.dtype())
+      return fmt::format("{}: {} {}, want {} {}", name, name_of(found->dtype()), found->shape(),
+                         name_of(tensor.dtype()), tensor.shape());
+    if (name.ends_with("compensation")) continue;  // the digits that rounding left
+    const auto values = tensor.to_vector<double>();
+    const Tensor* start = find(want.start, name);
+    const bool same = start && start->shape() == tensor.shape();
+    const auto from = same ? start->to_vector<double>() : std::vector<double>(values.size());
+    const double far = distance(found->to_vector<double>(), values, from, tensor.dtype());
+    worst = std::max(worst, far);
+    const double most = is_moment(name) ? tolerance * deeper : tolerance;
+    if (!(far <= most)) return fmt::format("{} is {} of its change away, want {}", name, far, most);
+  }
+  return "";
+}
+
+std::string compare_told(const Trained& got, const Trained& want, double tolerance, double& worst) {
+  for (size_t i = 0; i < want.told.size(); ++i) {
+    const double a = got.told[i], b = want.told[i];
+    const double far = a == b ? 0 : std::abs(a - b) / std::abs(b);
+    worst = std::max(worst, far);
+    if (want.is_exact[i] ? a != b : !(far <= tolerance))
+      return fmt::format("number {} of step {}: got {}, want {}", i % 6, i / 6, a, b);
+  }
+  return "";
+}
+
+std::string compare_ranks(const Group& world, const Trained& got, bool with_scales) {
+  std::vector<double> mine = got.told;
+  for (const NamedTensor& scale : with_scales ? got.scales : StateDict{})
+    for (const double number : scale.tensor.to_vector<double>()) mine.push_back(number);
+  std::vector<double> of_rank_0 = mine;
+  world.broadcast(of_rank_0);
+  return mine == of_rank_0 ? "" : "ranks tell different things; ";
+}
+
+}  // namespace booster::testing
