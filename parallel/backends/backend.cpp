@@ -12,6 +12,9 @@ namespace booster {
 
 namespace {
 
+// How long others may still be at an operation after a rank that has done its part has ended.
+constexpr auto farewell = std::chrono::milliseconds(1500);
+
 // Below this, one exchange of everything beats reducing in parts.
 constexpr int64_t whole_bytes = 16 << 10;
 
@@ -46,7 +49,8 @@ Backend::Backend(Membership members)
 
 void Backend::serve(const Backend& whole) {
   call_ = whole.call_;
-  watched_.insert(watched_.end(), whole.watched_.begin(), whole.watched_.end());
+  for (const int rank : whole.watched_)
+    if (!std::ranges::count(watched_, rank)) watched_.push_back(rank);
 }
 
 std::string Backend::trouble_among(const std::vector<int>& ranks) const {
@@ -57,6 +61,16 @@ std::string Backend::trouble_among(const std::vector<int>& ranks) const {
 void Backend::narrow_to(const std::vector<int>& participants) {
   call_->participants.clear();
   for (const int rank : participants) call_->participants.push_back(members_.ranks[rank]);
+}
+
+// What a rank has reported ends the wait at once.
+std::string Backend::trouble_in_wait(std::span<const int> awaited, Clock::time_point since) const {
+  if (!members_.rendezvous) return "";
+  if (Clock::now() - since < farewell) return members_.rendezvous->trouble({});
+  std::vector<int> ranks;
+  if (!participants().empty())
+    for (const int rank : awaited) ranks.push_back(members_.ranks[rank]);
+  return trouble_among(ranks);
 }
 
 void Backend::check_members() const {

@@ -14,6 +14,7 @@
 #include "parallel/groups/work.h"
 #include "parallel/rendezvous/slow_wait.h"
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -102,8 +103,8 @@ class Backend {
     call_->operation = operation;
   }
   // From now on this is a part of `whole`: whose operations are the ones that reports name, and
-  // whose members must all live.
-  void serve(const Backend& whole);
+  // whose members must all live. So do the parts of this one.
+  virtual void serve(const Backend& whole);
 
  protected:
   // How data moves, once all ranks have said the same. `all` has a place for the bytes of each
@@ -128,6 +129,11 @@ class Backend {
   std::string trouble() const { return trouble_among(participants()); }
   // Throws it.
   void check_members() const;
+  // The same for an operation in which nothing has moved `since`, and which waits for these members.
+  // A rank that has ended has perhaps done its part: it counts only if nothing moves for a while,
+  // and where two ranks exchange only while a message of theirs is under way.
+  using Clock = std::chrono::steady_clock;
+  std::string trouble_in_wait(std::span<const int> awaited, Clock::time_point since) const;
   // From now on only these members take part, by their rank in the group; none: all do.
   void narrow_to(const std::vector<int>& participants);
   // Their ranks in the world.

@@ -79,7 +79,8 @@ class GlooBackend final : public Backend {
   std::mutex mutex_;
   std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
   int waits_for_ = -1;            // the peer of the message that the operation waits for
-  std::optional<SlowWait> wait_;  // for it; both guarded by mutex_
+  Clock::time_point last_move_;   // when the operation began or a message of it was complete
+  std::optional<SlowWait> wait_;  // for it; all three guarded by mutex_
   std::atomic<bool> stopped_ = false, closing_ = false;
   std::thread watcher_;
 };
@@ -153,7 +154,8 @@ void GlooBackend::verify_peers() {
 }
 
 bool GlooBackend::is_hopeless() {
-  return stopped_ || !trouble().empty();
+  const int awaited = waits_for_ < 0 ? pending_[0].peer : waits_for_;
+  return stopped_ || !trouble_in_wait({&awaited, 1}, last_move_).empty();
 }
 
 // Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and
@@ -189,11 +191,15 @@ void GlooBackend::await(Pending& message) {
     if (waits_for_ != message.peer) wait_.reset();
     waits_for_ = message.peer;
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   try {
-    if (message.sends ? buffer.waitSend(timeout_) : buffer.waitRecv(timeout_)) return;
+    if (message.sends ? buffer.waitSend(timeout_) : buffer.waitRecv(timeout_)) {
+      std::lock_guard lock(mutex_);
+      last_move_ = Clock::now();
+      return;
+    }
   } catch (const gloo::Exception& error) {
-    if (std::chrono::steady_clock::now() - start >= timeout_) fail_timeout(message.peer);
+    if (Clock::now() - start >= timeout_) fail_timeout(message.peer);
     explain(message.peer, error.what());
   }
   check_members();
@@ -216,6 +222,7 @@ void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const I
     auto buffer = context_->createUnboundBuffer(const_cast<void*>(data), bytes);
     sends ? buffer->send(peer, sent_[peer]++) : buffer->recv(peer, received_[peer]++);
     std::lock_guard lock(mutex_);
+    last_move_ = Clock::now();
     pending_.push_back({std::move(buffer), peer, sends});
   };
   int peer = 0;

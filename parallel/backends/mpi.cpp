@@ -20,7 +20,6 @@ namespace booster {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr size_t longest_message = 1 << 30;  // MPI counts in int
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr auto farewell = std::chrono::seconds(1);
@@ -165,7 +164,10 @@ void MpiBackend::wait() {
     const int peer = pending_.front().peer;
     if (stopped_)
       fail_run("the group was closed while an operation waited for {}", members().name_of(peer));
-    check_members();
+    std::vector<int> awaited;
+    for (const Pending& message : pending_) awaited.push_back(message.peer);
+    if (const std::string problem = trouble_in_wait(awaited, last_move); !problem.empty())
+      fail_run("{}", problem);
     if (now - last_move > timeout_) fail_timeout(peer);
     still_waits(told, peer);
   }

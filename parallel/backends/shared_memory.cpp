@@ -28,7 +28,6 @@ namespace booster {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t line = 64;                  // cache line
 constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
@@ -122,7 +121,7 @@ class SharedMemoryBackend final : public Backend {
   void ring_bell(int rank);
   // Sleeps until the own bell has rung more than `seen` times, or for a moment.
   void sleep(uint32_t seen);
-  void give_up_if_hopeless(int waits_for, Clock::time_point since, SlowWait& wait);
+  void give_up_if_hopeless(std::span<const int> awaited, Clock::time_point since, SlowWait& wait);
 
   Segment segment_;
   std::chrono::milliseconds timeout_;
@@ -200,11 +199,13 @@ bool SharedMemoryBackend::advance(std::vector<Message>& messages, Move&& move) {
   return moved;
 }
 
-void SharedMemoryBackend::give_up_if_hopeless(int waits_for, Clock::time_point since,
+void SharedMemoryBackend::give_up_if_hopeless(std::span<const int> awaited, Clock::time_point since,
                                               SlowWait& wait) {
+  const int waits_for = awaited[0];
   if (stopped_)
     fail_run("the group was closed while an operation waited for {}", members().name_of(waits_for));
-  check_members();
+  if (const std::string problem = trouble_in_wait(awaited, since); !problem.empty())
+    fail_run("{}", problem);
   if (Clock::now() - since > timeout_) fail_timeout(waits_for);
   still_waits(wait, waits_for);
 }
@@ -236,7 +237,10 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
       sleep(seen);
       // What a rank wrote before it ended still counts, so look once more before giving up.
       if (segment_.bell(me()).rings.load() != seen || move()) continue;
-      give_up_if_hopeless(to_read.empty() ? to_write[0].to : to_read[0].from, last_move, *wait);
+      std::vector<int> awaited;
+      for (const Incoming& message : to_read) awaited.push_back(message.from);
+      for (const Outgoing& message : to_write) awaited.push_back(message.to);
+      give_up_if_hopeless(awaited, last_move, *wait);
     }
   }
 }

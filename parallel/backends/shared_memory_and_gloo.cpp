@@ -28,6 +28,11 @@ class SharedMemoryAndGloo final : public Backend {
     if (local_) local_->stop();
     remote_->stop();
   }
+  void serve(const Backend& whole) override {
+    Backend::serve(whole);
+    if (local_) local_->serve(whole);
+    remote_->serve(whole);
+  }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override;
 
  protected:

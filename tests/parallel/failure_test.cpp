@@ -43,6 +43,28 @@ void for_each_connection(void (*body)(const Connection& connection)) {
 
 }  // namespace
 
+TEST_CASE("rank: passes on what a rank has sent that has ended" * doctest::skip()) {
+  const Group group = launch_from_env().group();
+  std::vector<float> small = {7}, large(8 << 20, static_cast<float>(group.rank()));
+  if (group.rank() == 0) return group.send(small, 1);
+  if (group.rank() == 1) {
+    small[0] = 0;
+    group.send_receive(large, 2, small, 0);
+    CHECK(small[0] == 7);
+    return;
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  group.receive(large, 1);
+  CHECK(large.front() == 1);
+  CHECK(large.back() == 1);
+}
+TEST_CASE("a rank that has done its part may end while others are still at theirs") {
+  for_each_connection([](const Connection& connection) {
+    Ranks ranks("rank: passes on what a rank has sent that has ended", 3, connection.environment);
+    CHECK(failures(ranks.wait()) == "");
+  });
+}
+
 TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
   const Group group = launch_from_env().group();
   std::vector<float> data(1 << 20, 1.0F);
