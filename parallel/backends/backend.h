@@ -129,7 +129,7 @@ class Backend {
   std::string trouble() const { return trouble_among(participants()); }
   // Throws it.
   void check_members() const;
-  // The same for an operation in which nothing has moved `since`, and which waits for these members.
+  // The same for an operation that waits for these members, since nothing has moved.
   // A rank that has ended has perhaps done its part: it counts only if nothing moves for a while,
   // and where two ranks exchange only while a message of theirs is under way.
   using Clock = std::chrono::steady_clock;
