@@ -49,6 +49,8 @@ class BoostedOptimizer {
   double lr(int group = 0) const { return session_->optimizer.lr(group); }
   // The optimizer inside.
   Optimizer& unwrap() const { return session_->optimizer; }
+  // What the library itself works with; programs have no need of it.
+  Session& session() const { return *session_; }
 
  private:
   friend class Booster;

@@ -158,6 +158,11 @@ NoSyncGuard Booster::no_sync(const BoostedModel& model, const BoostedOptimizer& 
   return NoSyncGuard(optimizer.session_);
 }
 
+NoSyncGuard Booster::no_sync(const BoostedGroup& group) const {
+  check(!group.optimizers.empty(), "booster.no_sync: the group has no optimizer");
+  return NoSyncGuard(group.optimizers.front().session_);
+}
+
 DataLoader Booster::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
                                        DataLoaderOptions options) const {
   if (!options.weight) options.weight = weight_;

@@ -25,12 +25,19 @@
 #include "booster/config/library.h"
 #include "booster/config/mistakes.h"
 #include "booster/config/registry.h"
+#include "booster/metrics.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/profiler.h"
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
+#include "core/data/cifar.h"
+#include "core/data/color_jitter.h"
 #include "core/data/image_dataset.h"
+#include "core/data/mnist.h"
+#include "core/data/random_crop.h"
+#include "core/data/subset.h"
+#include "core/data/token_dataset.h"
 #include "core/data/transforms.h"
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
@@ -44,6 +51,7 @@
 #include "core/optim/adam.h"
 #include "core/optim/clip.h"
 #include "core/optim/lamb.h"
+#include "core/optim/parameter_average.h"
 #include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
 #include "core/optim/warmup_schedules.h"
@@ -130,6 +138,8 @@ class Booster {
   // Until the guard goes, gradients add up on this rank and are not exchanged: for all but the last
   // of the batches that make one step.
   NoSyncGuard no_sync(const BoostedModel& model, const BoostedOptimizer& optimizer) const;
+  // The same for all that were boosted together.
+  NoSyncGuard no_sync(const BoostedGroup& group) const;
   // Forward and backward of the iterator's next batch in one call, in the order that the plugin
   // wants (pipelines cut the batch into microbatches). Returns the loss.
   template <class Iterator>

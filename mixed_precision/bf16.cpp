@@ -33,8 +33,11 @@ bool is_batch_norm(const std::string&, const Module& module) {
 BF16MixedPrecision::BF16MixedPrecision(BF16Options options)
     : options_(std::move(options)),
       rounding_(rounding_named(options_.update)),
+      policies_{torch_autocast_policy(DeviceType::cpu, DType::bf16),
+                torch_autocast_policy(DeviceType::cuda, DType::bf16)},
       overflows_(options_.skip_non_finite) {
   check_style(options_.style);
+  for (OpPolicy& policy : policies_) policy.rounds_gradients = options_.round_gradients;
   check(casts() || options_.master_weights,
         "bf16: master_weights = false needs style cast; got style autocast, whose parameters are "
         "f32 themselves");
@@ -57,10 +60,8 @@ void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizer
 }
 
 const OpPolicy* BF16MixedPrecision::policy(Device device) const {
-  static const OpPolicy cpu = torch_autocast_policy(DeviceType::cpu, DType::bf16);
-  static const OpPolicy cuda = torch_autocast_policy(DeviceType::cuda, DType::bf16);
   if (casts()) return nullptr;
-  return device.type == DeviceType::cuda ? &cuda : &cpu;
+  return &policies_[device.type == DeviceType::cuda];
 }
 
 Tensor BF16MixedPrecision::cast_input(const Tensor& x) const {

@@ -15,6 +15,8 @@
 #include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
+#include <array>
+
 namespace booster {
 
 struct BF16Options {
@@ -23,6 +25,7 @@ struct BF16Options {
   std::string update = "nearest";  // cast without masters: rounding of the new weights
   int64_t seed = 0;                // of stochastic rounding; the same on all ranks
   bool skip_non_finite = true;     // look at the gradients before a step (one read of them)
+  bool round_gradients = false;    // autocast: those of weights to bf16, as torch does
 };
 
 class BF16MixedPrecision : public Precision {
@@ -46,6 +49,7 @@ class BF16MixedPrecision : public Precision {
 
   BF16Options options_;
   UpdateRounding rounding_;
+  std::array<OpPolicy, 2> policies_;  // of CPUs and of GPUs
   OverflowMemory overflows_;
 };
 

@@ -46,6 +46,10 @@ class PendingSave {
 [[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
                                               const Progress& progress,
                                               const SaveOptions& options = {});
+[[nodiscard]] PendingSave save_training_async(const std::filesystem::path& root,
+                                              const BoostedGroup& group, const GroupParts& parts,
+                                              const Progress& progress,
+                                              const SaveOptions& options = {});
 
 // --- what the saves are made of
 // Runs `write` (empty: none here) on a thread.

@@ -90,7 +90,7 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
 }  // namespace
 
 const char* name_of(TensorKind kind) {
-  constexpr const char* names[] = {"model", "optimizer", "precision"};
+  constexpr const char* names[] = {"model", "optimizer", "precision", "program"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -107,7 +107,7 @@ struct CheckpointWriter::Body {
   int keep;
   AtomicFolder folder;
   ShardedWriter tensors;
-  size_t begun = 0;  // kinds that have a file
+  size_t begun = 0;  // kinds before it have a file, or have no tensors
 
   Body(const fs::path& root, int64_t step, const SaveOptions& options)
       : root(root),
@@ -117,8 +117,13 @@ struct CheckpointWriter::Body {
         folder(target),
         tensors(folder.path(), shard_limit(options.size_per_shard, "checkpoint")) {}
 
+  // Model and optimizer have a file also where they have no tensor.
   void begin(TensorKind kind) {
-    for (; begun <= static_cast<size_t>(kind); ++begun) tensors.begin(name_of(tensor_kinds[begun]));
+    for (; begun <= static_cast<size_t>(std::min(kind, TensorKind::optimizer)); ++begun)
+      tensors.begin(name_of(tensor_kinds[begun]));
+    if (static_cast<size_t>(kind) < begun) return;
+    tensors.begin(name_of(kind));
+    begun = static_cast<size_t>(kind) + 1;
   }
 };
 
@@ -159,6 +164,7 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
   add(TensorKind::model, contents.model);
   add(TensorKind::optimizer, contents.optimizer);
   add(TensorKind::precision, contents.precision);
+  add(TensorKind::program, contents.program);
   return writer.commit(contents.state, contents.about);
 }
 

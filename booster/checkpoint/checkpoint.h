@@ -2,6 +2,7 @@
 //
 //   model.safetensors  optimizer.safetensors  state.json  manifest.json
 //   precision.safetensors, if the precision strategy has its own tensors
+//   program.safetensors, if the program has some
 //
 // What is larger than a file may be lies in several (model-00001-of-00002.safetensors) with an
 // index (model.safetensors.index.json). A checkpoint is written to a temporary folder, every file
@@ -26,9 +27,9 @@
 namespace booster {
 
 // What a checkpoint keeps apart, in a file each or in several.
-enum class TensorKind : uint8_t { model, optimizer, precision };
+enum class TensorKind : uint8_t { model, optimizer, precision, program };
 inline constexpr TensorKind tensor_kinds[] = {TensorKind::model, TensorKind::optimizer,
-                                              TensorKind::precision};
+                                              TensorKind::precision, TensorKind::program};
 // "model"
 const char* name_of(TensorKind kind);
 
@@ -66,6 +67,7 @@ struct CheckpointContents {
   TensorMap model;
   TensorMap optimizer;
   TensorMap precision;
+  TensorMap program;
   // Scheduler, scaler, sampler, random streams and the optimizer's numbers. Must hold no NaN or
   // infinity (JSON has none); 64-bit unsigned numbers keep every bit.
   nlohmann::json state = nlohmann::json::object();

@@ -112,7 +112,8 @@ CheckpointContents load_checkpoint(const fs::path& folder) {
   CheckpointContents contents;
   contents.step = reader.manifest().step;
   contents.about = reader.manifest().about;
-  TensorMap* const all[] = {&contents.model, &contents.optimizer, &contents.precision};
+  TensorMap* const all[] = {&contents.model, &contents.optimizer, &contents.precision,
+                            &contents.program};
   for (const TensorKind kind : tensor_kinds)
     for (const std::string& file : reader.files(kind))
       all[static_cast<size_t>(kind)]->merge(reader.load(kind, file));

@@ -2,14 +2,15 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/training/finish_together.h"
-#include "booster/checkpoint/training/present_state.h"
 #include "booster/checkpoint/training/random_streams.h"
 #include "booster/checkpoint/training/resume_rules.h"
+#include "booster/checkpoint/training/training_parts.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "core/tensor/grad_mode.h"
 #include "parallel/groups/gather_text.h"
 
+#include <algorithm>
 #include <span>
 
 namespace booster {
@@ -21,11 +22,13 @@ constexpr const char* what_fails = "resume";
 
 // A checkpoint's parts, found right, and not yet in force.
 struct Incoming {
-  TrainingState state;
+  std::vector<TrainingState> states;  // of each optimizer; what all have is in each
   std::vector<SettingChange> changes;
   TensorMap held[std::size(tensor_kinds)];  // what this rank holds, by kind
-  std::function<void()> load_optimizer;
+  std::vector<std::function<void()>> load_optimizers;
   std::vector<RandomState> streams;
+
+  const TrainingState& common() const { return states.front(); }
 
   TensorMap& of(TensorKind kind) { return held[static_cast<size_t>(kind)]; }
 };
@@ -40,33 +43,57 @@ auto blaming(const std::string& what, F&& load) {
   }
 }
 
-TrainingState read_state(const Json& json, int64_t step, const std::string& what) {
-  TrainingState state = training_state_from(json, what + "/state.json");
-  if (state.step != step) {
-    fail_data("{}: its manifest is of another step; got {}, want {}", what, step, state.step);
+std::vector<TrainingState> read_states(const TrainingParts& parts, const Json& json, int64_t step,
+                                       const std::string& what) {
+  std::vector<TrainingState> states = training_states_from(parts, json, what + "/state.json");
+  for (const TrainingState& state : states)
+    if (state.step != step)
+      fail_data("{}: its manifest is of another step; got {}, want {}", what, step, state.step);
+  return states;
+}
+
+// The changes that are not told yet: those of what optimizers share are the same for all.
+void tell_once(const std::vector<SettingChange>& more, const std::string& prefix,
+               std::vector<SettingChange>& changes) {
+  for (SettingChange change : more) {
+    const bool own = change.name.starts_with("optimizer.") ||
+                     change.name.starts_with("lr_scheduler.");
+    if (own) change.name = prefix + change.name;
+    const bool told = std::ranges::any_of(
+        changes, [&](const SettingChange& one) { return one.name == change.name; });
+    if (!told) changes.push_back(change);
   }
-  return state;
 }
 
 // Compares and takes over all numbers but those of tensors.
-void read_numbers(const Session& session, const Boosted& boosted, const Json& settings,
-                  const std::string& what, Incoming& in) {
+void read_numbers(const TrainingParts& parts, const Json& settings, const std::string& what,
+                  Incoming& in) {
+  const Session& session = parts.session();
   const Group group = session.plugin->group();
-  TrainingState now = present_state(session, boosted, settings);
-  now.optimizer = session.optimizer.state_dict();
-  now.random = random_streams(group);
+  std::vector<TrainingState> now;
+  for (size_t i = 0; i < parts.sessions.size(); ++i) {
+    now.push_back(present_state(parts, i, settings));
+    now[i].optimizer = parts.sessions[i]->optimizer.state_dict();
+    now[i].random = random_streams(group);
+  }
   uint64_t part = 0;
   run_together(group, what_fails, [&] {
-    check_same_training(in.state, now, what);
-    part = order_part(boosted.dataloader, in.state.position.at.epoch);
+    for (size_t i = 0; i < now.size(); ++i) check_same_training(in.states[i], now[i], what);
+    if (parts.dataloader) part = order_part(*parts.dataloader, in.common().position.at.epoch);
   });
-  now.order = order_of_ranks(part, boosted.dataloader, group);
+  const uint64_t order = parts.dataloader ? order_of_ranks(part, *parts.dataloader, group) : 0;
   run_together(group, what_fails, [&] {
-    check_same_order(in.state, now, what);
-    in.state.position.at =
-        moved_position(in.state.position, now.position, now.data.samples, what);
-    in.changes = blaming(what, [&] { return adopt_changes(in.state, now, session.optimizer); });
-    in.streams = streams_to_resume(in.state.random, now.random);
+    for (size_t i = 0; i < now.size(); ++i) {
+      TrainingState& state = in.states[i];
+      now[i].order = order;
+      check_same_order(state, now[i], what);
+      state.position.at =
+          moved_position(state.position, now[i].position, now[i].data.samples, what);
+      const Optimizer& optimizer = parts.sessions[i]->optimizer;
+      tell_once(blaming(what, [&] { return adopt_changes(state, now[i], optimizer); }),
+                parts.prefix(i), in.changes);
+    }
+    in.streams = streams_to_resume(in.common().random, now.front().random);
   });
 }
 
@@ -79,9 +106,31 @@ TensorMap split(const Session& session, TensorKind kind, const TensorMap& whole)
   }
 }
 
+// Of one optimizer, whose tensors' names begin with `prefix`.
+std::function<void()> prepared_optimizer(const Session& session, const std::string& prefix,
+                                         const TensorMap& tensors, TrainingState& state) {
+  state.optimizer.steps = split_steps(session, state.optimizer.steps);
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix))
+      state.optimizer.tensors.emplace(name.substr(prefix.size()), tensor);
+  Optimizer optimizer = session.optimizer;
+  auto load = optimizer.prepare_load(state.optimizer);
+  state.optimizer.tensors.clear();
+  return load;
+}
+
+void check_numbered(const TrainingParts& parts, const TensorMap& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    bool known = false;
+    for (size_t i = 0; i < parts.sessions.size(); ++i) known |= name.starts_with(parts.prefix(i));
+    if (!known) fail_data("optimizer: no such tensor; got {}", name);
+  }
+}
+
 // File by file, so that no rank has more of the whole at once than one of them.
-void read_tensors(Session& session, const CheckpointReader& reader, const std::string& what,
-                  Incoming& in) {
+void read_tensors(const TrainingParts& parts, const CheckpointReader& reader,
+                  const std::string& what, Incoming& in) {
+  const Session& session = parts.session();
   const Group group = session.plugin->group();
   for (const TensorKind kind : tensor_kinds) {
     std::vector<std::string> files;
@@ -98,44 +147,64 @@ void read_tensors(Session& session, const CheckpointReader& reader, const std::s
     TensorMap& precision = in.of(TensorKind::precision);
     precision = split_precision(session, precision);
     check_held(session, in.of(TensorKind::model), precision, what);
-    in.state.optimizer.steps = split_steps(session, in.state.optimizer.steps);
-    in.state.optimizer.tensors = std::move(in.of(TensorKind::optimizer));
-    in.load_optimizer =
-        blaming(what, [&] { return session.optimizer.prepare_load(in.state.optimizer); });
-    in.state.optimizer.tensors.clear();
+    blaming(what, [&] {
+      const TensorMap tensors = std::move(in.of(TensorKind::optimizer));
+      check_numbered(parts, tensors);
+      for (size_t i = 0; i < parts.sessions.size(); ++i)
+        in.load_optimizers.push_back(
+            prepared_optimizer(*parts.sessions[i], parts.prefix(i), tensors, in.states[i]));
+    });
   });
 }
 
-// Puts the numbers that schedule and strategy may refuse in force, or none of them.
-void try_numbers(Session& session, Boosted& boosted, const TrainingState& state) {
-  Optimizer& optimizer = session.optimizer;
-  const LRSchedulerState before = boosted.lr_scheduler.state_dict();
+// What a schedule changes when its state is loaded, to be put back.
+struct ScheduleBefore {
+  LRScheduler schedule;
+  LRSchedulerState state;
+  Optimizer optimizer;
   std::vector<OptimizerOptions> options;
-  for (int group = 0; group < optimizer.group_count(); ++group)
-    options.push_back(optimizer.options(group));
-  boosted.lr_scheduler.load_state_dict(state.schedule);
-  try {
-    session.precision->load(state.precision_state);
-  } catch (...) {
-    boosted.lr_scheduler.load_state_dict(before);
+
+  ScheduleBefore(const LRScheduler& schedule, const Optimizer& optimizer)
+      : schedule(schedule), state(schedule.state_dict()), optimizer(optimizer) {
+    for (int group = 0; group < optimizer.group_count(); ++group)
+      options.push_back(optimizer.options(group));
+  }
+  void put_back() {
+    schedule.load_state_dict(state);
     for (size_t group = 0; group < options.size(); ++group)
       optimizer.set_options(static_cast<int>(group), options[group]);
+  }
+};
+
+// Puts the numbers that schedules and strategy may refuse in force, or none of them.
+void try_numbers(const TrainingParts& parts, const std::vector<TrainingState>& states) {
+  std::vector<ScheduleBefore> before;
+  for (size_t i = 0; i < parts.schedules.size(); ++i)
+    before.emplace_back(parts.schedules[i], parts.sessions[i]->optimizer);
+  try {
+    for (size_t i = 0; i < before.size(); ++i)
+      before[i].schedule.load_state_dict(states[i].schedule);
+    parts.session().precision->load(states.front().precision_state);
+  } catch (...) {
+    for (ScheduleBefore& one : before) one.put_back();
     throw;
   }
 }
 
 // Nothing fails behind try_numbers. The order counts: masters are put into parameters last, and the
-// schedule's rate into the optimizer's options.
-void put_in_force(Session& session, Boosted& boosted, Incoming& in, const std::string& what) {
+// schedules' rates into the optimizers' options.
+void put_in_force(const TrainingParts& parts, Incoming& in, const std::string& what) {
   const NoGradGuard no_grad;
+  Session& session = parts.session();
   settle(session);
-  blaming(what, [&] { try_numbers(session, boosted, in.state); });
+  blaming(what, [&] { try_numbers(parts, in.states); });
   assign_held(session, in.of(TensorKind::model), in.of(TensorKind::precision));
-  in.load_optimizer();
-  boosted.lr_scheduler.load_state_dict(in.state.schedule);
-  boosted.dataloader.load_state(in.state.position.at);
+  for (const auto& load : in.load_optimizers) load();
+  for (size_t i = 0; i < parts.schedules.size(); ++i)
+    LRScheduler(parts.schedules[i]).load_state_dict(in.states[i].schedule);
+  if (auto loader = parts.dataloader) loader->load_state(in.common().position.at);
   default_generator().set_state(in.streams[static_cast<size_t>(session.plugin->group().rank())]);
-  session.zero_grad();  // gradients from before belong to other weights
+  for (Session* one : parts.sessions) one->zero_grad();  // gradients of other weights
 }
 
 std::string manifest_hash(const std::filesystem::path& folder) {
@@ -166,12 +235,10 @@ std::pair<std::string, std::string> choose(const std::filesystem::path& root, co
   return {text.substr(digits), text.substr(0, digits)};
 }
 
-}  // namespace
-
-std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
-                                       const std::function<void(const std::string&)>& report,
-                                       const Json& settings) {
-  Session& session = boosted.model.session();
+std::optional<Resumed> resume(const std::filesystem::path& root, const TrainingParts& parts,
+                              const std::function<void(const std::string&)>& report,
+                              const Json& settings) {
+  Session& session = parts.session();
   const Group group = session.plugin->group();
   finish_last_save(session);
   const auto [name, manifest] = choose(root, group, report);
@@ -184,17 +251,32 @@ std::optional<Resumed> resume_training(const std::filesystem::path& root, Booste
     if (manifest_hash(folder) != manifest)
       fail_data("{}: another checkpoint than that of rank 0; want one folder for all ranks", what);
     reader.emplace(folder);
-    in.state = read_state(reader->state(), reader->manifest().step, what);
+    in.states = read_states(parts, reader->state(), reader->manifest().step, what);
   });
-  read_numbers(session, boosted, settings, what, in);
-  read_tensors(session, *reader, what, in);
-  put_in_force(session, boosted, in, what);
+  read_numbers(parts, settings, what, in);
+  read_tensors(parts, *reader, what, in);
+  put_in_force(parts, in, what);
   for (const auto& [setting, before, value] : in.changes)
     if (group.rank() == 0)
       report(fmt::format("{}: changed from {} to {}; the new value counts", setting, before,
                          value));
-  return Resumed{in.state.step, static_cast<int64_t>(in.state.position.at.epoch), in.state.extra,
-                 in.changes};
+  return Resumed{in.common().step, static_cast<int64_t>(in.common().position.at.epoch),
+                 in.common().extra, std::move(in.of(TensorKind::program)), in.changes};
+}
+
+}  // namespace
+
+std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
+                                       const std::function<void(const std::string&)>& report,
+                                       const Json& settings) {
+  return resume(root, TrainingParts(boosted), report, settings);
+}
+
+std::optional<Resumed> resume_training(const std::filesystem::path& root,
+                                       const BoostedGroup& group, const GroupParts& parts,
+                                       const std::function<void(const std::string&)>& report,
+                                       const Json& settings) {
+  return resume(root, TrainingParts(group, parts), report, settings);
 }
 
 }  // namespace booster

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/async_save.h"
 #include "booster/checkpoint/training/finish_together.h"
-#include "booster/checkpoint/training/present_state.h"
 #include "booster/checkpoint/training/random_streams.h"
+#include "booster/checkpoint/training/training_parts.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "parallel/rank_notes.h"
@@ -24,23 +24,44 @@ void check_progress(const Progress& progress, const SaveOptions& options) {
   check_save(progress.step, options, {{"extra", progress.extra}, {"settings", progress.settings}});
 }
 
-// Hands all tensors to `out`; the numbers, whole on rank 0.
-TrainingState collect(const Session& session, const Boosted& boosted, const Progress& progress,
-                      const WholeTensors& out) {
-  const Group group = session.plugin->group();
-  TrainingState state = present_state(session, boosted, progress.settings);
+// Of one optimizer; `out` gets its tensors.
+TrainingState collect_optimizer(const TrainingParts& parts, size_t i, const Progress& progress,
+                                const WholeTensors& out) {
+  const Session& session = *parts.sessions[i];
+  TrainingState state = present_state(parts, i, progress.settings);
   state.step = progress.step;
   state.extra = progress.extra;
-  join_model(session, out);
-  const auto steps = join_optimizer(session, out);
+  const auto take = [&](TensorKind kind, const std::string& name, const Tensor& whole) {
+    out.take(kind, parts.prefix(i) + name, whole);
+  };
+  const auto steps = join_optimizer(session, {take, out.after_each});
   state.optimizer = session.optimizer.state_dict();
   state.optimizer.tensors.clear();
   state.optimizer.steps = steps;
-  join_precision(session, out);
-  state.order = order_of_ranks(order_part(boosted.dataloader, state.position.at.epoch),
-                               boosted.dataloader, group);
-  state.random = random_streams(group);
   return state;
+}
+
+// Hands all tensors to `out`; the numbers, whole on rank 0.
+Json collect(const TrainingParts& parts, const Progress& progress, const WholeTensors& out) {
+  const Session& session = parts.session();
+  const Group group = session.plugin->group();
+  join_model(session, out);
+  std::vector<TrainingState> states;
+  for (size_t i = 0; i < parts.sessions.size(); ++i)
+    states.push_back(collect_optimizer(parts, i, progress, out));
+  join_precision(session, out);
+  if (group.rank() == 0)
+    for (const auto& [name, tensor] : progress.tensors)
+      out.take(TensorKind::program, name, tensor.detach());
+  uint64_t order = 0;
+  if (const auto& loader = parts.dataloader)
+    order = order_of_ranks(order_part(*loader, states[0].position.at.epoch), *loader, group);
+  const std::vector<RandomState> streams = random_streams(group);
+  for (TrainingState& state : states) {
+    state.order = order;
+    state.random = streams;
+  }
+  return to_json(parts, states);
 }
 
 Json about(const Session& session) {
@@ -81,12 +102,10 @@ struct Copied {
   }
 };
 
-}  // namespace
-
-void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
-                   const SaveOptions& options) {
+void save(const std::filesystem::path& root, const TrainingParts& parts, const Progress& progress,
+          const SaveOptions& options) {
   check_progress(progress, options);
-  Session& session = boosted.model.session();
+  Session& session = parts.session();
   const Group group = session.plugin->group();
   finish_last_save(session);
   const SavingNote saving("a checkpoint");
@@ -102,29 +121,52 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
     group.all_reduce(full, CollectiveOp::max);
     if (full[0]) on_rank_0(group, [&] { writer->write(); });
   };
-  const TrainingState state = collect(session, boosted, progress, {take, write_if_full});
-  on_rank_0(group, [&] { writer->commit(to_json(state), about(session)); });
+  const Json state = collect(parts, progress, {take, write_if_full});
+  on_rank_0(group, [&] { writer->commit(state, about(session)); });
   session.pass_on_all_notes();
 }
 
-PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
-                                const Progress& progress, const SaveOptions& options) {
+PendingSave save_async(const std::filesystem::path& root, const TrainingParts& parts,
+                       const Progress& progress, const SaveOptions& options) {
   check_progress(progress, options);
-  Session& session = boosted.model.session();
+  Session& session = parts.session();
   const Group group = session.plugin->group();
   finish_last_save(session);
   auto copied = std::make_shared<Copied>();
   const auto take = [&](TensorKind kind, const std::string& name, const Tensor& whole) {
     copied->add(kind, name, whole);
   };
-  const TrainingState state = collect(session, boosted, progress, {take});
-  const auto write = [=, step = progress.step, state = to_json(state), about = about(session)] {
+  const Json state = collect(parts, progress, {take});
+  const auto write = [=, step = progress.step, about = about(session)] {
     const SavingNote saving("a checkpoint");
     copied->write(root, options, step, state, about);
   };
   PendingSave pending = begin_save(session, group.rank() == 0 ? write : std::function<void()>());
   session.pass_on_all_notes();
   return pending;
+}
+
+}  // namespace
+
+void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
+                   const SaveOptions& options) {
+  save(root, TrainingParts(boosted), progress, options);
+}
+
+void save_training(const std::filesystem::path& root, const BoostedGroup& group,
+                   const GroupParts& parts, const Progress& progress, const SaveOptions& options) {
+  save(root, TrainingParts(group, parts), progress, options);
+}
+
+PendingSave save_training_async(const std::filesystem::path& root, Boosted& boosted,
+                                const Progress& progress, const SaveOptions& options) {
+  return save_async(root, TrainingParts(boosted), progress, options);
+}
+
+PendingSave save_training_async(const std::filesystem::path& root, const BoostedGroup& group,
+                                const GroupParts& parts, const Progress& progress,
+                                const SaveOptions& options) {
+  return save_async(root, TrainingParts(group, parts), progress, options);
 }
 
 }  // namespace booster

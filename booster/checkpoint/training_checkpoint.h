@@ -24,7 +24,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace booster {
@@ -35,12 +37,22 @@ struct Progress {
   nlohmann::json extra = nlohmann::json::object();  // the program's own state
   // The program's own settings, by name; those that differ when it resumes are told.
   nlohmann::json settings = nlohmann::json::object();
+  // The program's own tensors, those of rank 0: an average of the weights, say
+  // (ParameterAverage::state_dict).
+  std::map<std::string, Tensor> tensors = {};
+};
+
+// What moves with a group of models and optimizers. Nothing is needed.
+struct GroupParts {
+  std::optional<DataLoader> dataloader = {};
+  std::vector<LRScheduler> lr_schedulers = {};  // one for each optimizer, or none
 };
 
 struct Resumed {
   int64_t step = 0;
   int64_t epoch = 0;  // the loader's: in which the next loop over it goes on
   nlohmann::json extra;
+  std::map<std::string, Tensor> tensors;  // the program's own, on the CPU, on all ranks
   std::vector<SettingChange> changes;  // settings that are others now, and in force
 };
 
@@ -50,6 +62,13 @@ struct Resumed {
 // hold, and those nothing that is not theirs. Errors are those of save_checkpoint, on all ranks,
 // and leave everything as it was: a loop may go on and save later.
 void save_training(const std::filesystem::path& root, Boosted& boosted, const Progress& progress,
+                   const SaveOptions& options = {});
+// The same of models and optimizers that were boosted in one call, as one checkpoint (a GAN). Error
+// for a plugin that gives ranks parts of them.
+//
+//   save_training("out", gan, {.dataloader = data, .lr_schedulers = {lr_g, lr_d}}, {.step = step});
+void save_training(const std::filesystem::path& root, const BoostedGroup& group,
+                   const GroupParts& parts, const Progress& progress,
                    const SaveOptions& options = {});
 
 // Loads the newest complete checkpoint under `root` into the boosted objects; nothing if there is
@@ -63,6 +82,11 @@ void save_training(const std::filesystem::path& root, Boosted& boosted, const Pr
 // whole number; it names some of which they are. All or nothing: after an error on any rank, all
 // ranks have it and nothing is changed.
 std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
+                                       const std::function<void(const std::string&)>& report,
+                                       const nlohmann::json& settings = nlohmann::json::object());
+// The same of a group, with the parts that it was saved with.
+std::optional<Resumed> resume_training(const std::filesystem::path& root,
+                                       const BoostedGroup& group, const GroupParts& parts,
                                        const std::function<void(const std::string&)>& report,
                                        const nlohmann::json& settings = nlohmann::json::object());
 

@@ -14,6 +14,7 @@ int list(const std::string& name, const std::vector<std::string>& libraries, boo
 // Every op on a strategy's lists with its class and source: `booster list ops`.
 struct ListOps {
   std::string strategy, level, device;
+  std::vector<std::string> settings;  // key=value, as `booster explain` takes them
   bool json = false;  // an object per line
 };
 int list_ops(const ListOps& what);

@@ -20,6 +20,17 @@ constexpr const char* footer =
     "or float16, torch.float16. Without OP, or with -, every line of standard input is read\n"
     "as arguments of its own, after those given here.";
 
+std::map<std::string, std::string> settings_of(const Words& texts) {
+  std::map<std::string, std::string> settings;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    check(equals != std::string::npos && equals > 0, "--set: no setting; got {}, want key=value",
+          text);
+    settings[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return settings;
+}
+
 struct QueryLine {
   CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
   Question question;
@@ -53,21 +64,13 @@ struct QueryLine {
     } catch (const CLI::ParseError& error) {
       fail("explain: {}; `booster explain --help` shows the usage", error.what());
     }
-    read_settings();
+    question.settings = settings_of(settings);
     if (words.empty()) return -1;
     question.op = words.front();
     question.dtypes.assign(words.begin() + 1, words.end());
     return -1;
   }
 
-  void read_settings() {
-    for (const std::string& setting : settings) {
-      const size_t equals = setting.find('=');
-      check(equals != std::string::npos && equals > 0, "--set: no setting; got {}, want key=value",
-            setting);
-      question.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
-    }
-  }
 };
 
 void print_json(const Explanation& answer, int line) {
@@ -137,7 +140,10 @@ int explain_op(const std::vector<std::string>& arguments) {
 }
 
 int list_ops(const ListOps& what) {
-  const auto rows = listed_ops(what.strategy, what.level, what.device);
+  const auto rows = listed_ops({.strategy = what.strategy,
+                                .level = what.level,
+                                .device = what.device,
+                                .settings = settings_of(what.settings)});
   if (!what.json)
     fmt::print("{} {}{}\n", what.strategy, rows.empty() ? "has no op lists " : "",
                on_device(what.device));

@@ -69,13 +69,17 @@ struct CommandLine {
     list->add_option("--strategy", ops.strategy, "with ops: whose lists");
     list->add_option("--level", ops.level, "with ops: of fp16_apex or fp16_paddle");
     list->add_option("--device", ops.device, "with ops: cuda (the default) or cpu");
+    list->add_option("--set", ops.settings,
+                     "with ops: key=value, as in explain: dtype, custom_white_list, static_graph")
+        ->allow_extra_args(false);
     list->add_flag("--json", ops.json, "one JSON object; with ops one per line");
     add_libraries(list);
   }
 
   int list_entries() const {
     for (const auto& [option, value] :
-         {std::pair{"--strategy", ops.strategy}, {"--level", ops.level}, {"--device", ops.device}})
+         {std::pair{"--strategy", ops.strategy}, {"--level", ops.level}, {"--device", ops.device},
+          {"--set", ops.settings.empty() ? "" : ops.settings.front()}})
       check(value.empty(), "list: {} belongs to `booster list ops`; got {} {}", option,
             name.empty() ? "no name" : name, option);
     return cli::list(name, libraries, ops.json);

@@ -28,6 +28,7 @@ constexpr const char* footer =
 struct Query {
   std::string preset, pattern;
   std::vector<std::string> overrides;
+  CountedSteps counted;
   bool json = false, list = false, has_pattern = false;
 };
 
@@ -54,6 +55,8 @@ struct QueryLine {
     app.add_option("--set", query.overrides, "key=value: an option of the preset")
         ->allow_extra_args(false);
     app.add_option("--pattern", query.pattern, "what the gradients of each step are: F3I2F");
+    app.add_option("--good", query.counted.good, "good steps counted before the first (0)");
+    app.add_option("--bad", query.counted.bad, "bad steps counted before the first (0)");
     app.add_flag("--json", query.json, "a JSON object per step");
     app.add_flag("--list", query.list, "the presets and their options");
   }
@@ -130,7 +133,7 @@ int answer(const Query& query, int line) {
         "scaler: {}: first scale out of range: f32 must hold it and its inverse; got {}, want "
         "2^-127 to 2^127 (or --set bug_compatible=true)",
         query.preset, policy.init);
-  const auto steps = simulate(preset, policy, steps_of(query.pattern));
+  const auto steps = simulate(preset, policy, steps_of(query.pattern), query.counted);
   if (!query.json) {
     fmt::print("{:>8}  {:<7}  {:>24}  {:<22}  {:>6}  {:>6}\n", "step", "skipped", "scale",
                "scale (hex)", "good", preset.counts_down ? "left" : "bad");

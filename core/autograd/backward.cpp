@@ -36,21 +36,30 @@ struct Depth {
 
 }  // namespace
 
+// Where a backward pass begins, and with what gradient.
+struct Root {
+  Edge edge;
+  Tensor grad;
+};
+
 // One backward pass: into the gradients of all leaves or, with `inputs`, only to these tensors.
 class Backward {
  public:
   // What is put off needs its way to the leaf later, so nothing is released then.
-  Backward(const Edge& start, Tensor grad, bool retain_graph,
-           const std::vector<Tensor>& inputs = {})
+  Backward(std::vector<Root> roots, bool retain_graph, const std::vector<Tensor>& inputs = {})
       : retain_graph_(retain_graph || DeferredGradients::current()),
         collects_(!inputs.empty()),
         collected_(inputs.size()) {
     for (const Tensor& input : inputs) places_.push_back(edge_of(input));
-    if (collects_) find_ways(start.node);
-    count_uses(start.node);
-    Gathered& gathered = gathered_[start.node.get()];
-    gathered.received[start.output] = std::move(grad);
-    ready_.push(start.node);
+    if (collects_) find_ways(roots);
+    count_uses(roots);
+    for (Root& root : roots) {
+      Gathered& gathered = gathered_[root.edge.node.get()];
+      const bool named_before = gathered.is_root;
+      gathered.is_root = true;
+      add(gathered, root.edge.output, std::move(root.grad));
+      if (gathered.missing == 0 && !named_before) ready_.push(root.edge.node);
+    }
   }
 
   std::vector<Tensor> run() {
@@ -93,6 +102,7 @@ class Backward {
   };
   struct Gathered {
     int missing = 0;  // uses of this node's outputs that have not sent a gradient yet
+    bool is_root = false;
     std::vector<Tensor> received;
   };
   struct Later {
@@ -110,9 +120,11 @@ class Backward {
 
   // Finds the nodes from which a requested input can be reached. Inputs of a call were recorded
   // before it; leaves have no inputs.
-  void find_ways(const Reference<Node>& start) {
-    std::vector<Node*> nodes = {start.get()};
-    std::unordered_set<const Node*> seen = {start.get()};
+  void find_ways(const std::vector<Root>& roots) {
+    std::vector<Node*> nodes;
+    std::unordered_set<const Node*> seen;
+    for (const Root& root : roots)
+      if (seen.insert(root.edge.node.get()).second) nodes.push_back(root.edge.node.get());
     for (size_t i = 0; i < nodes.size(); ++i)
       for (const Edge& edge : nodes[i]->inputs())
         if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node.get());
@@ -146,9 +158,13 @@ class Backward {
   }
 
   // Iterative, since graphs of deep models would overflow the stack.
-  void count_uses(const Reference<Node>& start) {
-    std::vector<Node*> open = {start.get()};
-    add_progress(*start);
+  void count_uses(const std::vector<Root>& roots) {
+    std::vector<Node*> open;
+    for (const Root& root : roots) {
+      if (gathered_.count(root.edge.node.get()) > 0) continue;
+      add_progress(*root.edge.node);
+      open.push_back(root.edge.node.get());
+    }
     while (!open.empty()) {
       Node* node = open.back();
       open.pop_back();
@@ -242,7 +258,8 @@ class Backward {
       sum = sum + grad;
       return;
     }
-    if (!is_exclusive(sum) && grad.dtype() == sum.dtype()) std::swap(sum, grad);
+    const bool is_wider = sum.dtype() == DType::bf16 && grad.dtype() == DType::f32;
+    if (is_wider || (!is_exclusive(sum) && grad.dtype() == sum.dtype())) std::swap(sum, grad);
     const auto& table = kernels::on(sum.device());
     if (is_exclusive(sum)) {
       table.accumulate(sum.view(), grad.view());
@@ -301,11 +318,11 @@ void check_on_tape(const Tensor& root) {
 }
 
 // A pass into the leaves.
-void run_pass(const Edge& start, Tensor grad, bool retain_graph) {
+void run_pass(std::vector<Root> roots, bool retain_graph) {
   const NoGradGuard no_grad;
   const MemoryScope memory(MemoryTag::workspace);
   const Depth inside;
-  Backward(start, std::move(grad), retain_graph).run();
+  Backward(std::move(roots), retain_graph).run();
   if (depth > 1) return;
   for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // of leaves that were not foreseen
   for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
@@ -330,15 +347,30 @@ std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inp
   const MemoryScope memory(MemoryTag::workspace);
   const Depth inside;
   const bool keeps = options.retain_graph || options.create_graph;
-  return Backward(edge_of(root), std::move(grad), keeps, inputs).run();
+  return Backward({{edge_of(root), std::move(grad)}}, keeps, inputs).run();
 }
 
 void backward(const Tensor& root, BackwardOptions options) {
   check_on_tape(root);
   Tensor grad = initial_gradient(root, std::move(options.grad));
-  run_pass(edge_of(root), std::move(grad), options.retain_graph);
+  run_pass({{edge_of(root), std::move(grad)}}, options.retain_graph);
 }
 
-void backward_from(const Edge& start, Tensor grad) { run_pass(start, std::move(grad), true); }
+void backward(const std::vector<Tensor>& roots, SeveralBackwardOptions options) {
+  check(!roots.empty(), "backward: no roots; want the tensors to start from");
+  check(options.grads.size() <= roots.size(),
+        "backward: more gradients than roots; got {} for {}", options.grads.size(), roots.size());
+  options.grads.resize(roots.size());
+  std::vector<Root> starts;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    check_on_tape(roots[i]);
+    starts.push_back({edge_of(roots[i]), initial_gradient(roots[i], std::move(options.grads[i]))});
+  }
+  run_pass(std::move(starts), options.retain_graph);
+}
+
+void backward_from(const Edge& start, Tensor grad) {
+  run_pass({{start, std::move(grad)}}, true);
+}
 
 }  // namespace booster

@@ -4,6 +4,7 @@
 // floating tensor). Errors name the op, what it got and what it wants.
 #pragma once
 
+#include "core/autograd/indexing.h"
 #include "core/tensor/tensor.h"
 
 #include <optional>

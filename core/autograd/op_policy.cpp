@@ -17,8 +17,9 @@ constexpr const char* op_names[op_count] = {
 #include "kernels/elementwise.def"
 };
 
-// A cast of a leaf made in this region: every use shares it, so its gradients are summed in 16
-// bits. The source is kept alive, so that no other tensor can reuse its identity.
+// A cast of a leaf made in this region: every use shares it, so its gradients are summed before
+// they are cast back, in the widest of their dtypes. The source is kept alive, so that no other
+// tensor can reuse its identity.
 struct RegionCast {
   Tensor source;
   uint32_t version;

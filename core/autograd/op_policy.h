@@ -72,6 +72,7 @@ struct OpPolicy {
   bool cache_casts = true;     // one cast per leaf and region; Paddle has none
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
   bool bias_apart = false;     // Paddle: a convolution's bias is added by a separate op
+  bool rounds_gradients = false;  // of weights, to the lower dtype as torch: see gradient_dtype
   bool asks_who_made = false;  // some ops are of the classes as_made and as_first_made
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
@@ -121,14 +122,15 @@ bool wants_f32_result(Op op, const Tensor& argument);
 // converted numbers are kept across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
 
-// The dtype for the gradient of an argument that a policy may have cast. f32 sums of a bf16 op are
-// passed to the f32 original unrounded: rounding them in between would cost time and precision.
-// Those of an f16 op are rounded first, because a loss scaler must see their overflow. (f32 for an
-// absent argument.)
+// The dtype for the gradient of a layer's weight or bias that a policy may have cast: the rule for
+// all of them. f32 sums of a bf16 op are passed to the f32 original unrounded: rounding them in
+// between would cost time and precision; a policy may ask for it all the same. Those of an f16 op
+// are rounded first, because a loss scaler must see their overflow. (f32 for an absent argument.)
 inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
   if (!original.defined()) return DType::f32;
   const bool widens = original.dtype() == DType::f32 && argument.dtype() == DType::bf16;
-  return widens ? DType::f32 : argument.dtype();
+  const OpPolicy* policy = current_policy();
+  return widens && !(policy && policy->rounds_gradients) ? DType::f32 : argument.dtype();
 }
 
 // The 16-bit copy kept for a leaf; undefined if none was ever made. An optimizer rewrites it in

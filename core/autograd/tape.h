@@ -291,6 +291,14 @@ struct BackwardOptions {
 // tape, not one element (without a given gradient), graph already freed, saved tensor changed.
 void backward(const Tensor& root, BackwardOptions options = {});
 
+// The same for several roots in one pass, as torch.autograd.backward: shared parts of their graphs
+// are visited once. A gradient for each root, undefined or left out where it has one element.
+struct SeveralBackwardOptions {
+  std::vector<Tensor> grads = {};
+  bool retain_graph = false;
+};
+void backward(const std::vector<Tensor>& roots, SeveralBackwardOptions options = {});
+
 struct GradientOptions {
   Tensor grad = {};           // as in BackwardOptions
   bool retain_graph = false;  // keep the graph for another pass; create_graph keeps it too

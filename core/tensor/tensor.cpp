@@ -24,11 +24,13 @@ void Tensor::refuse_undefined(const char* call) { fail("{}: tensor is undefined"
 
 bool Tensor::is_contiguous() const {
   int64_t expected = 1;
+  bool is_dense = true;
   for (int i = ndim() - 1; i >= 0; --i) {
-    if (shape()[i] != 1 && strides()[i] != expected) return false;
+    if (shape()[i] == 0) return true;
+    is_dense &= shape()[i] == 1 || strides()[i] == expected;
     expected *= shape()[i];
   }
-  return true;
+  return is_dense;
 }
 
 bool Tensor::shares_storage(const Tensor& other) const {

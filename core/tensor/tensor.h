@@ -12,6 +12,7 @@
 #include "kernels/view.h"
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -45,6 +46,7 @@ struct Storage : Counted {
 };
 
 class Tensor;
+class Index;  // core/autograd/indexing.h
 
 // Autograd's state of a tensor; core/autograd derives from it.
 struct Tracking {
@@ -156,6 +158,8 @@ class Tensor {
   void backward() const;
   // Element or slice `index` of the first dimension, from the end if negative; recorded (select).
   Tensor operator[](int64_t index) const;
+  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
+  Tensor operator[](std::initializer_list<Index> places) const;
   // In another dtype, or the tensor itself if it has that one; recorded (cast).
   template <class D>
   requires std::is_same_v<D, DType> Tensor to(D dtype)

@@ -186,9 +186,8 @@ Explanation explain(const Question& question) {
   return explanation;
 }
 
-std::vector<OpClassRow> listed_ops(const std::string& strategy, const std::string& level,
-                                   const std::string& device) {
-  return make_system({.strategy = strategy, .level = level, .device = device})->rows();
+std::vector<OpClassRow> listed_ops(const Question& question) {
+  return make_system(question)->rows();
 }
 
 }  // namespace booster

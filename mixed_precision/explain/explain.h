@@ -51,8 +51,8 @@ struct OpClassRow {
   std::string list;
   std::string source;
 };
-// All ops on a strategy's lists; empty for a strategy without lists. Errors as above.
-std::vector<OpClassRow> listed_ops(const std::string& strategy, const std::string& level,
-                                   const std::string& device);
+// All ops on a strategy's lists, those that its settings put there among them; empty for a strategy
+// without lists. `question` names no op. Errors as above.
+std::vector<OpClassRow> listed_ops(const Question& question);
 
 }  // namespace booster

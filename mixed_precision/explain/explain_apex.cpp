@@ -19,12 +19,29 @@ class ApexO1 final : public TorchNamed {
       for (const std::string& name : *names)
         if (!torch_result_rule(name)) no_such_op("torch", name, torch_op_names());
   }
-  std::vector<OpClassRow> rows() const override { return rows_of(apex_op_table()); }
+  std::vector<OpClassRow> rows() const override {
+    std::vector<OpClassRow> rows = rows_of(apex_op_table());
+    for (const Names* names : {&half_, &floating_, &promote_})
+      for (const std::string& name : *names) {
+        KnownOp op{.name = name};
+        take_row(op, apex_op_table().find(name));
+        register_function(op);
+        if (!op.list.starts_with("register")) continue;
+        std::erase_if(rows, [&](const OpClassRow& row) { return row.op == name; });
+        rows.push_back({name, {""}, name_of(op.op_class), op.list, "settings"});
+      }
+    return rows;
+  }
 
  protected:
-  // A registered function is wrapped inside the lists' wrapper: see apex_o1_policy.
   void classify(KnownOp& op) const override {
     take_row(op, apex_op_table().find(op.name));
+    register_function(op);
+    if (device == DeviceType::cpu) leave_alone(op);
+  }
+
+  // A registered function is wrapped inside the lists' wrapper: see apex_o1_policy.
+  void register_function(KnownOp& op) const {
     const bool half = has(half_, op.name), floating = has(floating_, op.name);
     if (half || floating) {
       op.op_class = half ? OpClass::lower_precision : OpClass::fp32;
@@ -33,7 +50,6 @@ class ApexO1 final : public TorchNamed {
       op.op_class = OpClass::widen_pair;
       op.list = "register_promote_function";
     }
-    if (device == DeviceType::cpu) leave_alone(op);
   }
 
   KnownOp in_place(const std::string& base) const override {

@@ -7,7 +7,8 @@ namespace {
 class Paddle final : public System {
  public:
   Paddle(PaddleLevel level, NumberType lower_type, DeviceType device_type, const PaddleLists& lists)
-      : rules_(level, lower_type == NumberType::f16 ? DType::f16 : DType::bf16, lists) {
+      : rules_(level, lower_type == NumberType::f16 ? DType::f16 : DType::bf16, lists),
+        lists_(lists) {
     lower = lower_type;
     device = device_type;
     casts_8_bit = false;
@@ -39,11 +40,18 @@ class Paddle final : public System {
     for (OpClassRow& row : rows_of(paddle_op_table())) {
       if (rules_.list_of(row.op) == row.list) rows.push_back(std::move(row));
     }
+    const auto dead = ineffective_names(lists_);
+    for (const auto* names : {&lists_.white, &lists_.black})
+      for (const std::string& name : *names)
+        if (!has(dead, name))
+          rows.push_back({name, {""}, name_of(rules_.class_of(name)),
+                          std::string(rules_.list_of(name)), "settings"});
     return rows;
   }
 
  private:
   PaddleRules rules_;
+  PaddleLists lists_;
 };
 
 }  // namespace

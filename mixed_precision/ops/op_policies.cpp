@@ -3,6 +3,7 @@
 #include "mixed_precision/ops/result_rules.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace booster {
 namespace {
@@ -98,7 +99,7 @@ bool counts(const ListedOp& op, PaddleLevel level, DType lower, bool static_grap
   if (op.list == "white") return true;
   if (op.list == "white fp16 static") return static_graph && lower == DType::f16;
   if (op.list == "gray static") return static_graph && level == PaddleLevel::O1;
-  if (op.list == "white fp16") return lower == DType::f16;
+  if (op.list == "white fp16") return static_graph || lower == DType::f16;
   if (op.list == "black") return level == PaddleLevel::O1;
   return op.list == "extra black" && (level == PaddleLevel::O1 || level == PaddleLevel::O2);
 }
@@ -109,10 +110,11 @@ bool is_dead(const std::string& name) {
                      [&](const ListedOp& op) { return op.list == "dead" && op.name == name; });
 }
 
-// Paddle itself accepts any name silently, so that `add` for elementwise_add has no effect.
+// Paddle itself accepts any name silently, so that `add` for elementwise_add has no effect. Names
+// on its own lists are taken here too, also where they have none: see ineffective_names.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
-    if (paddle_result_rule(name) && !is_dead(name)) continue;
+    if (paddle_result_rule(name) || is_dead(name)) continue;
     for (int i = 0; i < op_count; ++i) {
       const Op op = static_cast<Op>(i);
       check(name != name_of(op), "{}: not an op name of Paddle's; got {} (did you mean {}?)", list,
@@ -134,6 +136,13 @@ void check_custom(const PaddleLists& lists) {
 }
 
 }  // namespace
+
+std::vector<std::string> ineffective_names(const PaddleLists& lists) {
+  Names dead;
+  for (const Names* names : {&lists.white, &lists.black})
+    std::ranges::copy_if(*names, std::back_inserter(dead), is_dead);
+  return dead;
+}
 
 PaddleRules::PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists)
     : level_(level), lower_(lower), lists_(lists) {

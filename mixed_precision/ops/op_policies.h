@@ -29,6 +29,9 @@ struct PaddleLists {
   bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
   bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
 };
+// Names in custom lists that Paddle has on lists of its own, though no operation of its looks them
+// up (matmul, whose operation is matmul_v2).
+std::vector<std::string> ineffective_names(const PaddleLists& lists);
 // Paddle's decision for an op, given its Paddle name: the dynamic graph's, or the static graph's.
 class PaddleRules {
  public:

@@ -115,6 +115,11 @@ PaddleSettings settled(const FP16PaddleOptions& o, bool is_static) {
   settings.lower = dtype_named("dtype", o.dtype, {DType::f16, DType::bf16});
   settings.lists = {o.custom_white_list, o.custom_black_list, o.use_promote.value_or(!is_static),
                     is_static};
+  for (const std::string& name : ineffective_names(settings.lists))
+    settings.messages.push_back(
+        fmt::format("{} in a custom list has no effect, as in Paddle: no operation of that name "
+                    "asks (the one that multiplies matrices is matmul_v2)",
+                    name));
   settings.black_varnames = o.custom_black_varnames;
   const bool pure = settings.level == PaddleLevel::O2;
   settings.guard = pure && o.use_fp16_guard.value_or(is_static);

@@ -2,6 +2,7 @@
 
 #include "mixed_precision/scaling/loss_scale_presets.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace booster {
@@ -57,6 +58,16 @@ void load_torch_state(const std::map<std::string, double>& state, GradScalerOpti
   scaler.set_policy(torch_loss_scale_policy(options));
 }
 
+namespace {
+
+bool has_f16_gradients(const Optimizer& optimizer) {
+  return std::ranges::any_of(optimizer.parameters_with_grad(), [](const NamedTensor& parameter) {
+    return parameter.tensor.grad().dtype() == DType::f16;
+  });
+}
+
+}  // namespace
+
 GradScaler::GradScaler(GradScalerOptions options)
     : options_(options), scaler_(torch_loss_scaler(options)) {}
 
@@ -91,7 +102,7 @@ void GradScaler::check_gradients(const Parameters& with_grad) const {
   for (const auto& [name, parameter] : with_grad)
     check(parameter.grad().dtype() != DType::f16,
           "GradScaler: attempting to unscale FP16 gradients; parameter {} is f16, want f32 "
-          "parameters (or masters, as fp16_naive keeps them)",
+          "parameters, masters as fp16_naive keeps them, or step() without unscale_()",
           name);
 }
 
@@ -107,19 +118,36 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   mine.stage = Stage::unscaled;
 }
 
-// As torch's, it leaves true gradients in memory, whoever unscaled them.
-void GradScaler::step(Optimizer& optimizer) {
-  if (!options_.enabled) return optimizer.step();
+// What torch's fused optimizers do: the step itself multiplies by the inverse, in f32.
+void GradScaler::step_scaled(Optimizer& optimizer, Entry& mine) {
+  scaler_.check_start();
+  const Tensor& inverse = scaler_.inverse_tensor();
+  mine.found_inf = find_non_finite(optimizer, inverse);
+  optimizer.step({.found_inf = static_cast<const float*>(mine.found_inf.data()),
+                  .inverse_scale = static_cast<const float*>(inverse.data())});
+  unscale_gradients(optimizer, inverse);
+}
+
+ScaledStepReport GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) {
+    optimizer.step();
+    return ScaledStepReport();
+  }
   begin("step", optimizer);
   const bool unscales = entry(optimizer).stage == Stage::ready;
   check(entry(optimizer).found_inf.defined() ||
             (unscales && !optimizer.parameters_with_grad().empty()),
         "GradScaler::step: no inf checks were recorded for this optimizer: none of its parameters "
         "had a gradient; want a backward pass of a loss that they took part in");
-  if (unscales) unscale_(optimizer);
   Entry& mine = entry(optimizer);
-  optimizer.step({.found_inf = static_cast<const float*>(mine.found_inf.data())});
+  if (unscales && has_f16_gradients(optimizer)) {
+    step_scaled(optimizer, mine);
+  } else {
+    if (unscales) unscale_(optimizer);
+    optimizer.step({.found_inf = static_cast<const float*>(mine.found_inf.data())});
+  }
   mine.stage = Stage::stepped;
+  return ScaledStepReport(mine.found_inf);
 }
 
 void GradScaler::update() {

@@ -2,7 +2,7 @@
 //
 //   scaler.scale(loss).backward();
 //   scaler.unscale_(optimizer);            // only to clip or look at true gradients
-//   scaler.step(optimizer);                // does nothing if a gradient is not finite
+//   scaler.step(optimizer);                // does nothing if a gradient is not finite, and says so
 //   scaler.update();
 //
 // Per optimizer the calls follow a state machine (ready -> unscaled -> stepped -> update() makes
@@ -17,6 +17,7 @@
 #include "core/nn/no_options.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -39,6 +40,17 @@ std::map<std::string, double> torch_state(const GradScalerOptions& options,
 void load_torch_state(const std::map<std::string, double>& state, GradScalerOptions& options,
                       LossScaler& scaler);
 
+// What GradScaler::step did; read from the device when it is asked for.
+class ScaledStepReport {
+ public:
+  explicit ScaledStepReport(Tensor found_inf = {}) : found_inf_(std::move(found_inf)) {}
+  // True if a gradient was not finite, so that nothing was changed.
+  bool skipped() const { return found_inf_.defined() && found_inf_.item() != 0; }
+
+ private:
+  Tensor found_inf_;
+};
+
 class GradScaler {
  public:
   explicit GradScaler(GradScalerOptions options = {});
@@ -49,9 +61,11 @@ class GradScaler {
   // Multiplies the optimizer's gradients by 1 / scale in memory and notes whether all are finite.
   // Errors: scale() never called, called twice, called after step, an f16 gradient (by name).
   void unscale_(Optimizer& optimizer);
-  // Steps unless a gradient is not finite, after unscale_() if that was not called. Errors: scale()
-  // never called, called twice since update(), the optimizer has no gradient.
-  void step(Optimizer& optimizer);
+  // Steps unless a gradient is not finite, and leaves true gradients in memory, whoever unscaled
+  // them. f16 gradients are allowed if unscale_() was not called: the step reads them scaled, and
+  // small ones become 0 only in memory, behind it. Errors: scale() never called, called twice since
+  // update(), the optimizer has no gradient.
+  ScaledStepReport step(Optimizer& optimizer);
   // Grows or backs off. Error if no optimizer was looked at since the last update.
   void update();
   // Sets the scale; counters stay. Error unless it is a finite number > 0.
@@ -86,6 +100,7 @@ class GradScaler {
   void check_started(const char* call) const;
   void begin(const char* call, Optimizer& optimizer);
   void check_gradients(const Parameters& with_grad) const;
+  void step_scaled(Optimizer& optimizer, Entry& mine);
   void follow_options();
 
   GradScalerOptions options_;

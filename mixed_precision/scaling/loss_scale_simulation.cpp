@@ -63,10 +63,14 @@ std::vector<bool> steps_of(std::string_view pattern) {
 }
 
 std::vector<SimulatedStep> simulate(const LossScalePreset& preset, const LossScalePolicy& policy,
-                                    const std::vector<bool>& steps) {
+                                    const std::vector<bool>& steps, CountedSteps counted) {
+  check(counted.good >= 0 && counted.bad >= 0,
+        "scaler: a count of steps is below 0; got {} good and {} bad", counted.good, counted.bad);
   std::vector<SimulatedStep> simulated;
   simulated.reserve(steps.size());
   LossScaleState state = first_state(policy);
+  state.good = counted.good + (policy.free_first_step && counted.good > 0 ? 1 : 0);
+  state.bad = counted.bad;
   for (const bool bad : steps) {
     const LossScaleState after = next(policy, state, bad);
     simulated.push_back(shown(preset, policy, state, after, bad));

@@ -24,9 +24,15 @@ struct SimulatedStep {
 // the pattern is empty, has another letter, a count of 0 or more than a million steps.
 std::vector<bool> steps_of(std::string_view pattern);
 
+// The steps that were counted before the first one; the scale is the policy's `init`.
+struct CountedSteps {
+  int64_t good = 0;  // towards growth, as SimulatedStep::good
+  int64_t bad = 0;   // towards back-off, also where the preset shows what is left
+};
+
 // One entry per step; the last one `ended` if the original would not get further. `policy` is the
-// preset's, changed at will. Error as first_state's.
+// preset's, changed at will. Errors: first_state's, a count below 0.
 std::vector<SimulatedStep> simulate(const LossScalePreset& preset, const LossScalePolicy& policy,
-                                    const std::vector<bool>& steps);
+                                    const std::vector<bool>& steps, CountedSteps counted = {});
 
 }  // namespace booster

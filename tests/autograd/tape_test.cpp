@@ -77,6 +77,41 @@ TEST_CASE("backward from more than one element needs a gradient of that shape") 
   CHECK_THROWS_WITH_AS(backward(zeros({})), doctest::Contains("not on the tape"), Error);
 }
 
+TEST_CASE("several roots give the sum of what each alone gives, in one pass") {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    manual_seed(seed);
+    const Tensor w = normal({3}, 0, 1, {.dtype = DType::f64}).requires_grad_();
+    int visits = 0;
+    const auto roots = [&] {
+      const Tensor shared = exp(w);
+      register_grad_hook(shared, [&](const Tensor&) { ++visits; return Tensor(); });
+      // The second is inside the graph of the first, the third is a leaf, the fourth the first.
+      const Tensor last = sum(mul(shared, shared));
+      return std::vector<Tensor>{last, shared, w, last};
+    };
+    const std::vector<Tensor> grads = {Tensor(), normal({3}, 0, 1, {.dtype = DType::f64}),
+                                       normal({3}, 0, 1, {.dtype = DType::f64}), Tensor()};
+    std::vector<double> wanted(3, 0.0);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      clear_grad(w);
+      backward(roots()[i], {.grad = grads[i]});
+      const auto one = w.grad().to_vector<double>();
+      for (size_t k = 0; k < 3; ++k) wanted[k] += one[k];
+    }
+    clear_grad(w);
+    visits = 0;
+    backward(roots(), {.grads = grads});
+    CHECK(visits == 1);
+    const auto got = w.grad().to_vector<double>();
+    for (size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(wanted[k]));
+  }
+  const Tensor w = ones({2}).requires_grad_();
+  CHECK_THROWS_WITH_AS(backward(std::vector<Tensor>{}), doctest::Contains("no roots"), Error);
+  CHECK_THROWS_WITH_AS(backward(std::vector<Tensor>{sum(w), w * 2.0}),
+                       doctest::Contains("one element"), Error);
+  CHECK_THROWS_AS(backward(std::vector<Tensor>{sum(w), ones({})}), Error);
+}
+
 TEST_CASE("only floating leaves can require gradients") {
   CHECK_THROWS_AS(zeros({1}, {.dtype = DType::i64}).requires_grad_(), Error);
   Tensor x = leaf({1});

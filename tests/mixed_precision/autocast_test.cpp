@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+
 using namespace booster;
 
 namespace {
@@ -60,6 +62,54 @@ TEST_CASE("an f32 weight gets an f32 gradient although all its math was 16-bit")
   }
   backward(loss);
   CHECK(weight.grad().dtype() == DType::f32);
+}
+
+TEST_CASE("bf16 layers give f32 weights their sums, rounded only where a policy asks for it") {
+  // 257 ones add up to 257, which bf16 rounds to 256.
+  struct Layer {
+    const char* name;
+    Shape input, weight;
+    std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call;
+  };
+  const Shape filter = {1, 1, 1, 1}, image = {1, 1, 1, 257};
+  const Layer layers[] = {
+      {"linear", {257, 1}, {1, 1}, [](auto& x, auto& w, auto& b) { return linear(x, w, b); }},
+      {"conv1d", {1, 1, 257}, {1, 1, 1}, [](auto& x, auto& w, auto& b) { return conv1d(x, w, b); }},
+      {"conv2d", image, filter, [](auto& x, auto& w, auto& b) { return conv2d(x, w, b); }},
+      {"conv_transpose2d", image, filter,
+       [](auto& x, auto& w, auto& b) { return conv_transpose2d(x, w, b); }},
+  };
+  for (const bool rounds : {false, true}) {
+    OpPolicy policy = torch_autocast_policy(DeviceType::cpu, DType::bf16);
+    policy.rounds_gradients = rounds;
+    for (const Layer& layer : layers) {
+      CAPTURE(layer.name);
+      Tensor w = ones(layer.weight).requires_grad_(), b = zeros({1}).requires_grad_();
+      Tensor y;
+      {
+        const PolicyScope scope(&policy);
+        y = layer.call(ones(layer.input), w, b);
+      }
+      REQUIRE(y.dtype() == DType::bf16);
+      backward(y, {.grad = ones(y.shape(), {.dtype = DType::bf16})});
+      CHECK(w.grad().item() == (rounds ? 256 : 257));
+      CHECK(b.grad().item() == (rounds ? 256 : 257));
+    }
+    // Of a weight that is used twice: 256 and 1; so too where an op in between has rounded.
+    for (const bool by_matmul : {false, true}) {
+      CAPTURE(by_matmul);
+      Tensor w = ones({1, 1}).requires_grad_();
+      Tensor a, b;
+      {
+        const PolicyScope scope(&policy);
+        a = by_matmul ? matmul(w, of(DType::f32, {1, 1}) * 512.0)
+                      : linear(of(DType::f32, {1, 1}) * 512.0, w);
+        b = linear(of(DType::f32, {1, 1}) * 2.0, w);
+      }
+      backward(sum(cast(a, DType::f32) + cast(b, DType::f32)));
+      CHECK(w.grad().item() == (rounds ? 256 : 257));
+    }
+  }
 }
 
 TEST_CASE("Paddle's O1 gives a convolution with an f32 bias back in f32, without one in 16 bits") {

@@ -270,11 +270,40 @@ TEST_CASE("what does not exist is an error with the nearest name") {
   wrong({.op = "softmax", .dtypes = {}, .strategy = "fp16"}, "no dtypes");
 }
 
+TEST_CASE("list ops heeds the settings of its strategy") {
+  const auto listed = [](const std::string& strategy, std::map<std::string, std::string> settings) {
+    std::map<std::string, std::pair<std::string, std::string>> by_name;
+    for (const OpClassRow& row : listed_ops({.strategy = strategy, .settings = settings}))
+      by_name[row.op] = {row.op_class, row.list};
+    return by_name;
+  };
+  const auto plain = listed("fp16_paddle", {});
+  const auto bf16 = listed("fp16_paddle", {{"dtype", "bfloat16"}});
+  CHECK(plain.at("fused_attention").second == "white fp16");
+  CHECK(bf16.count("fused_attention") == 0);
+  // The static graph has one white list for both types, but for two ops.
+  const auto gray = listed("fp16_paddle", {{"dtype", "bfloat16"}, {"static_graph", "true"}});
+  for (const char* op :
+       {"fused_attention", "fused_feedforward", "fake_quantize_dequantize_abs_max"})
+    CHECK(gray.at(op).second == "white fp16");
+  CHECK(gray.count("resnet_unit") == 0);
+  CHECK(gray.at("relu").second == "gray static");
+  const auto custom = listed("fp16_paddle", {{"custom_white_list", "exp,gelu"},
+                                             {"custom_black_list", "conv2d,matmul"}});
+  CHECK(custom.at("exp") == std::pair<std::string, std::string>("lower_precision", "custom white"));
+  CHECK(custom.at("gelu").second == "custom white");
+  CHECK(custom.at("conv2d") == std::pair<std::string, std::string>("fp32", "custom black"));
+  CHECK(custom.at("matmul_v2").second == "white");
+  CHECK(listed("fp16_apex", {{"half_functions", "gelu"}}).at("gelu").second ==
+        "register_half_function");
+  CHECK_THROWS_AS(listed("bf16", {{"custom_white_list", "exp"}}), Error);
+}
+
 TEST_CASE("list ops gives each op once with its overloads") {
-  const auto rows = listed_ops("bf16", "", "cpu");
+  const auto rows = listed_ops({.strategy = "bf16", .device = "cpu"});
   size_t registrations = 0;
   for (const OpClassRow& row : rows) registrations += row.overloads.size();
   CHECK(registrations == golden_lines("autocast_cpu.txt").size());
-  CHECK(listed_ops("fp32", "", "").empty());
-  CHECK(listed_ops("fp16_paddle", "O0", "").empty());
+  CHECK(listed_ops({.strategy = "fp32"}).empty());
+  CHECK(listed_ops({.strategy = "fp16_paddle", .level = "O0"}).empty());
 }

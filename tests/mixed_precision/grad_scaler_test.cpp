@@ -191,6 +191,46 @@ TEST_CASE("f16 gradients are refused by name and left alone") {
   CHECK(w.grad().to_vector<double>()[0] == before);
 }
 
+TEST_CASE("f16 parameters step without unscale_, as with torch's fused optimizers") {
+  for (const bool overflows : {false, true}) {
+    CAPTURE(overflows);
+    Tensor w = ones({2}, {.dtype = DType::f16}).requires_grad_();
+    Tensor wide = ones({1}).requires_grad_();
+    SGD optimizer(Parameters{{"half", w}, {"wide", wide}}, {.lr = 1});
+    GradScaler scaler({.init_scale = 1024});
+    const Tensor by = from_vector<float>({0x1p-4f, overflows ? INFINITY : 0x1p-9f}, {2});
+    booster::backward(scaler.scale(sum(cast(w, DType::f32) * by) + sum(wide * 0.5)));
+    const auto report = scaler.step(optimizer);
+    CHECK(report.skipped() == overflows);
+    scaler.update();
+    CHECK(report.skipped() == overflows);
+    const auto values = w.to_vector<double>();
+    CHECK(values[0] == (overflows ? 1 : 1 - 0x1p-4));
+    CHECK(values[1] == (overflows ? 1 : 1 - 0x1p-9));
+    CHECK(wide.item() == (overflows ? 1 : 0.5));
+    CHECK(w.grad().dtype() == DType::f16);
+    CHECK(w.grad().to_vector<double>()[0] == 0x1p-4);
+    CHECK(wide.grad().item() == 0.5);
+    CHECK(scaler.get_scale() == (overflows ? 512 : 1024));
+  }
+}
+
+TEST_CASE("a step says whether it was skipped, when it is asked") {
+  GradScaler scaler;
+  Training a, b;
+  a.backward(scaler, INFINITY);
+  b.backward(scaler, 1);
+  const int64_t before = host_reads();
+  const auto first = scaler.step(a.optimizer), second = scaler.step(b.optimizer);
+  CHECK(host_reads() == before);
+  scaler.update();
+  CHECK(first.skipped());
+  CHECK(!second.skipped());
+  GradScaler off({.enabled = false});
+  a.backward(off, 1);
+  CHECK(!off.step(a.optimizer).skipped());
+}
+
 TEST_CASE("two optimizers decide for themselves, the scale backs off once for both") {
   const char* a_steps = "FFIIFFF";
   const char* b_steps = "FIFIFFF";

@@ -140,6 +140,16 @@ TEST_CASE("settings are told once") {
   CHECK(fleet.take_notes().empty());
 }
 
+TEST_CASE("names on Paddle's own lists are taken though no operation asks for them, and told") {
+  Paddle named({.custom_white_list = {"gelu"}, .custom_black_list = {"matmul", "pnorm"}});
+  const auto lines = named.take_notes();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1].find("matmul in a custom list has no effect") != std::string::npos);
+  CHECK(lines[2].find("pnorm") != std::string::npos);
+  CHECK((*named.policy({}))[Op::matmul] == OpClass::lower_precision);
+  CHECK_THROWS_AS(Paddle({.custom_white_list = {"matmull"}}), Error);
+}
+
 TEST_CASE("O2 converts the model but for normalisations and excluded layers") {
   const auto f16 = DType::f16, f32 = DType::f32;
   const Model plain = prepared({.level = "O2"});

@@ -28,5 +28,8 @@ program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
 plugin=$(sed -n '/^```cpp$/,/^```$/p' docs/add-a-plugin.md | sed '1d;/^```$/,$d')
 [[ $plugin == "$(cat examples/own_plugin/local_sgd.h)" ]] ||
   complain "docs/add-a-plugin.md: its first C++ block differs from examples/own_plugin/local_sgd.h"
+tutorial=$(sed -n '/^```cpp$/,/^```$/p' docs/porting.md | sed '1d;/^```$/,$d')
+[[ $tutorial == "$(cat examples/amp_tutorial/amp_tutorial.cpp)" ]] || complain \
+  "docs/porting.md: its first C++ block differs from examples/amp_tutorial/amp_tutorial.cpp"
 echo "${#documents[@]} documents"
 ((failures == 0))

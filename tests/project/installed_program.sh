@@ -33,16 +33,14 @@ beyond=$(comm -13 <(scripts/public_headers.sh .) <(printf '%s\n' "${headers[@]}"
 
 pc=$(find "$root" -name booster.pc)
 [[ -n $pc ]] || { echo "no booster.pc was installed"; exit 1; }
-export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root
+export PKG_CONFIG_PATH=${pc%/*}  # enough wherever it lies: the file is relocatable
 prefix=$(pkg-config --variable=prefix booster)
 library=$(dirname "$(find "$root" -name libbooster.so)")
 cp "$source" "$root/program.cpp"
 cp "$strategy" "$root/strategy.cpp"
 cd "$root"
-# The sysroot is for our own paths: dependencies come from the machine. Words come quoted, for eval.
 text=$(pkg-config --cflags --libs booster)
-eval "flags=($text)"
-flags=("${flags[@]/#-I$root\/usr\/include/-I/usr/include}")
+eval "flags=($text)"  # words come quoted
 "$@" -std=c++20 -O1 program.cpp -o program "${flags[@]}"
 
 text=$(OMP_NUM_THREADS=1 LD_LIBRARY_PATH=$library ./program bf16)

@@ -18,7 +18,9 @@ FieldTable<Fields> fields() {
             "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
       field("seed", &Fields::seed, between(0, 4294967295), "of stochastic rounding"),
       field("skip_non_finite", &Fields::skip_non_finite,
-            "leave out steps whose gradients are not finite")};
+            "leave out steps whose gradients are not finite"),
+      field("round_gradients", &Fields::round_gradients,
+            "autocast: round weights' gradients to bf16, as torch does")};
 }
 
 bool rounds_the_same_each_time(const OptionValues& values) {
@@ -32,7 +34,9 @@ RegistryEntry<Precision> bf16_strategy() {
           .description = "bf16 without a loss scale: torch's autocast, or a bf16 model",
           .options = fields().options(),
           .make = maker<BF16MixedPrecision>(fields()),
-          .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"}},
+          .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"},
+                   {{"round_gradients"}, option_is("style", std::string("cast")),
+                    "in style cast, whose gradients are bf16"}},
           .product_dtype = "bf16"};
 }
 

@@ -39,6 +39,12 @@ void LazyImage::pad(int left, int top, int right, int bottom) {
   *this = LazyImage(std::move(padded), std::move(name_));
 }
 
+void LazyImage::change_pixels(const std::function<Image(Image pixels)>& change) {
+  check(!is_tensor_,
+        "transform: '{}' is a tensor already; want what changes pixels before ToTensor", name_);
+  *this = LazyImage(std::make_shared<Image>(change(pixels())), std::move(name_));
+}
+
 void LazyImage::to_tensor() {
   check(!is_tensor_, "ToTensor: '{}' is a tensor already; want it once", name_);
   is_tensor_ = true;

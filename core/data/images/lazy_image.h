@@ -10,6 +10,7 @@
 #include "core/data/images/resize.h"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ class LazyImage {
   // Adds black pixels at each side.
   void pad(int left, int top, int right, int bottom);
   void flip_horizontal() { flipped_ = !flipped_; }
+  // Replaces the pixels as they are now by `change` of them. Error once it is a tensor.
+  void change_pixels(const std::function<Image(Image pixels)>& change);
   // Grey becomes three equal channels.
   void repeat_grey() { rgb_ = true; }
   // From here on values are floats, byte / 255.

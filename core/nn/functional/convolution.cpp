@@ -31,6 +31,11 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 
+// For a sum that a kernel writes, unless there is nothing to sum.
+Tensor zeros_or_room(const Shape& shape, TensorOptions options, bool empty_sum) {
+  return empty_sum ? zeros(shape, options) : empty(shape, options);
+}
+
 // Paddle's convolution with a bias is two ops, each with its own dtype.
 bool adds_bias_apart(const Tensor& bias) {
   const OpPolicy* policy = current_policy();
@@ -54,29 +59,31 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
   Tensor y = empty({x.size(0), weight.size(0), size.height, size.width}, {x.dtype(), x.device()});
   if (y.numel() > 0)
     kernels::on(x.device()).conv2d(y.view(), image.view(), kernel.view(), bias.view(), window);
-  return record(y, "conv2d", {x, weight, bias},
-                [x = Saved(image), weight = Saved(kernel), window](const Tensor& g, Gradients& d) {
-                  const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
-                  const auto& table = kernels::on(g.device());
-                  const bool empty_sum = upper.numel() == 0;
-                  // dx: each output element spreads its gradient over its window
-                  if (d.wanted(0)) {
-                    d[0] = empty_sum ? zeros_like(image) : empty_like(image);
-                    if (!empty_sum)
-                      table.conv2d_backward_input(d[0].view(), upper.view(), kernel.view(), window);
-                  }
-                  // dweight: correlation of x with g; dbias: sum of g over n and space
-                  if (!d.wanted(1) && !d.wanted(2)) return;
-                  const Tensor dweight = empty_sum ? zeros_like(kernel) : empty_like(kernel);
-                  Tensor dbias;
-                  if (d.wanted(2))
-                    dbias = zeros({kernel.size(0)}, {kernel.dtype(), kernel.device()});
-                  if (!empty_sum)
-                    table.conv2d_backward_weight(dweight.view(), dbias.view(), upper.view(),
-                                                 image.view(), window);
-                  if (d.wanted(1)) d[1] = dweight;
-                  if (d.wanted(2)) d[2] = dbias;
-                });
+  return record(
+      y, "conv2d", {x, weight, bias},
+      [x = Saved(image), weight = Saved(kernel), window, dw_dtype = gradient_dtype(filter, weight),
+       db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
+        const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
+        const auto& table = kernels::on(g.device());
+        const bool empty_sum = upper.numel() == 0;
+        // dx: each output element spreads its gradient over its window
+        if (d.wanted(0)) {
+          d[0] = empty_sum ? zeros_like(image) : empty_like(image);
+          if (!empty_sum)
+            table.conv2d_backward_input(d[0].view(), upper.view(), kernel.view(), window);
+        }
+        // dweight: correlation of x with g; dbias: sum of g over n and space
+        if (!d.wanted(1) && !d.wanted(2)) return;
+        const Tensor dweight =
+            zeros_or_room(kernel.shape(), {dw_dtype, kernel.device()}, empty_sum);
+        Tensor dbias;
+        if (d.wanted(2)) dbias = zeros({kernel.size(0)}, {db_dtype, kernel.device()});
+        if (!empty_sum)
+          table.conv2d_backward_weight(dweight.view(), dbias.view(), upper.view(), image.view(),
+                                       window);
+        if (d.wanted(1)) d[1] = dweight;
+        if (d.wanted(2)) d[2] = dbias;
+      });
 }
 
 namespace {
@@ -128,30 +135,50 @@ Tensor with_lines_for(const Tensor& x, Size2d size, const kernels::Window2d& win
   return more[0] > 0 || more[1] > 0 ? pad(x, {0, more[1], 0, more[0]}) : x;
 }
 
-// The kernel that gives conv2d's input its gradient, as a function of its own.
-Tensor spread_windows(const Tensor& x, const Tensor& weight, Size2d size,
-                      const kernels::Window2d& window) {
+// A vector beside the channels of images.
+Tensor along_channels(const Tensor& vector) {
+  return untracked::reshape(vector, {1, vector.numel(), 1, 1});
+}
+
+// What spread_windows needs beside its arguments.
+struct Transposed {
+  Size2d size;
+  kernels::Window2d window;
+  DType dw_dtype, db_dtype;  // of the gradients
+};
+
+// The kernel that gives conv2d's input its gradient, as a function of its own, and the bias.
+Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Transposed& how) {
   const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);
-  const Shape shape = {x.size(0), weight.size(1) * window.groups, size.height, size.width};
+  const Shape shape = {x.size(0), weight.size(1) * how.window.groups, how.size.height,
+                       how.size.width};
   const bool empty_sum = x.numel() == 0 || shape.numel() == 0;
-  const TensorOptions options{x.dtype(), x.device()};
-  const Tensor y = empty_sum ? zeros(shape, options) : empty(shape, options);
-  if (!empty_sum)
-    kernels::on(x.device()).conv2d_backward_input(y.view(), image.view(), kernel.view(), window);
+  const Tensor y = zeros_or_room(shape, {x.dtype(), x.device()}, empty_sum);
+  const auto& table = kernels::on(x.device());
+  if (!empty_sum) table.conv2d_backward_input(y.view(), image.view(), kernel.view(), how.window);
+  if (bias.defined() && y.numel() > 0)
+    table.binary(kernels::BinaryOp::add, y.view(), y.view(),
+                 untracked::expand(along_channels(bias), y.shape()).view());
   return record(
-      y, "conv_transpose2d", {x, weight},
-      [x = Saved(image), weight = Saved(kernel), window, empty_sum](const Tensor& g, Gradients& d) {
+      y, "conv_transpose2d", {x, weight, bias},
+      [x = Saved(image), weight = Saved(kernel), how, empty_sum](const Tensor& g, Gradients& d) {
         const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
         const auto& table = kernels::on(g.device());
-        // dx: the convolution of g; dweight: correlation of g with x
+        // dx: the convolution of g; dweight: correlation of g with x; dbias: sum of g
         if (d.wanted(0)) {
           d[0] = empty_sum ? zeros_like(image) : empty_like(image);
-          if (!empty_sum) table.conv2d(d[0].view(), upper.view(), kernel.view(), {}, window);
+          if (!empty_sum) table.conv2d(d[0].view(), upper.view(), kernel.view(), {}, how.window);
         }
-        if (!d.wanted(1)) return;
-        d[1] = empty_sum ? zeros_like(kernel) : empty_like(kernel);
-        if (!empty_sum)
-          table.conv2d_backward_weight(d[1].view(), {}, image.view(), upper.view(), window);
+        if (d.wanted(1)) {
+          d[1] = zeros_or_room(kernel.shape(), {how.dw_dtype, kernel.device()}, empty_sum);
+          if (!empty_sum)
+            table.conv2d_backward_weight(d[1].view(), {}, image.view(), upper.view(), how.window);
+        }
+        if (!d.wanted(2)) return;
+        d[2] = zeros({upper.size(1)}, {how.db_dtype, upper.device()});
+        if (upper.numel() > 0)
+          table.reduce(kernels::ReduceOp::sum, along_channels(d[2]).view(), upper.view());
       });
 }
 
@@ -165,12 +192,12 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& filter, const Tensor&
   arguments::floating("conv_transpose2d", "x", x);
   apply_policy(Op::conv_transpose2d, {&x, &weight, &bias});
   check_transposed(x, weight, bias, options.groups);
-  const PolicyScope inside(nullptr);
   const kernels::Window2d window = window_of({weight.size(2), weight.size(3)}, options.stride,
                                              options.padding, options.dilation, options.groups);
-  const Size2d size = transposed_size(x, window, options.output_padding);
-  const Tensor y = spread_windows(with_lines_for(x, size, window), weight, size, window);
-  return bias.defined() ? add(y, reshape(bias, {-1, 1, 1})) : y;
+  const Transposed how = {transposed_size(x, window, options.output_padding), window,
+                          gradient_dtype(filter, weight), gradient_dtype(offset, bias)};
+  const PolicyScope inside(nullptr);
+  return spread_windows(with_lines_for(x, how.size, window), weight, bias, how);
 }
 
 // Signals are images of height 1.

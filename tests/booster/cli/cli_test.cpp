@@ -245,6 +245,12 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
   CHECK(run("explain elementwise_add f32 f32 --strategy fp16_paddle --level o1 "
             "--set custom_white_list=elementwise_add")
             .says("returns f16"));
+  CHECK(run("list ops --strategy fp16_paddle --set dtype=bfloat16 --set static_graph=true")
+            .says("fused_attention"));
+  CHECK(run("list ops --strategy fp16_paddle --set custom_white_list=exp").says("custom white"));
+  CHECK(run("list ops --strategy fp16_paddle --set custom_whitelist=exp").code == 2);
+  CHECK(run("list fp16 --set dtype=bfloat16").says("belongs to `booster list ops`"));
+  CHECK(run("scaler torch --set growth_interval=3 --good 2 --pattern F").says("131072"));
   CHECK(run("explain softmax f16 --strategy fp16")
             .output.starts_with("softmax(f16) runs in f32 and returns f32 on cuda (the default; "
                                 "--device cpu for the CPU)\n"));
