@@ -31,6 +31,8 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/data/image_dataset.h"
+#include "core/data/mixup.h"
+#include "core/data/random_erasing.h"
 #include "core/data/transforms.h"
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
