@@ -32,6 +32,7 @@
 #include "core/autograd/tape.h"
 #include "core/data/image_dataset.h"
 #include "core/data/mixup.h"
+#include "core/data/rand_augment.h"
 #include "core/data/random_erasing.h"
 #include "core/data/transforms.h"
 #include "core/nn/functional.h"

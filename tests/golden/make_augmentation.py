@@ -1,16 +1,26 @@
 """Makes tests/golden/data/{mixup,random_erasing,repeated_augmentation}.json: what timm's Mixup
 makes of batches with given shares and rectangles and how it draws them, how timm's RandomErasing
-draws its rectangles, and which samples timm's RepeatAugSampler takes. Needs timm >= 1.0.
+draws its rectangles, and which samples timm's RepeatAugSampler takes; rand_augment.json and .bin:
+the magnitudes of torchvision's RandAugment, and what its operations make of Pillow's images. Needs
+timm >= 1.0, torchvision >= 0.20 and Pillow >= 11.
+
+rand_augment.bin: three images, each int32 width, height, channels and its bytes. Then cases: int32
+operation (its place in rand_augment.json), image, bilinear, fill, a double, the magnitude, and the
+result's bytes.
 """
 import json
 import pathlib
 import random
+import struct
 
 import numpy as np
 import torch
 from timm.data import mixup as timm_mixup
 from timm.data.distributed_sampler import RepeatAugSampler
 from timm.data.random_erasing import RandomErasing
+from PIL import Image
+from torchvision.transforms import InterpolationMode, RandAugment
+from torchvision.transforms.autoaugment import _apply_op
 
 HERE = pathlib.Path(__file__).parent / "data"
 np.random.seed(3)
@@ -119,6 +129,50 @@ def samplers():
     write("repeated_augmentation.json", cases)
 
 
+def pictures():
+    """A colour picture, a grey one, and one of few colours, whose channels do not reach the ends."""
+    rng = np.random.default_rng(11)
+    y, x = np.mgrid[0:14, 0:19]
+    wave = np.stack([128 + 100 * np.sin(x / (2 + c) + y / 3) + 12 * rng.normal(size=x.shape)
+                     for c in range(3)], -1)
+    few = 40 + 30 * rng.integers(0, 5, size=(9, 23, 3))
+    return [Image.fromarray(np.clip(wave, 0, 255).astype(np.uint8)),
+            Image.fromarray(np.clip(wave[:, :, 0] * 1.1, 0, 255).astype(np.uint8)),
+            Image.fromarray(few.astype(np.uint8))]
+
+
+def rand_augments():
+    images = pictures()
+    names = list(RandAugment()._augmentation_space(31, (1, 1)))
+    out = bytearray()
+    for image in images:
+        out += struct.pack("<3i", *image.size, len(image.getbands())) + image.tobytes()
+    for operation, name in enumerate(names):
+        for index, image in enumerate(images):
+            space = RandAugment()._augmentation_space(31, image.size[::-1])
+            values, signed = space[name]
+            is_moved = name.startswith(("Shear", "Translate", "Rotate"))
+            for level in (0, 9, 17, 30) if values.ndim else (0,):
+                value = float(values[level]) if values.ndim else 0.0
+                for magnitude in (value, -value) if signed and value else (value,):
+                    for bilinear, fill in ((0, 0), (1, 77)) if is_moved else ((0, 0),):
+                        mode = InterpolationMode.BILINEAR if bilinear else InterpolationMode.NEAREST
+                        fills = [fill] * len(image.getbands())
+                        result = _apply_op(image, name, magnitude, mode, fills if fill else None)
+                        out += struct.pack("<4id", operation, index, bilinear, fill, magnitude)
+                        out += result.tobytes()
+    (HERE / "rand_augment.bin").write_bytes(out)
+    magnitudes = []
+    for bins, level, width, height in ((31, 9, 224, 224), (31, 30, 97, 31), (31, 15, 60, 200),
+                                       (10, 7, 32, 48), (11, 5, 224, 100), (2, 1, 5, 5)):
+        space = RandAugment()._augmentation_space(bins, (height, width))
+        magnitudes.append({"bins": bins, "magnitude": level, "width": width, "height": height,
+                           "operations": [[name, float(v[level]) if v.ndim else 0.0, signed]
+                                          for name, (v, signed) in space.items()]})
+    write("rand_augment.json", {"names": names, "magnitudes": magnitudes})
+
+
 mixups()
 erasings()
 samplers()
+rand_augments()
