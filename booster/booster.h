@@ -25,6 +25,7 @@
 #include "booster/config/library.h"
 #include "booster/config/mistakes.h"
 #include "booster/config/registry.h"
+#include "booster/layer_decay.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/profiler.h"
