@@ -38,7 +38,8 @@ TEST_CASE("every operation of RandAugment gives Pillow's pixels, to the bit") {
     const RandAugment augment(
         {.interpolation = n[2] ? AffineFilter::bilinear : AffineFilter::nearest,
          .fill = static_cast<uint8_t>(n[3])});
-    INFO(name << " by " << magnitude << " of image " << std::to_string(n[1]) << (n[2] ? ", bilinear" : ""));
+    INFO(name << " by " << magnitude << " of image " << std::to_string(n[1])
+              << (n[2] ? ", bilinear" : ""));
     CHECK(difference(augment.applied({name, magnitude}, copy_of(source)), wanted) == 0);
   }
 }
