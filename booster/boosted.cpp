@@ -32,6 +32,13 @@ void BoostedOptimizer::clip_grad_by_value(double limit) {
   if (session_->watcher) session_->watcher->gradients_are_known();
 }
 
+AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
+                                 const ParameterAverage& average) {
+  return AveragedWeights(average, [session = optimizer.session_] {
+    session->plugin->sync_params(session->optimizer);
+  });
+}
+
 NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
   ++session_->iteration->no_sync;
 }

@@ -6,6 +6,7 @@
 #include "core/data/loader.h"
 #include "core/nn/criterion.h"
 #include "core/optim/lr_scheduler.h"
+#include "core/optim/parameter_average.h"
 
 #include <memory>
 #include <vector>
@@ -54,8 +55,16 @@ class BoostedOptimizer {
 
  private:
   friend class Booster;
+  friend AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
+                                          const ParameterAverage& average);
   std::shared_ptr<Session> session_;
 };
+
+// While it lives, the boosted model computes with the averages, on all ranks: they make it and end
+// it together. In any plugin and strategy.
+//   { const AveragedWeights weights = averaged_weights(opt, average);  accuracy = evaluate(net); }
+AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
+                                 const ParameterAverage& average);
 
 // Keeps gradients on this rank until it goes: see Booster::no_sync. Guards may be nested.
 class NoSyncGuard {

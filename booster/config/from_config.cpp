@@ -6,6 +6,7 @@
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
+#include "booster/layer_decay.h"
 #include "kernels/system/memory.h"
 #include "mixed_precision/precision.h"
 #include "parallel/launch.h"
@@ -21,7 +22,7 @@ namespace {
 // The optimizer of a config, for one number.
 Optimizer small_optimizer(const Config& config) {
   const OptionValues values = config.options("optimizer");
-  return entry_of(optimizer_entries(), values).make(Parameters({{"x", zeros({1})}}), values);
+  return entry_of(optimizer_entries(), values).make(Parameters{{"x", zeros({1})}}, values);
 }
 
 // How long a training is, is not known before its data are: as long as any, unless the schedule
@@ -54,6 +55,14 @@ void check_device(const Config& config, Mistakes& mistakes) {
                            count, wanted_devices(by_rank, count)));
 }
 
+ParameterGroups groups_of(const Model& model, const OptionValues& values) {
+  const auto decay = values.get<double>("layer_decay");
+  if (decay == 1) return model.parameters();
+  return layer_decay_groups(model, {.lr = values.get<double>("lr"),
+                                    .weight_decay = values.get<double>("weight_decay"),
+                                    .layer_decay = decay});
+}
+
 }  // namespace
 
 Device device_of(const Config& config) {
@@ -76,7 +85,7 @@ Model make_model(const Config& config,
 
 Optimizer make_optimizer(const Config& config, const Model& model) {
   const OptionValues values = config.options("optimizer");
-  return entry_of(optimizer_entries(), values).make(model.parameters(), values);
+  return entry_of(optimizer_entries(), values).make(groups_of(model, values), values);
 }
 
 LRScheduler make_lr_scheduler(const Config& config, const Optimizer& optimizer,

@@ -12,7 +12,18 @@ namespace {
 
 constexpr auto ask_every = std::chrono::milliseconds(100);  // whether the consumer gives up
 
+// Random streams of an epoch beside those of its samples, whose indices are less than both.
+constexpr int repeat_bits = 40;  // a sample's index, then how often it came before
+constexpr uint64_t batch_streams = uint64_t{1} << 63;
+
 std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
+  if (options.repeated_augmentation > 1)
+    return std::make_shared<RepeatedAugmentationSampler>(
+        size, RepeatedAugmentationSamplerOptions{.rank = options.rank,
+                                                 .world_size = options.world_size,
+                                                 .shuffle = options.shuffle,
+                                                 .seed = options.seed,
+                                                 .repeats = options.repeated_augmentation});
   if (options.world_size > 1)
     return std::make_shared<DistributedSampler>(
         size, DistributedSamplerOptions{.rank = options.rank,
@@ -34,6 +45,13 @@ void check_options(const DataLoaderOptions& options) {
   check(!options.join || (options.even_shares && !options.sampler),
         "DataLoader: join divides the samples itself; got it {}, want it alone",
         options.sampler ? "with a sampler" : "without even_shares");
+  check(options.repeated_augmentation >= 1,
+        "DataLoader: repeated_augmentation out of range; got {}, want 1 or more",
+        options.repeated_augmentation);
+  check(options.repeated_augmentation == 1 ||
+            (options.even_shares && !options.join && !options.sampler),
+        "DataLoader: repeated_augmentation divides the samples itself; got it {}, want it alone",
+        options.sampler ? "with a sampler" : options.join ? "with join" : "without even_shares");
 }
 
 char* row(const Tensor& tensor, int64_t i) {
@@ -140,6 +158,7 @@ void Engine::schedule() {
       end = begin + std::max<int64_t>(joined().count(options_.rank, scheduled_), 1);
     auto job = std::make_shared<Job>();
     job->epoch = making_;
+    job->place = begin;
     job->indices.assign(order_.begin() + begin, order_.begin() + end);
     jobs_.push_back(std::move(job));
     ++scheduled_;
@@ -173,7 +192,9 @@ void Engine::fill(Job& job, int64_t position) {
   const kernels::TraceScope span("load sample", kernels::SpanKind::loader);
   try {
     const int64_t index = job.indices[position];
-    RandomStream random(options_.seed, job.epoch, static_cast<uint64_t>(index));
+    const auto repeat = static_cast<uint64_t>(options_.sampler->repeat(job.place + position));
+    RandomStream random(options_.seed, job.epoch,
+                        static_cast<uint64_t>(index) | repeat << repeat_bits);
     const Sample sample = dataset_->load(index, random);
     reserve(job, sample);
     sample.write(row(job.batch.image, position));
@@ -256,18 +277,30 @@ std::shared_ptr<Engine::Job> Engine::wait_for_front() {
 std::optional<Batch> Engine::next() {
   while (auto job = wait_for_front()) {
     auto batch = without_bad(*job);
+    LoaderState at;
     {
       std::lock_guard lock(mutex_);
       if (options_.join) options_.weight->value = joined().weight(options_.rank, now_.batch);
+      at = now_;
       ++now_.batch;
     }
-    if (batch) return batch;
+    if (batch) return given_out(std::move(*batch), at);
   }
   // The consumer has left the epoch: a position taken from here on is in the next one.
   std::lock_guard lock(mutex_);
   if (options_.join) options_.weight->value = 1;
   if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
   return std::nullopt;
+}
+
+// Where the training is, and as it wants it.
+Batch Engine::given_out(Batch batch, LoaderState at) const {
+  batch.image = batch.image.to(options_.device);
+  batch.label = batch.label.to(options_.device);
+  if (!options_.batch_transform) return batch;
+  const auto number = static_cast<uint64_t>(at.batch * options_.world_size + options_.rank);
+  RandomStream random(options_.seed, at.epoch, batch_streams | number);
+  return options_.batch_transform->apply(std::move(batch), random);
 }
 
 void Engine::abandon() {

@@ -39,6 +39,7 @@ class Engine {
   // An unfinished batch.
   struct Job {
     uint64_t epoch;
+    int64_t place;  // of the first sample, in the epoch's order
     std::vector<int64_t> indices;
     Batch batch;  // allocated when the first sample's shape is known
     Shape shape;  // of a sample
@@ -60,6 +61,7 @@ class Engine {
   void finish_inline(Job& job);
   std::shared_ptr<Job> wait_for_front();
   std::optional<Batch> without_bad(Job& job);
+  Batch given_out(Batch batch, LoaderState at) const;
   void abandon();
 
   const std::shared_ptr<const Dataset> dataset_;

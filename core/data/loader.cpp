@@ -16,11 +16,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
   batch_.reset();  // before waiting, so that its memory is reused for later batches
-  auto batch = engine_->next();
-  if (!batch) return *this;
-  batch->image = batch->image.to(engine_->options().device);
-  batch->label = batch->label.to(engine_->options().device);
-  batch_ = std::make_shared<Batch>(std::move(*batch));
+  if (auto batch = engine_->next()) batch_ = std::make_shared<Batch>(std::move(*batch));
   return *this;
 }
 

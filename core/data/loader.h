@@ -9,6 +9,7 @@
 // one consumer thread.
 #pragma once
 
+#include "core/data/batch.h"
 #include "core/data/dataset.h"
 #include "core/data/sampler.h"
 #include "core/tensor/tensor.h"
@@ -20,11 +21,6 @@
 #include <vector>
 
 namespace booster {
-
-struct Batch {
-  Tensor image;  // (n, ...) of the samples' dtype; images are f32 (n, channels, height, width)
-  Tensor label;  // (n) i64, or (n, ...) of the dataset's targets
-};
 
 enum class BadImagePolicy {
   fail,  // the first bad image ends the epoch with its error
@@ -70,6 +66,11 @@ struct DataLoaderOptions {
   // the next loop goes on there. For programs that have to react to something, such as a signal,
   // also while data is slow.
   std::function<bool()> give_up = nullptr;
+  // How often an epoch takes each of its samples, with another augmentation each time; of a share
+  // of the samples: see RepeatedAugmentationSampler. 1: once.
+  int64_t repeated_augmentation = 1;
+  // Changes each batch as it is given out (Mixup).
+  std::shared_ptr<const BatchTransform> batch_transform = nullptr;
   std::shared_ptr<const Sampler> sampler = nullptr;  // instead of shuffle, rank and world_size
 };
 

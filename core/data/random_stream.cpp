@@ -6,6 +6,9 @@
 
 #include "kernels/random.h"
 
+#include <cmath>
+#include <numbers>
+
 namespace booster {
 namespace {
 
@@ -37,6 +40,33 @@ double RandomStream::uniform(double low, double high) {
 
 int64_t RandomStream::below(int64_t n) {
   return static_cast<int64_t>(uint64_t{bits()} * static_cast<uint64_t>(n) >> 32);
+}
+
+double RandomStream::normal() {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform()));  // of a number that is not 0
+  return radius * std::cos(2 * std::numbers::pi * uniform());
+}
+
+// The logarithm of a number from Gamma(shape, 1): Marsaglia and Tsang, "A simple method for
+// generating gamma variables", 2000. Below a shape of 1 the number itself may be too small for a
+// double: it is one of shape + 1, times u^(1 / shape).
+double RandomStream::log_gamma(double shape) {
+  if (shape < 1) {
+    const double log_u = std::log(1 - uniform());
+    return log_gamma(shape + 1) + log_u / shape;
+  }
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = normal(), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(1 - uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return std::log(d * v);
+  }
+}
+
+double RandomStream::beta(double a, double b) {
+  const double log_x = log_gamma(a), log_y = log_gamma(b);
+  return 1 / (1 + std::exp(log_y - log_x));  // x / (x + y)
 }
 
 }  // namespace booster

@@ -16,8 +16,13 @@ class RandomStream {
   double uniform(double low = 0, double high = 1);
   // An integer of 0 .. n - 1; n from 1 to 2^32.
   int64_t below(int64_t n);
+  // Of mean 0 and variance 1, by Box and Muller.
+  double normal();
+  // From Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
+  double beta(double a, double b);
 
  private:
+  double log_gamma(double shape);
   uint64_t key_;
   uint64_t block_ = 0;
   int used_ = 4;

@@ -28,6 +28,12 @@ void check_not_empty(const char* what, int64_t size) {
   check(size > 0, "{}: the dataset is empty; want at least 1 sample", what);
 }
 
+void check_rank(const char* what, int rank, int world_size) {
+  check(world_size >= 1, "{}: world_size out of range; got {}, want 1 or more", what, world_size);
+  check(rank >= 0 && rank < world_size, "{}: rank out of range; got {}, want 0 to {}", what, rank,
+        world_size - 1);
+}
+
 }  // namespace
 
 SequentialSampler::SequentialSampler(int64_t size) : size_(size) {
@@ -47,11 +53,7 @@ std::vector<int64_t> RandomSampler::indices(uint64_t epoch) const {
 DistributedSampler::DistributedSampler(int64_t size, DistributedSamplerOptions options)
     : size_(size), options_(options) {
   check_not_empty("DistributedSampler", size);
-  check(options.world_size >= 1,
-        "DistributedSampler: world_size out of range; got {}, want 1 or more", options.world_size);
-  check(options.rank >= 0 && options.rank < options.world_size,
-        "DistributedSampler: rank out of range; got {}, want 0 to {}", options.rank,
-        options.world_size - 1);
+  check_rank("DistributedSampler", options.rank, options.world_size);
   check(options.even_shares || !options.drop_last,
         "DistributedSampler: drop_last makes shares even; got it with even_shares off, want one");
   int64_t added = options.drop_last ? 0 : options.world_size - 1;
@@ -68,6 +70,30 @@ std::vector<int64_t> DistributedSampler::indices(uint64_t epoch) const {
   for (int64_t i = 0; i < per_rank_; ++i)
     mine[i] = all[(options_.rank + i * options_.world_size) % size_];
   return mine;
+}
+
+RepeatedAugmentationSampler::RepeatedAugmentationSampler(int64_t size,
+                                                         RepeatedAugmentationSamplerOptions options)
+    : size_(size), options_(options) {
+  check_not_empty("RepeatedAugmentationSampler", size);
+  check_rank("RepeatedAugmentationSampler", options.rank, options.world_size);
+  check(options.repeats >= 1, "RepeatedAugmentationSampler: repeats out of range; got {}, want 1 "
+        "or more", options.repeats);
+  constexpr int64_t rounding = 256;
+  per_rank_ = size >= rounding ? size / rounding * rounding / options.world_size
+                               : (size + options.world_size - 1) / options.world_size;
+}
+
+std::vector<int64_t> RepeatedAugmentationSampler::indices(uint64_t epoch) const {
+  const auto order = options_.shuffle ? permutation(size_, options_.seed, epoch) : in_order(size_);
+  std::vector<int64_t> mine(per_rank_);
+  for (int64_t i = 0; i < per_rank_; ++i)
+    mine[i] = order[common_place(i) / options_.repeats % size_];
+  return mine;
+}
+
+int64_t RepeatedAugmentationSampler::repeat(int64_t place) const {
+  return common_place(place) % options_.repeats;
 }
 
 }  // namespace booster

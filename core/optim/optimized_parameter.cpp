@@ -17,7 +17,7 @@ Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, Memo
 }
 
 bool keeps_numbers(const OptimizedParameter& p) {
-  return p.master.defined() || p.compensation.defined() ||
+  return p.master.defined() || p.compensation.defined() || p.average.defined() ||
          std::ranges::any_of(p.state, &Tensor::defined);
 }
 
@@ -79,6 +79,13 @@ Tensor OptimizedParameter::gradient() const {
   return grad;
 }
 
+void OptimizedParameter::begin_average() {
+  const MemoryScope memory(MemoryTag::optimizer_state);
+  refresh_master();
+  const Tensor now = untracked::cast(value(), state_dtype());
+  average = now.shares_storage(value()) ? now.clone() : now;
+}
+
 void OptimizedParameter::refresh_master() {
   if (!master.defined() || master_version == tensor.version()) return;
   master.copy_(working());
@@ -103,6 +110,7 @@ void Optimizer::own(const std::string& name, ElementRange range) {
   p.part = range;
   p.master = narrowed(p.master, held, range, MemoryTag::masters);
   p.compensation = narrowed(p.compensation, held, range, MemoryTag::optimizer_state);
+  p.average = narrowed(p.average, held, range, MemoryTag::optimizer_state);
   for (Tensor& state : p.state) state = narrowed(state, held, range, MemoryTag::optimizer_state);
 }
 

@@ -77,8 +77,9 @@ struct OwnedPart {
 };
 
 // Everything that a run needs to go on bit for bit. Tensors are called PARAMETER.STATE
-// ("head.weight.exp_avg", "head.weight.master") and share memory with the optimizer. They have the
-// parameter's shape, or one dimension where it is owned in part: see `parts`.
+// ("head.weight.exp_avg", "head.weight.master", with a ParameterAverage "head.weight.average") and
+// share memory with the optimizer. They have the parameter's shape, or one dimension where it is
+// owned in part: see `parts`.
 struct OptimizerState {
   struct Group {
     OptimizerOptions options;
@@ -213,6 +214,8 @@ class Optimizer {
   struct Body;
 
  private:
+  friend class ParameterAverage;
+  friend class AveragedWeights;
   std::shared_ptr<Body> body_;
 };
 

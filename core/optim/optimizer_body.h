@@ -31,6 +31,7 @@ struct OptimizedParameter {
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   uint32_t written_version = 0;      // the master's then
   Tensor compensation = {};          // bf16, where the rounding is Kahan's
+  Tensor average = {};               // f32 or f64, where values are averaged (parameter_average.h)
   std::array<Tensor, max_states> state =
       {};  // undefined until the first step, then 0 until one is taken
   StepCount steps = {};
@@ -57,6 +58,8 @@ struct OptimizedParameter {
 
   // What steps update.
   Tensor value() const { return master.defined() ? master : working(); }
+  // From what it is now.
+  void begin_average();
   void keep_master(Tensor f32) {
     master = std::move(f32);
     mark_in_step();

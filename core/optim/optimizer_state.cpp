@@ -9,6 +9,7 @@ namespace {
 
 constexpr const char* master_name = "master";
 constexpr const char* compensation_name = "compensation";
+constexpr const char* average_name = "average";
 
 void check_tensor(const std::string& name, const Tensor& got, const Shape& shape, DType dtype) {
   check(got.defined() && got.shape() == shape && got.dtype() == dtype,
@@ -107,6 +108,11 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
   const DType dtype = now.tensor.dtype();
   const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
   if (saved.defined()) next.compensation = saved.to(now.tensor.device());
+  // A training may begin to average, or stop, between saving and resuming.
+  const Tensor average = reader.tensor(now, average_name, now.state_dtype());
+  next.average = {};
+  if (now.average.defined() && average.defined())
+    next.average = average.to(now.tensor.device());
   return next;
 }
 
@@ -126,7 +132,9 @@ void put_in_force(Optimizer::Body& body, std::vector<Optimizer::Body::Group> nex
     body.renew_numbers(next[i]);
     for (size_t j = 0; j < next[i].parameters.size(); ++j) {
       OptimizedParameter& parameter = next[i].parameters[j];
-      keep_master(body.groups[i].parameters[j].master, parameter);
+      const OptimizedParameter& before = body.groups[i].parameters[j];
+      keep_master(before.master, parameter);
+      if (before.average.defined() && !parameter.average.defined()) parameter.begin_average();
       parameter.steps.set(steps.at(parameter.name), body.device());
     }
   }
@@ -151,6 +159,7 @@ OptimizerState Optimizer::state_dict() const {
       if (p.master.defined()) state.tensors[p.name + "." + master_name] = p.master;
       if (p.compensation.defined())
         state.tensors[p.name + "." + compensation_name] = p.compensation;
+      if (p.average.defined()) state.tensors[p.name + "." + average_name] = p.average;
       if (!p.is_owned_whole()) state.parts[p.name] = {p.tensor.shape(), p.owned()};
     }
   }

@@ -1,75 +1,108 @@
 #include "core/optim/parameter_average.h"
 
+#include "core/optim/optimizer_body.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
 namespace booster {
 namespace {
 
-// What the optimizer updates for a parameter.
-Tensor value_of(const Optimizer& optimizer, const std::string& name, const Tensor& parameter) {
-  const Tensor master = optimizer.master(name);
-  check(!master.defined() || master.shape() == parameter.shape(),
-        "ParameterAverage: parameter {} has its master on several ranks; got {} of {} elements "
-        "here, want all",
-        name, master.defined() ? master.numel() : 0, parameter.numel());
-  return master.defined() ? master : parameter.detach();
+void check_share(const char* name, double value) {
+  check(value >= 0 && value <= 1, "ParameterAverage: {} is out of range; got {}, want [0, 1]", name,
+        value);
 }
 
-// A fresh copy of at least f32.
-Tensor wide_copy(const Tensor& value) {
-  return value.dtype() == DType::f64 ? value.clone() : untracked::cast(value, DType::f32).clone();
+void update_average(OptimizedParameter& p, double decay) {
+  if (!p.average.defined()) return p.begin_average();  // its group was added since
+  const Tensor value = untracked::cast(p.value(), p.average.dtype());
+  p.average.mul_(decay).add_(value, 1 - decay);
+}
+
+// Tells whoever keeps a copy of the parameter that its numbers are others now.
+void write(const OptimizedParameter& p, const Tensor& numbers) {
+  p.working().copy_(numbers);
+  p.tensor.bump_version();
 }
 
 }  // namespace
 
-ParameterAverage::ParameterAverage(const Optimizer& optimizer, double decay)
-    : optimizer_(optimizer), decay_(decay) {
-  check(decay >= 0 && decay <= 1, "ParameterAverage: decay is out of range; got {}, want [0, 1]",
-        decay);
-  for (const auto& [name, parameter] : optimizer.parameters())
-    entries_.push_back({name, parameter, wide_copy(value_of(optimizer, name, parameter))});
+ParameterAverage::ParameterAverage(const Optimizer& optimizer, ParameterAverageOptions options)
+    : optimizer_(optimizer), options_(options) {
+  check_share("decay", options.decay);
+  check_share("min_decay", options.min_decay);
+  check(options.warmup_gamma > 0 && options.warmup_power > 0,
+        "ParameterAverage: warm-up is out of range; got gamma {} and power {}, want more than 0",
+        options.warmup_gamma, options.warmup_power);
+  optimizer_.body_->for_each([](OptimizedParameter& p) { p.begin_average(); });
 }
 
-void ParameterAverage::update() {
-  for (Entry& entry : entries_) {
-    const Tensor value = value_of(optimizer_, entry.name, entry.parameter);
-    entry.average.mul_(decay_).add_(untracked::cast(value, entry.average.dtype()), 1 - decay_);
-  }
+double ParameterAverage::decay(std::optional<int64_t> step) const {
+  if (!step) return options_.decay;
+  const int64_t t = *step - options_.update_after_step - 1;
+  if (t <= 0) return 0;
+  if (!options_.warmup) return options_.decay;
+  const double grown =
+      1 - std::pow(1 + static_cast<double>(t) / options_.warmup_gamma, -options_.warmup_power);
+  return std::max(std::min(grown, options_.decay), options_.min_decay);
+}
+
+void ParameterAverage::update(std::optional<int64_t> step) {
+  const double now = decay(step);
+  optimizer_.body_->for_each([&](OptimizedParameter& p) { update_average(p, now); });
 }
 
 std::map<std::string, Tensor> ParameterAverage::state_dict() const {
   std::map<std::string, Tensor> state;
-  for (const Entry& entry : entries_) state.emplace(entry.name, entry.average);
+  optimizer_.body_->for_each([&](OptimizedParameter& p) {
+    if (p.average.defined()) state.emplace(p.name, p.average);
+  });
   return state;
 }
 
 void ParameterAverage::load_state_dict(const std::map<std::string, Tensor>& state) {
-  for (const Entry& entry : entries_) {
-    const auto found = state.find(entry.name);
-    check(found != state.end(), "ParameterAverage: the state has no {}", entry.name);
-    check(found->second.shape() == entry.average.shape(),
-          "ParameterAverage: {} has another shape; got {}, want {}", entry.name,
-          found->second.shape(), entry.average.shape());
+  const auto now = state_dict();
+  for (const auto& [name, average] : now) {
+    const auto found = state.find(name);
+    check(found != state.end(), "ParameterAverage: the state has no {}", name);
+    check(found->second.shape() == average.shape(),
+          "ParameterAverage: {} has another shape; got {}, want {}", name, found->second.shape(),
+          average.shape());
   }
-  check(state.size() == entries_.size(),
+  check(state.size() == now.size(),
         "ParameterAverage: the state has parameters that the optimizer lacks; got {}, want {}",
-        state.size(), entries_.size());
-  for (Entry& entry : entries_) entry.average.copy_(state.at(entry.name));
+        state.size(), now.size());
+  for (const auto& [name, average] : now) Tensor(average).copy_(state.at(name));
 }
 
-AveragedWeights::AveragedWeights(ParameterAverage& average) : average_(average) {
-  for (auto& [name, parameter, mean] : average.entries_) {
-    before_.push_back(parameter.clone());
-    parameter.detach().copy_(mean);
-  }
+AveragedWeights::AveragedWeights(const ParameterAverage& average, std::function<void()> exchange)
+    : optimizer_(average.optimizer_),
+      exchange_(std::move(exchange)),
+      errors_before_(std::uncaught_exceptions()) {
+  optimizer_.body_->for_each([&](OptimizedParameter& p) {
+    p.refresh_master();  // of weights that were loaded since the last step
+    before_.push_back(p.working().clone());
+    if (p.average.defined()) write(p, p.average);
+  });
+  share_written();
 }
 
 AveragedWeights::~AveragedWeights() {
   auto before = before_.begin();
-  for (auto& [name, parameter, mean] : average_.entries_) {
-    parameter.detach().copy_(*before++);
-    // Else the optimizer would take the restored 16-bit numbers for new ones.
-    const Tensor master = average_.optimizer_.master(name);
-    if (master.defined()) average_.optimizer_.set_master(name, master);
+  optimizer_.body_->for_each([&](OptimizedParameter& p) { write(p, *before++); });
+  try {
+    share_written();
+  } catch (const Error&) {
+    // A rank is gone; the next call that needs it says so.
   }
+}
+
+// Else the optimizer would take what was written for numbers to train on from.
+void AveragedWeights::share_written() {
+  if (exchange_ && std::uncaught_exceptions() == errors_before_) exchange_();
+  optimizer_.body_->for_each([](OptimizedParameter& p) { p.mark_in_step(); });
 }
 
 }  // namespace booster

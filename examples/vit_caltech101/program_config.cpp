@@ -27,6 +27,31 @@ Section data_section() {
               boolean_option("include_background", false, "keep the class BACKGROUND_Google"),
               integer_option("img_size", 224, between(16, 4096),
                              "pixels a side, for a model without an img_size of its own"),
+              integer_option("rand_augment", 0, between(0, 100),
+                             "operations of RandAugment on each training image; 0: none"),
+              integer_option("rand_augment_magnitude", 9, at_least(0),
+                             "how strong they are, of 0 to rand_augment_bins - 1"),
+              integer_option("rand_augment_bins", 31, between(1, 1000), "steps of strength"),
+              choice_option("rand_augment_interpolation", "nearest", {"nearest", "bilinear"},
+                            "of those that move pixels"),
+              integer_option("rand_augment_fill", 0, between(0, 255),
+                             "grey that comes in from outside then"),
+              number_option("random_erasing", 0, between(0, 1),
+                            "probability that a rectangle of a training image is erased"),
+              choice_option("random_erasing_mode", "const", {"const", "rand", "pixel"},
+                            "what stands there then: the mean, one random colour, or random "
+                            "pixels"),
+              integer_option("random_erasing_count", 1, between(1, 100),
+                             "most rectangles of an image, which share the area"),
+              number_option("mixup", 0, at_least(0),
+                            "alpha of mixup, which mixes each batch with itself; 0: none"),
+              number_option("cutmix", 0, at_least(0),
+                            "alpha of CutMix, which moves a rectangle instead; 0: none"),
+              number_option("mixup_prob", 1, between(0, 1), "share of batches that are mixed"),
+              number_option("mixup_switch_prob", 0.5, between(0, 1),
+                            "share of those that are by CutMix, with both"),
+              integer_option("repeated_augmentation", 1, between(1, 1000),
+                             "how often an epoch takes each image, of a share of them"),
           }};
 }
 
@@ -48,11 +73,26 @@ Section train_section() {
                         "not are never saved"),
           number_option("label_smoothing", 0, from_below(0, 1),
                         "share of the target spread over all classes"),
+          number_option("ema_decay", 0, from_below(0, 1),
+                        "of averages of the weights, which are validated too; 0: none"),
+          boolean_option("ema_warmup", false, "begin with a smaller decay, as timm does"),
+          integer_option("validations_per_epoch", 1, between(1, 1'000'000),
+                         "validations, after equal parts of an epoch"),
+          choice_option("eval_metric", "top1", {"top1", "top5", "loss"},
+                        "by which a validation is the best; of the averages, if there are some"),
+          boolean_option("keep_best", false, "keep the best training in output_dir/best"),
+          integer_option("early_stopping", 0, at_least(0),
+                         "ends the training after so many validations without a better one; 0: "
+                         "never"),
+          number_option("early_stopping_min_delta", 0, at_least(0),
+                        "by more than which a better one is better"),
           integer_option("log_every", 10, between(1, 1'000'000'000),
                          "steps between lines of metrics.jsonl"),
           path_option("output_dir", "out", "folder for everything the run writes"),
           integer_option("checkpoint_every", 500, at_least(0),
                          "steps between checkpoints; 0: only at the end"),
+          number_option("checkpoint_minutes", 0, at_least(0),
+                        "minutes between checkpoints, beside those; 0: no limit"),
           choice_option("resume", "auto", {"auto", "never"},
                         "auto: go on from the newest checkpoint in output_dir, if there is one"),
           integer_option("keep_checkpoints", 2, between(1, 1'000'000),
@@ -110,6 +150,17 @@ void check_inputs(const Config& config, Mistakes& mistakes) {
     mistakes.add("model.flatten", "images have to become rows; got false, want true");
 }
 
+void check_augmentation(const Config& config, Mistakes& mistakes) {
+  if (mistakes.any_in("data")) return;
+  const auto magnitude = config.get<int64_t>("data.rand_augment_magnitude");
+  const auto bins = config.get<int64_t>("data.rand_augment_bins");
+  if (magnitude >= bins)
+    mistakes.add("data.rand_augment_magnitude",
+                 fmt::format("no such step of strength; got {}, want at most {}, one less than "
+                             "data.rand_augment_bins",
+                             magnitude, bins - 1));
+}
+
 const char* const all_steps = "1:1000000000000";
 
 }  // namespace
@@ -130,6 +181,7 @@ ProgramConfig program_config() {
           .check = [](const Config& config, Mistakes& mistakes) {
             check_lengths(config, mistakes);
             check_inputs(config, mistakes);
+            check_augmentation(config, mistakes);
           }};
 }
 

@@ -1,6 +1,7 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/data/augmentation.h"
 #include "examples/vit_caltech101/data/bad_images.h"
 #include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/report/console.h"
@@ -43,6 +44,10 @@ Trainer::Trainer(const Config& config, const World& world)
       world_(world),
       output_(config.get<std::string>("train.output_dir")),
       booster_(Booster::from_config(config)),
+      best_((config.get<double>("train.ema_decay") > 0 ? "ema_" : "") +
+                config.get<std::string>("train.eval_metric"),
+            config.get<int64_t>("train.early_stopping"),
+            config.get<double>("train.early_stopping_min_delta")),
       accumulate_(config.get<int64_t>("train.accumulate")),
       epochs_(config.get<int64_t>("train.epochs")) {
   check(booster_.plugin().group().size() == world.size,
@@ -57,11 +62,12 @@ Trainer::Trainer(const Config& config, const World& world)
   Model model = make_model(
       has_checkpoint(config_) ? config_.with("model.weights", nullptr) : config_, tell);
   Optimizer optimizer = make_optimizer(config_, model);
-  DataLoaderOptions options = loader_options(config);
-  options.give_up = [] { return stop_signal() != 0; };
+  const auto classes = static_cast<int64_t>(datasets_.classes.size());
+  DataLoaderOptions options = training_loader_options(config_, classes);
+  DataLoaderOptions validation_options = loader_options(config);
+  options.give_up = validation_options.give_up = [] { return stop_signal() != 0; };
   const Mesh mesh = booster_.plugin().mesh();
-  validation_.emplace(datasets_.validation, options, world, booster_.plugin());
-  options.shuffle = options.drop_last = true;
+  validation_.emplace(datasets_.validation, validation_options, world, booster_.plugin());
   const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
   steps_per_epoch_ = loader.size() / accumulate_;
   check(steps_per_epoch_ > 0,
@@ -69,12 +75,17 @@ Trainer::Trainer(const Config& config, const World& world)
         "(batch_size x accumulate x ranks)",
         datasets_.train->size(), world.size,
         options.batch_size * accumulate_ * mesh.size("data"));
+  const int64_t validations = config.get<int64_t>("train.validations_per_epoch");
+  check(validations <= steps_per_epoch_,
+        "train.validations_per_epoch: more than an epoch has steps; got {}, want at most {}",
+        validations, steps_per_epoch_);
   const int64_t max_steps = config.get<int64_t>("train.max_steps");
   total_steps_ = steps_per_epoch_ * epochs_;
   if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
 
   auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
-  const CrossEntropyLoss loss({.label_smoothing = config.get<double>("train.label_smoothing")});
+  const double smoothing = mixes(config) ? 0 : config.get<double>("train.label_smoothing");
+  const CrossEntropyLoss loss({.label_smoothing = smoothing});
   const Criterion criterion = [loss, parts = static_cast<double>(accumulate_)](
                                   const Tensor& logits, const Tensor& label) {
     const Tensor whole = loss(logits, label);
@@ -84,6 +95,10 @@ Trainer::Trainer(const Config& config, const World& world)
   // Weights are the same on all ranks; dropout must differ where data do.
   manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
               1000003ull * static_cast<uint64_t>(mesh.place("data") + 1));
+  if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
+    average_.emplace(boosted_->optimizer.unwrap(),
+                     ParameterAverageOptions{.decay = decay,
+                                             .warmup = config.get<bool>("train.ema_warmup")});
   on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   boosted_->dataloader.prepare();
@@ -108,15 +123,22 @@ int Trainer::train() {
   catch_stop_signals();
   const auto rest = time_.spend_on(Activity::rest);
   const auto done = [this] {
-    return (epoch_ >= epochs_ || step_ >= total_steps_) && validated_step_ == step_;
+    const bool at_end = epoch_ >= epochs_ || step_ >= total_steps_ || best_.stops();
+    return at_end && validated_step_ == step_;
   };
-  while (!done())
-    if (const Ending early = epoch(); early != Ending::none) return end_early(early);
+  while (!done()) {
+    const Ending early = epoch();
+    if (early != Ending::none && early != Ending::no_better) return end_early(early);
+  }
   instruments_->finish();
   if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
   if (saved_step_ != step_) save();
   finish();
   if (saved_step_ != step_) return 1;
+  if (best_.stops())
+    progress_->say(fmt::format("stopped early: {} without one better than {}",
+                               counted(config_.get<int64_t>("train.early_stopping"), "validation"),
+                               best_.told()));
   progress_->say(fmt::format("validation accuracy {:.2f} % after {}; results in {}{}",
                              100 * last_top1_, counted(step_, "step"), output_.string(),
                              datasets_.made ? " (of images that were made up)" : ""));
@@ -152,7 +174,7 @@ void Trainer::write_run_record() {
   files_->write_record();
 }
 
-// The rest of an epoch, and its validation. Of a checkpoint that lies between the two, the loader
+// The rest of an epoch, and its validations. Of a checkpoint that lies between the two, the loader
 // stands at the end of that epoch, or at the start of the next.
 Trainer::Ending Trainer::epoch() {
   DataLoader& data = boosted_->dataloader;
@@ -161,10 +183,15 @@ Trainer::Ending Trainer::epoch() {
   const bool at_end = due && at.batch == data.size(), at_next = due && at.batch == 0;
   if (at_end) data.load_state({at.epoch + 1, 0});
   if (at_next) epoch_ = static_cast<int64_t>(at.epoch) - 1;
+  if (due && validation_is_due())
+    if (const Ending early = evaluate(); early != Ending::none) return early;
   if (!at_end && !at_next && step_ < total_steps_)
     if (const Ending early = train_epoch(); early != Ending::none) return early;
-  if (validated_step_ != step_)
+  if (validated_step_ != step_) {
+    if (step_ < total_steps_) data.prepare();  // of the next epoch
     if (const Ending early = evaluate(); early != Ending::none) return early;
+  }
+  validated_parts_ = part_of_epoch(data.state().batch);  // none, of the next
   if (step_ < total_steps_) ++epoch_;
   return Ending::none;
 }
@@ -195,6 +222,7 @@ Trainer::Ending Trainer::train_epoch() {
     if (!last) continue;
     if (clip > 0) opt.clip_grad_by_norm(clip);
     const StepReport report = opt.step();
+    if (average_) average_->update(report, step_ + 1);
     lr.step(report);
     seconds_sum_ += seconds_since(start);
     images_sum_ += images;
@@ -210,7 +238,8 @@ void Trainer::before_step() {
   instruments_->before_step(step_ + 1);
   boosted_->optimizer.zero_grad();
   const bool ends_epoch = (step_ + 1) % steps_per_epoch_ == 0 || step_ + 1 == total_steps_;
-  if (ends_epoch) validation_->prepare();
+  const int64_t batches = boosted_->dataloader.state().batch - 1 + accumulate_;  // behind the step
+  if (ends_epoch || part_of_epoch(batches) > validated_parts_) validation_->prepare();
 }
 
 Trainer::Ending Trainer::after_step(const StepResult& result) {
@@ -223,11 +252,12 @@ Trainer::Ending Trainer::after_step(const StepResult& result) {
       static_cast<double>(images_sum_) * booster_.plugin().mesh().size("data") / seconds_sum_;
   progress_->step(step_, epoch_, result.loss, images_per_second_);
   if (step_ % config_.get<int64_t>("train.log_every") == 0 || step_ == total_steps_) log(result);
-  const int64_t every = config_.get<int64_t>("train.checkpoint_every");
+  if (validation_is_due() && step_ < total_steps_)
+    if (const Ending early = evaluate(); early != Ending::none) return early;
   // The last step is saved after its evaluation.
-  if (every == 0 || step_ % every != 0 || step_ >= total_steps_) return Ending::none;
+  if (step_ >= total_steps_ || !checkpoint_is_due()) return Ending::none;
   const Ending early = agreed_ending();
-  return early == Ending::none ? save_if_possible() : early;
+  return early == Ending::none ? save_if_possible("checkpoint") : early;
 }
 
 void Trainer::log(const StepResult& result) {
@@ -247,32 +277,6 @@ void Trainer::log(const StepResult& result) {
   wait_before_ = wait;
   images_sum_ = 0;
   seconds_sum_ = 0;
-}
-
-Trainer::Ending Trainer::evaluate() {
-  if (step_ < total_steps_) boosted_->dataloader.prepare();  // of the next epoch
-  boosted_->model.eval();
-  const auto result = validation_->run(boosted_->model, time_);
-  boosted_->model.train();
-  if (!result) return agreed_ending();
-  if (result->images == 0)
-    fail_data("data: no image to validate on could be read; {}", first_bad_image());
-  validated_step_ = step_;
-  last_top1_ = result->top1;
-  if (first_rank()) {
-    files_->add({{"step", step_},
-                 {"epoch", epoch_},
-                 {"val_top1", number(last_top1_)},
-                 {"val_top5", number(result->top5)},
-                 {"val_loss", number(result->loss)}});
-    files_->draw();
-  }
-  progress_->say(fmt::format("epoch {}: validation accuracy {:.2f} % (top 5 {:.2f} %), loss {:.4f}",
-                             epoch_, 100 * last_top1_, 100 * result->top5, result->loss));
-  if (const Ending early = agreed_ending(); early != Ending::none) return early;
-  if (std::isfinite(result->loss)) return Ending::none;
-  return say_non_finite(
-      fmt::format("epoch {}: the loss of the validation is {}", epoch_, result->loss));
 }
 
 // What a rank has seen that ends the training of all. Collective.

@@ -1,6 +1,7 @@
 // The training of the example: the loop of the README, with evaluation, metrics and checkpoints.
 #pragma once
 
+#include "examples/vit_caltech101/best_validation.h"
 #include "examples/vit_caltech101/data/datasets.h"
 #include "examples/vit_caltech101/instruments.h"
 #include "examples/vit_caltech101/non_finite.h"
@@ -12,6 +13,7 @@
 
 #include <booster/booster.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -29,7 +31,7 @@ class Trainer {
     booster::StepReport report;
   };
   // What ends a training before its last step; the same on all ranks.
-  enum class Ending { none, signal, non_finite, folder_lost };
+  enum class Ending { none, signal, non_finite, folder_lost, no_better };
 
   int train();
   void announce();
@@ -39,11 +41,18 @@ class Trainer {
   void before_step();
   Ending after_step(const StepResult& result);
   void log(const StepResult& result);
+  int64_t part_of_epoch(int64_t batches) const;
+  bool validation_is_due() const;
   Ending evaluate();
+  std::optional<Validation::Result> validate_averages();
+  void record(const Validation::Result& result, const std::optional<Validation::Result>& averaged);
+  Ending judge(const Validation::Result& result);
   Ending agreed_ending();
   Ending say_non_finite(const std::string& what);
-  Ending save();
-  Ending save_if_possible();
+  bool checkpoint_is_due();
+  Ending save() { return save_to("checkpoint"); }
+  Ending save_to(const char* folder);
+  Ending save_if_possible(const char* folder);
   void resume();
   int end_early(Ending ending);
   [[noreturn]] void folder_is_lost();
@@ -66,10 +75,14 @@ class Trainer {
   std::optional<RunFiles> files_;  // rank 0's
   std::optional<ProgressDisplay> progress_;
   std::optional<Instruments> instruments_;
+  std::optional<booster::ParameterAverage> average_;
   LossWatch losses_;
+  BestValidation best_;
   int64_t accumulate_, epochs_, steps_per_epoch_, total_steps_;
   int64_t epoch_ = 0, step_ = 0, saved_step_ = -1, validated_step_ = -1;
+  int64_t validated_parts_ = 0;  // of the epoch
   int64_t metrics_bytes_ = 0, signal_ = 0;
+  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   nlohmann::json resumed_;  // from which step, and what was changed; null: it did not
   double seconds_sum_ = 0, wait_before_ = 0;
   int64_t images_sum_ = 0, skipped_ = 0;

@@ -45,6 +45,8 @@ void Trainer::resume() {
   validated_step_ = saved_count(resumed->extra, "validated_step");
   metrics_bytes_ = saved_count(resumed->extra, "metrics_bytes");
   skipped_ = saved_count(resumed->extra, "skipped");
+  validated_parts_ = resumed->extra.value("validated_parts", int64_t{0});
+  if (resumed->extra.contains("best")) best_.load(resumed->extra["best"]);
   const auto top1 = resumed->extra.find("val_top1");
   if (top1 != resumed->extra.end() && top1->is_number()) last_top1_ = top1->get<double>();
   resumed_ = {{"step", step_}, {"changes", nlohmann::json::object()}};
@@ -53,33 +55,49 @@ void Trainer::resume() {
   if (first_rank()) fmt::print("resumed from step {} of {}\n", step_, total_steps_);
 }
 
-// Saves the training, unless its weights are not finite: the last checkpoint has better ones.
-// Collective.
-Trainer::Ending Trainer::save() {
+// By the steps, or by the clock of rank 0. Collective.
+bool Trainer::checkpoint_is_due() {
+  const int64_t every = config_.get<int64_t>("train.checkpoint_every");
+  if (every > 0 && step_ % every == 0) return true;
+  const double minutes = config_.get<double>("train.checkpoint_minutes");
+  if (minutes == 0) return false;
+  const std::chrono::duration<double, std::ratio<60>> passed =
+      std::chrono::steady_clock::now() - saved_at_;
+  return largest(world_, {first_rank() && passed.count() >= minutes})[0] != 0;
+}
+
+// Saves the training in a folder of checkpoints, of the newest ones or of the best one, unless its
+// weights are not finite: the last checkpoint has better ones. Collective.
+Trainer::Ending Trainer::save_to(const char* folder) {
   const auto span = time_.spend_on(Activity::checkpoints);
+  const bool newest = std::string_view(folder) == "checkpoint";
+  if (newest) saved_at_ = std::chrono::steady_clock::now();  // also if it fails
   const bool broken = !weights_are_finite(boosted_->model.unwrap());
   if (largest(world_, {broken})[0] != 0)
     return say_non_finite(
         fmt::format("step {}: the weights are not finite and were not saved", step_));
   const int64_t bytes = first_rank() ? files_->metrics_bytes() : 0;
-  save_training(output_ / "checkpoint", *boosted_,
+  const int64_t keep = newest ? config_.get<int64_t>("train.keep_checkpoints") : 1;
+  save_training(output_ / folder, *boosted_,
                 {.step = step_,
                  .extra = {{"epoch", epoch_},
                            {"metrics_bytes", bytes},
                            {"validated_step", validated_step_},
+                           {"validated_parts", validated_parts_},
+                           {"best", best_.state()},
                            {"val_top1", number(last_top1_)},
                            {"classes", datasets_.classes},
                            {"skipped", skipped_}},
                  .settings = own_settings(config_)},
-                {.keep = static_cast<int>(config_.get<int64_t>("train.keep_checkpoints"))});
-  saved_step_ = step_;
+                {.keep = static_cast<int>(keep)});
+  if (newest) saved_step_ = step_;
   return Ending::none;
 }
 
 // Between steps a checkpoint that cannot be written is no reason to end: the next may work.
-Trainer::Ending Trainer::save_if_possible() {
+Trainer::Ending Trainer::save_if_possible(const char* folder) {
   Ending ending = Ending::none;
-  const bool saved = attempt([&] { ending = save(); }, first_rank());
+  const bool saved = attempt([&] { ending = save_to(folder); }, first_rank());
   if (!saved) world_.group().barrier();  // an error if a rank has died
   return ending;
 }

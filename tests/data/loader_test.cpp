@@ -388,3 +388,24 @@ TEST_CASE("options out of range are refused") {
   CHECK(bad_image_policy("skip") == BadImagePolicy::skip);
   CHECK(contains(error_of([] { bad_image_policy("skp"); }), "did you mean skip?"));
 }
+
+TEST_CASE("repeats of a sample are augmented differently, the same for any workers") {
+  const Pictures pictures(5);
+  const auto options = [](int workers) {
+    return DataLoaderOptions{.batch_size = 5, .workers = workers, .repeated_augmentation = 2};
+  };
+  DataLoader alone(pictures.dataset(), options(0)), threads(pictures.dataset(), options(3));
+  const auto first = epoch(alone);
+  CHECK(epoch(threads) == first);
+  const size_t image = 3 * 16 * 16;
+  const auto sample = [&](size_t i) {
+    return std::vector<float>(first[0].begin() + static_cast<ptrdiff_t>(i * image),
+                              first[0].begin() + static_cast<ptrdiff_t>((i + 1) * image));
+  };
+  CHECK(sample(0) != sample(1));  // the first picture, twice
+  CHECK(error_of([&] {
+          DataLoader(pictures.dataset(), {.join = true, .repeated_augmentation = 2});
+        }) ==
+        "DataLoader: repeated_augmentation divides the samples itself; got it with join, want it "
+        "alone");
+}

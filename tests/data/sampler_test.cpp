@@ -2,6 +2,7 @@
 
 #include "core/data/random_stream.h"
 #include "kernels/system/error.h"
+#include "tests/data/drawn.h"
 
 #include <doctest/doctest.h>
 
@@ -68,7 +69,29 @@ TEST_CASE("the k-th batches of all ranks are the k-th batch of one process") {
   CHECK(joined == alone);
 }
 
+TEST_CASE("repeated augmentation takes timm's samples, each with a repeat of its own") {
+  for (const auto& golden : test::golden_json("repeated_augmentation")) {
+    CAPTURE(golden.dump());
+    const RepeatedAugmentationSampler sampler(golden["size"], {.rank = golden["rank"],
+                                                               .world_size = golden["ranks"],
+                                                               .shuffle = false,
+                                                               .repeats = golden["repeats"]});
+    CHECK(sampler.indices(0) == golden["indices"].get<Indices>());
+    CHECK(sampler.size() == static_cast<int64_t>(golden["indices"].size()));
+  }
+  std::set<std::pair<int64_t, int64_t>> seen;
+  for (int rank = 0; rank < 2; ++rank) {
+    const RepeatedAugmentationSampler sampler(300, {.rank = rank, .world_size = 2, .repeats = 3});
+    const Indices mine = sampler.indices(4);
+    for (int64_t i = 0; i < sampler.size(); ++i)
+      CHECK(seen.insert({mine[static_cast<size_t>(i)], sampler.repeat(i)}).second);
+  }
+  CHECK(seen.size() == 256);
+}
+
 TEST_CASE("samplers refuse what cannot be") {
+  CHECK_THROWS_AS(RepeatedAugmentationSampler(4, {.repeats = 0}), Error);
+  CHECK_THROWS_AS(RepeatedAugmentationSampler(4, {.rank = 1}), Error);
   CHECK_THROWS_AS(RandomSampler(0), Error);
   CHECK_THROWS_AS(DistributedSampler(4, {.rank = 2, .world_size = 2}), Error);
   CHECK_THROWS_AS(DistributedSampler(4, {.rank = 0, .world_size = 0}), Error);

@@ -8,8 +8,10 @@ import json
 import math
 import pathlib
 
+import timm
 import timm.optim
 import timm.scheduler
+import timm.utils
 import torch
 
 OUT = pathlib.Path(__file__).parent / "optim"
@@ -322,6 +324,45 @@ def clipping():
     return {"grads": numbers(GRADS[1]), "shapes": SHAPES, "cases": cases}
 
 
+def averages():
+    """Averages of timm's ModelEmaV3 of three parameters that move in each step."""
+    cases = []
+    for given, options in [(False, {"decay": 0.9}), (True, {"decay": 0.9}),
+                           (True, {"decay": 0.999, "use_warmup": True}),
+                           (True, {"decay": 0.6, "use_warmup": True, "warmup_gamma": 2.0,
+                                   "warmup_power": 0.75}),
+                           (True, {"decay": 0.99, "use_warmup": True, "min_decay": 0.5,
+                                   "update_after_step": 3})]:
+        generator = torch.Generator().manual_seed(5)
+        model = torch.nn.Module()
+        model.w = torch.nn.Parameter(torch.randn(3, generator=generator))
+        ema = timm.utils.ModelEmaV3(model, **options)
+        values, decays, seen = [model.w.tolist()], [], []
+        for step in range(1, 12):
+            model.w.data += torch.randn(3, generator=generator)
+            count = step if given else None
+            decays.append(ema.get_decay(count))
+            ema.update(model, step=count)
+            values.append(model.w.tolist())
+            seen.append(ema.module.w.tolist())
+        cases.append({"options": options, "steps": given, "values": values, "decays": decays,
+                      "averages": seen})
+    return cases
+
+
+def layer_decays():
+    """Scale of the learning rate and weight decay of each parameter of a ViT, by timm."""
+    cases = []
+    for depth, decay in [(3, 0.5), (12, 0.75), (1, 0.9)]:
+        model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=depth, num_classes=5)
+        groups = timm.optim.param_groups_layer_decay(model, 0.05, model.no_weight_decay(),
+                                                     layer_decay=decay)
+        of = {id(p): (g["lr_scale"], g["weight_decay"]) for g in groups for p in g["params"]}
+        cases.append({"depth": depth, "layer_decay": decay,
+                      "parameters": {n: of[id(p)] for n, p in model.named_parameters()}})
+    return cases
+
+
 def write(name, value):
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.json").write_text(json.dumps(value) + "\n")
@@ -330,3 +371,5 @@ def write(name, value):
 write("optimizers", optimizers())
 write("schedules", schedules())
 write("clipping", clipping())
+write("averages", averages())
+write("layer_decay", layer_decays())

@@ -277,12 +277,24 @@ TEST_CASE("LAMB clips by a group's own max_grad_norm where the others' is 0") {
   CHECK(moment(1) == doctest::Approx(0.4 / 5));
 }
 
-TEST_CASE("an average of masters that lie on several ranks is refused") {
-  Tensor w = leaf({1, 2}, DType::bf16);
-  auto optimizer = sgd_over(w);
-  optimizer.own("w", {0, 1});
-  ParameterAverage of_values(optimizer);  // without a master: of the whole parameter
-  optimizer.make_masters();
-  CHECK_THROWS_WITH_AS(of_values.update(),
-                       doctest::Contains("has its master on several ranks; got 1 of 2"), Error);
+TEST_CASE("an average covers what is owned, and the exchange is called whenever that was written") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Tensor w = leaf({1, 2, 4}, dtype);
+    auto optimizer = sgd_over(w);
+    ParameterAverage average(optimizer, {.decay = 0.5});  // of all, and narrowed then
+    optimizer.own("w", {1, 3});
+    if (dtype == DType::bf16) optimizer.make_masters();
+    set_grad(w, {9, 1, 2});
+    optimizer.step();
+    average.update();
+    CHECK(values_of(average.state_dict().at("w")) == Floats{1.5, 3});
+    CHECK(values_of(optimizer.state_dict().tensors.at("w.average")) == Floats{1.5, 3});
+    std::vector<Floats> exchanged;
+    {
+      const AveragedWeights weights(average, [&] { exchanged.push_back(values_of(w)); });
+    }
+    CHECK(exchanged == std::vector<Floats>{{1, 1.5, 3}, {1, 1, 2}});
+    optimizer.step();  // from the master, not from what was written
+    CHECK(values_of(w) == Floats{1, 0, 0});
+  }
 }

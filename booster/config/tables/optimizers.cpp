@@ -10,10 +10,19 @@ namespace booster {
 
 namespace {
 
+// What from_config.cpp makes groups by; each optimizer has it.
+Option layer_decay() {
+  return number_option("layer_decay", 1, {0, 1, true, false},
+                       "rate of each layer, relative to that of the layer behind it; below 1 the "
+                       "weight decay leaves out biases, norms and embeddings, as in timm");
+}
+
 template <class Made, class Fields>
 OptimizerEntry entry(const char* name, const char* description, const FieldTable<Fields>& fields) {
-  return {name, description, fields.options(),
-          [=](const Parameters& parameters, const OptionValues& values) -> Optimizer {
+  OptionTable options = fields.options();
+  options.push_back(layer_decay());
+  return {name, description, options,
+          [=](const ParameterGroups& parameters, const OptionValues& values) -> Optimizer {
             return Made(parameters, fields.read(values));
           }};
 }

@@ -6,7 +6,7 @@
 
 namespace booster {
 
-using OptimizerEntry = NamedEntry<Optimizer(const Parameters&, const OptionValues&)>;
+using OptimizerEntry = NamedEntry<Optimizer(const ParameterGroups&, const OptionValues&)>;
 const std::vector<OptimizerEntry>& optimizer_entries();
 
 }  // namespace booster

@@ -2,6 +2,7 @@
 
 #include "kernels/system/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +25,7 @@ void LazyImage::resize(int width, int height, Interpolation interpolation) {
 }
 
 void LazyImage::crop(const Box& box) {
+  check_not_erased("crop");
   const int left = flipped_ ? window_.width - box.left - box.width : box.left;
   window_ = {window_.left + left, window_.top + box.top, box.width, box.height};
 }
@@ -39,10 +41,37 @@ void LazyImage::pad(int left, int top, int right, int bottom) {
   *this = LazyImage(std::move(padded), std::move(name_));
 }
 
+void LazyImage::flip_horizontal() {
+  check_not_erased("flip");
+  flipped_ = !flipped_;
+}
+
+void LazyImage::repeat_grey() {
+  check_not_erased("Gray2RGB");
+  rgb_ = true;
+}
+
+void LazyImage::check_not_erased(const char* what) const {
+  check(erased_.empty(), "{}: parts of '{}' are erased already; want it before RandomErasing", what,
+        name_);
+}
+
 void LazyImage::change_pixels(const std::function<Image(Image pixels)>& change) {
-  check(!is_tensor_,
-        "transform: '{}' is a tensor already; want what changes pixels before ToTensor", name_);
+  check(!is_tensor_, "transform: '{}' is a tensor already; want it before ToTensor", name_);
   *this = LazyImage(std::make_shared<Image>(change(pixels())), std::move(name_));
+}
+
+void LazyImage::erase(const Box& box, std::vector<float> values) {
+  check(is_tensor_, "erase: '{}' is still pixels; want ToTensor before it", name_);
+  const bool within = box.left >= 0 && box.top >= 0 && box.width > 0 && box.height > 0 &&
+                      box.left + box.width <= width() && box.top + box.height <= height();
+  check(within, "erase: box is not within '{}'; got {} x {} at ({}, {}), want within {} x {}",
+        name_, box.width, box.height, box.left, box.top, width(), height());
+  const auto each = static_cast<size_t>(channels());
+  const size_t whole = each * static_cast<size_t>(box.width) * static_cast<size_t>(box.height);
+  check(values.size() == each || values.size() == whole,
+        "erase: values do not fit the box; got {}, want {} or {}", values.size(), each, whole);
+  erased_.push_back({box, std::move(values)});
 }
 
 void LazyImage::to_tensor() {
@@ -63,6 +92,11 @@ void LazyImage::normalize(const std::vector<double>& mean, const std::vector<dou
     const auto m = static_cast<float>(mean[c < mean.size() ? c : 0]);
     const auto s = static_cast<float>(std[c < std.size() ? c : 0]);
     for (float& value : values_[c]) value = (value - m) / s;
+    for (auto& [box, values] : erased_) {
+      const size_t each = values.size() / static_cast<size_t>(channels());
+      for (size_t i = 0; static_cast<int>(c) < channels() && i < each; ++i)
+        values[c * each + i] = (values[c * each + i] - m) / s;
+    }
   }
 }
 
@@ -151,9 +185,23 @@ void LazyImage::settle() {
   flipped_ = false;
 }
 
+void LazyImage::write_erased(float* out) const {
+  for (const auto& [box, values] : erased_) {
+    const bool is_flat = static_cast<int>(values.size()) == channels();
+    const float* value = values.data();
+    for (int c = 0; c < channels(); ++c)
+      for (int y = box.top; y < box.top + box.height; ++y) {
+        float* row = out + (size_t(c) * height() + y) * width() + box.left;
+        if (is_flat) std::fill_n(row, box.width, values[static_cast<size_t>(c)]);
+        else std::copy_n(std::exchange(value, value + box.width), box.width, row);
+      }
+  }
+}
+
 void LazyImage::write(float* out) const {
   check(is_tensor_, "dataset: '{}' is still pixels; want ToTensor in its transform", name_);
   const PixelView view = shown(workshop());
+  float* const begin = out;
   const size_t area = size_t(width()) * height();
   const int step = flipped_ ? -view.channels : view.channels;
   for (int y = 0; y < height(); ++y, out += width()) {
@@ -166,6 +214,7 @@ void LazyImage::write(float* out) const {
         write_grey_row(from, step, width(), values_[c], out + c * area);
     }
   }
+  write_erased(begin);
 }
 
 }  // namespace booster

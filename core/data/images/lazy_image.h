@@ -33,15 +33,20 @@ class LazyImage {
   void crop(const Box& box);
   // Adds black pixels at each side.
   void pad(int left, int top, int right, int bottom);
-  void flip_horizontal() { flipped_ = !flipped_; }
-  // Replaces the pixels as they are now by `change` of them. Error once it is a tensor.
-  void change_pixels(const std::function<Image(Image pixels)>& change);
+  void flip_horizontal();
   // Grey becomes three equal channels.
-  void repeat_grey() { rgb_ = true; }
+  void repeat_grey();
   // From here on values are floats, byte / 255.
   void to_tensor();
   // value -> (value - mean) / std in f32; one mean and std per channel, or one for all.
   void normalize(const std::vector<double>& mean, const std::vector<double>& std);
+
+  // Puts other values of a tensor in place of those in `box`, which must be within the image: one
+  // for each channel, or channels x height x width of the box. Geometry cannot change behind it;
+  // normalize() takes these values along.
+  void erase(const Box& box, std::vector<float> values);
+  // Computes the pixels now and goes on with what `change` makes of them.
+  void change_pixels(const std::function<Image(Image pixels)>& change);
 
   // The pixels, whether or not to_tensor was called.
   Image pixels() const;
@@ -56,7 +61,14 @@ class LazyImage {
   };
   struct Workshop;
 
+  struct Erased {
+    Box box;
+    std::vector<float> values;
+  };
+
   void settle();
+  void check_not_erased(const char* what) const;
+  void write_erased(float* out) const;
   static Workshop& workshop();
   PixelView shown(Workshop& workshop) const;
   PixelView region(size_t stages, const Box& need, Workshop& workshop) const;
@@ -67,6 +79,7 @@ class LazyImage {
   Box window_;  // visible part of the last stage
   bool flipped_ = false, rgb_ = false, is_tensor_ = false;
   std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; once a tensor
+  std::vector<Erased> erased_;
 };
 
 }  // namespace booster

@@ -1,11 +1,11 @@
 #include "examples/vit_caltech101/data/datasets.h"
 
+#include "examples/vit_caltech101/data/augmentation.h"
 #include "examples/vit_caltech101/data/make_small_set.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -16,16 +16,6 @@ namespace fs = std::filesystem;
 using namespace booster;
 
 namespace {
-
-const std::vector<double> mean = {0.5, 0.5, 0.5}, deviation = {0.5, 0.5, 0.5};
-
-// Resize(256) and a crop of 224 in the tutorial; the same ratio for other sizes.
-int resize_side(int crop) { return static_cast<int>(std::lround(crop * 256.0 / 224.0)); }
-
-Compose training_transform(int side) {
-  return Compose(Resize(resize_side(side)), RandomResizedCrop(side), RandomHorizontalFlip(),
-                 ToTensor(), Gray2RGB(), Normalize(mean, deviation));
-}
 
 std::string root_of(const Config& config) {
   if (const auto root = config.options("data").given<std::string>("root")) return *root;
@@ -45,14 +35,6 @@ std::string small_set(const Config& config, const World& world) {
 int image_side(const Config& config) {
   const char* option = config.has("model.img_size") ? "model.img_size" : "data.img_size";
   return static_cast<int>(config.get<int64_t>(option));
-}
-
-// Of the model; none if it has as many as the data have classes.
-std::optional<int64_t> outputs(const Config& config) {
-  if (config.has("model.num_classes"))
-    return config.options("model").given<int64_t>("num_classes");
-  if (config.has("model.sizes")) return config.get<std::vector<int64_t>>("model.sizes").back();
-  return {};
 }
 
 struct Sets {
@@ -81,7 +63,7 @@ bool is_caltech101(const fs::path& root) {
 
 Sets open_sets(const std::string& root, const Config& config) {
   const ImageDatasetOptions options = {
-      .transform = training_transform(image_side(config)),
+      .transform = training_transform(config, image_side(config)),
       .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20};
   const auto split = [&](const ImageDataset& all) {
     const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
@@ -110,10 +92,17 @@ Sets open_sets(const std::string& root, const Config& config) {
 
 }  // namespace
 
+std::optional<int64_t> outputs(const Config& config) {
+  if (config.has("model.num_classes"))
+    return config.options("model").given<int64_t>("num_classes");
+  if (config.has("model.sizes")) return config.get<std::vector<int64_t>>("model.sizes").back();
+  return {};
+}
+
 Compose evaluation_transform(const Config& config) {
   const int side = image_side(config);
   return Compose(Resize(resize_side(side)), CenterCrop(side), ToTensor(), Gray2RGB(),
-                 Normalize(mean, deviation));
+                 normalization());
 }
 
 Config for_classes(const Config& config, int64_t classes) {

@@ -3,6 +3,8 @@
 
 #include <booster/booster.h>
 
+#include <optional>
+
 namespace example {
 
 struct Datasets {
@@ -24,6 +26,9 @@ Datasets open_datasets(const booster::Config& config, const booster::World& worl
 
 // With as many outputs of the model as there are classes, unless the config says how many.
 booster::Config for_classes(const booster::Config& config, int64_t classes);
+
+// Outputs of the model; none if it has as many as the data have classes.
+std::optional<int64_t> outputs(const booster::Config& config);
 
 // What images to validate on go through, before any model of this config.
 booster::Compose evaluation_transform(const booster::Config& config);

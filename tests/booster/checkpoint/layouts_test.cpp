@@ -86,13 +86,24 @@ Optimizer optimizer_of(const std::string& rule, const Model& model) {
 struct Training {
   Booster booster;
   Boosted boosted;
+  ParameterAverage average{boosted.optimizer.unwrap(), {.decay = 0.7}};
 
+  Tensor outputs_of_all() {
+    const NoGradGuard no_grad;
+    return untracked::cast(boosted.model(data_input()), DType::f32);
+  }
+  Tensor outputs_with_averages() {
+    const AveragedWeights weights = averaged_weights(boosted.optimizer, average);
+    return outputs_of_all();
+  }
   void step(const Tensor& input, const Tensor& target) {
     auto& [net, opt, loss_fn, data, lr] = boosted;
     opt.zero_grad();
     booster.backward(loss_fn(net(input), target), opt);
     opt.clip_grad_by_norm(0.5);
-    lr.step(opt.step());
+    const StepReport report = opt.step();
+    average.update(report);
+    lr.step(report);
   }
   void steps(int count) {
     while (count > 0)
@@ -201,10 +212,13 @@ struct Chain {
   std::filesystem::path root;
   std::unique_ptr<PlainLoop> plain;  // on rank 0
   int64_t step = 0;
+  Tensor averaged = {};  // outputs with averages, behind the last link, where this rank was in it
+  int last_rank = 0;     // one that was
 
   // A program run: resumes, trains, saves, and is gone.
   void run(const Link& link) {
     const bool here = std::ranges::count(link.ranks, world.rank) > 0;
+    last_rank = link.ranks.front();
     if (here) {
       const Group group = world.group().subgroup(link.ranks);
       Training training = spread(kind, link, group);
@@ -214,6 +228,7 @@ struct Chain {
         check_same(training, group, options);
       }
       training.steps(link.steps);
+      check_averages(training);
       const Progress progress = {.step = step + link.steps};
       if (link.async) {
         PendingSave saving = save_training_async(root, training.boosted, progress, options);
@@ -236,8 +251,18 @@ struct Chain {
     CHECK(same);
   }
 
+  // Evaluating with averages leaves no trace.
+  void check_averages(Training& training) {
+    const auto before = training.outputs_of_all().to_vector<float>();
+    averaged = training.outputs_with_averages();
+    CHECK(training.outputs_of_all().to_vector<float>() == before);
+  }
+
   void compare(double tolerance) {
+    if (averaged.defined()) world.group().broadcast(averaged, last_rank);
+    else world.group().broadcast(averaged = empty({samples, outputs}), last_rank);
     if (world.rank == 0) {
+      CHECK(distance(averaged, plain->training.outputs_with_averages(), Tensor()) <= tolerance);
       const CheckpointContents got = newest(root);
       StateDict start;
       for (const auto& [name, tensor] : alone(kind, 1).boosted.model.unwrap().state_dict())
@@ -252,7 +277,7 @@ struct Chain {
         CAPTURE(name);
         Tensor from;
         for (const auto& [weight, at] : start)
-          if (name == weight + ".master") from = at;
+          if (name == weight + ".master" || name == weight + ".average") from = at;
         CHECK(distance(got.optimizer.at(name), tensor, from) <= tolerance);
       }
     }
