@@ -50,6 +50,9 @@ struct PlanArguments {
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
+// One HTML page about the runs in these folders, written to `output`, or if that is empty to
+// report.html in the first of them.
+int report(const std::vector<std::string>& folders, const std::string& output);
 // `booster compare-numerics`: the tensor checker's dumps of two runs. Exit code 3 if they differ.
 struct CompareNumerics {
   std::string a, b;        // files, or folders of files worker_*

@@ -23,8 +23,8 @@ using namespace booster;
 
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
-  std::string name, path, program;
-  std::vector<std::string> libraries;
+  std::string name, path, program, output;
+  std::vector<std::string> libraries, runs;
   bool json = false;
   cli::ListOps ops;
   cli::Doctor doctor;
@@ -53,6 +53,7 @@ struct CommandLine {
     add_doctor();
     add_plan();
     add_compare();
+    add_report();
   }
 
   CLI::App* add(const char* command, const char* summary, std::function<int()> run,
@@ -123,6 +124,13 @@ struct CommandLine {
     CLI::Option* as_json = compare->add_flag("--json", compared.json, "one JSON object");
     compare->add_flag("--csv", compared.csv, "a table for spreadsheets")->excludes(as_json);
     compare->add_flag("--all", compared.all, "as text: also rows in which nothing is wrong");
+  }
+
+  void add_report() {
+    auto* command = add("report", "one HTML page about one or more runs",
+                        [this] { return cli::report(runs, output); });
+    command->add_option("DIR", runs, "train.output_dir of a training")->required();
+    command->add_option("--output", output, "the page (report.html in the first DIR)");
   }
 
   void add_config() {
