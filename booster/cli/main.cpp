@@ -23,8 +23,8 @@ using namespace booster;
 
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
-  std::string name, path, program;
-  std::vector<std::string> libraries;
+  std::string name, path, program, output, config_file;
+  std::vector<std::string> libraries, runs;
   bool json = false;
   cli::ListOps ops;
   cli::Doctor doctor;
@@ -53,6 +53,8 @@ struct CommandLine {
     add_doctor();
     add_plan();
     add_compare();
+    add_report();
+    add_export();
   }
 
   CLI::App* add(const char* command, const char* summary, std::function<int()> run,
@@ -127,6 +129,24 @@ struct CommandLine {
     CLI::Option* as_json = compare->add_flag("--json", compared.json, "one JSON object");
     compare->add_flag("--csv", compared.csv, "a table for spreadsheets")->excludes(as_json);
     compare->add_flag("--all", compared.all, "as text: also rows in which nothing is wrong");
+  }
+
+  void add_report() {
+    auto* command = add("report", "one HTML page about one or more runs",
+                        [this] { return cli::report(runs, output); });
+    command->add_option("DIR", runs, "train.output_dir of a training")->required();
+    command->add_option("--output", output, "the page (report.html in the first DIR)");
+  }
+
+  void add_export() {
+    auto* command = add("export", "a trained model as an ONNX file",
+                        [this] { return cli::export_model(path, output, config_file); });
+    command->add_option("CHECKPOINT", path,
+                        "a training's output_dir, a checkpoint, or a safetensors file")
+        ->required();
+    command->add_option("FILE", output, "the ONNX file")->required();
+    command->add_option("--config", config_file,
+                        "of the training (the config in the run.json above CHECKPOINT)");
   }
 
   void add_config() {

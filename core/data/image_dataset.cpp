@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 
 struct ImageDataset::Files {
   std::string root;
+  std::shared_ptr<const ImageFiles> files;
   ImageListing list;
   DecodeOptions decode;
   std::unique_ptr<ImageCache> cache;  // null without a budget
@@ -24,7 +25,8 @@ ImageDataset::ImageDataset(const char* what, const std::string& root,
     : transform_(std::move(options.transform)) {
   auto files = std::make_shared<Files>();
   files->root = root;
-  files->list = list_images(what, root, excluded, std::move(options.classes));
+  files->files = open_image_files(what, root);
+  files->list = list_images(what, root, *files->files, excluded, std::move(options.classes));
   files->decode.apply_orientation = options.apply_orientation;
   items_.resize(files->list.paths.size());
   if (options.cache_bytes > 0)
@@ -38,7 +40,8 @@ Sample ImageDataset::load(int64_t index, RandomStream& random) const {
   ImageCache* cache = files_->cache.get();
   std::shared_ptr<const Image> image = cache ? cache->find(file) : nullptr;
   if (!image) {
-    image = std::make_shared<Image>(load_image(files_->list.paths[file], files_->decode));
+    const std::string& path = files_->list.paths[file];
+    image = std::make_shared<Image>(decode_image(files_->files->read(path), path, files_->decode));
     if (cache) cache->offer(file, image);
   }
   LazyImage lazy(std::move(image), files_->list.paths[file]);
@@ -65,6 +68,9 @@ const std::string& ImageDataset::path(int64_t index) const {
   return files_->list.paths[items_.at(index)];
 }
 int64_t ImageDataset::label(int64_t index) const { return files_->list.labels[items_.at(index)]; }
+std::vector<uint8_t> ImageDataset::file_bytes(int64_t index) const {
+  return files_->files->read(path(index));
+}
 
 ImageDataset ImageDataset::with_transform(Compose transform) const {
   ImageDataset copy = *this;
@@ -114,18 +120,26 @@ ImageDataset::Split ImageDataset::split(double fraction, uint64_t seed) const {
   return {subset(train), subset(validation)};
 }
 
+std::vector<std::string> image_folders(const std::string& root) {
+  std::error_code error;
+  fs::path there = root;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  const bool is_there = fs::is_directory(root, error) || fs::is_regular_file(there, error);
+  return is_there ? open_image_files("images", root)->folders() : std::vector<std::string>{};
+}
+
 ImageFolder::ImageFolder(const std::string& root, ImageDatasetOptions options)
     : ImageDataset("ImageFolder", root, {}, std::move(options)) {}
 
 namespace {
 
 std::string find_caltech101(const std::string& root) {
-  const fs::path folders[] = {"101_ObjectCategories", "caltech101/101_ObjectCategories"};
-  for (const auto& folder : folders)
-    if (fs::is_directory(fs::path(root) / folder)) return (fs::path(root) / folder).string();
-  fail_data("Caltech101: {} '{}'; want a folder {} or {} in it",
-            fs::exists(root) ? "no images in" : "no such folder; got", root, folders[0].string(),
-            folders[1].string());
+  const std::string own = "101_ObjectCategories", around = "caltech101";
+  const auto folders = image_folders(root), inner = image_folders(root + "/" + around);
+  if (std::ranges::find(folders, own) != folders.end()) return (fs::path(root) / own).string();
+  if (std::ranges::find(inner, own) != inner.end()) return (fs::path(root) / around / own).string();
+  fail_data("Caltech101: {} '{}'; want a folder {} or {}/{} in it",
+            fs::exists(root) ? "no images in" : "no such folder; got", root, own, around, own);
 }
 
 }  // namespace

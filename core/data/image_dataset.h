@@ -33,6 +33,8 @@ class ImageDataset : public Dataset {
   const std::vector<std::string>& classes() const;
   const std::string& path(int64_t index) const;
   int64_t label(int64_t index) const;
+  // The image's file as it is, encoded. Error of kind data as in load().
+  std::vector<uint8_t> file_bytes(int64_t index) const;
 
   // The same files with another transform.
   ImageDataset with_transform(Compose transform) const;
@@ -62,9 +64,14 @@ struct ImageDataset::Split {
   ImageDataset train, validation;
 };
 
-// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. Hidden files, files without an image extension and links
-// that lead nowhere, or to themselves, are skipped; a file with an image extension that is not an
-// image is a bad image.
+// Names of the folders in `root`, which is a folder, an archive, or a folder in an archive; sorted,
+// without hidden ones. None if there is no such root; errors as those of a data set on it.
+std::vector<std::string> image_folders(const std::string& root);
+
+// ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. ROOT is a folder, or a tar or zip file, which is read in
+// place, or a folder in one (images.zip/train). Hidden files, files without an image extension and
+// links that lead nowhere, or to themselves, are skipped; a file with an image extension that is
+// not an image is a bad image.
 class ImageFolder : public ImageDataset {
  public:
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});

@@ -1,5 +1,7 @@
-// The image files below a folder, by class.
+// The image files below a root, by class.
 #pragma once
+
+#include "core/data/image_files.h"
 
 #include <cstdint>
 #include <string>
@@ -13,15 +15,11 @@ struct ImageListing {
   std::vector<int64_t> labels;       // of each path
 };
 
-// Folders of `root` are the classes, except those in `excluded`, in the order of `classes` if that
-// is not empty. Hidden files and folders, files without an image extension and links that lead
-// nowhere, or to themselves, are left out. Errors of kind data, which begin with `what`: no such
-// folder or one that cannot be read, fewer than two classes, a class without images, a folder that
-// is none of `classes`.
-ImageListing list_images(const char* what, const std::string& root,
+// Folders of `root`, which `files` are of, are the classes, except those in `excluded`, in the
+// order of `classes` if that is not empty. Errors of kind data, which begin with `what`: fewer than
+// two classes, a class without images, a folder that is none of `classes`.
+ImageListing list_images(const char* what, const std::string& root, const ImageFiles& files,
                          const std::vector<std::string>& excluded = {},
                          std::vector<std::string> classes = {});
-// Names of the folders in it, sorted, but not of hidden ones. Error of kind data as above.
-std::vector<std::string> folders_in(const char* what, const std::string& root);
 
 }  // namespace booster

@@ -13,8 +13,9 @@ Section data_section() {
           .description = "images and how they are loaded",
           .options = {
               or_null(data_path_option("root", "",
-                                       "folder with the images, else the environment variable "
-                                       "DATA names it; without either, a small made-up set")),
+                                       "folder or archive (tar, zip) with the images, else the "
+                                       "environment variable DATA names it; without either, a "
+                                       "small made-up set")),
               integer_option("batch_size", 32, between(1, 1'000'000), "images per step and rank"),
               integer_option("workers", 2, between(0, 256),
                              "threads that load; 0: the training thread does"),
@@ -89,6 +90,8 @@ Section train_section() {
           integer_option("log_every", 10, between(1, 1'000'000'000),
                          "steps between lines of metrics.jsonl"),
           path_option("output_dir", "out", "folder for everything the run writes"),
+          scalar_option("tensorboard", "true, false or a folder",
+                        "event files for TensorBoard, in that folder, or output_dir/tensorboard"),
           integer_option("checkpoint_every", 500, at_least(0),
                          "steps between checkpoints; 0: only at the end"),
           number_option("checkpoint_minutes", 0, at_least(0),
@@ -161,6 +164,15 @@ void check_augmentation(const Config& config, Mistakes& mistakes) {
                              magnitude, bins - 1));
 }
 
+void check_tensorboard(const Config& config, Mistakes& mistakes) {
+  const auto& wanted = config.to_json().at("train").at("tensorboard");
+  const bool fits = wanted.is_null() || wanted.is_boolean() ||
+                    (wanted.is_string() && !wanted.get_ref<const std::string&>().empty());
+  if (!fits)
+    mistakes.add("train.tensorboard",
+                 fmt::format("got {}, want true, false or a folder", wanted.dump()));
+}
+
 const char* const all_steps = "1:1000000000000";
 
 }  // namespace
@@ -182,6 +194,7 @@ ProgramConfig program_config() {
             check_lengths(config, mistakes);
             check_inputs(config, mistakes);
             check_augmentation(config, mistakes);
+            check_tensorboard(config, mistakes);
           }};
 }
 

@@ -102,7 +102,9 @@ Trainer::Trainer(const Config& config, const World& world)
   on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
   boosted_->dataloader.prepare();
-  on_first_rank(world, "metrics.jsonl", [&] { files_.emplace(output_, metrics_bytes_); });
+  on_first_rank(world, "metrics.jsonl", [&] {
+    files_.emplace(output_, RunFiles::At{step_, metrics_bytes_}, events_folder(config_));
+  });
   progress_.emplace(step_, total_steps_, !first_rank());
   instruments_.emplace(config, world, output_, boosted_->model, step_,
                        [this](const std::string& text) { progress_->say(text); });
@@ -163,6 +165,8 @@ void Trainer::announce() {
 // The hardware and software behind the result; finish() adds what the end knows.
 void Trainer::write_run_record() {
   files_->record = {{"config", config_.to_json()},
+                    {"command", command_line()},
+                    {"git", revisions()},
                     {"versions", library_versions()},
                     {"machine", machine_info()},
                     {"ranks", world_.size},

@@ -75,6 +75,10 @@ void Trainer::record(const Validation::Result& result,
   add(line, "val_", result);
   if (averaged) add(line, "val_ema_", *averaged);
   if (first_rank()) {
+    attempt([&] {
+      report::write_worst_images(output_ / "worst_images.json", step_, result.worst,
+                                 *datasets_.validation);
+    });
     files_->add(line);
     files_->draw();
   }

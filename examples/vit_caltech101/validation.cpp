@@ -1,6 +1,7 @@
 #include "examples/vit_caltech101/validation.h"
 
 #include "examples/vit_caltech101/agreement.h"
+#include "examples/vit_caltech101/report/worst_rows.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
 #include <cmath>
@@ -32,19 +33,22 @@ class Validation::Tally {
     const int64_t rows = logits.size(0), outputs = logits.size(1);
     const std::vector<float> values = logits.to_vector<float>();
     const std::vector<int64_t> truth = labels.to_vector<int64_t>();
-    for (int64_t row = 0; row < rows; ++row)
-      count(std::span(values).subspan(static_cast<size_t>(row * outputs),
-                                      static_cast<size_t>(outputs)),
-            truth[static_cast<size_t>(row)]);
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto own = std::span(values).subspan(static_cast<size_t>(row * outputs),
+                                                 static_cast<size_t>(outputs));
+      count(own, truth[static_cast<size_t>(row)]);
+      worst_.see(own, truth[static_cast<size_t>(row)]);
+    }
     sums_[loss] += cross_entropy(logits, labels).item() * static_cast<double>(rows);
   }
 
-  Result joined(const Group& group) {
+  Result joined(const Group& group, const DataLoader& loader) {
     group.all_reduce(sums_);
     const double n = sums_[images];
     const auto mean = [&](double sum) { return n > 0 ? sum / n : 0; };
     return {static_cast<int64_t>(n), mean(sums_[first]), mean(sums_[among_five]),
-            mean(sums_[loss]), {sums_.begin() + confusion, sums_.end()}};
+            mean(sums_[loss]), {sums_.begin() + confusion, sums_.end()},
+            worst_.joined(group, loader)};
   }
 
  private:
@@ -69,6 +73,7 @@ class Validation::Tally {
 
   int64_t classes_;
   std::vector<double> sums_;
+  WorstRows worst_;
 };
 
 Validation::Validation(std::shared_ptr<const Dataset> images, DataLoaderOptions options,
@@ -102,7 +107,7 @@ std::optional<Validation::Result> Validation::run(const BoostedModel& model, Tim
     }
     ++batch;
   }
-  return tally.joined(shares_);
+  return tally.joined(shares_, loader_);
 }
 
 }  // namespace example

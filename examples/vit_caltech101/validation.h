@@ -21,6 +21,7 @@ class Validation {
     double top1 = 0, top5 = 0;  // share of images whose class came first; among the first five
     double loss = 0;            // mean over the images
     std::vector<double> confusion;  // images by true and by predicted class
+    std::vector<booster::report::WorstImage> worst;  // largest losses first
   };
   // The same on all ranks; nothing if a rank got a stop signal meanwhile. Collective.
   std::optional<Result> run(const booster::BoostedModel& model, TimeAccount& time);

@@ -1,6 +1,7 @@
 #include "core/data/images/image.h"
 
 #include "core/data/images/decoders.h"
+#include "core/data/images/image_file.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
 
@@ -119,11 +120,15 @@ Image decode_image(Bytes file, const std::string& name, const DecodeOptions& opt
   bad_image(name, fmt::format("wrong kind; got {}, want JPEG or PNG", guess_kind(file)));
 }
 
-Image load_image(const std::string& path, const DecodeOptions& options) {
+std::vector<uint8_t> read_image_file(const std::string& path) {
   const File file(path);
   std::vector<uint8_t> bytes(file.checked_size(path));
   file.read_all(path, bytes);
-  return decode_image(bytes, path, options);
+  return bytes;
+}
+
+Image load_image(const std::string& path, const DecodeOptions& options) {
+  return decode_image(read_image_file(path), path, options);
 }
 
 }  // namespace booster

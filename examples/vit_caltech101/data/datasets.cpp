@@ -41,24 +41,20 @@ struct Sets {
   ImageDataset train, validation;
 };
 
-std::vector<std::string> folders_in(const fs::path& root) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error))
-    if (fs::is_directory(entry.path(), error)) names.push_back(entry.path().filename().string());
-  return names;
+bool holds(const std::vector<std::string>& folders, const char* name) {
+  return std::ranges::find(folders, name) != folders.end();
 }
 
 // The folder beside `train` that holds the images to validate on; empty if there is none.
 std::string validation_folder(const std::vector<std::string>& folders) {
   for (const char* name : {"val", "valid", "validation", "test"})
-    if (std::ranges::find(folders, name) != folders.end()) return name;
+    if (holds(folders, name)) return name;
   return {};
 }
 
 bool is_caltech101(const fs::path& root) {
-  return fs::is_directory(root / "101_ObjectCategories") ||
-         fs::is_directory(root / "caltech101/101_ObjectCategories");
+  return holds(image_folders(root), "101_ObjectCategories") ||
+         holds(image_folders(root / "caltech101"), "101_ObjectCategories");
 }
 
 Sets open_sets(const std::string& root, const Config& config) {
@@ -73,8 +69,11 @@ Sets open_sets(const std::string& root, const Config& config) {
     return split(Caltech101(root, {.transform = options.transform,
                                    .cache_bytes = options.cache_bytes,
                                    .background = config.get<bool>("data.include_background")}));
-  const auto folders = folders_in(root);
-  const bool has_train = std::ranges::find(folders, "train") != folders.end();
+  const auto folders = image_folders(root);
+  const bool has_train = holds(folders, "train");
+  // An archive that was made of a folder holds that folder alone.
+  if (fs::is_regular_file(root) && folders.size() == 1 && !has_train)
+    return open_sets(root + "/" + folders[0], config);
   const std::string validation = validation_folder(folders), train = root + "/train";
   if (has_train && !validation.empty()) {
     const ImageFolder images(train, options);

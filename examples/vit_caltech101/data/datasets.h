@@ -17,11 +17,11 @@ struct Datasets {
 };
 
 // The images in data.root, or in the folder that the environment variable DATA names; without
-// either, a small set that rank 0 creates in output_dir/small_set. The folder has one for each
-// class; or such folders in `train`, and those to validate on in `val`, `valid`, `validation` or
-// `test`; or Caltech101's 101_ObjectCategories. The tutorial's transforms, scaled to the model's
-// image size. Error of kind data for a folder that is none of these, and for more classes than
-// model.num_classes, if that is given.
+// either, a small set that rank 0 creates in output_dir/small_set. The folder, or the archive of it
+// (ImageFolder), has one for each class; or such folders in `train`, and those to validate on in
+// `val`, `valid`, `validation` or `test`; or Caltech101's 101_ObjectCategories. The tutorial's
+// transforms, scaled to the model's image size. Error of kind data for a folder that is none of
+// these, and for more classes than model.num_classes, if that is given.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
 // With as many outputs of the model as there are classes, unless the config says how many.

@@ -16,19 +16,6 @@ namespace {
 constexpr size_t most_named = 120;  // classes whose names are readable beside the matrix
 constexpr double margin = 150, edge = 20;
 
-// Names of folders may hold anything.
-std::string in_xml(const std::string& text) {
-  std::string escaped;
-  for (const char c : terminal_text(text)) {
-    if (c == '&') escaped += "&amp;";
-    else if (c == '<') escaped += "&lt;";
-    else if (c == '>') escaped += "&gt;";
-    else if (c == '"') escaped += "&quot;";
-    else escaped += c;
-  }
-  return escaped;
-}
-
 double row_sum(const std::vector<double>& counts, size_t classes, size_t row) {
   const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(row * classes);
   return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(classes), 0.0);
@@ -78,33 +65,29 @@ std::string draw_confusion(const std::vector<double>& counts,
   const double size = side * static_cast<double>(n), whole = margin + size + edge;
   const double font = std::min(12.0, side);
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {0:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"{1:.1f}\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2:.1f}\" y=\"14\" font-size=\"12\">predicted class (columns), true class "
+      "<text x=\"{:.1f}\" y=\"14\" font-size=\"12\">predicted class (columns), true class "
       "(rows)</text>\n",
-      whole, font, edge);
+      edge);
   for (size_t row = 0; row < n; ++row) {
     const double y = margin + side * static_cast<double>(row);
     const double images = row_sum(counts, n, row);
-    const std::string truth = in_xml(classes[row]);
+    const std::string truth = report::markup_text(classes[row]);
     for (size_t column = 0; column < n; ++column) {
       const double count = counts[row * n + column];
       if (count > 0)
         svg += cell_of(margin + side * static_cast<double>(column), y, side, count, count / images,
-                       truth, in_xml(classes[column]));
+                       truth, report::markup_text(classes[column]));
     }
     if (n > most_named) continue;
     const double middle = side / 2 + font / 3;
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-                       margin - 4, y + middle, truth);
+    svg += report::svg_text(margin - 4, y + middle, "end", truth);
     svg += fmt::format("<text transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>\n",
                        y + middle, margin - 4, truth);
   }
   svg += fmt::format("<rect x=\"{0:.1f}\" y=\"{0:.1f}\" width=\"{1:.1f}\" height=\"{1:.1f}\" "
                      "fill=\"none\" stroke=\"#999\"/>\n",
                      margin, size);
-  return svg + "</svg>\n";
+  return report::svg_file(whole, whole, font, "", svg);
 }
 
 }  // namespace example

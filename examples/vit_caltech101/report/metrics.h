@@ -1,6 +1,8 @@
 // metrics.jsonl: one JSON object per logged step and per epoch, readable while the run continues.
 #pragma once
 
+#include <booster/booster.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -14,27 +16,20 @@ class Metrics {
   // last checkpoint are dropped, since the resumed run writes them again. So is a last line without
   // its end, which a crash of the system can leave.
   Metrics(const std::filesystem::path& path, int64_t keep_bytes);
-  ~Metrics();
-  Metrics(const Metrics&) = delete;
-  Metrics& operator=(const Metrics&) = delete;
 
   // Adds a line, or nothing: then it is an Error of kind failed. Numbers that JSON cannot hold
   // (nan, infinity) become null.
   void add(const nlohmann::json& line);
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return file_.bytes(); }
   // Of the line without an end that was dropped.
   int64_t broken_bytes() const { return broken_bytes_; }
 
  private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  int64_t bytes_ = 0, broken_bytes_ = 0;
+  booster::AppendedFile file_;
+  int64_t broken_bytes_ = 0;
 };
 
 // A number as JSON can hold it: null for one that is not finite.
 nlohmann::json number(double value);
-
-// Every line of the file so far.
-std::vector<nlohmann::json> read_metrics(const std::filesystem::path& path);
 
 }  // namespace example

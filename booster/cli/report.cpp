@@ -1,0 +1,33 @@
+#include "booster/checkpoint/files/file.h"
+#include "booster/cli/commands.h"
+#include "booster/report/page.h"
+#include "kernels/system/terminal_text.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace booster::cli {
+
+int report(const std::vector<std::string>& folders, const std::string& output) {
+  std::vector<report::RunFolder> runs;
+  for (const std::string& folder : folders) {
+    runs.push_back(report::read_run(folder));
+    const report::RunFolder& run = runs.back();
+    const auto warn = [&](const std::string& text) {
+      fmt::print(stderr, "warning: {}: {}\n", terminal_text(folder), terminal_text(text));
+    };
+    if (!run.metrics.left_out.empty())
+      warn("metrics.jsonl: left out " + run.metrics.describe_left_out());
+    for (const std::string& note : run.notes) warn(note);
+  }
+  const std::filesystem::path file =
+      output.empty() ? runs[0].path / "report.html" : std::filesystem::path(output);
+  const std::string page = report::report_page(std::move(runs));
+  write_file(file, page);
+  fmt::print("{}: {} run{}, {:.0f} kB\n", terminal_text(file.string()), folders.size(),
+             folders.size() == 1 ? "" : "s", static_cast<double>(page.size()) * 1e-3);
+  return 0;
+}
+
+}  // namespace booster::cli

@@ -1,0 +1,27 @@
+// Where the time of profiled steps went, from the trace.json that the profiler wrote.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace booster::report {
+
+struct TraceRow {
+  std::string name, dtype;
+  int64_t calls = 0;
+  double milliseconds = 0;
+};
+
+struct TraceSummary {
+  std::vector<TraceRow> phases;   // forward, backward, ... in the order of the step
+  std::vector<TraceRow> kernels;  // by time, the longest first
+  int64_t left_out = 0;           // events that could not be read
+};
+
+// Of rank 0's main thread. Read line by line, so that a trace may be larger than memory; empty for
+// a file that is none.
+TraceSummary summarize_trace(const std::filesystem::path& path);
+
+}  // namespace booster::report

@@ -1,0 +1,94 @@
+#include "core/data/archives/archive.h"
+
+#include "core/data/images/image.h"
+#include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <mutex>
+
+namespace booster {
+
+namespace {
+
+constexpr size_t longest_name = 4096;
+
+struct Kind {
+  std::string_view magic, remedy;
+};
+// What is compressed as a whole has no place to jump to.
+constexpr Kind others[] = {
+    {"\x1f\x8b", "compressed by gzip; want it unpacked (tar -xzf), or a plain tar (gunzip)"},
+    {"BZh", "compressed by bzip2; want it unpacked (tar -xjf), or a plain tar (bunzip2)"},
+    {"\xfd\x37zXZ", "compressed by xz; want it unpacked (tar -xJf), or a plain tar (unxz)"},
+    {"\x28\xb5\x2f\xfd", "compressed by zstd; want it unpacked, or a plain tar (unzstd)"},
+    {"7z\xbc\xaf", "a 7z file; want it unpacked, or a tar or zip file"},
+    {"Rar!", "a rar file; want it unpacked, or a tar or zip file"},
+};
+
+}  // namespace
+
+std::string member_name(const ArchiveFile& file, const std::string& raw) {
+  const auto refuse = [&](const char* why) {
+    file.fail(fmt::format("a member's name {}; got '{}'", why, terminal_text(raw.substr(0, 200))));
+  };
+  if (raw.size() > longest_name) refuse("is too long");
+  if (raw.find('\0') != std::string::npos) refuse("holds a zero byte");
+  if (raw.starts_with('/')) refuse("leads outside of the archive");
+  std::string name;
+  for (size_t begin = 0; begin <= raw.size();) {
+    const size_t end = std::min(raw.find('/', begin), raw.size());
+    const std::string part = raw.substr(begin, end - begin);
+    if (part == "..") refuse("leads outside of the archive");
+    if (!part.empty() && part != ".") name += (name.empty() ? "" : "/") + part;
+    begin = end + 1;
+  }
+  return name;
+}
+
+Archive::Archive(const std::string& path) : file_(path) {
+  std::array<uint8_t, 512> begin{};
+  const size_t known = std::min<uint64_t>(begin.size(), file_.size());
+  file_.read(0, begin.data(), known);
+  const std::string_view bytes(reinterpret_cast<const char*>(begin.data()), known);
+  for (const Kind& kind : others)
+    if (bytes.starts_with(kind.magic)) file_.fail(kind.remedy);
+  is_zip_ = bytes.starts_with("PK\3\4") || bytes.starts_with("PK\5\6");
+  if (!is_zip_ && (known < begin.size() || !is_tar_header(begin.data())))
+    file_.fail("neither a zip nor a tar file");
+  members_ = is_zip_ ? read_zip_index(file_) : read_tar_index(file_);
+  std::ranges::stable_sort(members_, {}, &ArchiveMember::name);
+  // Unpacked, the last of one name would have replaced the others.
+  const auto last = std::unique(members_.rbegin(), members_.rend(),
+                                [](const auto& a, const auto& b) { return a.name == b.name; });
+  members_.erase(members_.begin(), last.base());
+}
+
+std::shared_ptr<const Archive> open_archive(const std::string& path) {
+  static std::mutex mutex;
+  static std::shared_ptr<const Archive> last;
+  static std::filesystem::file_time_type changed;
+  const std::lock_guard lock(mutex);
+  std::error_code error;
+  const auto now = std::filesystem::last_write_time(path, error);
+  if (!last || error || last->path() != path || changed != now) {
+    last = std::make_shared<Archive>(path);
+    changed = now;
+  }
+  return last;
+}
+
+std::vector<uint8_t> Archive::read(const ArchiveMember& member) const {
+  if (member.bytes > image_limits::file_bytes)
+    bad_image(path() + "/" + member.name,
+              fmt::format("file too big; got {} MB, want at most {} MB", member.bytes >> 20,
+                          image_limits::file_bytes >> 20));
+  if (is_zip_) return read_zip_member(file_, member);
+  std::vector<uint8_t> bytes(member.bytes);
+  file_.read(member.offset, bytes.data(), bytes.size());
+  return bytes;
+}
+
+}  // namespace booster

@@ -1,0 +1,164 @@
+// Zip files (PKWARE's APPNOTE.TXT 6.3.10): stored and deflated members, and ZIP64 for many or large
+// ones.
+#include "core/data/archives/archive.h"
+
+#include "core/data/images/image.h"
+#include "kernels/system/error.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <zlib.h>
+
+namespace booster {
+
+namespace {
+
+constexpr uint32_t end_mark = 0x06054B50, end64_mark = 0x06064B50, locator_mark = 0x07064B50,
+                   entry_mark = 0x02014B50, local_mark = 0x04034B50;
+constexpr size_t end_bytes = 22, locator_bytes = 20, end64_bytes = 56, entry_bytes = 46,
+                 local_bytes = 30, longest_comment = 0xFFFF;
+constexpr uint16_t method_stored = 0, method_deflate = 8, flag_encrypted = 1, extra_zip64 = 1;
+constexpr uint64_t largest_index = uint64_t{4} << 30;
+
+uint16_t u16(const uint8_t* at) { return little_endian<uint16_t>(at); }
+uint32_t u32(const uint8_t* at) { return little_endian<uint32_t>(at); }
+uint64_t u64(const uint8_t* at) { return little_endian<uint64_t>(at); }
+
+// Where the entries of all members stand.
+struct Directory {
+  uint64_t offset = 0, bytes = 0, entries = 0;
+};
+
+// The ZIP64 record that a locator in front of `end` points to.
+std::optional<Directory> find_directory64(const ArchiveFile& file, uint64_t end) {
+  if (end < locator_bytes) return {};
+  std::array<uint8_t, locator_bytes> locator;
+  file.read(end - locator_bytes, locator.data(), locator.size());
+  if (u32(locator.data()) != locator_mark) return {};
+  std::array<uint8_t, end64_bytes> record;
+  file.read(u64(&locator[8]), record.data(), record.size());
+  if (u32(record.data()) != end64_mark) file.fail("damaged: no ZIP64 record where one should be");
+  return Directory{u64(&record[48]), u64(&record[40]), u64(&record[32])};
+}
+
+Directory find_directory(const ArchiveFile& file) {
+  const uint64_t tail = std::min<uint64_t>(file.size(), end_bytes + longest_comment);
+  std::vector<uint8_t> bytes(tail);
+  file.read(file.size() - tail, bytes.data(), bytes.size());
+  for (size_t at = tail + 1 - std::min<uint64_t>(tail, end_bytes); at-- > 0 && tail >= end_bytes;) {
+    const uint8_t* record = &bytes[at];
+    // The comment reaches to the file's end, so that none can be taken for the record.
+    if (u32(record) != end_mark || at + end_bytes + u16(record + 20) != tail) continue;
+    if (u16(record + 4) != 0 || u16(record + 6) != 0)
+      file.fail("one of several parts; want a zip file in one piece");
+    if (const auto large = find_directory64(file, file.size() - tail + at)) return *large;
+    return {u32(record + 16), u32(record + 12), u16(record + 10)};
+  }
+  file.fail("cut short: a zip file's directory, which stands at its end, is missing");
+}
+
+// Sizes and offset of an entry that do not fit into 32 bits stand in its extra field, in this
+// order.
+void read_zip64(const ArchiveFile& file, const uint8_t* extra, size_t length,
+                ArchiveMember& member) {
+  constexpr uint32_t elsewhere = 0xFFFFFFFF;
+  for (size_t at = 0; at + 4 <= length;) {
+    const size_t bytes = u16(extra + at + 2);
+    if (at + 4 + bytes > length) break;
+    if (u16(extra + at) == extra_zip64) {
+      const uint8_t *from = extra + at + 4, *end = from + bytes;
+      for (uint64_t* value : {&member.bytes, &member.stored, &member.offset}) {
+        if (*value != elsewhere) continue;
+        if (end - from < 8) file.fail("damaged: an entry lacks its ZIP64 sizes");
+        *value = u64(from);
+        from += 8;
+      }
+    }
+    at += 4 + bytes;
+  }
+}
+
+// The size that the file's entry claims is all that is ever taken.
+std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes,
+                              const std::string& name) {
+  std::vector<uint8_t> result(bytes);
+  z_stream stream{};
+  // zlib's own mark of bare deflate data is a negative number of bits.
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) bad_image(name, "no memory to inflate it");
+  stream.next_in = const_cast<uint8_t*>(stored.data());
+  stream.avail_in = static_cast<uInt>(stored.size());
+  uint8_t beyond = 0;  // room for one byte too many
+  stream.next_out = bytes > 0 ? result.data() : &beyond;
+  stream.avail_out = static_cast<uInt>(bytes > 0 ? bytes : 1);
+  int state = inflate(&stream, Z_FINISH);
+  if (state == Z_BUF_ERROR && stream.avail_out == 0 && bytes > 0) {
+    stream.next_out = &beyond;
+    stream.avail_out = 1;
+    state = inflate(&stream, Z_FINISH);
+  }
+  const uint64_t made = stream.total_out;
+  inflateEnd(&stream);
+  if (made > bytes) bad_image(name, "it inflates to more than the archive says");
+  if (state != Z_STREAM_END || made != bytes) bad_image(name, "its compressed bytes are damaged");
+  return result;
+}
+
+}  // namespace
+
+std::vector<ArchiveMember> read_zip_index(const ArchiveFile& file) {
+  const Directory directory = find_directory(file);
+  if (!file.holds(directory.offset, directory.bytes) || directory.bytes > largest_index ||
+      directory.entries > directory.bytes / entry_bytes)
+    file.fail("damaged: its directory does not fit into it");
+  std::vector<uint8_t> bytes(directory.bytes);
+  file.read(directory.offset, bytes.data(), bytes.size());
+  std::vector<ArchiveMember> members;
+  size_t at = 0;
+  for (uint64_t i = 0; i < directory.entries; ++i) {
+    const uint8_t* entry = bytes.data() + at;
+    const size_t left = bytes.size() - at;
+    if (left < entry_bytes || u32(entry) != entry_mark)
+      file.fail(fmt::format("damaged: entry {} of its directory is none", i));
+    const size_t name = u16(entry + 28), extra = u16(entry + 30), comment = u16(entry + 32);
+    if (left - entry_bytes < name + extra + comment)
+      file.fail(fmt::format("damaged: entry {} of its directory is cut short", i));
+    const std::string raw(reinterpret_cast<const char*>(entry + entry_bytes), name);
+    ArchiveMember member = {member_name(file, raw), u32(entry + 42), u32(entry + 20),
+                            u32(entry + 24),        u16(entry + 10), u16(entry + 8),
+                            u32(entry + 16)};
+    read_zip64(file, entry + entry_bytes + name, extra, member);
+    at += entry_bytes + name + extra + comment;
+    if (raw.ends_with('/') || member.name.empty()) continue;
+    if (!file.holds(member.offset, member.stored))
+      file.fail(fmt::format("cut short: a member of {} bytes at {} is not in its {} bytes",
+                            member.stored, member.offset, file.size()));
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+std::vector<uint8_t> read_zip_member(const ArchiveFile& file, const ArchiveMember& member) {
+  const std::string name = file.path() + "/" + member.name;
+  if (member.flags & flag_encrypted) bad_image(name, "it is encrypted");
+  if (member.method != method_stored && member.method != method_deflate)
+    bad_image(name, fmt::format("compressed by method {}; want stored or deflated", member.method));
+  std::array<uint8_t, local_bytes> header;
+  file.read(member.offset, header.data(), header.size());
+  if (u32(header.data()) != local_mark) bad_image(name, "the archive has no member at its place");
+  // Names and extra fields here may be longer than those of the directory.
+  const uint64_t begin = member.offset + local_bytes + u16(&header[26]) + u16(&header[28]);
+  // Deflated bytes are hardly more than what they stand for.
+  if (!file.holds(begin, member.stored) || member.stored > image_limits::file_bytes + (64 << 10))
+    bad_image(name, "its bytes are not all in the archive");
+  std::vector<uint8_t> stored(member.stored);
+  file.read(begin, stored.data(), stored.size());
+  if (member.method == method_deflate) stored = inflated(stored, member.bytes, name);
+  if (stored.size() != member.bytes) bad_image(name, "it has another size than the archive says");
+  if (crc32(0, stored.data(), static_cast<uInt>(stored.size())) != member.checksum)
+    bad_image(name, "its checksum is wrong");
+  return stored;
+}
+
+}  // namespace booster
