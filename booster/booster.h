@@ -26,6 +26,7 @@
 #include "booster/config/library.h"
 #include "booster/config/mistakes.h"
 #include "booster/config/registry.h"
+#include "booster/export/onnx.h"
 #include "booster/numerics/diagnose.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/profiler.h"

@@ -50,6 +50,10 @@ struct PlanArguments {
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
+// Writes an ONNX file of a checkpoint, a training's newest one, or a model's own files; the model
+// is the one of `config`, or if that is empty of the run.json above the checkpoint.
+int export_model(const std::string& checkpoint, const std::string& file,
+                 const std::string& config);
 // One HTML page about the runs in these folders, written to `output`, or if that is empty to
 // report.html in the first of them.
 int report(const std::vector<std::string>& folders, const std::string& output);

@@ -23,7 +23,7 @@ using namespace booster;
 
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
-  std::string name, path, program, output;
+  std::string name, path, program, output, config_file;
   std::vector<std::string> libraries, runs;
   bool json = false;
   cli::ListOps ops;
@@ -54,6 +54,7 @@ struct CommandLine {
     add_plan();
     add_compare();
     add_report();
+    add_export();
   }
 
   CLI::App* add(const char* command, const char* summary, std::function<int()> run,
@@ -131,6 +132,17 @@ struct CommandLine {
                         [this] { return cli::report(runs, output); });
     command->add_option("DIR", runs, "train.output_dir of a training")->required();
     command->add_option("--output", output, "the page (report.html in the first DIR)");
+  }
+
+  void add_export() {
+    auto* command = add("export", "a trained model as an ONNX file",
+                        [this] { return cli::export_model(path, output, config_file); });
+    command->add_option("CHECKPOINT", path,
+                        "a training's output_dir, a checkpoint, or a safetensors file")
+        ->required();
+    command->add_option("FILE", output, "the ONNX file")->required();
+    command->add_option("--config", config_file,
+                        "of the training (the config in the run.json above CHECKPOINT)");
   }
 
   void add_config() {

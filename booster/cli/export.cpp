@@ -1,0 +1,133 @@
+#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/checkpoint_names.h"
+#include "booster/checkpoint/model_files.h"
+#include "booster/cli/commands.h"
+#include "booster/config/config.h"
+#include "booster/config/from_config.h"
+#include "booster/export/onnx.h"
+#include "booster/report/run_folder.h"
+#include "kernels/system/terminal_text.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace booster::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using report::part_of;
+
+constexpr size_t longest_record = size_t{64} << 20;
+
+// What is exported: weights, and the folder of the training that they are from, if there is one.
+struct Source {
+  fs::path weights;  // a checkpoint, or a model's files
+  fs::path run;      // empty: unknown
+};
+
+bool is_checkpoint(const fs::path& folder) { return fs::exists(folder / manifest_name); }
+
+// Of the folders above a checkpoint the one with a run.json; both may be named with a / at the end.
+fs::path run_above(fs::path folder) {
+  folder = fs::weakly_canonical(folder);
+  for (int i = 0; i < 3; ++i, folder = folder.parent_path())
+    if (fs::exists(folder / "run.json")) return folder;
+  return {};
+}
+
+Source find_source(const fs::path& path) {
+  if (!fs::is_directory(path) || is_checkpoint(path)) return {path, run_above(path)};
+  const auto warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  for (const fs::path& root : {path / "checkpoint", path})
+    if (fs::is_directory(root))
+      if (const auto latest = latest_checkpoint(root, warn)) return {*latest, run_above(root)};
+  return {path, run_above(path)};
+}
+
+std::map<std::string, Tensor> read_weights(const fs::path& path) {
+  if (is_checkpoint(path)) verify_checkpoint(path);
+  std::map<std::string, Tensor> weights;
+  for (const fs::path& file : find_model_files(path).files)
+    for (auto& [name, tensor] : load_safetensors(file)) weights.emplace(name, tensor);
+  return weights;
+}
+
+// A config as a program was given it, or run.json, which holds one.
+Json read_config(const fs::path& file) {
+  const Json json = Json::parse(read_file(file, longest_record), nullptr, false);
+  const Json& config = json.is_object() && json.contains("config") ? json["config"] : json;
+  check(config.is_object() && config.contains("model"),
+        "export: {}: no model; want a JSON config, or the run.json of a training", file.string());
+  return config;
+}
+
+// The model of the config, with as many outputs as the weights have.
+Model model_of(const Config& config, const std::map<std::string, Tensor>& weights) {
+  Config exported = config.with("model.weights", nullptr).with("device", "cpu");
+  for (const char* head : {"head.weight", "fc.weight"})
+    if (const auto found = weights.find(head);
+        found != weights.end() && config.has("model.num_classes"))
+      exported = exported.with("model.num_classes", found->second.size(0));
+  const Model model = make_model(exported);
+  model.load_state_dict(weights);
+  return model;
+}
+
+// Of one image or row.
+Shape sample_of(const Config& config, const Json& data) {
+  if (config.has("model.img_size")) {
+    const auto side = config.get<int64_t>("model.img_size");
+    return {3, side, side};
+  }
+  if (config.has("model.in_chans")) return {config.get<int64_t>("model.in_chans"), 32, 32};
+  if (!config.has("model.sizes"))
+    fail(
+        "export: model.name: no such model in ONNX; got {}, want a Vision Transformer, resnet20 or "
+        "mlp",
+        config.get<std::string>("model.name"));
+  const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
+  const Json& side = part_of(data, {"img_size"});
+  const int64_t pixels = side.is_number_integer() ? side.get<int64_t>() : 0;
+  if (config.get<bool>("model.flatten") && 3 * pixels * pixels == features)
+    return {3, pixels, pixels};
+  return {features};
+}
+
+std::vector<std::string> classes_of(const fs::path& checkpoint) {
+  if (!is_checkpoint(checkpoint)) return {};
+  const Json state = CheckpointReader(checkpoint).state();
+  std::vector<std::string> classes;
+  for (const Json& name : part_of(state, {"extra", "classes"}))
+    if (name.is_string()) classes.push_back(name.get<std::string>());
+  return classes;
+}
+
+}  // namespace
+
+int export_model(const std::string& checkpoint, const std::string& file,
+                 const std::string& config_file) {
+  std::error_code error;
+  check(fs::exists(checkpoint, error), "export: no such file or folder; got {}",
+        terminal_text(checkpoint));
+  const Source source = find_source(checkpoint);
+  check(!config_file.empty() || !source.run.empty(),
+        "export: no config; want --config FILE, since no run.json stands above these weights");
+  const fs::path file_of_config =
+      config_file.empty() ? source.run / "run.json" : fs::path(config_file);
+  const Json json = read_config(file_of_config);
+  // What else it says may name libraries and strategies that are not here.
+  const Config config =
+      Config::from_text(Json{{"model", json["model"]}}.dump(), file_of_config.string());
+  const Model model = model_of(config, read_weights(source.weights));
+  const Shape sample = sample_of(config, part_of(json, {"data"}));
+  export_onnx(model, sample, file, {.classes = classes_of(source.weights)});
+  fmt::print("{}: {} of {}, {:.2f} M parameters; input (batch, {})\n", terminal_text(file),
+             config.get<std::string>("model.name"), terminal_text(source.weights.string()),
+             static_cast<double>(model->parameter_count()) * 1e-6, fmt::join(sample, ", "));
+  return 0;
+}
+
+}  // namespace booster::cli

@@ -1,0 +1,157 @@
+// ONNX files: the same bytes as those that onnxruntime has run, and its results.
+#include "booster/checkpoint/files/sha256.h"
+#include "booster/config/config.h"
+#include "booster/config/from_config.h"
+#include "booster/export/onnx.h"
+#include "booster/export/protobuf.h"
+#include "core/autograd/tape.h"
+#include "core/nn/models/gpt2.h"
+#include "core/nn/models/mlp.h"
+#include "core/nn/models/vit.h"
+#include "tests/booster/command.h"
+#include "tests/booster/example.h"
+#include "tests/golden_folder.h"
+
+#include <doctest/doctest.h>
+
+#include <span>
+
+using namespace booster;
+
+namespace {
+
+// As make_onnx.py: exact in f32.
+Tensor numbers(const Shape& shape, int64_t salt) {
+  std::vector<float> values(static_cast<size_t>(shape.numel()));
+  for (int64_t i = 0; i < shape.numel(); ++i)
+    values[static_cast<size_t>(i)] =
+        static_cast<float>((i * 7919 + salt * 31) % 2001 - 1000) / 4096;
+  return from_vector(values, shape);
+}
+
+void fill(const Model& model) {
+  const NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model.state_dict()) {
+    if (tensor.dtype() != DType::f32) continue;
+    Tensor values = numbers(tensor.shape(), static_cast<int64_t>(name.size()));
+    if (name.find("running_var") != std::string::npos) values = abs(values) + 0.5;
+    tensor.detach().copy_(values);
+  }
+}
+
+std::string sha256_of(const std::string& bytes) { return sha256(std::as_bytes(std::span(bytes))); }
+
+nlohmann::json golden() {
+  std::ifstream file(test::golden_folder() + "/booster/onnx.json");
+  return nlohmann::json::parse(file);
+}
+
+Shape sample_of(const nlohmann::json& input) {
+  const auto sizes = input.get<std::vector<int64_t>>();
+  return Shape(sizes.data() + 1, sizes.size() - 1);
+}
+
+}  // namespace
+
+TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its results") {
+  const TemporaryFolder folder;
+  const auto cases = golden();
+  REQUIRE(cases.size() == 4);
+  for (const auto& [name, row] : cases.items()) {
+    CAPTURE(name);
+    const Config config = Config::from_text(nlohmann::json{{"model", row["model"]}}.dump());
+    const Model model = make_model(config);
+    fill(model);
+    model.train();
+    const Shape input(row["input"].get<std::vector<int64_t>>());
+    // Of ResNet any size goes, and the graph says so.
+    const Shape sample = name == "resnet20" ? Shape{3, 32, 32} : sample_of(row["input"]);
+    export_onnx(model, sample, folder / "model.onnx");
+    CHECK(model->training());
+    const std::string bytes = folder.read("model.onnx");
+    CHECK(bytes.size() == row["bytes"].get<size_t>());
+    CHECK(sha256_of(bytes) == row["sha256"].get<std::string>());  // else make_onnx.py again
+    model.eval();
+    const NoGradGuard no_grad;
+    const Tensor output = model(numbers(input, 1));
+    const auto values = output.to_vector<float>();
+    size_t at = 0;
+    for (const auto& line : row["outputs"])
+      for (const auto& wanted : line)
+        CHECK(values.at(at++) == doctest::Approx(wanted.get<double>()).epsilon(1e-5));
+    CHECK(at == values.size());
+  }
+}
+
+TEST_CASE("a model in 16 bits is exported in f32 with its own numbers") {
+  const TemporaryFolder folder;
+  const Model model = models::mlp({4, 3});
+  model->to(DType::bf16);
+  export_onnx(model, {4}, folder / "half.onnx");
+  model->to(DType::f32);
+  export_onnx(model, {4}, folder / "whole.onnx");
+  CHECK(folder.read("half.onnx") == folder.read("whole.onnx"));
+}
+
+TEST_CASE("what has no ONNX graph is refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "x.onnx";
+  const auto refusal = [&](const Model& model, const Shape& sample) {
+    try {
+      export_onnx(model, sample, file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("exported");
+  };
+  CHECK(refusal(Sequential({Linear(3, 2), Softmax()}), {3}).find("no such layer; got Softmax") !=
+        std::string::npos);
+  CHECK(refusal(Sequential({Linear(3, 2)}), {5}) != "exported");
+  CHECK(refusal(Linear(3, 2), {3}).find("no such model; got Linear") != std::string::npos);
+  models::VitOptions small = {.num_classes = 2};
+  small.img_size = 16;
+  small.depth = 1;
+  const Model vit = models::vit("vit_tiny_patch16_224", small);
+  CHECK(refusal(vit, {3, 24, 16}).find("vit: image has the wrong size") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("export writes the newest checkpoint of a training, with its classes") {
+  const Example example;
+  REQUIRE(example.run("train.max_steps=1").code == 0);
+  const auto file = example.output() / "model.onnx";
+  const auto exported =
+      run_booster("export '" + example.output().string() + "' '" + file.string() + "'");
+  REQUIRE_MESSAGE(exported.code == 0, exported.output);
+  CHECK(exported.says("step-000000001"));
+  CHECK(exported.says("input (batch, 3, 16, 16)"));
+  const std::string bytes = example.read("model.onnx");
+  CHECK(bytes.find(R"(["dark","light"])") != std::string::npos);
+  CHECK(bytes.find("blocks.11.mlp.fc2.weight") != std::string::npos);
+  // The same from the checkpoint itself, and from its weights.
+  for (const char* path : {"checkpoint", "checkpoint/step-000000001"}) {
+    const auto again =
+        run_booster("export '" + (example.output() / path).string() + "' '" + file.string() + "'");
+    CHECK_MESSAGE(again.code == 0, again.output);
+    CHECK(example.read("model.onnx") == bytes);
+  }
+  const auto none = run_booster("export '" + example.image("dark").string() + "' x.onnx");
+  CHECK(none.code != 0);
+  CHECK_MESSAGE(none.says("--config"), none.output);
+  CHECK(run_booster("export no_such_folder x.onnx").code == 2);
+}
+
+TEST_CASE("numbers of variable length are those of the encoding's description") {
+  const auto encoded = [](uint64_t value) {
+    std::string bytes;
+    protobuf::append_varint(bytes, value);
+    return bytes;
+  };
+  CHECK(encoded(0) == std::string(1, '\0'));
+  CHECK(encoded(127) == "\x7f");
+  CHECK(encoded(150) == "\x96\x01");
+  CHECK(encoded(~uint64_t{0}) == std::string(9, '\xff') + "\x01");
+  CHECK(protobuf::Message().integer(1, -1).bytes() == "\x08" + encoded(~uint64_t{0}));
+  CHECK(protobuf::Message().text(2, "testing").bytes() == "\x12\x07testing");
+  CHECK(protobuf::Message().number(16, 1.0f).bytes() == std::string("\x85\x01\0\0\x80\x3f", 6));
+}

@@ -1,0 +1,122 @@
+"""Small models as ONNX files, run by onnxruntime: tests/golden/booster/onnx.json, which
+tests/booster/export/onnx_test.cpp compares with booster's own results, after it has made the same
+files. Needs onnx and onnxruntime; usage: python3 make_onnx.py BUILD_FOLDER
+"""
+
+import hashlib
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+import onnxruntime
+
+CONFIGS = {
+    "vit": {"name": "vit_tiny_patch16_224", "img_size": 20, "patch_size": 8, "embed_dim": 12,
+            "depth": 2, "num_heads": 3, "num_classes": 5},
+    "resnet20": {"name": "resnet20", "num_classes": 4},
+    "mlp": {"name": "mlp", "sizes": [6, 9, 3]},
+    "mlp_flatten": {"name": "mlp", "sizes": [12, 7, 2], "flatten": True, "bias": False},
+}
+DATA = {"mlp_flatten": {"img_size": 2}}
+INPUTS = {"vit": (3, 3, 20, 20), "resnet20": (2, 3, 13, 9), "mlp": (4, 6),
+          "mlp_flatten": (3, 3, 2, 2)}
+
+
+def numbers(shape, salt):
+    """The same in the C++ test: exact in f32 on every machine."""
+    i = numpy.arange(numpy.prod(shape, dtype=numpy.int64), dtype=numpy.int64)
+    return (((i * 7919 + salt * 31) % 2001 - 1000) / 4096).astype(numpy.float32).reshape(shape)
+
+
+def weights_of(shapes):
+    tensors = {}
+    for name, shape in shapes.items():
+        values = numbers(shape, len(name))
+        tensors[name] = numpy.abs(values) + numpy.float32(0.5) if "running_var" in name else values
+        if "num_batches" in name:
+            tensors[name] = numpy.zeros(shape, numpy.int64)
+    return tensors
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        kind = "I64" if tensor.dtype == numpy.int64 else "F32"
+        header[name] = {"dtype": kind, "shape": list(tensor.shape),
+                        "data_offsets": [len(data), len(data) + tensor.nbytes]}
+        data += tensor.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def shapes_of(name):
+    """Of the models, under PyTorch's names."""
+    if name.startswith("mlp"):
+        sizes, first = CONFIGS[name]["sizes"], 1 if CONFIGS[name].get("flatten") else 0
+        shapes = {}
+        for i, (a, b) in enumerate(zip(sizes, sizes[1:])):
+            shapes[f"{first + 2 * i}.weight"] = (b, a)
+            if CONFIGS[name].get("bias", True):
+                shapes[f"{first + 2 * i}.bias"] = (b,)
+        return shapes
+    if name == "vit":
+        d, tokens = 12, 5
+        shapes = {"cls_token": (1, 1, d), "pos_embed": (1, tokens, d),
+                  "patch_embed.proj.weight": (d, 3, 8, 8), "patch_embed.proj.bias": (d,)}
+        for i in range(2):
+            for layer, size in {"norm1": (d,), "attn.qkv": (3 * d, d), "attn.proj": (d, d),
+                                "norm2": (d,), "mlp.fc1": (4 * d, d), "mlp.fc2": (d, 4 * d)}.items():
+                shapes[f"blocks.{i}.{layer}.weight"] = size
+                shapes[f"blocks.{i}.{layer}.bias"] = size[:1]
+        return shapes | {"norm.weight": (d,), "norm.bias": (d,), "head.weight": (5, d),
+                         "head.bias": (5,)}
+    shapes = {}
+
+    def norm(key, channels):
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            shapes[f"{key}.{part}"] = (channels,)
+        shapes[f"{key}.num_batches_tracked"] = ()
+
+    shapes["conv1.weight"] = (16, 3, 3, 3)
+    norm("bn1", 16)
+    before = 16
+    for stage, channels in enumerate((16, 32, 64), 1):
+        for block in range(3):
+            key = f"layer{stage}.{block}"
+            shapes[f"{key}.conv1.weight"] = (channels, before, 3, 3)
+            norm(f"{key}.bn1", channels)
+            shapes[f"{key}.conv2.weight"] = (channels, channels, 3, 3)
+            norm(f"{key}.bn2", channels)
+            before = channels
+    return shapes | {"fc.weight": (4, 64), "fc.bias": (4,)}
+
+
+def main():
+    build, folder = pathlib.Path(sys.argv[1]), pathlib.Path(tempfile.mkdtemp())
+    golden = {}
+    for name, config in CONFIGS.items():
+        weights, settings, file = (folder / f"{name}{end}"
+                                   for end in (".safetensors", ".json", ".onnx"))
+        write_safetensors(weights, weights_of(shapes_of(name)))
+        settings.write_text(json.dumps({"model": config} | ({"data": DATA[name]}
+                                                            if name in DATA else {})))
+        subprocess.run([build / "booster/booster", "export", weights, file, "--config", settings],
+                       check=True)
+        onnx.checker.check_model(onnx.load(file), full_check=True)
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {"input": numbers(INPUTS[name], 1)})[0]
+        golden[name] = {"model": config, "input": INPUTS[name], "bytes": file.stat().st_size,
+                        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+                        "outputs": [[float(f"{x:.9g}") for x in row] for row in outputs.tolist()]}
+    target = pathlib.Path(__file__).parent / "booster/onnx.json"
+    target.write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
