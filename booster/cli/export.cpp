@@ -115,7 +115,8 @@ int export_model(const std::string& checkpoint, const std::string& file,
   const Source source = find_source(checkpoint);
   check(!config_file.empty() || !source.run.empty(),
         "export: no config; want --config FILE, since no run.json stands above these weights");
-  const fs::path file_of_config = config_file.empty() ? source.run / "run.json" : config_file;
+  const fs::path file_of_config =
+      config_file.empty() ? source.run / "run.json" : fs::path(config_file);
   const Json json = read_config(file_of_config);
   // What else it says may name libraries and strategies that are not here.
   const Config config =
