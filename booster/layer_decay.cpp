@@ -32,7 +32,7 @@ class Layers {
   int of(const Tensor& parameter) const {
     for (int i = 0; i < last(); ++i)
       if (holds(links_[static_cast<size_t>(i)].tensors, parameter)) return i;
-    return holds(norms_, parameter) ? last() - 1 : last();
+    return holds(norms_, parameter) ? std::max(last() - 1, 0) : last();
   }
 
  private:
@@ -40,20 +40,17 @@ class Layers {
   std::vector<Tensor> norms_;
 };
 
-void check_options(const Model& model, const LayerDecayOptions& options) {
+void check_options(const LayerDecayOptions& options) {
   check(options.layer_decay > 0 && options.layer_decay <= 1,
         "layer_decay: out of range; got {}, want more than 0, at most 1", options.layer_decay);
   check(options.min_scale >= 0 && options.min_scale <= 1,
         "layer_decay: min_scale out of range; got {}, want 0 to 1", options.min_scale);
-  check(model->link_count() > 1,
-        "layer_decay: the model does not say its layers; got one link, want a model of several "
-        "(ViT, GPT-2, ResNet-20, Sequential)");
 }
 
 }  // namespace
 
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options) {
-  check_options(model, options);
+  check_options(options);
   const Layers layers(model);
   std::vector<ParameterGroup> groups;
   std::map<std::pair<int, bool>, size_t> places;

@@ -24,8 +24,8 @@ struct LayerDecayOptions {
 
 // All parameters of a model, in groups with `lr` and `weight_decay` of their own. Layers are the
 // model's links (core/nn/module.h): a ViT's embedding, each block, the head; a normalisation in the
-// last link belongs to the layer before it. Error for a model that is one link, and for an option
-// out of range.
+// last link belongs to the layer before it. A model that is one link is one layer. Error for an
+// option out of range.
 std::vector<ParameterGroup> layer_decay_groups(const Model& model, LayerDecayOptions options = {});
 
 }  // namespace booster

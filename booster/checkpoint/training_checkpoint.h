@@ -37,8 +37,8 @@ struct Progress {
   nlohmann::json extra = nlohmann::json::object();  // the program's own state
   // The program's own settings, by name; those that differ when it resumes are told.
   nlohmann::json settings = nlohmann::json::object();
-  // The program's own tensors, those of rank 0: an average of the weights, say
-  // (ParameterAverage::state_dict).
+  // The program's own tensors, those of rank 0. Averages of weights (ParameterAverage) need not be
+  // among them: they are the optimizer's.
   std::map<std::string, Tensor> tensors = {};
 };
 

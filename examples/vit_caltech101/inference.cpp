@@ -23,11 +23,13 @@ namespace {
 constexpr const char* kept_images = "validation";
 
 fs::path checkpoint_of(const Config& config) {
-  const fs::path root = fs::path(config.get<std::string>("train.output_dir")) / "checkpoint";
+  const bool best = config.get<std::string>("inference.checkpoint") == "best";
+  const fs::path root =
+      fs::path(config.get<std::string>("train.output_dir")) / (best ? "best" : "checkpoint");
   const auto found = latest_checkpoint(root, [](const std::string& text) { warn(text); });
   if (!found)
-    fail_data("train.output_dir: no checkpoint in {}; want the folder of a training",
-              root.string());
+    fail_data("train.output_dir: no checkpoint in {}; want the folder of a training{}",
+              root.string(), best ? " with train.keep_best" : "");
   return *found;
 }
 
@@ -46,7 +48,7 @@ std::vector<std::string> classes_of(const fs::path& checkpoint) {
   return classes;
 }
 
-// A model with the weights of the newest checkpoint.
+// A model with the weights of the newest checkpoint, or of the best.
 class Trained {
  public:
   Trained(const Config& config, const World& world)

@@ -117,6 +117,8 @@ Section inference_section() {
               or_null(path_option("evaluate", "",
                                   "validation: the images kept for it; else a folder of images "
                                   "with one for each class")),
+              choice_option("checkpoint", "newest", {"newest", "best"},
+                            "of the training; best: what train.keep_best kept"),
               texts_option("predict", {}, "files of images whose classes are told"),
               integer_option("top", 5, between(1, 1'000'000), "classes told of each file"),
               boolean_option("json", false, "with predict: a line of JSON for each file"),

@@ -119,7 +119,7 @@ TEST_CASE("validations come after equal parts of each epoch, and at the end") {
                    "most 6"));
 }
 
-TEST_CASE("the best training is kept beside the newest, and can be resumed") {
+TEST_CASE("the best training is kept beside the newest, and can be evaluated") {
   const Example example(per_class);
   const std::string sets = model + constant + "train.eval_metric=loss train.keep_best=true ";
   REQUIRE(example.run(sets + "train.epochs=6 optimizer.lr=0.002").code == 0);
@@ -132,7 +132,10 @@ TEST_CASE("the best training is kept beside the newest, and can be resumed") {
     }
   CHECK(checkpoints_in(example.output() / "best") ==
         std::vector<std::string>{fmt::format("step-{:09}", step)});
-  CHECK(checkpoints_in(example.output() / "checkpoint").size() == 1);
+  const CommandResult evaluated =
+      example.run(sets + "inference.evaluate=validation inference.checkpoint=best");
+  CHECK_MESSAGE(evaluated.says(fmt::format("step-{:09}: 8 images", step)), evaluated.output);
+  CHECK_MESSAGE(evaluated.says(fmt::format("loss {:.4f}", best)), evaluated.output);
 }
 
 TEST_CASE("a patient training stops once enough validations were no better") {

@@ -189,14 +189,14 @@ TEST_CASE("a group without loader and schedules is saved too") {
 TEST_CASE("tensors of the program's own travel with a checkpoint: an average of the weights") {
   const TemporaryFolder root;
   SmallTraining training;
-  ParameterAverage average(training.boosted.optimizer.unwrap(), 0.5);
+  ParameterAverage average(training.boosted.optimizer.unwrap(), {.decay = 0.5});
   training.steps(3);
   average.update();
   training.steps(3);
   save_training(root.path(), training.boosted, {.step = 6, .tensors = average.state_dict()});
   SmallTraining again({.seed = 42});
   const auto resumed = resume_training(root.path(), again.boosted, ignore_line);
-  ParameterAverage restored(again.boosted.optimizer.unwrap(), 0.5);
+  ParameterAverage restored(again.boosted.optimizer.unwrap(), {.decay = 0.5});
   restored.load_state_dict(resumed->tensors);
   for (const auto& [name, tensor] : average.state_dict())
     CHECK(restored.state_dict().at(name).to_vector<float>() == tensor.to_vector<float>());
