@@ -13,7 +13,7 @@ constexpr int message_size = 5, header_size = message_size + 4 + kernels::max_di
 struct Header {
   StageMessage message;
   bool wants_gradient = false, changed = false;
-  TensorForm form;
+  ActivationForm form;
 };
 
 Tensor written(const Header& header) {
@@ -55,7 +55,7 @@ bool are_same(const StageMessage& a, const StageMessage& b) {
          a.piece == b.piece && a.on_tape == b.on_tape;
 }
 
-Tensor room_for(const TensorForm& form, Device device) {
+Tensor room_for(const ActivationForm& form, Device device) {
   return empty(form.shape, {form.dtype, device});
 }
 
@@ -74,7 +74,7 @@ void Outbox::finish() {
 }
 
 void ActivationSender::send(const Tensor& activation, const StageMessage& message) {
-  const TensorForm form = {activation.dtype(), activation.shape()};
+  const ActivationForm form = {activation.dtype(), activation.shape()};
   const auto [known, is_new] = known_.try_emplace({message.piece, message.rows}, form);
   const bool changed = is_new || !(known->second == form);
   outbox_.send(written({message, activation.requires_grad(), changed, form}));

@@ -29,11 +29,11 @@ struct StageMessage {
   int64_t on_tape = 0;               // 1: the pass has gradients
 };
 
-// What a tensor looks like.
-struct TensorForm {
+// What an activation looks like.
+struct ActivationForm {
   DType dtype = DType::f32;
   Shape shape;
-  friend bool operator==(const TensorForm&, const TensorForm&) = default;
+  friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
 };
 
 // Sends in progress. What is sent must not change before it is done.
@@ -61,7 +61,7 @@ class ActivationSender {
 
  private:
   Outbox outbox_;
-  std::map<std::pair<int64_t, int64_t>, TensorForm> known_;  // by piece and rows
+  std::map<std::pair<int64_t, int64_t>, ActivationForm> known_;  // by piece and rows
 };
 
 class ActivationReceiver {
@@ -86,7 +86,7 @@ class ActivationReceiver {
   int from_ = 0;
   Device device_;
   std::optional<Expected> expected_;
-  std::map<std::pair<int64_t, int64_t>, TensorForm> known_;
+  std::map<std::pair<int64_t, int64_t>, ActivationForm> known_;
 };
 
 class GradientReceiver {
