@@ -37,6 +37,7 @@ code { font: 13px/1.4 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; 
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 6px 12px; text-align: left; vertical-align: top; white-space: nowrap; }
 td code, th code { white-space: pre-wrap; overflow-wrap: anywhere; }
+td:first-child code { overflow-wrap: normal; }
 thead th { color: var(--soft); font-size: 13px; font-weight: 600; }
 tbody tr { border-top: 1px solid var(--rule); }
 tbody th { font-weight: 500; }

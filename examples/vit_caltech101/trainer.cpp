@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -23,6 +24,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// That of the head where layers have rates of their own (optimizer.layer_decay).
+double largest_rate(BoostedOptimizer& optimizer) {
+  double largest = 0;
+  for (int group = 0; group < optimizer.unwrap().group_count(); ++group)
+    largest = std::max(largest, optimizer.lr(group));
+  return largest;
 }
 
 // Then the model goes on with the weights of that.
@@ -270,7 +279,7 @@ void Trainer::log(const StepResult& result) {
   nlohmann::json line = {{"step", step_},
                          {"epoch", epoch_},
                          {"loss", number(loss)},
-                         {"lr", boosted_->optimizer.lr()},
+                         {"lr", largest_rate(boosted_->optimizer)},
                          {"loss_scale", number(result.report.loss_scale())},
                          {"skipped", skipped_},
                          {"images_per_s", number(images_per_second_)},

@@ -174,3 +174,12 @@ TEST_CASE("a recipe that cannot be meant is told before anything is written") {
     CHECK(!std::filesystem::exists(example.output()));
   }
 }
+
+TEST_CASE("where layers have rates of their own metrics tell that of the head") {
+  const Example example(per_class);
+  const CommandResult result = example.run(
+      model + constant + "optimizer.layer_decay=0.5 optimizer.lr=0.01 train.max_steps=1 ");
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  CHECK(steps_with(example, "lr") == std::vector<int64_t>{1});
+  CHECK(example.metric_lines()[0]["lr"] == 0.01);
+}
