@@ -95,14 +95,15 @@ class Example {
     return run_command(command(sets, before));
   }
 
-  // Starts the command; once it has printed `mark`, does `action`, in which $pid is its process;
-  // waits for its end.
+  // Starts the command; once it has printed `mark`, or ended without, does `action`, in which $pid
+  // is its process; waits for its end.
   CommandResult run_and(const std::string& mark, const std::string& action,
                         const std::string& command) const {
     const std::string log = (folder_ / "log").string();
     return run_command(fmt::format(
-        "{{ {0} >'{1}' 2>&1 & pid=$!; for i in $(seq 600); do grep -qs -- '{2}' '{1}' && break; "
-        "sleep 0.1; done; {3}; wait $pid; code=$?; cat '{1}'; exit $code; }}",
+        "{{ : >'{1}'; {0} >>'{1}' 2>&1 & pid=$!; "
+        "until grep -qs -- '{2}' '{1}' || grep -q '^State:.Z' /proc/$pid/status; do sleep 0.1; "
+        "done; {3}; wait $pid; code=$?; cat '{1}'; exit $code; }}",
         command, log, mark, action));
   }
 

@@ -62,8 +62,9 @@ TEST_CASE("the lock of a killed run is taken over, that of another machine is no
 TEST_CASE("a folder that is removed or replaced while it is written to is an error") {
   const Example example;
   const std::string out = "'" + example.output().string() + "'";
-  const CommandResult removed =
-      example.run_and("step 3/", "rm -rf " + out, example.command(endless));
+  // At once: rm alone might still be at it when the checkpoint comes.
+  const CommandResult removed = example.run_and(
+      "step 3/", fmt::format("mv {0} {0}-gone; rm -rf {0}-gone", out), example.command(endless));
   CHECK_MESSAGE(removed.code == 1, removed.output);
   CHECK_MESSAGE(removed.says("was removed or replaced"), removed.output);
   CHECK(removed.says("is saved there again"));
