@@ -150,43 +150,32 @@ class SavedResult {
   Saved y_;
 };
 
-// Marks a formula that uses only differentiable functions while gradients are enabled, and may use
-// kernels otherwise; its tensors are SavedInputs and SavedResults. See gradients().
-template <class F>
-struct Twice {
+// A formula with what the pass must know of it.
+enum class FormulaKind : uint8_t { twice, exchange };
+template <class F, FormulaKind kind>
+struct MarkedFormula {
   F formula;
   template <class G>
   void operator()(const G& g, Gradients& d) {
     formula(g, d);
   }
 };
+// It uses only differentiable functions while gradients are enabled, and may use kernels otherwise;
+// its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
-Twice<F> twice(F formula) {
+MarkedFormula<F, FormulaKind::twice> twice(F formula) {
   return {std::move(formula)};
 }
-// Marks a formula that sends its gradient to other ranks: start the message, call
-// Gradients::work_meanwhile, wait for it.
+// It sends its gradient to other ranks: start the message, call Gradients::work_meanwhile, wait.
 template <class F>
-struct Exchange {
-  F formula;
-  template <class G>
-  void operator()(const G& g, Gradients& d) {
-    formula(g, d);
-  }
-};
-template <class F>
-Exchange<F> exchange(F formula) {
+MarkedFormula<F, FormulaKind::exchange> exchange(F formula) {
   return {std::move(formula)};
 }
 
-template <class F>
-inline constexpr bool is_exchange = false;
-template <class F>
-inline constexpr bool is_exchange<Exchange<F>> = true;
-template <class F>
-inline constexpr bool is_twice = false;
-template <class F>
-inline constexpr bool is_twice<Twice<F>> = true;
+template <class F, FormulaKind kind>
+inline constexpr bool formula_is = false;
+template <class F, FormulaKind kind>
+inline constexpr bool formula_is<MarkedFormula<F, kind>, kind> = true;
 
 // True if this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
@@ -222,8 +211,8 @@ class ClosureNode : public Node {
     if constexpr (many_outputs) (*formula_)(g, d);
     else (*formula_)(g[0], d);
   }
-  bool is_twice_differentiable() const override { return is_twice<F>; }
-  bool exchanges() const override { return is_exchange<F>; }
+  bool is_twice_differentiable() const override { return formula_is<F, FormulaKind::twice>; }
+  bool exchanges() const override { return formula_is<F, FormulaKind::exchange>; }
   void release() override { formula_.reset(); }
 
  private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/data/images/image.h"
+#include "core/data/images/lazy_image.h"
 #include "kernels/system/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -105,6 +107,13 @@ std::string error_of(Call&& call) {
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// A copy of the image, as transforms take it.
+inline LazyImage lazy(const Image& image) {
+  auto copy = std::make_shared<Image>(image.width(), image.height(), image.channels());
+  std::memcpy(copy->data(), image.data(), image.bytes());
+  return LazyImage(std::move(copy), "test.jpg");
 }
 
 }  // namespace booster::test

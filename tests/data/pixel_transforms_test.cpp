@@ -17,12 +17,6 @@ using namespace booster::test;
 
 namespace {
 
-LazyImage lazy(const Image& image) {
-  auto copy = std::make_shared<Image>(image.width(), image.height(), image.channels());
-  std::memcpy(copy->data(), image.data(), image.bytes());
-  return LazyImage(std::move(copy), "test.jpg");
-}
-
 Image adjusted(int which, Image image, double factor) {
   constexpr decltype(&adjust_hue) functions[] = {adjust_brightness, adjust_contrast,
                                                  adjust_color, adjust_hue};

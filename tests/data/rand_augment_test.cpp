@@ -11,12 +11,6 @@ using namespace booster::test;
 
 namespace {
 
-LazyImage lazy(const Image& image) {
-  auto copy = std::make_shared<Image>(image.width(), image.height(), image.channels());
-  std::memcpy(copy->data(), image.data(), image.bytes());
-  return LazyImage(std::move(copy), "test.jpg");
-}
-
 Image copy_of(const Image& image) { return lazy(image).pixels(); }
 
 }  // namespace

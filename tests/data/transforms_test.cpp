@@ -8,12 +8,6 @@ using namespace booster::test;
 
 namespace {
 
-LazyImage lazy(const Image& image) {
-  auto copy = std::make_shared<Image>(image.width(), image.height(), image.channels());
-  std::memcpy(copy->data(), image.data(), image.bytes());
-  return LazyImage(std::move(copy), "test.jpg");
-}
-
 std::vector<float> values(const LazyImage& image) {
   std::vector<float> out(size_t(image.channels()) * image.height() * image.width());
   image.write(out.data());
