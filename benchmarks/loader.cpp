@@ -3,7 +3,7 @@
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
 #include "core/data/loader.h"
-#include "core/data/transforms.h"
+#include "core/data/transforms/transforms.h"
 #include "kernels/system/error.h"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "benchmarks/timing.h"
 #include "booster/profile/profiler.h"
 #include "core/optim/registry.h"
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 #include "booster/session.h"
 #include "core/data/loader.h"
 #include "core/nn/criterion.h"
-#include "core/optim/lr_scheduler.h"
 #include "core/optim/parameter_average.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 #include <memory>
 #include <vector>

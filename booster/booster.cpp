@@ -1,7 +1,7 @@
 #include "booster/booster.h"
 
 #include "booster/boost_arguments.h"
-#include "booster/config/config_agreement.h"
+#include "booster/config/checks/config_agreement.h"
 #include "booster/pairing.h"
 #include "parallel/launch.h"
 

@@ -1,6 +1,6 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/cli/commands.h"
-#include "booster/report/page.h"
+#include "booster/report/page/page.h"
 #include "kernels/system/terminal_text.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #include "booster/config/config.h"
 
+#include "booster/config/checks/mistakes.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/from_config.h"
 #include "booster/config/library.h"
-#include "booster/config/mistakes.h"
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "booster/pairing.h"

@@ -1,6 +1,6 @@
 #include "booster/config/from_config.h"
 
-#include "booster/config/mistakes.h"
+#include "booster/config/checks/mistakes.h"
 #include "booster/config/model_start.h"
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"

@@ -4,8 +4,8 @@
 
 #include "booster/config/config.h"
 #include "core/nn/module.h"
-#include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 #include <functional>
 #include <string>

@@ -7,8 +7,8 @@
 // Registering is for one thread, reading for any.
 #pragma once
 
+#include "booster/config/checks/other_names.h"
 #include "booster/config/options/idle_options.h"
-#include "booster/config/other_names.h"
 #include "parallel/layout.h"
 
 #include <functional>

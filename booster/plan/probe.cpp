@@ -6,7 +6,7 @@
 #include "booster/profile/profiler.h"
 #include "core/autograd/functions.h"
 #include "core/nn/losses.h"
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
 #include "kernels/system/threads.h"
 #include "plugins/single.h"

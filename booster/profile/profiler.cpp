@@ -1,7 +1,7 @@
 // The recorder: a log per thread, so that threads do not wait for one another.
 #include "booster/profile/profiler.h"
 
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "kernels/system/error.h"
 
 #include <algorithm>

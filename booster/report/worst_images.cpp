@@ -1,7 +1,7 @@
 #include "booster/report/worst_images.h"
 
 #include "booster/checkpoint/files/file.h"
-#include "booster/report/base64.h"
+#include "booster/report/page/base64.h"
 #include "core/data/images/resize.h"
 
 #include <nlohmann/json.hpp>

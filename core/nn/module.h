@@ -16,7 +16,7 @@
 // for one thread at a time.
 #pragma once
 
-#include "core/tensor/memory_tag.h"
+#include "core/tensor/memory/memory_tag.h"
 #include "core/tensor/named_tensor.h"
 
 #include <functional>

@@ -1,9 +1,9 @@
 #include "core/optim/registry.h"
 
-#include "core/optim/adam.h"
-#include "core/optim/lamb.h"
-#include "core/optim/rmsprop.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/rmsprop.h"
+#include "core/optim/algorithms/sgd.h"
 #include "kernels/system/error.h"
 
 namespace booster {

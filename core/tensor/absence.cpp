@@ -1,6 +1,6 @@
 #include "core/tensor/absence.h"
 
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 
 namespace booster {
 

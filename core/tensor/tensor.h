@@ -6,7 +6,7 @@
 // never record on the tape: differentiable functions live in core/autograd.
 #pragma once
 
-#include "core/tensor/memory_tag.h"
+#include "core/tensor/memory/memory_tag.h"
 #include "core/tensor/reference.h"
 #include "core/tensor/shape.h"
 #include "kernels/view.h"
@@ -46,7 +46,7 @@ struct Storage : Counted {
 };
 
 class Tensor;
-class Index;  // core/autograd/indexing.h
+class Index;  // core/autograd/ops/indexing.h
 
 // Autograd's state of a tensor; core/autograd derives from it.
 struct Tracking {
@@ -158,7 +158,7 @@ class Tensor {
   void backward() const;
   // Element or slice `index` of the first dimension, from the end if negative; recorded (select).
   Tensor operator[](int64_t index) const;
-  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
+  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/ops/indexing.h.
   Tensor operator[](std::initializer_list<Index> places) const;
   // In another dtype, or the tensor itself if it has that one; recorded (cast).
   template <class D>

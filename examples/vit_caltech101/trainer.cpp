@@ -1,7 +1,6 @@
 #include "examples/vit_caltech101/trainer.h"
 
 #include "examples/vit_caltech101/agreement.h"
-#include "examples/vit_caltech101/data/augmentation.h"
 #include "examples/vit_caltech101/data/bad_images.h"
 #include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/report/console.h"
@@ -34,90 +33,12 @@ double largest_rate(BoostedOptimizer& optimizer) {
   return largest;
 }
 
-// Then the model goes on with the weights of that.
-bool has_checkpoint(const Config& config) {
-  const std::filesystem::path output = config.get<std::string>("train.output_dir");
-  std::error_code error;
-  return std::filesystem::exists(output / "checkpoint", error);
-}
-
 // "1 step", "2 steps"
 std::string counted(int64_t n, const char* thing) {
   return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s");
 }
 
 }  // namespace
-
-Trainer::Trainer(const Config& config, const World& world)
-    : config_(config),
-      world_(world),
-      output_(config.get<std::string>("train.output_dir")),
-      booster_(Booster::from_config(config)),
-      best_((config.get<double>("train.ema_decay") > 0 ? "ema_" : "") +
-                config.get<std::string>("train.eval_metric"),
-            config.get<int64_t>("train.early_stopping"),
-            config.get<double>("train.early_stopping_min_delta")),
-      accumulate_(config.get<int64_t>("train.accumulate")),
-      epochs_(config.get<int64_t>("train.epochs")) {
-  check(booster_.plugin().group().size() == world.size,
-        "booster.plugin: {} trains on {} rank; got {} ranks, want torch_ddp",
-        booster_.plugin().name(), booster_.plugin().group().size(), world.size);
-  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")));
-  datasets_ = open_datasets(config, world);
-  config_ = for_classes(config, static_cast<int64_t>(datasets_.classes.size()));
-  const auto tell = [&](const std::string& text) {
-    if (world.rank == 0) print(text + "\n");
-  };
-  Model model = make_model(
-      has_checkpoint(config_) ? config_.with("model.weights", nullptr) : config_, tell);
-  Optimizer optimizer = make_optimizer(config_, model);
-  const auto classes = static_cast<int64_t>(datasets_.classes.size());
-  DataLoaderOptions options = training_loader_options(config_, classes);
-  DataLoaderOptions validation_options = loader_options(config);
-  options.give_up = validation_options.give_up = [] { return stop_signal() != 0; };
-  const Mesh mesh = booster_.plugin().mesh();
-  validation_.emplace(datasets_.validation, validation_options, world, booster_.plugin());
-  const DataLoader loader = booster_.prepare_dataloader(datasets_.train, options);
-  steps_per_epoch_ = loader.size() / accumulate_;
-  check(steps_per_epoch_ > 0,
-        "train: an epoch has no whole step; got {} training images on {} ranks, want at least {} "
-        "(batch_size x accumulate x ranks)",
-        datasets_.train->size(), world.size,
-        options.batch_size * accumulate_ * mesh.size("data"));
-  const int64_t validations = config.get<int64_t>("train.validations_per_epoch");
-  check(validations <= steps_per_epoch_,
-        "train.validations_per_epoch: more than an epoch has steps; got {}, want at most {}",
-        validations, steps_per_epoch_);
-  const int64_t max_steps = config.get<int64_t>("train.max_steps");
-  total_steps_ = steps_per_epoch_ * epochs_;
-  if (max_steps > 0) total_steps_ = std::min(total_steps_, max_steps);
-
-  auto scheduler = make_lr_scheduler(config, optimizer, total_steps_);
-  const double smoothing = mixes(config) ? 0 : config.get<double>("train.label_smoothing");
-  const CrossEntropyLoss loss({.label_smoothing = smoothing});
-  const Criterion criterion = [loss, parts = static_cast<double>(accumulate_)](
-                                  const Tensor& logits, const Tensor& label) {
-    const Tensor whole = loss(logits, label);
-    return parts > 1 ? whole / parts : whole;  // of a step
-  };
-  boosted_ = booster_.boost(model, optimizer, criterion, loader, scheduler);
-  // Weights are the same on all ranks; dropout must differ where data do.
-  manual_seed(static_cast<uint64_t>(config.get<int64_t>("train.seed")) +
-              1000003ull * static_cast<uint64_t>(mesh.place("data") + 1));
-  if (const double decay = config.get<double>("train.ema_decay"); decay > 0)
-    average_.emplace(boosted_->optimizer.unwrap(),
-                     ParameterAverageOptions{.decay = decay,
-                                             .warmup = config.get<bool>("train.ema_warmup")});
-  on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
-  resume();
-  boosted_->dataloader.prepare();
-  on_first_rank(world, "metrics.jsonl", [&] {
-    files_.emplace(output_, RunFiles::At{step_, metrics_bytes_}, events_folder(config_));
-  });
-  progress_.emplace(step_, total_steps_, !first_rank());
-  instruments_.emplace(config, world, output_, boosted_->model, step_,
-                       [this](const std::string& text) { progress_->say(text); });
-}
 
 int Trainer::run() {
   try {

@@ -73,13 +73,14 @@ struct AdamStep {
   bool decoupled, maximize;
 };
 
-// torch.optim.RMSprop: see core/optim/rmsprop.h.
+// torch.optim.RMSprop: see core/optim/algorithms/rmsprop.h.
 struct RmspropStep {
   double lr, alpha, eps, weight_decay, momentum;
   bool maximize;
 };
 
-// timm's Lamb: see core/optim/lamb.h. Every gradient is divided by max(1, norm / max_grad_norm).
+// timm's Lamb: see core/optim/algorithms/lamb.h. Every gradient is divided by
+// max(1, norm / max_grad_norm).
 struct LambStep {
   double lr, beta1, beta2, eps, weight_decay;
   bool grad_averaging, always_adapt, trust_clip, bias_correction, decoupled;

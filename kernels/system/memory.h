@@ -1,5 +1,5 @@
-// Raw memory of a device: the basis of the caching allocator (core/tensor/allocator.h), and the
-// only calls that reach the system allocator. Thread-safe.
+// Raw memory of a device: the basis of the caching allocator (core/tensor/memory/allocator.h), and
+// the only calls that reach the system allocator. Thread-safe.
 #pragma once
 
 #include "kernels/view.h"

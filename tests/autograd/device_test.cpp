@@ -1,6 +1,6 @@
 // Tensors and their memory on GPUs.
 #include "core/autograd/functions.h"
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"

@@ -4,7 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/losses.h"
 #include "core/nn/models/mlp.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/tensor/random.h"
 #include "mixed_precision/fp16_paddle.h"
 #include "parallel/launch.h"

@@ -1,6 +1,6 @@
 // Tar and zip files as data sets: the same as the folder that they were made of.
 #include "core/data/archives/archive.h"
-#include "core/data/image_dataset.h"
+#include "core/data/datasets/image_dataset.h"
 #include "tests/data/files.h"
 
 #include <algorithm>

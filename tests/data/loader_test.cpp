@@ -1,7 +1,5 @@
-#include "core/data/image_dataset.h"
-#include "core/data/loader.h"
-#include "core/tensor/allocator.h"
-#include "tests/data/files.h"
+#include "core/tensor/memory/allocator.h"
+#include "tests/data/pictures.h"
 
 #include <set>
 #include <thread>
@@ -10,34 +8,6 @@ using namespace booster;
 using namespace booster::test;
 
 namespace {
-
-const Compose augmented{Resize(24), RandomResizedCrop(16),  RandomHorizontalFlip(), ToTensor(),
-                        Gray2RGB(), Normalize({0.5}, {0.5})};
-
-// Two classes of JPEG files, grey and colour, of several sizes.
-class Pictures {
- public:
-  explicit Pictures(int per_class) {
-    for (int i = 0; i < 2 * per_class; ++i)
-      folder_.write(fmt::format("{}/image_{:04}.jpg", i % 2 ? "cat" : "dog", i),
-                    encode_jpeg(gradient(20 + i % 7, 18 + i % 5, i % 4 ? 3 : 1, i)));
-  }
-  ImageFolder dataset() const { return ImageFolder(folder_.path(), {.transform = augmented}); }
-  const TemporaryFolder& folder() const { return folder_; }
-
- private:
-  TemporaryFolder folder_;
-};
-
-// All numbers of an epoch, batch by batch.
-std::vector<std::vector<float>> epoch(DataLoader& loader) {
-  std::vector<std::vector<float>> batches;
-  for (auto& [image, label] : loader) {
-    batches.push_back(image.to_vector<float>());
-    for (float value : label.to_vector<float>()) batches.back().push_back(value);
-  }
-  return batches;
-}
 
 TensorDataset numbers(int64_t n) {
   return TensorDataset(arange(n, {.dtype = DType::f32}), arange(n));
@@ -188,73 +158,6 @@ TEST_CASE("after its last batch an epoch is still that epoch in the loop, and ov
   CHECK(loader.state() == LoaderState{2, 0});
 }
 
-TEST_CASE("a bad image fails the epoch by name, the first in order whatever the workers") {
-  const Pictures pictures(8);
-  const ImageFolder dataset = pictures.dataset();
-  for (int64_t i : {5, 6, 11}) std::ofstream(dataset.path(i)) << "<html>not found</html>";
-  for (int workers : {0, 1, 4}) {
-    DataLoader loader(dataset, {.batch_size = 4, .workers = workers});
-    int batches = 0;
-    const std::string text = error_of([&] {
-      for (auto& batch : loader) batches += batch.image.defined();
-    });
-    CHECK(batches == 1);
-    CHECK(contains(text, dataset.path(5)));
-    CHECK(contains(text, "an HTML file"));
-  }
-}
-
-TEST_CASE("skip leaves bad images out, counts each once and says why") {
-  const Pictures pictures(8);
-  const ImageFolder dataset = pictures.dataset();
-  std::ofstream(dataset.path(3)) << "";
-  std::ofstream(dataset.path(9)) << "<html>";
-  for (int i = 12; i < 16; ++i) std::filesystem::remove(dataset.path(i));  // a whole batch
-  DataLoader loader(dataset, {.batch_size = 4, .on_bad_image = BadImagePolicy::skip});
-  for (int round = 0; round < 2; ++round) {
-    std::vector<int64_t> sizes;
-    for (auto& [image, label] : loader) {
-      CHECK(image.size(0) == label.size(0));
-      sizes.push_back(image.size(0));
-    }
-    CHECK(sizes == std::vector<int64_t>{3, 4, 3});
-    CHECK(loader.bad_images().size() == 6);
-  }
-  CHECK(loader.bad_images()[0].index == 3);
-  CHECK(contains(loader.bad_images()[0].reason, "an empty file"));
-  CHECK(contains(loader.bad_images()[0].reason, dataset.path(3)));
-
-  // The good ones keep their order.
-  DataLoader clean(dataset.subset({0, 1, 2, 4}), {.batch_size = 4, .workers = 0});
-  DataLoader skipping(dataset.subset({0, 1, 2, 3, 4}),
-                      {.batch_size = 5, .on_bad_image = BadImagePolicy::skip});
-  const auto plain = Compose(Resize(ImageSize(8, 8)), ToTensor(), Gray2RGB());
-  DataLoader a(dataset.subset({0, 1, 2, 4}).with_transform(plain), {.batch_size = 4});
-  DataLoader b(dataset.subset({0, 1, 2, 3, 4}).with_transform(plain),
-               {.batch_size = 5, .on_bad_image = BadImagePolicy::skip});
-  CHECK(epoch(a) == epoch(b));
-}
-
-TEST_CASE("with several ranks a batch of only bad images is an error, not a missing step") {
-  const Pictures pictures(4);
-  const ImageFolder dataset = pictures.dataset();
-  for (int i : {0, 2}) std::filesystem::remove(dataset.path(i));
-  DataLoader loader(
-      dataset, {.batch_size = 2, .on_bad_image = BadImagePolicy::skip, .rank = 0, .world_size = 2});
-  CHECK(contains(error_of([&] { epoch(loader); }), "all 2 images of a batch of rank 0"));
-}
-
-TEST_CASE("samples of different shapes are refused with the file and the remedy") {
-  const Pictures pictures(4);
-  for (int workers : {0, 2}) {
-    DataLoader loader(pictures.dataset().with_transform(Compose(ToTensor())),
-                      {.batch_size = 8, .workers = workers, .on_bad_image = BadImagePolicy::skip});
-    const std::string text = error_of([&] { epoch(loader); });
-    CHECK(contains(text, "differ in shape"));
-    CHECK(contains(text, "Gray2RGB"));
-  }
-}
-
 TEST_CASE("ranks together see what one process sees") {
   DataLoader alone(numbers(16), {.batch_size = 4, .shuffle = true});
   const auto all = labels(alone);
@@ -284,19 +187,6 @@ TEST_CASE("an evaluation counts every sample once, on any number of ranks") {
     }
     CHECK_MESSAGE(seen == once, n, " samples on ", ranks, " ranks");
   }
-}
-
-TEST_CASE("a rank whose whole batch is bad is no error where shares need not be even") {
-  const Pictures pictures(4);
-  const ImageFolder dataset = pictures.dataset();
-  for (int i : {0, 2}) std::filesystem::remove(dataset.path(i));
-  DataLoader loader(dataset, {.batch_size = 2,
-                              .on_bad_image = BadImagePolicy::skip,
-                              .rank = 0,
-                              .world_size = 2,
-                              .even_shares = false});
-  CHECK(epoch(loader).size() == 1);
-  CHECK(loader.bad_images().size() == 2);
 }
 
 TEST_CASE("a consumer that gives up waits no longer, and finds its batch again") {

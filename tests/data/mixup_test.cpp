@@ -1,5 +1,5 @@
 // mixup and CutMix against timm's: batches for given draws, and the draws themselves.
-#include "core/data/mixup.h"
+#include "core/data/transforms/mixup.h"
 
 #include "core/data/loader.h"
 #include "tests/data/drawn.h"

@@ -1,9 +1,9 @@
 // CIFAR-10, MNIST, tokens, and parts of data sets.
-#include "core/data/cifar.h"
+#include "core/data/datasets/cifar.h"
+#include "core/data/datasets/mnist.h"
+#include "core/data/datasets/subset.h"
+#include "core/data/datasets/token_dataset.h"
 #include "core/data/loader.h"
-#include "core/data/mnist.h"
-#include "core/data/subset.h"
-#include "core/data/token_dataset.h"
 #include "tests/data/files.h"
 
 #include <zlib.h>

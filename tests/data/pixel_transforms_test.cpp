@@ -1,9 +1,9 @@
 // Transforms that change pixels: RandomCrop with its borders, ColorJitter; beside torchvision's.
-#include "core/data/color_jitter.h"
 #include "core/data/images/adjust.h"
 #include "core/data/images/hue.h"
 #include "core/data/images/padding.h"
-#include "core/data/random_crop.h"
+#include "core/data/transforms/color_jitter.h"
+#include "core/data/transforms/random_crop.h"
 #include "tests/data/files.h"
 
 #include <zlib.h>

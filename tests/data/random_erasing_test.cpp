@@ -1,5 +1,5 @@
 // Random erasing against timm's rectangles, and what is put into them.
-#include "core/data/random_erasing.h"
+#include "core/data/transforms/random_erasing.h"
 
 #include "tests/data/drawn.h"
 #include "tests/data/files.h"

@@ -1,4 +1,4 @@
-#include "core/data/transforms.h"
+#include "core/data/transforms/transforms.h"
 #include "tests/data/files.h"
 
 #include <cmath>

@@ -4,8 +4,8 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
-#include "core/optim/sgd.h"
 #include "mixed_precision/apex/apex_functions.h"
 #include "tests/mixed_precision/weight.h"
 

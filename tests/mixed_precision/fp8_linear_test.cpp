@@ -1,7 +1,7 @@
 // fp8's products against an emulation written out in double: quantize, multiply, scale. Casts and
 // scale rules have their own tests in tests/kernels/fp8_test.cpp.
 #include "core/autograd/functions.h"
-#include "core/tensor/memory_report.h"
+#include "core/tensor/memory/memory_report.h"
 #include "tests/mixed_precision/fp8_trial.h"
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/vit.h"
 #include "core/nn/multi_head_attention.h"
-#include "core/optim/adam.h"
+#include "core/optim/algorithms/adam.h"
 #include "tests/mixed_precision/fp8_trial.h"
 
 #include <doctest/doctest.h>

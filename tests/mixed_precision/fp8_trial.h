@@ -3,7 +3,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/tensor/random.h"
 #include "mixed_precision/fp8.h"
 

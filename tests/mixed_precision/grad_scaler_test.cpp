@@ -1,11 +1,11 @@
-// The state machine and the scale sequences of torch.amp.GradScaler.
+// The state machine of torch.amp.GradScaler; its scales: scale_sequence_test.cpp.
 #include "mixed_precision/scaling/grad_scaler.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/optim/sgd.h"
 #include "core/tensor/host_reads.h"
+#include "tests/mixed_precision/scaled_training.h"
 
 #include <doctest/doctest.h>
 
@@ -14,117 +14,11 @@
 #include <string>
 
 using namespace booster;
-
-namespace {
-
-// One parameter of value 1 whose gradient under loss `w * g` is g.
-struct Training {
-  Tensor w = from_vector<float>({1}, {1}).requires_grad_();
-  SGD optimizer{{w}, {.lr = 0.5}};
-
-  void backward(GradScaler& scaler, double gradient) {
-    optimizer.zero_grad();
-    booster::backward(scaler.scale(sum(w * gradient)));
-  }
-};
-
-struct Vector {
-  const char* id;
-  GradScalerOptions options;
-  std::string pattern;       // F3I2: three finite steps, two with an infinity
-  std::vector<double> last;  // the scales after the last steps
-  int64_t tracker;
-  int64_t skipped;
-};
-
-std::string expanded(const std::string& pattern) {
-  std::string steps;
-  for (size_t i = 0; i < pattern.size();) {
-    const char letter = pattern[i++];
-    size_t digits = 0;
-    while (i + digits < pattern.size() && std::isdigit(pattern[i + digits])) ++digits;
-    steps += std::string(digits ? std::stoul(pattern.substr(i, digits)) : 1, letter);
-    i += digits;
-  }
-  return steps;
-}
-
-double two_to(int power) { return std::ldexp(1.0, power); }
-
-}  // namespace
-
-TEST_CASE("scales follow torch's for every pattern of finite and infinite steps") {
-  const Vector vectors[] = {
-      {"T1",
-       {.init_scale = 65536, .growth_interval = 3},
-       "F7",
-       {65536, 65536, 131072, 131072, 131072, 262144, 262144},
-       1,
-       0},
-      {"T2",
-       {.init_scale = 1024, .growth_interval = 3},
-       "FFIFFFI",
-       {1024, 1024, 512, 512, 512, 1024, 512},
-       0,
-       2},
-      {"T3", {}, "I5F2", {two_to(15), two_to(14), two_to(13), 4096, 2048, 2048, 2048}, 2, 5},
-      {"T4",
-       {.init_scale = 8, .growth_interval = 2},
-       "FFIFFIFFFF",
-       {8, 16, 8, 8, 16, 8, 8, 16, 16, 32},
-       0,
-       2},
-      {"T5",
-       {.init_scale = 1, .growth_interval = 2},
-       "I4FF",
-       {0.5, 0.25, 0.125, 0.0625, 0.0625, 0.125},
-       0,
-       4},
-      {"T6",
-       {.init_scale = two_to(127), .growth_interval = 1},
-       "F3IF2",
-       {two_to(127), two_to(127), two_to(127), two_to(126), two_to(127), two_to(127)},
-       0,
-       1},
-      {"T7",
-       {.growth_factor = 1.5, .backoff_factor = 0.8, .growth_interval = 4},
-       "F4I2F4",
-       {65536, 65536, 65536, 98304, float(78643.2031), 62914.5625, 62914.5625, 62914.5625,
-        62914.5625, float(94371.8438)},
-       0,
-       2},
-      {"T8", {.growth_interval = 1}, "FIFIFI", {131072, 65536, 131072, 65536, 131072, 65536}, 0, 3},
-      {"T9", {.init_scale = 4, .growth_interval = 2}, "FIFIFFFF", {4, 2, 2, 1, 1, 2, 2, 4}, 0, 2},
-      {"T10", {}, "F1999IF2000F2000", {65536, 131072}, 0, 1},
-  };
-  for (const Vector& vector : vectors) {
-    CAPTURE(vector.id);
-    GradScaler scaler(vector.options);
-    Training training;
-    std::vector<double> scales;
-    int64_t skipped = 0;
-    for (const char step : expanded(vector.pattern)) {
-      const double before = training.w.item();
-      training.backward(scaler, step == 'I' ? INFINITY : 0x1p-130);
-      scaler.step(training.optimizer);
-      if (step == 'I') {
-        CHECK(training.w.item() == before);
-        ++skipped;
-      }
-      scaler.update();
-      scales.push_back(scaler.get_scale());
-    }
-    REQUIRE(scales.size() >= vector.last.size());
-    CHECK(std::vector<double>(scales.end() - static_cast<int64_t>(vector.last.size()),
-                              scales.end()) == vector.last);
-    CHECK(scaler.growth_tracker() == vector.tracker);
-    CHECK(skipped == vector.skipped);
-  }
-}
+using booster::test::ScaledTraining;
 
 TEST_CASE("a nan counts as an overflow") {
   GradScaler scaler;
-  Training training;
+  ScaledTraining training;
   training.backward(scaler, NAN);
   scaler.step(training.optimizer);
   scaler.update();
@@ -135,7 +29,7 @@ TEST_CASE("a nan counts as an overflow") {
 TEST_CASE("a step uses the true gradient, unscaled by the step or by unscale_") {
   for (const bool explicitly : {false, true}) {
     GradScaler scaler({.init_scale = 1024});
-    Training training;
+    ScaledTraining training;
     training.backward(scaler, 2);
     if (explicitly) {
       scaler.unscale_(training.optimizer);
@@ -149,7 +43,7 @@ TEST_CASE("a step uses the true gradient, unscaled by the step or by unscale_") 
 }
 
 TEST_CASE("calls out of order are errors") {
-  Training training;
+  ScaledTraining training;
   GradScaler scaler;
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("no loss was scaled"),
                        Error);
@@ -170,7 +64,7 @@ TEST_CASE("calls out of order are errors") {
 }
 
 TEST_CASE("an optimizer without any gradient is an error") {
-  Training training;
+  ScaledTraining training;
   GradScaler scaler;
   training.backward(scaler, 1);
   training.optimizer.zero_grad();
@@ -217,7 +111,7 @@ TEST_CASE("f16 parameters step without unscale_, as with torch's fused optimizer
 
 TEST_CASE("a step says whether it was skipped, when it is asked") {
   GradScaler scaler;
-  Training a, b;
+  ScaledTraining a, b;
   a.backward(scaler, INFINITY);
   b.backward(scaler, 1);
   const int64_t before = host_reads();
@@ -236,7 +130,7 @@ TEST_CASE("two optimizers decide for themselves, the scale backs off once for bo
   const char* b_steps = "FIFIFFF";
   const double scales[] = {65536, 32768, 16384, 8192, 8192, 8192, 16384};
   GradScaler scaler({.growth_interval = 3});
-  Training a, b;
+  ScaledTraining a, b;
   for (int i = 0; i < 7; ++i) {
     const double before_a = a.w.item(), before_b = b.w.item();
     a.backward(scaler, a_steps[i] == 'I' ? INFINITY : 1);
@@ -252,7 +146,7 @@ TEST_CASE("two optimizers decide for themselves, the scale backs off once for bo
 
 TEST_CASE("a saved scaler goes on in the middle of a growth interval") {
   auto steps = [](GradScaler& scaler, int n) {
-    Training training;
+    ScaledTraining training;
     for (int i = 0; i < n; ++i) {
       training.backward(scaler, 1);
       scaler.step(training.optimizer);
@@ -273,8 +167,8 @@ TEST_CASE("a saved scaler goes on in the middle of a growth interval") {
 }
 
 TEST_CASE("a scale whose inverse overflows is refused before it can corrupt a parameter") {
-  GradScaler scaler({.init_scale = two_to(-130)});
-  Training training;
+  GradScaler scaler({.init_scale = 0x1p-130});
+  ScaledTraining training;
   training.backward(scaler, 1);
   CHECK_THROWS_WITH_AS(scaler.step(training.optimizer), doctest::Contains("collapsed"), Error);
   CHECK(training.w.item() == 1);
@@ -282,7 +176,7 @@ TEST_CASE("a scale whose inverse overflows is refused before it can corrupt a pa
 
 TEST_CASE("below one the product is checked too") {
   GradScaler scaler({.init_scale = 0x1p-10});
-  Training training;
+  ScaledTraining training;
   training.optimizer.zero_grad();
   // A gradient that is finite, but not once it is divided by the scale.
   booster::backward(scaler.scale(sum(training.w * 1.0)));
@@ -295,7 +189,7 @@ TEST_CASE("below one the product is checked too") {
 
 TEST_CASE("a disabled scaler passes everything through") {
   GradScaler scaler({.enabled = false});
-  Training training;
+  ScaledTraining training;
   training.backward(scaler, 1);
   scaler.step(training.optimizer);
   scaler.update();
@@ -314,34 +208,9 @@ TEST_CASE("wrong factors are errors, and a 16-bit loss is scaled in f32") {
   CHECK(loss.to_vector<float>()[0] == 3 * 65536.0f);
 }
 
-TEST_CASE("update with a number sets the scale and keeps the counter") {
-  GradScaler scaler({.growth_interval = 3});
-  Training training;
-  training.backward(scaler, 1);
-  scaler.step(training.optimizer);
-  scaler.update();
-  scaler.update(128);
-  CHECK(scaler.get_scale() == 128);
-  CHECK(scaler.growth_tracker() == 1);
-  CHECK_THROWS_AS(scaler.update(INFINITY), Error);
-}
-
-TEST_CASE("without a floor the scale falls as torch's, to the last whose inverse is finite") {
-  GradScaler scaler;
-  Training training;
-  for (int i = 1; i <= 150; ++i) {
-    training.backward(scaler, INFINITY);
-    scaler.step(training.optimizer);
-    scaler.update();
-    CHECK(scaler.get_scale() == two_to(std::max(16 - i, -127)));
-  }
-  CHECK(training.w.item() == 1);
-  CHECK(scaler.diagnosis().find("collapsed") != std::string::npos);
-}
-
 TEST_CASE("scaling, stepping, skipping and updating read nothing back") {
   GradScaler scaler({.growth_interval = 2});
-  Training a, b;
+  ScaledTraining a, b;
   const int64_t before = host_reads();
   for (const double gradient : {1.0, 1.0, double(INFINITY), double(NAN), 1.0, 1.0}) {
     a.backward(scaler, gradient);
@@ -357,7 +226,7 @@ TEST_CASE("scaling, stepping, skipping and updating read nothing back") {
 
 TEST_CASE("infinite gradients, unscaled and clipped, still skip the step and halve the scale") {
   GradScaler scaler;
-  Training training;
+  ScaledTraining training;
   training.backward(scaler, INFINITY);
   scaler.unscale_(training.optimizer);
   training.optimizer.clip_grad_by_norm(1);
@@ -369,7 +238,7 @@ TEST_CASE("infinite gradients, unscaled and clipped, still skip the step and hal
 
 TEST_CASE("micro-batches are scaled alike and add up, several losses too") {
   GradScaler scaler({.init_scale = 1024, .growth_interval = 1});
-  Training training;
+  ScaledTraining training;
   training.optimizer.zero_grad();
   booster::backward(scaler.scale(sum(training.w * 0.25)));
   booster::backward(scaler.scale(sum(training.w * 0.5)));
@@ -379,41 +248,6 @@ TEST_CASE("micro-batches are scaled alike and add up, several losses too") {
   scaler.update();
   CHECK(training.w.item() == 0.5);
   CHECK(scaler.get_scale() == 2048);
-}
-
-TEST_CASE("a scale that is set forgets the overflow of its step, and keeps the counter") {
-  GradScaler scaler({.growth_interval = 3});
-  Training training;
-  training.backward(scaler, 1);
-  scaler.step(training.optimizer);
-  scaler.update();
-  training.backward(scaler, INFINITY);
-  scaler.step(training.optimizer);
-  scaler.update(128);
-  CHECK(scaler.get_scale() == 128);
-  CHECK(scaler.growth_tracker() == 1);
-}
-
-TEST_CASE("an interval lowered below the counter means no growth until the next overflow") {
-  GradScaler scaler({.growth_interval = 5});
-  Training training;
-  const auto run = [&](double gradient, int steps) {
-    for (int i = 0; i < steps; ++i) {
-      training.backward(scaler, gradient);
-      scaler.step(training.optimizer);
-      scaler.update();
-    }
-  };
-  run(0, 3);
-  scaler.set_growth_interval(2);
-  run(0, 9);
-  CHECK(scaler.get_scale() == 65536);
-  run(INFINITY, 1);
-  run(0, 2);
-  CHECK(scaler.get_scale() == 65536);  // / 2, x 2
-  scaler.set_growth_interval(0);
-  run(0, 9);
-  CHECK(scaler.get_scale() == 65536);
 }
 
 TEST_CASE("state is there from the start and is loaded whole or not at all") {

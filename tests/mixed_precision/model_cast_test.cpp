@@ -4,8 +4,8 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
-#include "core/optim/adam.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/sgd.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include <doctest/doctest.h>

@@ -6,7 +6,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/layers.h"
 #include "core/nn/losses.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/tensor/grad_mode.h"
 #include "tests/golden_folder.h"
 #include "tests/mixed_precision/weight.h"

@@ -2,7 +2,7 @@
 
 #include "core/nn/layers.h"
 #include "core/nn/models/vit.h"
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "tests/error_of.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Gradient clipping against PyTorch's numbers, and at the edges of the number range.
+#include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
-#include "core/optim/sgd.h"
 #include "tests/optim/golden.h"
 
 #include <limits>

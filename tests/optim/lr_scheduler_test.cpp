@@ -1,8 +1,8 @@
 // Schedulers against PyTorch's sequences and the stated formulas, and their edge cases.
-#include "core/optim/adam.h"
-#include "core/optim/lr_scheduler.h"
-#include "core/optim/sgd.h"
-#include "core/optim/warmup_schedules.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/sgd.h"
+#include "core/optim/schedules/lr_scheduler.h"
+#include "core/optim/schedules/warmup_schedules.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;

@@ -1,8 +1,8 @@
 // Saved optimizer state: by parameter name, all or nothing, and continuing bit for bit.
-#include "core/optim/adam.h"
-#include "core/optim/lamb.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/optim/registry.h"
-#include "core/optim/sgd.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
 #include "tests/optim/golden.h"

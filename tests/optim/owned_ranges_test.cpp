@@ -1,10 +1,10 @@
 // What an optimizer reads, keeps, saves and refuses where it owns a range of a parameter, and the
 // numbers that it leaves on the device.
 #include "core/autograd/op_policy.h"
-#include "core/optim/adam.h"
-#include "core/optim/lamb.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/optim/parameter_average.h"
-#include "core/optim/sgd.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/system/error.h"

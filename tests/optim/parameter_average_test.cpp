@@ -1,7 +1,7 @@
 // Moving averages of parameters: values by the formula, masters, skipped steps, bit-exact return.
-#include "core/optim/adam.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/sgd.h"
 #include "core/optim/parameter_average.h"
-#include "core/optim/sgd.h"
 #include "tests/optim/golden.h"
 
 #include <doctest/doctest.h>

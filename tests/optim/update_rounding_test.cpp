@@ -1,7 +1,7 @@
 // bf16 parameters without masters: how steps round the values they write.
-#include "core/optim/adam.h"
-#include "core/optim/lamb.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/sgd.h"
 #include "kernels/system/error.h"
 
 #include <doctest/doctest.h>

@@ -3,8 +3,8 @@
 
 #include "parallel/backends/backend.h"
 #include "parallel/launch.h"
-#include "tests/parallel/failed_runs.h"
 #include "tests/parallel/ranks.h"
+#include "tests/parallel/run/failed_runs.h"
 
 #include <chrono>
 #include <csignal>

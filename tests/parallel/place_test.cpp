@@ -6,7 +6,7 @@
 #include "parallel/rendezvous/rendezvous.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/memory_rendezvous.h"
-#include "tests/parallel/run_tool.h"
+#include "tests/parallel/run/run_tool.h"
 
 #include <sched.h>
 #include <sys/prctl.h>

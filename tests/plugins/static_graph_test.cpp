@@ -1,7 +1,7 @@
 // torch_ddp where ranks use different parameters: found anew in each step, or known from the first.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/sgd.h"
 #include "parallel/launch.h"
 #include "plugins/torch_ddp.h"
 #include "tests/parallel/ranks.h"

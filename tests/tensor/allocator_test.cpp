@@ -1,4 +1,4 @@
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "core/tensor/tensor.h"
 
 #include <doctest/doctest.h>

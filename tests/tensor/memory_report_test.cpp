@@ -1,4 +1,4 @@
-#include "core/tensor/memory_report.h"
+#include "core/tensor/memory/memory_report.h"
 #include "core/tensor/tensor.h"
 
 #include <doctest/doctest.h>

@@ -4,8 +4,8 @@
 
 #include "booster/checkpoint/training/data_position.h"
 #include "core/data/loader.h"
-#include "core/optim/lr_scheduler.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/schedules/lr_scheduler.h"
 #include "core/tensor/random.h"
 #include "mixed_precision/precision.h"
 

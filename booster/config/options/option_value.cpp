@@ -1,7 +1,7 @@
 // Checks one value of a config against its option.
-#include "booster/config/mistakes.h"
+#include "booster/config/checks/mistakes.h"
+#include "booster/config/checks/other_names.h"
 #include "booster/config/options/options.h"
-#include "booster/config/other_names.h"
 #include "booster/profile/step_range.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "booster/config/tables/named_entry.h"
-#include "core/optim/lr_scheduler.h"
+#include "core/optim/schedules/lr_scheduler.h"
 
 namespace booster {
 

@@ -1,10 +1,10 @@
 #include "booster/config/tables/optimizers.h"
 
 #include "booster/config/options/option_fields.h"
-#include "core/optim/adam.h"
-#include "core/optim/lamb.h"
-#include "core/optim/rmsprop.h"
-#include "core/optim/sgd.h"
+#include "core/optim/algorithms/adam.h"
+#include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/rmsprop.h"
+#include "core/optim/algorithms/sgd.h"
 
 namespace booster {
 

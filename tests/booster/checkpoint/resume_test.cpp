@@ -1,5 +1,5 @@
 // What a program may change between saving and resuming, and where the data goes on.
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
 

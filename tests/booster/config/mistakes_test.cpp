@@ -1,8 +1,8 @@
 // All mistakes of a config in one run, what only the objects know among them, and the names that
 // users of other systems write.
 #include "booster/booster.h"
+#include "booster/config/checks/other_names.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/other_names.h"
 #include "booster/config/tables/lr_schedulers.h"
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
@@ -219,7 +219,7 @@ TEST_CASE("every name that another system's word stands for is a name of ours") 
   legal.insert(legal.end(), {"name", "cuda"});
   const std::pair<const char*, const char*> rows[] = {
 #define OTHER(theirs, ours) {theirs, ours},
-#include "booster/config/other_names.def"
+#include "booster/config/checks/other_names.def"
 #undef OTHER
   };
   for (const auto& [theirs, ours] : rows) {

@@ -3,7 +3,7 @@
 #include "booster/plan/candidates.h"
 #include "booster/plan/probe.h"
 #include "core/nn/losses.h"
-#include "core/tensor/allocator.h"
+#include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"

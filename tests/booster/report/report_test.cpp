@@ -1,8 +1,8 @@
 // `booster report`, as a user runs it, and the parts of its page.
-#include "booster/report/base64.h"
-#include "booster/report/chart.h"
-#include "booster/report/markup.h"
-#include "booster/report/page.h"
+#include "booster/report/page/base64.h"
+#include "booster/report/page/chart.h"
+#include "booster/report/page/markup.h"
+#include "booster/report/page/page.h"
 #include "booster/report/precision_events.h"
 #include "booster/report/trace_summary.h"
 #include "tests/booster/command.h"

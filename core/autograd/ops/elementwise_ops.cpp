@@ -1,0 +1,285 @@
+// Elementwise functions: the rows of kernels/elementwise.def with their tape records.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+#include "core/autograd/ops/elementwise_slopes.h"
+#include "core/autograd/overwrite.h"
+#include "core/autograd/tape.h"
+#include "kernels/catalogue.h"
+
+#include <string_view>
+
+namespace booster {
+
+using kernels::BinaryOp;
+using kernels::CompareOp;
+using kernels::UnaryOp;
+
+namespace {
+
+// True if the text of a derivative mentions the one-letter variable: then it must be saved.
+constexpr bool mentions(std::string_view formula, char variable) {
+  auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t i = 0; i < formula.size(); ++i) {
+    const bool starts = i == 0 || !is_word(formula[i - 1]);
+    const bool ends = i + 1 == formula.size() || !is_word(formula[i + 1]);
+    if (formula[i] == variable && starts && ends) return true;
+  }
+  return false;
+}
+
+struct Row {
+  const char* name;
+  Op op;
+  bool needs_x, needs_y;  // unary
+  bool needs_a, needs_b;  // binary
+};
+
+constexpr Row unary_rows[] = {
+#define UNARY(name, value, derivative) \
+  {#name, Op::name, mentions(#derivative, 'x'), mentions(#derivative, 'y'), false, false},
+#include "kernels/elementwise.def"
+};
+constexpr Row binary_rows[] = {
+#define BINARY(name, value, da, db) \
+  {#name,                           \
+   Op::name,                        \
+   false,                           \
+   mentions(#da " " #db, 'y'),      \
+   mentions(#da " " #db, 'a'),      \
+   mentions(#da " " #db, 'b')},
+#include "kernels/elementwise.def"
+};
+
+// Functions that return integers for integers; all others convert integers to f32 first.
+bool keeps_integers(UnaryOp op) {
+  return op == UnaryOp::neg || op == UnaryOp::abs || op == UnaryOp::square || op == UnaryOp::relu ||
+         op == UnaryOp::sign || op == UnaryOp::floor || op == UnaryOp::round;
+}
+
+void check_device(const char* name, const Tensor& a, const Tensor& b) {
+  check(a.defined() && b.defined(), "{}: argument is undefined", name);
+  check(a.device() == b.device(), "{}: arguments are on different devices", name);
+}
+
+Tensor unary(UnaryOp kind, Tensor x) {
+  const Row& row = unary_rows[static_cast<int>(kind)];
+  check(x.defined(), "{}: argument is undefined", row.name);
+  apply_policy(row.op, {&x});
+  if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
+  Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  kernels::on(x.device()).unary(kind, y.view(), x.view());
+  if (!is_watched({x})) return y;
+  const SavedInput saved_x = row.needs_x ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sx = saved_x, sy = saved_y.get(d);
+    if (grad_enabled()) {
+      d[0] = unary_slope(kind, g, sx, sy);
+      return;
+    }
+    d[0] = room_in_place_of(g, g);
+    const auto g_view = g.view();  // stands in for operands that the formula does not read
+    kernels::on(g.device())
+        .unary_backward(kind, d[0].view(), g_view, sx.defined() ? sx.view() : g_view,
+                        sy.defined() ? sy.view() : g_view);
+  }));
+}
+
+// The tensor expanded to a shape, or `stand_in` if it was not saved.
+kernels::View expanded(const Tensor& x, const Shape& shape, const kernels::View& stand_in) {
+  return x.defined() ? untracked::expand(x, shape).view() : stand_in;
+}
+
+struct Operand {
+  Shape shape;
+  DType dtype;
+};
+
+// A gradient, on the tape, reduced to the operand's shape by summing over broadcast dimensions.
+Tensor fitted(const Tensor& d, const Operand& operand) {
+  return cast(sum_to(d, operand.shape), operand.dtype);
+}
+
+// The gradient of one operand: directly in its own dtype if no broadcast has to be summed.
+Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View a, kernels::View b,
+                        kernels::View y, const Operand& operand) {
+  const auto& [shape, dtype] = operand;
+  const bool whole = shape == g.shape();
+  if (whole && dtype == g.dtype() && (kind == BinaryOp::add || (kind == BinaryOp::sub && !which)))
+    return g;
+  Tensor d = empty(g.shape(), {whole ? dtype : g.dtype(), g.device()});
+  kernels::on(g.device()).binary_backward(kind, which, d.view(), g.view(), a, b, y);
+  return untracked::cast(untracked::sum_to(d, shape), dtype);
+}
+
+DType result_dtype(BinaryOp kind, DType promoted) {
+  return kind == BinaryOp::div && !is_floating(promoted) ? DType::f32 : promoted;
+}
+
+Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
+  const Row& row = binary_rows[static_cast<int>(kind)];
+  check_device(row.name, a, b);
+  apply_policy(row.op, {&a, &b});
+  const Shape shape = broadcast_shapes(row.name, a.shape(), b.shape());
+  Tensor y = empty(shape, {result_dtype(kind, promoted(a, b)), a.device()});
+  kernels::on(y.device())
+      .binary(kind, y.view(), untracked::expand(a, shape).view(),
+              untracked::expand(b, shape).view());
+  if (!is_watched({a, b})) return y;
+  const SavedInput saved_a = row.needs_a ? SavedInput(a) : SavedInput(),
+                   saved_b = row.needs_b ? SavedInput(b) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  const Operand of_a{a.shape(), a.dtype()}, of_b{b.shape(), b.dtype()};
+  return record(y, row.name, {a, b}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sa = saved_a, sb = saved_b, sy = saved_y.get(d);
+    if (grad_enabled()) {
+      if (d.wanted(0)) d[0] = fitted(binary_slope(kind, 0, g, sa, sb, sy), of_a);
+      if (d.wanted(1)) d[1] = fitted(binary_slope(kind, 1, g, sa, sb, sy), of_b);
+      return;
+    }
+    const auto g_view = g.view();
+    const auto va = expanded(sa, g.shape(), g_view), vb = expanded(sb, g.shape(), g_view),
+               vy = expanded(sy, g.shape(), g_view);
+    if (d.wanted(0)) d[0] = operand_gradient(kind, 0, g, va, vb, vy, of_a);
+    if (d.wanted(1)) d[1] = operand_gradient(kind, 1, g, va, vb, vy, of_b);
+  }));
+}
+
+bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
+
+// A scalar as an operand of the backward kernel: one double, broadcast.
+kernels::View constant_view(const double& value, const kernels::View& like) {
+  kernels::View view = like;
+  view.data = const_cast<double*>(&value);
+  view.device = {};  // wherever the others are: the number travels with the call
+  view.dtype = DType::f64;
+  for (int i = 0; i < view.ndim; ++i) view.strides[i] = 0;
+  return view;
+}
+
+Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
+  const Row& row = binary_rows[static_cast<int>(kind)];
+  check(x.defined(), "{}: argument is undefined", row.name);
+  apply_policy(row.op, {&x});
+  DType dtype = x.dtype();
+  if (!is_floating(dtype))
+    dtype = is_whole(value)
+                ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
+                : DType::f32;
+  Tensor y = empty(x.shape(), {dtype, x.device()});
+  kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
+  if (!is_watched({x})) return y;
+  const SavedInput saved_x = row.needs_a || row.needs_b ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
+    const Tensor sx = saved_x, sy = saved_y.get(d);
+    const int which = scalar_first ? 1 : 0;
+    const Operand operand{g.shape(), g.dtype()};
+    if (grad_enabled()) {
+      const Tensor number = scalar(value, {DType::f64, g.device()});
+      const Tensor &a = scalar_first ? number : sx, &b = scalar_first ? sx : number;
+      d[0] = fitted(binary_slope(kind, which, g, a, b, sy), operand);
+      return;
+    }
+    const auto g_view = g.view();
+    const auto vx = expanded(sx, g.shape(), g_view), vy = expanded(sy, g.shape(), g_view),
+               number = constant_view(value, g_view);
+    d[0] = operand_gradient(kind, which, g, scalar_first ? number : vx, scalar_first ? vx : number,
+                            vy, operand);
+  }));
+}
+
+Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& b) {
+  check_device(name, a, b);
+  const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
+  Tensor truth = empty(shape, {DType::boolean, a.device()});
+  kernels::on(a.device())
+      .compare(kind, truth.view(), untracked::expand(a, shape).view(),
+               untracked::expand(b, shape).view());
+  return truth;
+}
+
+bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
+
+int category(DType dtype) { return dtype == DType::boolean ? 0 : (is_floating(dtype) ? 2 : 1); }
+
+}  // namespace
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  if (category(a) != category(b)) return category(a) > category(b) ? a : b;
+  if (category(a) == 2) {
+    if (a == DType::f64 || b == DType::f64) return DType::f64;
+    return DType::f32;  // f32 with 16 bits, or f16 with bf16
+  }
+  return size_of(a) > size_of(b) ? a : b;
+}
+
+// As in torch: a tensor without dimensions matters only if it is of a higher category.
+DType promoted(const Tensor& a, const Tensor& b) {
+  if (is_dimensioned(a) != is_dimensioned(b)) {
+    const DType array = is_dimensioned(a) ? a.dtype() : b.dtype();
+    const DType zero_dim = is_dimensioned(a) ? b.dtype() : a.dtype();
+    if (category(array) >= category(zero_dim)) return array;
+  }
+  return promote(a.dtype(), b.dtype());
+}
+
+#define UNARY(name, ...) \
+  Tensor name(const Tensor& x) { return unary(UnaryOp::name, x); }
+#define BINARY(name, ...)                                                                       \
+  Tensor name(const Tensor& a, const Tensor& b) { return binary(BinaryOp::name, a, b); }        \
+  Tensor name(const Tensor& a, double b) { return binary_scalar(BinaryOp::name, a, b, false); } \
+  Tensor name(double a, const Tensor& b) { return binary_scalar(BinaryOp::name, b, a, true); }
+#define COMPARE(name, ...)                                                                        \
+  Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, CompareOp::name, a, b); } \
+  Tensor name(const Tensor& a, double b) {                                                        \
+    return compare(#name, CompareOp::name, a, scalar(b, {DType::f64, a.device()}));               \
+  }
+#include "kernels/elementwise.def"
+
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  check(low || high, "clamp: want at least one bound");
+  Tensor y, is_inside;
+  {
+    const NoGradGuard no_grad;
+    y = low ? maximum(x, *low) : x;
+    if (high) y = minimum(y, *high);
+    if (low) is_inside = greater_equal(x, *low);
+    if (high) is_inside = low ? mul(is_inside, less_equal(x, *high)) : less_equal(x, *high);
+  }
+  // The bounds themselves are inside.
+  const Saved inside(is_inside);
+  return record(y, "clamp", {x}, twice([inside, dtype = x.dtype()](const Tensor& g, Gradients& d) {
+                  const Tensor zero = zeros({}, {g.dtype(), g.device()});
+                  d[0] = cast(where(inside.get(), g, zero), dtype);
+                }));
+}
+
+Tensor where(const Tensor& condition, const Tensor& a_, const Tensor& b_) {
+  Tensor a = a_, b = b_;
+  check_device("where", a, b);
+  check_device("where", condition, a);
+  check(condition.dtype() == DType::boolean, "where: condition must be bool; got {}",
+        name_of(condition.dtype()));
+  apply_policy(Op::where, {&a, &b});
+  const Shape shape =
+      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
+  Tensor y = empty(shape, {promoted(a, b), a.device()});
+  const Tensor mask = untracked::expand(condition, shape);
+  kernels::on(y.device())
+      .where(y.view(), mask.view(), untracked::expand(a, shape).view(),
+             untracked::expand(b, shape).view());
+  return record(
+      y, "where", {a, b},
+      twice([mask = Saved(mask), of_a = Operand{a.shape(), a.dtype()},
+             of_b = Operand{b.shape(), b.dtype()}](const Tensor& g, Gradients& d) {
+        const Tensor zero = zeros({}, {g.dtype(), g.device()});
+        if (d.wanted(0)) d[0] = fitted(where(mask, g, zero), of_a);
+        if (d.wanted(1)) d[1] = fitted(where(mask, zero, g), of_b);
+      }));
+}
+
+}  // namespace booster

@@ -1,0 +1,142 @@
+#include "core/data/transforms/mixup.h"
+
+#include "kernels/system/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace booster {
+namespace {
+
+void check_share(const char* name, double value) {
+  check(value >= 0 && value <= 1, "Mixup: {} out of range; got {}, want 0 to 1", name, value);
+}
+
+// A dense copy, last sample first.
+Tensor reversed(const Tensor& x) {
+  const Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  const int64_t n = x.size(0);
+  for (int64_t i = 0; i < n; ++i)
+    untracked::narrow(y, 0, i, 1).copy_(untracked::narrow(x, 0, n - 1 - i, 1));
+  return y;
+}
+
+Tensor window(const Tensor& image, const Box& box) {
+  return untracked::narrow(untracked::narrow(image, 2, box.top, box.height), 3, box.left,
+                           box.width);
+}
+
+// Of one side: where a part of this length lies whose centre is drawn, clipped.
+std::pair<int, int> clipped_part(int side, int length, RandomStream& random) {
+  const int centre = static_cast<int>(random.below(side));
+  return {std::clamp(centre - length / 2, 0, side), std::clamp(centre + (length + 1) / 2, 0, side)};
+}
+
+// Of one side: a part of drawn length and place.
+std::pair<int, int> whole_part(int side, std::pair<double, double> minmax, RandomStream& random) {
+  const int low = static_cast<int>(side * minmax.first);
+  const int high = static_cast<int>(side * minmax.second);
+  const int length = low + static_cast<int>(random.below(std::max(high - low, 1)));
+  const int begin = static_cast<int>(random.below(side - length + 1));
+  return {begin, begin + length};
+}
+
+}  // namespace
+
+Mixup::Mixup(MixupOptions options) : options_(options) {
+  check(options.mixup_alpha >= 0 && options.cutmix_alpha >= 0,
+        "Mixup: alpha out of range; got {} and {} for CutMix, want 0 or more", options.mixup_alpha,
+        options.cutmix_alpha);
+  check(options.mixup_alpha > 0 || options.cutmix_alpha > 0 || options.cutmix_minmax,
+        "Mixup: nothing to mix by; got mixup_alpha 0 and cutmix_alpha 0, want one of them above 0");
+  if (const auto& minmax = options.cutmix_minmax)
+    check(minmax->first >= 0 && minmax->first < minmax->second && minmax->second <= 1,
+          "Mixup: cutmix_minmax out of range; got {} and {}, want 0 <= min < max <= 1",
+          minmax->first, minmax->second);
+  check_share("prob", options.prob);
+  check_share("switch_prob", options.switch_prob);
+  check_share("label_smoothing", options.label_smoothing);
+  check(options.num_classes >= 1, "Mixup: num_classes out of range; got {}, want 1 or more",
+        options.num_classes);
+}
+
+Box Mixup::moved_box(double lam, int width, int height, RandomStream& random) const {
+  const auto sides = [&](int side) {
+    if (options_.cutmix_minmax) return whole_part(side, *options_.cutmix_minmax, random);
+    return clipped_part(side, static_cast<int>(side * std::sqrt(1 - lam)), random);
+  };
+  const auto [top, bottom] = sides(height);
+  const auto [left, right] = sides(width);
+  return {left, top, right - left, bottom - top};
+}
+
+// With cutmix_minmax there is no share but the rectangle's.
+Mixup::Mix Mixup::cut(int width, int height, RandomStream& random) const {
+  const double alpha = options_.cutmix_minmax ? 1 : options_.cutmix_alpha;
+  Mix mix{.lam = random.beta(alpha, alpha)};
+  mix.box = moved_box(mix.lam, width, height, random);
+  if (options_.correct_lam || options_.cutmix_minmax)
+    mix.lam = 1 - double{1} * mix.box->width * mix.box->height / (double{1} * width * height);
+  return mix;
+}
+
+Mixup::Mix Mixup::draw(int width, int height, RandomStream& random) const {
+  if (random.uniform() >= options_.prob) return {};
+  const bool cuts = options_.cutmix_alpha > 0 || options_.cutmix_minmax;
+  const bool mixes = options_.mixup_alpha > 0;
+  if (cuts && (!mixes || random.uniform() < options_.switch_prob))
+    return cut(width, height, random);
+  return {.lam = random.beta(options_.mixup_alpha, options_.mixup_alpha)};
+}
+
+void Mixup::mix(Tensor image, const Mix& mix) {
+  check(image.ndim() > 0, "Mixup: want a batch (n, ...); got a tensor without dimensions");
+  if (!mix.box) {
+    if (mix.lam == 1) return;
+    const Tensor other = reversed(image).mul_(1 - mix.lam);
+    image.mul_(mix.lam).add_(other);
+    return;
+  }
+  check(image.ndim() == 4, "Mixup: CutMix wants images (n, channels, height, width); got {}",
+        image.shape());
+  if (mix.box->width == 0 || mix.box->height == 0) return;
+  Tensor part = window(image, *mix.box);
+  part.copy_(reversed(part));
+}
+
+Tensor Mixup::targets(const Tensor& label, double lam) const {
+  check(label.ndim() == 1 && !is_floating(label.dtype()),
+        "Mixup: labels do not fit; got {} {}, want class numbers (n,)", name_of(label.dtype()),
+        label.shape());
+  const std::vector<int64_t> classes = label.to_vector<int64_t>();
+  const int64_t count = options_.num_classes;
+  // In f32 and in this order, which is timm's.
+  const auto off = static_cast<float>(options_.label_smoothing / static_cast<double>(count));
+  const auto on = static_cast<float>(1 - options_.label_smoothing +
+                                     options_.label_smoothing / static_cast<double>(count));
+  const auto own = static_cast<float>(lam), others = static_cast<float>(1 - lam);
+  const size_t n = classes.size();
+  std::vector<float> values(n * static_cast<size_t>(count), off * own + off * others);
+  for (size_t row = 0; row < n; ++row) {
+    const int64_t mine = classes[row], other = classes[n - 1 - row];
+    check(mine >= 0 && mine < count, "Mixup: label is no class; got {} in row {}, want 0 to {}",
+          mine, row, count - 1);
+    if (other < 0 || other >= count) continue;  // told in its own row
+    float* value = &values[row * static_cast<size_t>(count)];
+    value[mine] = on * own + off * others;
+    value[other] = (mine == other ? on : off) * own + on * others;
+  }
+  return from_vector(values, {label.size(0), count}).to(label.device());
+}
+
+Batch Mixup::apply(Batch batch, RandomStream& random) const {
+  const Shape& shape = batch.image.shape();
+  const bool is_image = shape.ndim() == 4;
+  const Mix mix = draw(is_image ? static_cast<int>(shape[3]) : 1,
+                       is_image ? static_cast<int>(shape[2]) : 1, random);
+  Mixup::mix(batch.image, mix);
+  return {batch.image, targets(batch.label, mix.lam)};
+}
+
+}  // namespace booster

@@ -1,0 +1,96 @@
+#include "core/optim/schedules/lr_scheduler.h"
+
+#include "kernels/system/error.h"
+
+#include <cmath>
+
+namespace booster {
+
+struct LRScheduler::Body {
+  Optimizer optimizer;
+  std::unique_ptr<Schedule> schedule;
+  std::vector<double> base_lrs = {};
+  int64_t step = 0;
+
+  std::vector<double> rates() const {
+    std::vector<double> now;
+    for (int group = 0; group < optimizer.group_count(); ++group)
+      now.push_back(optimizer.lr(group));
+    return now;
+  }
+  void apply(int64_t t) {
+    std::vector<double> rates;
+    for (size_t group = 0; group < base_lrs.size(); ++group)
+      rates.push_back(schedule->lr(t, base_lrs[group], static_cast<int>(group)));
+    for (size_t group = 0; group < rates.size(); ++group)
+      optimizer.set_option(static_cast<int>(group), "lr", rates[group]);
+    schedule->apply_more(optimizer, t);
+    step = t;
+  }
+};
+
+LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule,
+                         std::vector<double> base_lrs)
+    : body_(new Body{std::move(optimizer), std::move(schedule), std::move(base_lrs)}) {
+  body_->apply(0);
+}
+
+LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
+    : body_(new Body{std::move(optimizer), std::move(schedule)}) {
+  body_->base_lrs = body_->rates();
+  body_->apply(0);
+}
+
+void LRScheduler::step() {
+  check(!body_->schedule->wants_metric(),
+        "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
+  body_->apply(body_->step + 1);
+}
+
+void LRScheduler::step(double metric) {
+  check(body_->schedule->wants_metric(), "{}: step wants no metric; got {}, want step()", name(),
+        metric);
+  body_->schedule->observe(metric, body_->rates());
+  body_->apply(body_->step + 1);
+}
+
+double LRScheduler::lr(int group) const { return body_->optimizer.lr(group); }
+int64_t LRScheduler::step_count() const { return body_->step; }
+const char* LRScheduler::name() const { return body_->schedule->name(); }
+const Schedule& LRScheduler::schedule() const { return *body_->schedule; }
+bool LRScheduler::drives(const Optimizer& optimizer) const { return body_->optimizer == optimizer; }
+
+LRSchedulerState LRScheduler::state_dict() const {
+  return {name(), body_->step, body_->base_lrs, body_->schedule->settings(),
+          body_->schedule->memory()};
+}
+
+void LRScheduler::load_state_dict(const LRSchedulerState& state) {
+  check(state.name == name(), "load_state_dict: saved by another scheduler; got {}, want {}",
+        state.name, name());
+  check(state.base_lrs.size() == body_->base_lrs.size(),
+        "load_state_dict: number of parameter groups differs; got {}, want {}",
+        state.base_lrs.size(), body_->base_lrs.size());
+  check(state.step >= 0, "load_state_dict: step is out of range; got {}, want >= 0", state.step);
+  for (double lr : state.base_lrs)
+    check(std::isfinite(lr) && lr >= 0,
+          "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
+  const ScheduleMemory remembered = body_->schedule->memory();
+  body_->schedule->remember(state.memory);
+  const auto before = std::exchange(body_->base_lrs, state.base_lrs);
+  Optimizer& optimizer = body_->optimizer;
+  std::vector<OptimizerOptions> options;
+  for (int group = 0; group < optimizer.group_count(); ++group)
+    options.push_back(optimizer.options(group));
+  try {
+    body_->apply(state.step);
+  } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
+    body_->base_lrs = before;
+    body_->schedule->remember(remembered);
+    for (size_t group = 0; group < options.size(); ++group)
+      optimizer.set_options(static_cast<int>(group), options[group]);
+    throw;
+  }
+}
+
+}  // namespace booster

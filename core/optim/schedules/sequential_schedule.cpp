@@ -1,0 +1,84 @@
+#include "core/optim/schedules/formula_schedule.h"
+
+#include <algorithm>
+
+namespace booster {
+namespace {
+
+class Sequence : public Schedule {
+ public:
+  Sequence(std::vector<LRScheduler> parts, std::vector<int64_t> milestones)
+      : parts_(std::move(parts)), milestones_(std::move(milestones)) {}
+  const char* name() const override { return "sequential"; }
+  ScheduleSettings settings() const override {
+    ScheduleSettings all = {{"milestones", fmt::format("{}", fmt::join(milestones_, ", "))}};
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const Schedule& part = parts_[i].schedule();
+      all[std::to_string(i)] = part.name();
+      for (const auto& [option, value] : part.settings())
+        all[fmt::format("{}.{}", i, option)] = value;
+    }
+    return all;
+  }
+  double lr(int64_t t, double base, int group) const override {
+    const auto [part, own_t] = at(t);
+    return part.lr(own_t, base, group);
+  }
+  void apply_more(Optimizer& optimizer, int64_t t) const override {
+    const auto [part, own_t] = at(t);
+    part.apply_more(optimizer, own_t);
+  }
+
+ private:
+  struct Position {
+    const Schedule& part;
+    int64_t t;
+  };
+  Position at(int64_t t) const {
+    const auto passed = std::upper_bound(milestones_.begin(), milestones_.end(), t);
+    const auto i = static_cast<size_t>(passed - milestones_.begin());
+    return {parts_[i].schedule(), i > 0 ? t - milestones_[i - 1] : t};
+  }
+
+  std::vector<LRScheduler> parts_;
+  std::vector<int64_t> milestones_;
+};
+
+void check_parts(const Optimizer& optimizer, const std::vector<LRScheduler>& parts,
+                 const std::vector<int64_t>& milestones) {
+  check(!parts.empty() && milestones.size() + 1 == parts.size(),
+        "sequential: want one milestone fewer than schedulers; got {} and {}", milestones.size(),
+        parts.size());
+  int64_t before = 0;
+  for (const int64_t milestone : milestones) {
+    check(milestone > before, "sequential: milestones must rise from 1 on; got {} after {}",
+          milestone, before);
+    before = milestone;
+  }
+  for (const LRScheduler& part : parts) {
+    check(part.drives(optimizer), "sequential: {} was made for another optimizer", part.name());
+    check(!part.schedule().wants_metric(), "sequential: {} cannot be a part, for it wants a metric",
+          part.name());
+  }
+}
+
+// Checked before the first one's rates are asked for.
+std::unique_ptr<Schedule> sequence(const Optimizer& optimizer,
+                                   const std::vector<LRScheduler>& parts,
+                                   const std::vector<int64_t>& milestones) {
+  check_parts(optimizer, parts, milestones);
+  return std::make_unique<Sequence>(parts, milestones);
+}
+
+std::vector<double> first_rates(const std::vector<LRScheduler>& parts) {
+  return parts.empty() ? std::vector<double>() : parts[0].state_dict().base_lrs;
+}
+
+}  // namespace
+
+SequentialLR::SequentialLR(Optimizer optimizer, const std::vector<LRScheduler>& schedulers,
+                           const std::vector<int64_t>& milestones)
+    : LRScheduler(optimizer, sequence(optimizer, schedulers, milestones), first_rates(schedulers)) {
+}
+
+}  // namespace booster

@@ -1,0 +1,41 @@
+// Caching allocator: blocks return to free lists by size class and are reused, so that a training
+// step in steady state makes no system allocation. One for all devices; thread-safe.
+#pragma once
+
+#include "core/tensor/memory/memory_tag.h"
+#include "kernels/view.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace booster {
+
+struct AllocatorStats {
+  int64_t live_bytes = 0;          // in use now
+  int64_t peak_bytes = 0;          // most in use at once since reset_peak_bytes()
+  int64_t reserved_bytes = 0;      // taken from the system: live plus cached
+  int64_t system_allocations = 0;  // allocations from the system since the start
+};
+
+struct TagBytes {
+  int64_t live = 0;
+  int64_t peak = 0;  // of this tag alone, since reset_peak_bytes()
+};
+using TaggedBytes = std::array<TagBytes, memory_tags>;
+
+// A block of at least `bytes`, 64-byte aligned. Error of kind failed, with the sizes, what holds
+// the memory and what to change, if the system has no more even after the cache was returned.
+void* allocate(Device device, size_t bytes, MemoryTag tag = MemoryTag::other);
+// `bytes` and `tag` as given to allocate (or to retag).
+void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag::other);
+// Counts a live block of `bytes` under another tag from now on.
+void retag(size_t bytes, MemoryTag from, MemoryTag to);
+
+AllocatorStats allocator_stats();
+TaggedBytes tagged_bytes();
+void reset_peak_bytes();
+// Returns cached blocks to the system.
+void empty_cache();
+
+}  // namespace booster
