@@ -48,6 +48,10 @@ class BoostedOptimizer {
   DeviceNumber clip_grad_by_norm(double max_norm);
   void clip_grad_by_value(double limit);
   double lr(int group = 0) const { return session_->optimizer.lr(group); }
+  // What the next loss will be multiplied by: after step() torch's scaler.get_scale(), the step's
+  // own being in its report. 1 in strategies without a scale. `loss_id`: which of the scalers that
+  // fp16_apex has with num_losses > 1. Waits for the device.
+  double loss_scale(int loss_id = 0) const { return session_->precision->loss_scale(loss_id); }
   // The optimizer inside.
   Optimizer& unwrap() const { return session_->optimizer; }
   // What the library itself works with; programs have no need of it.

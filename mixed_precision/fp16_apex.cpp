@@ -64,6 +64,11 @@ void FP16ApexMixedPrecision::update(const Verdict& verdict) {
   amp_.remember_overflow(0, verdict.found_inf);
 }
 
+double FP16ApexMixedPrecision::loss_scale(int loss_id) const {
+  const double scale = amp_.loss(loss_id).scaler().get_scale();
+  return amp_.properties().scales() ? scale : 1;
+}
+
 std::string FP16ApexMixedPrecision::refusal() const {
   std::string text;
   for (int id = 0; id < amp_.losses(); ++id) {

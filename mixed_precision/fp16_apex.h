@@ -34,6 +34,7 @@ class FP16ApexMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
   bool seeks_scale() const override { return amp_.loss(0).scaler().policy().dynamic; }
   std::string refusal() const override;
   void finish_notes() override { amp_.tell_overflows(); }

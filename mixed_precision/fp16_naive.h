@@ -41,6 +41,9 @@ class FP16NaiveMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override {
+    return Precision::loss_scale(loss_id) * step_.scaler().get_scale();
+  }
   bool seeks_scale() const override { return true; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   PrecisionState state() const override { return step_.scaler().state_dict(); }

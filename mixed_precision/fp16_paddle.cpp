@@ -127,6 +127,11 @@ void FP16PaddleMixedPrecision::update(const Verdict& verdict) {
   if (settings_.scales) step_.update(verdict);
 }
 
+double FP16PaddleMixedPrecision::loss_scale(int loss_id) const {
+  const double none = Precision::loss_scale(loss_id);
+  return settings_.scales ? step_.scaler().get_scale() : none;
+}
+
 PrecisionState FP16PaddleMixedPrecision::state() const {
   if (!settings_.scales) return {};
   const LossScalePolicy& law = step_.scaler().policy();

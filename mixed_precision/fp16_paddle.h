@@ -35,6 +35,7 @@ class FP16PaddleMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
   bool seeks_scale() const override { return step_.scaler().policy().dynamic; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }

@@ -61,6 +61,11 @@ void FP16TorchMixedPrecision::update(const Verdict& verdict) {
   if (options_.enabled) step_.update(verdict);
 }
 
+double FP16TorchMixedPrecision::loss_scale(int loss_id) const {
+  const double none = Precision::loss_scale(loss_id);
+  return options_.enabled ? step_.scaler().get_scale() : none;
+}
+
 PrecisionState FP16TorchMixedPrecision::state() const {
   return options_.enabled ? torch_state(options_, step_.scaler()) : PrecisionState{};
 }

@@ -26,6 +26,7 @@ class FP16TorchMixedPrecision : public Precision {
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
   bool seeks_scale() const override { return options_.enabled; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   // torch's keys, as GradScaler::state_dict; nothing where it is not enabled.

@@ -101,6 +101,9 @@ class Precision : public NoteTaker {
   // agreed on: an overflow in the gradients of one is one of the whole.
   virtual void update(const Verdict&) {}
 
+  // What the next loss is multiplied by; 1 without a loss scale. Error if there is no such loss_id.
+  // Waits for the device.
+  virtual double loss_scale(int loss_id) const;
   // True if an overflow makes the loss scale smaller: skipped steps may be the search for one.
   virtual bool seeks_scale() const { return false; }
   // What its scaler refused so far and why, for people; "" if nothing. Waits for the device.
@@ -121,6 +124,9 @@ class Precision : public NoteTaker {
 
   // Adds notes on what the device did and the host has not asked for yet. Waits for the device.
   virtual void finish_notes() {}
+
+ private:
+  void check_loss_id(int loss_id) const;
 };
 
 using FP32Precision = Precision;

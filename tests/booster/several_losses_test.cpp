@@ -222,6 +222,7 @@ TEST_CASE(
     scaler.update();
     for (int i : {0, 1}) CHECK(boosted.values(i) == plain.values(i));
     CHECK(boosted.precision().state() == scaler.state_dict());
+    CHECK(boosted.opt(0).loss_scale() == scaler.get_scale());
   }
 }
 
@@ -232,10 +233,12 @@ TEST_CASE("a scale moves once for all optimizers, in every strategy, without a h
     const std::vector<double> small = {1e-3, 1e-3}, bad = {1e-3, inf};
     for (const auto& gradients : {small, bad, small}) {
       for (int i : {0, 1}) pair.opt(i).zero_grad();
+      const double scale = pair.opt(0).loss_scale();
       const int64_t before = host_reads();
       pair.booster.backward(loss_of(pair.modules, gradients), {pair.opt(0), pair.opt(1)});
       const StepReport first = pair.opt(0).step(), second = pair.opt(1).step();
       CHECK(host_reads() == before);
+      CHECK(first.loss_scale() == scale);
       if (std::string_view(pair.precision().name()) == "fp32") continue;  // "auto" may be it
       CHECK(second.skipped() == std::isinf(gradients[1]));
       CHECK(first.skipped() == (std::isinf(gradients[1]) && strategy == "fp16_apex"));
@@ -246,6 +249,13 @@ TEST_CASE("a scale moves once for all optimizers, in every strategy, without a h
   naive.opt(0).step();
   naive.opt(1).step();
   CHECK(naive.precision().state().at("scale") == 32768);
+  CHECK(naive.opt(1).loss_scale() == 32768);
+  CHECK_THROWS_WITH_AS(naive.opt(0).loss_scale(1),
+                       doctest::Contains("loss_id is out of range; got 1"), Error);
+  Pair two(apex(2));
+  two.booster.backward(loss_of(two.modules, {inf, 1}), {two.opt(0), two.opt(1)}, {.loss_id = 1});
+  CHECK(two.opt(0).loss_scale(0) == 65536);
+  CHECK(two.opt(0).loss_scale(1) == 32768);
 }
 
 TEST_CASE("an optimizer whose gradients are thrown away is not waited for") {
