@@ -58,7 +58,7 @@ void Optimizer::Body::add(const ParameterGroup& added) {
   check(!added.parameters.empty(), "{}: no parameters; got an empty list as group {}", rule->name(),
         groups.size());
   Group group;
-  group.options = group.constructed = merged(*rule, defaults, added.options);
+  group.options = group.constructed = merged(*rule, defaults, added.options.numbers());
   for (const auto& parameter : added.parameters) {
     check_parameter(rule->name(), parameter);
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });

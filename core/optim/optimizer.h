@@ -21,6 +21,7 @@
 // each; together they do what one that owns all does, bit for bit.
 #pragma once
 
+#include "core/optim/group_options.h"
 #include "core/optim/update_rule.h"
 #include "core/tensor/device_number.h"
 #include "core/tensor/element_range.h"
@@ -39,7 +40,7 @@ using kernels::UpdateRounding;
 // Parameters that share options; `options` lists only what differs from the optimizer's own.
 struct ParameterGroup {
   Parameters parameters;
-  OptimizerOptions options = {};
+  GroupOptions options = {};
 };
 
 // What an optimizer updates: a model's parameters, plain tensors (named "0", "1", ...) or groups.

@@ -249,6 +249,30 @@ TEST_CASE("groups override options, and only by legal names and values") {
   CHECK(optimizer.lr(1) == 0.25);
 }
 
+TEST_CASE("a group takes betas as the optimizer itself does") {
+  Tensor a = leaf({1}), b = leaf({1}), c = leaf({1});
+  const AdamW optimizer({{{{"a", a}}},
+                         {{{"b", b}}, {{"lr", 0.5}, {"betas", {0.8, 0.9}}}},
+                         {{{"c", c}}, {{"betas", std::pair(0.7, 0.95)}, {"eps", 1e-6}}}},
+                        {.betas = {0.85, 0.99}});
+  const auto betas = [&](int group) {
+    const auto& options = optimizer.options(group);
+    return std::pair(options.at("beta1"), options.at("beta2"));
+  };
+  CHECK(betas(0) == std::pair(0.85, 0.99));
+  CHECK(betas(1) == std::pair(0.8, 0.9));
+  CHECK(betas(2) == std::pair(0.7, 0.95));
+  CHECK(optimizer.lr(1) == 0.5);
+  check_error([&] { GroupOptions({{"betas", 0.9}}); },
+              "betas: got one number, want two, as {0.9, 0.999}");
+  check_error([&] { GroupOptions({{"lr", {0.1, 0.2}}}); }, "lr: got two numbers, want one");
+  check_error([&] { GroupOptions({{"beta2", 0.9}, {"betas", {0.9, 0.95}}}); },
+              "beta2 is given twice");
+  const ParameterGroups wrong = {ParameterGroup{{{"a", a}}, {{"betas", {0.9, 1}}}}};
+  check_error([&] { AdamW(wrong, {}); }, "adamw: beta2 is out of range; got 1");
+  check_error([&] { SGD(wrong, {}); }, "sgd: no such option; got beta1");
+}
+
 TEST_CASE("wrong options are refused with what was got and wanted") {
   const Tensor w = leaf({1});
   check_error([&] { SGD({w}, {.lr = -0.1}); },

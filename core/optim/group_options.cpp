@@ -1,0 +1,23 @@
+#include "core/optim/group_options.h"
+
+#include "kernels/system/error.h"
+
+namespace booster {
+
+GroupOptions::GroupOptions(std::initializer_list<Named> options) {
+  for (const auto& [name, value] : options) {
+    const bool pair = name == "betas";
+    const auto& numbers = value.numbers();
+    check(numbers.size() == (pair ? 2u : 1u), "options of a group: {}: got {}, want {}", name,
+          pair ? "one number" : "two numbers", pair ? "two, as {0.9, 0.999}" : "one");
+    add(pair ? "beta1" : name, numbers[0]);
+    if (pair) add("beta2", numbers[1]);
+  }
+}
+
+void GroupOptions::add(const std::string& name, double number) {
+  check(numbers_.emplace(name, number).second,
+        "options of a group: {} is given twice; want it once", name);
+}
+
+}  // namespace booster
