@@ -15,9 +15,10 @@ struct Batch {
 class BatchTransform {
  public:
   virtual ~BatchTransform() = default;
-  // On the batch's device; its tensors may be changed in place. `random` is the batch's own stream,
-  // of the seed, the epoch, the batch's number and, with several ranks, the rank's.
-  virtual Batch apply(Batch batch, RandomStream& random) const = 0;
+  // On the batch's device; its tensors may be changed in place. `epoch` counts from 0; `random` is
+  // the batch's own stream, of the seed, the epoch, the batch's number and, with several ranks, the
+  // rank's.
+  virtual Batch apply(Batch batch, uint64_t epoch, RandomStream& random) const = 0;
 };
 
 }  // namespace booster

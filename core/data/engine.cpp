@@ -300,7 +300,7 @@ Batch Engine::given_out(Batch batch, LoaderState at) const {
   if (!options_.batch_transform) return batch;
   const auto number = static_cast<uint64_t>(at.batch * options_.world_size + options_.rank);
   RandomStream random(options_.seed, at.epoch, batch_streams | number);
-  return options_.batch_transform->apply(std::move(batch), random);
+  return options_.batch_transform->apply(std::move(batch), at.epoch, random);
 }
 
 void Engine::abandon() {

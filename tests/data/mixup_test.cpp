@@ -5,6 +5,8 @@
 #include "tests/data/drawn.h"
 #include "tests/error_of.h"
 
+#include <set>
+
 using namespace booster;
 using namespace booster::test;
 
@@ -64,6 +66,58 @@ TEST_CASE("mixup and CutMix make timm's batches of given shares and rectangles")
     const auto labels = golden["label"].get<std::vector<int64_t>>();
     const Tensor label = from_vector(labels, {static_cast<int64_t>(labels.size())});
     CHECK(largest_difference(mixup.targets(label, golden["lam"]), golden["target"]) < 1e-7);
+  }
+}
+
+TEST_CASE("mixup and CutMix of pairs and of samples make timm's batches") {
+  for (const Json& golden : golden_json("mixup_modes")) {
+    CAPTURE(golden["mixes"].dump());
+    const Tensor image = from_vector(golden["image"].get<std::vector<float>>(),
+                                     Shape(golden["shape"].get<std::vector<int64_t>>()));
+    std::vector<Mixup::Mix> mixes;
+    for (const Json& mix : golden["mixes"]) mixes.push_back(mix_of(mix));
+    Mixup::mix(image, mixes);
+    CHECK(largest_difference(image, golden["mixed"]) < 1e-6);
+    const Mixup mixup({.label_smoothing = golden["smoothing"], .num_classes = golden["classes"]});
+    const auto labels = golden["label"].get<std::vector<int64_t>>();
+    const Tensor label = from_vector(labels, {static_cast<int64_t>(labels.size())});
+    CHECK(largest_difference(mixup.targets(label, mixes), golden["target"]) < 1e-7);
+  }
+}
+
+TEST_CASE("a mode says how many draws a batch gets") {
+  const auto shares = [](MixupMode mode, int64_t n) {
+    const Mixup mixup({.mode = mode, .num_classes = 3});
+    RandomStream random(5, 6, 7);
+    std::vector<double> all;
+    for (const auto& mix : mixup.draw(n, 8, 8, random)) all.push_back(mix.lam);
+    return all;
+  };
+  for (const int64_t n : {1, 6, 7}) {
+    CAPTURE(n);
+    const auto batch = shares(MixupMode::batch, n), pairs = shares(MixupMode::pair, n),
+               each = shares(MixupMode::elem, n);
+    const auto distinct = [](const std::vector<double>& all) {
+      return std::set<double>(all.begin(), all.end()).size();
+    };
+    CHECK(distinct(batch) == 1);
+    CHECK(distinct(each) == static_cast<size_t>(n));
+    CHECK(std::equal(pairs.begin(), pairs.end(), pairs.rbegin()));
+    CHECK(distinct(pairs) == static_cast<size_t>((n + 1) / 2));
+    if (n % 2 == 1) CHECK(pairs[static_cast<size_t>(n / 2)] == 1);
+  }
+}
+
+TEST_CASE("from off_epoch on batches are as they were, and labels only smoothed") {
+  const auto mixup = std::make_shared<Mixup>(
+      MixupOptions{.label_smoothing = 0, .num_classes = 3, .off_epoch = 1});
+  DataLoader mixing(numbered(6), {.batch_size = 6, .workers = 0, .batch_transform = mixup});
+  const auto first = all_of(mixing), second = all_of(mixing), third = all_of(mixing);
+  CHECK(first != second);
+  CHECK(second == third);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(second[16 * i] == static_cast<float>(i));
+    CHECK(second[6 * 16 + 3 * i + i % 3] == 1);
   }
 }
 

@@ -1,4 +1,4 @@
-"""Makes tests/golden/data/{mixup,random_erasing,repeated_augmentation}.json: what timm's Mixup
+"""Makes tests/golden/data/{mixup,mixup_modes,random_erasing,repeated_augmentation}.json: what timm's Mixup
 makes of batches with given shares and rectangles and how it draws them, how timm's RandomErasing
 draws its rectangles, and which samples timm's RepeatAugSampler takes; rand_augment.json and .bin:
 the magnitudes of torchvision's RandAugment, and what its operations make of Pillow's images. Needs
@@ -94,6 +94,45 @@ def mixups():
     write("mixup.json", {"cases": cases, "draws": [drawn_mixes(40000, **o) for o in options]})
 
 
+def mixed_each(mode, n, side, classes, smoothing):
+    """A batch through timm's Mixup in mode pair or elem, with what it used for each sample."""
+    drawn = n // 2 if mode == "pair" else n
+    lams = np.random.beta(1, 1, size=drawn).astype(np.float32)
+    lams[np.random.rand(drawn) < 0.3] = 1
+    cutmix = np.random.rand(drawn) < 0.5
+    seen = []
+
+    def record(*args, **options):
+        (yl, yh, xl, xh), lam = bbox_and_lam(*args, **options)
+        seen.append(([int(xl), int(yl), int(xh - xl), int(yh - yl)], float(lam)))
+        return (yl, yh, xl, xh), lam
+
+    bbox_and_lam = timm_mixup.cutmix_bbox_and_lam
+    timm_mixup.cutmix_bbox_and_lam = record
+    mixup = timm_mixup.Mixup(cutmix_alpha=1, mode=mode, label_smoothing=smoothing,
+                             num_classes=classes)
+    mixup._params_per_elem = lambda _: (lams.copy(), cutmix)
+    image = torch.randint(-90, 90, (n, 2, side, side + 1)) / 32
+    label = torch.randint(classes, (n,))
+    result, target = mixup(image.clone(), label)
+    timm_mixup.cutmix_bbox_and_lam = bbox_and_lam
+    boxes = iter(seen)
+    mixes = [dict(zip(("box", "lam"), next(boxes))) if by_box and lam != 1
+             else {"box": None, "lam": float(lam)} for lam, by_box in zip(lams, cutmix)]
+    if mode == "pair":
+        mixes += mixes[::-1]
+    return {"shape": list(image.shape), "image": numbers(image), "label": label.tolist(),
+            "classes": classes, "smoothing": smoothing, "mixes": mixes, "mixed": numbers(result),
+            "target": numbers(target)}
+
+
+def mixups_each():
+    write("mixup_modes.json", [mixed_each(mode, n, side, classes, smoothing)
+                               for mode in ("pair", "elem")
+                               for n, side, classes in ((2, 4, 5), (8, 5, 3))
+                               for smoothing in (0.0, 0.1)])
+
+
 def drawn_boxes(width, height, draws, **options):
     """Of many draws: rectangles per image, mean and deviation of their corners and sides."""
     boxes = []
@@ -176,3 +215,4 @@ mixups()
 erasings()
 samplers()
 rand_augments()
+mixups_each()

@@ -22,9 +22,25 @@ Tensor reversed(const Tensor& x) {
   return y;
 }
 
-Tensor window(const Tensor& image, const Box& box) {
-  return untracked::narrow(untracked::narrow(image, 2, box.top, box.height), 3, box.left,
-                           box.width);
+// What a mix changes of images.
+Tensor part_of(const Tensor& image, const Mixup::Mix& mix) {
+  if (!mix.box) return image;
+  check(image.ndim() == 4, "Mixup: CutMix wants images (n, channels, height, width); got {}",
+        image.shape());
+  return untracked::narrow(untracked::narrow(image, 2, mix.box->top, mix.box->height), 3,
+                           mix.box->left, mix.box->width);
+}
+
+bool changes_nothing(const Mixup::Mix& mix) {
+  return mix.box ? mix.box->width == 0 || mix.box->height == 0 : mix.lam == 1;
+}
+
+// `part` by what lies there in the partners.
+void blend(Tensor part, const Tensor& partners, const Mixup::Mix& mix) {
+  if (mix.box)
+    part.copy_(partners);
+  else
+    part.mul_(mix.lam).add_(partners, 1 - mix.lam);
 }
 
 // Of one side: where a part of this length lies whose centre is drawn, clipped.
@@ -44,6 +60,13 @@ std::pair<int, int> whole_part(int side, std::pair<double, double> minmax, Rando
 
 }  // namespace
 
+MixupMode mixup_mode(const std::string& name) {
+  if (name == "batch") return MixupMode::batch;
+  if (name == "pair") return MixupMode::pair;
+  if (name == "elem") return MixupMode::elem;
+  fail("Mixup: no such mode; got '{}'{}", name, legal_names(name, {"batch", "pair", "elem"}));
+}
+
 Mixup::Mixup(MixupOptions options) : options_(options) {
   check(options.mixup_alpha >= 0 && options.cutmix_alpha >= 0,
         "Mixup: alpha out of range; got {} and {} for CutMix, want 0 or more", options.mixup_alpha,
@@ -59,6 +82,8 @@ Mixup::Mixup(MixupOptions options) : options_(options) {
   check_share("label_smoothing", options.label_smoothing);
   check(options.num_classes >= 1, "Mixup: num_classes out of range; got {}, want 1 or more",
         options.num_classes);
+  check(options.off_epoch >= 0, "Mixup: off_epoch out of range; got {}, want 0 or more",
+        options.off_epoch);
 }
 
 Box Mixup::moved_box(double lam, int width, int height, RandomStream& random) const {
@@ -90,53 +115,86 @@ Mixup::Mix Mixup::draw(int width, int height, RandomStream& random) const {
   return {.lam = random.beta(options_.mixup_alpha, options_.mixup_alpha)};
 }
 
-void Mixup::mix(Tensor image, const Mix& mix) {
-  check(image.ndim() > 0, "Mixup: want a batch (n, ...); got a tensor without dimensions");
-  if (!mix.box) {
-    if (mix.lam == 1) return;
-    const Tensor other = reversed(image).mul_(1 - mix.lam);
-    image.mul_(mix.lam).add_(other);
-    return;
+std::vector<Mixup::Mix> Mixup::draw(int64_t n, int width, int height, RandomStream& random) const {
+  const auto count = static_cast<size_t>(n);
+  if (options_.mode == MixupMode::batch) return std::vector(count, draw(width, height, random));
+  std::vector<Mix> mixes(count);
+  const bool pairs = options_.mode == MixupMode::pair;
+  for (size_t i = 0; i < (pairs ? count / 2 : count); ++i) {
+    mixes[i] = draw(width, height, random);
+    if (pairs) mixes[count - 1 - i] = mixes[i];
   }
-  check(image.ndim() == 4, "Mixup: CutMix wants images (n, channels, height, width); got {}",
-        image.shape());
-  if (mix.box->width == 0 || mix.box->height == 0) return;
-  Tensor part = window(image, *mix.box);
-  part.copy_(reversed(part));
+  return mixes;
 }
 
-Tensor Mixup::targets(const Tensor& label, double lam) const {
+void Mixup::mix(Tensor image, const Mix& mix) {
+  check(image.ndim() > 0, "Mixup: want a batch (n, ...); got a tensor without dimensions");
+  if (changes_nothing(mix)) return;
+  const Tensor part = part_of(image, mix);
+  blend(part, reversed(part), mix);
+}
+
+void Mixup::mix(Tensor image, const std::vector<Mix>& mixes) {
+  const auto n = static_cast<int64_t>(mixes.size());
+  check(image.ndim() > 0 && image.size(0) == n, "Mixup: want a mix for each sample; got {} for {}",
+        n, image.shape());
+  const Tensor partners = reversed(image);
+  for (int64_t i = 0; i < n; ++i) {
+    const Mix& mix = mixes[static_cast<size_t>(i)];
+    if (changes_nothing(mix)) continue;
+    const auto part = [&](const Tensor& x) { return part_of(untracked::narrow(x, 0, i, 1), mix); };
+    blend(part(image), part(partners), mix);
+  }
+}
+
+Tensor Mixup::targets(const Tensor& label, const std::vector<Mix>& mixes) const {
   check(label.ndim() == 1 && !is_floating(label.dtype()),
         "Mixup: labels do not fit; got {} {}, want class numbers (n,)", name_of(label.dtype()),
         label.shape());
+  check(label.size(0) == static_cast<int64_t>(mixes.size()),
+        "Mixup: want a mix for each label; got {} for {}", mixes.size(), label.shape());
   const std::vector<int64_t> classes = label.to_vector<int64_t>();
   const int64_t count = options_.num_classes;
   // In f32 and in this order, which is timm's.
   const auto off = static_cast<float>(options_.label_smoothing / static_cast<double>(count));
   const auto on = static_cast<float>(1 - options_.label_smoothing +
                                      options_.label_smoothing / static_cast<double>(count));
-  const auto own = static_cast<float>(lam), others = static_cast<float>(1 - lam);
   const size_t n = classes.size();
-  std::vector<float> values(n * static_cast<size_t>(count), off * own + off * others);
+  std::vector<float> values(n * static_cast<size_t>(count));
   for (size_t row = 0; row < n; ++row) {
+    const double lam = mixes[row].lam;
+    const auto own = static_cast<float>(lam), others = static_cast<float>(1 - lam);
     const int64_t mine = classes[row], other = classes[n - 1 - row];
     check(mine >= 0 && mine < count, "Mixup: label is no class; got {} in row {}, want 0 to {}",
           mine, row, count - 1);
     if (other < 0 || other >= count) continue;  // told in its own row
     float* value = &values[row * static_cast<size_t>(count)];
+    std::fill_n(value, count, off * own + off * others);
     value[mine] = on * own + off * others;
     value[other] = (mine == other ? on : off) * own + on * others;
   }
   return from_vector(values, {label.size(0), count}).to(label.device());
 }
 
-Batch Mixup::apply(Batch batch, RandomStream& random) const {
+Tensor Mixup::targets(const Tensor& label, double lam) const {
+  const auto n = static_cast<size_t>(label.ndim() > 0 ? label.size(0) : 0);
+  return targets(label, std::vector(n, Mix{.lam = lam}));
+}
+
+Batch Mixup::apply(Batch batch, uint64_t epoch, RandomStream& random) const {
   const Shape& shape = batch.image.shape();
   const bool is_image = shape.ndim() == 4;
-  const Mix mix = draw(is_image ? static_cast<int>(shape[3]) : 1,
-                       is_image ? static_cast<int>(shape[2]) : 1, random);
-  Mixup::mix(batch.image, mix);
-  return {batch.image, targets(batch.label, mix.lam)};
+  const bool is_off =
+      options_.off_epoch > 0 && epoch >= static_cast<uint64_t>(options_.off_epoch);
+  std::vector<Mix> mixes(static_cast<size_t>(shape[0]));
+  if (!is_off)
+    mixes = draw(shape[0], is_image ? static_cast<int>(shape[3]) : 1,
+                 is_image ? static_cast<int>(shape[2]) : 1, random);
+  if (options_.mode != MixupMode::batch)
+    mix(batch.image, mixes);
+  else if (!mixes.empty())
+    mix(batch.image, mixes[0]);
+  return {batch.image, targets(batch.label, mixes)};
 }
 
 }  // namespace booster

@@ -48,10 +48,12 @@ DataLoaderOptions training_loader_options(const Config& config, int64_t classes)
     options.batch_transform = std::make_shared<Mixup>(
         MixupOptions{.mixup_alpha = values.get<double>("mixup"),
                      .cutmix_alpha = values.get<double>("cutmix"),
+                     .mode = mixup_mode(values.get<std::string>("mixup_mode")),
                      .prob = values.get<double>("mixup_prob"),
                      .switch_prob = values.get<double>("mixup_switch_prob"),
                      .label_smoothing = config.get<double>("train.label_smoothing"),
-                     .num_classes = outputs(config).value_or(classes)});
+                     .num_classes = outputs(config).value_or(classes),
+                     .off_epoch = values.get<int64_t>("mixup_off_epoch")});
   return options;
 }
 
