@@ -46,7 +46,9 @@ struct View {
     for (int i = 0; i < ndim; ++i) n *= shape[i];
     return n;
   }
+  // As torch counts: without elements any strides are.
   constexpr bool contiguous() const {
+    if (size() == 0) return true;
     int64_t expected = 1;
     for (int i = ndim - 1; i >= 0; --i) {
       if (shape[i] != 1 && strides[i] != expected) return false;

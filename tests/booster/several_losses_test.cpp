@@ -354,6 +354,33 @@ TEST_CASE("losses with scalers of their own train alike on two ranks") {
   CHECK(failures(Ranks("rank: two losses", 2).wait(120)) == "");
 }
 
+TEST_CASE("rank: an unsynced group" * doctest::skip()) {
+  const double own = launch_from_env().rank + 1;  // 1 and 2: 1.5 on average
+  for (const char* plugin : {"torch_ddp", "low_level_zero"}) {
+    CAPTURE(plugin);
+    Pair pair("fp32", plugin);
+    const auto backward = [&](double first, double second) {
+      const Tensor x = ones({2});
+      const auto& models = pair.group.models;
+      pair.booster.backward(sum(models[0](x)) * first + sum(models[1](x)) * second,
+                            {pair.opt(0), pair.opt(1)});
+    };
+    {
+      const NoSyncGuard local = pair.booster.no_sync(pair.group);
+      backward(own, 10 * own);
+      for (size_t i : {0, 1})
+        CHECK(pair.modules[i]->w.grad().to_vector<float>()[0] == (i == 0 ? own : 10 * own));
+    }
+    backward(1, 2);  // with what was kept
+    for (int i : {0, 1}) pair.opt(i).step();
+    CHECK(pair.modules[0]->w.to_vector<float>()[0] == 1 - 0.5f * 2.5f);
+    CHECK(pair.modules[1]->w.to_vector<float>()[0] == 1 - 0.5f * 17);
+  }
+}
+TEST_CASE("no_sync of a group keeps the gradients of all its models on their rank") {
+  CHECK(failures(Ranks("rank: an unsynced group", 2).wait(120)) == "");
+}
+
 TEST_CASE("what a scaler refuses stands in the report, with what it means") {
   Pair pair{FP16TorchMixedPrecision({.init_scale = 0x1p-126})};
   const auto refusal = [&](double gradient) {
