@@ -5,6 +5,7 @@
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
+#include "kernels/system/warn.h"
 #include "parallel/launch.h"
 
 #include <CLI/CLI.hpp>
@@ -65,7 +66,7 @@ int Benchmark::run(int argc, char** argv, const std::function<Result()>& measure
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? 0 : 2;
   } catch (const Error& error) {
-    fmt::print(stderr, "{}: {}\n", name_, error.what());
+    warn(fmt::format("{}: {}", name_, error.what()));
     return error.exit_code();
   }
 }

@@ -4,6 +4,7 @@
 #include "booster/profile/profiler.h"
 #include "core/optim/registry.h"
 #include "core/tensor/memory/allocator.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ void print_profile(int steps, const std::function<void()>& step) {
   Profiler profiler;
   timed_runs(steps, step);
   profiler.stop();
-  fmt::print(stderr, "{} steps\n{}", steps, profiler.table());
+  warn(fmt::format("{} steps\n{}", steps, profiler.table()));
 }
 
 }  // namespace

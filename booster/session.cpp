@@ -3,8 +3,8 @@
 #include "booster/backward_pass.h"
 #include "core/autograd/op_policy.h"
 #include "kernels/system/trace.h"
+#include "kernels/system/warn.h"
 
-#include <cstdio>
 #include <utility>
 
 namespace booster {
@@ -84,7 +84,7 @@ void Session::pass_on_notes() {
   for (NoteTaker* taker : {static_cast<NoteTaker*>(precision.get()),
                            static_cast<NoteTaker*>(plugin.get())})
     for (const std::string& note : taker->take_notes())
-      if (plugin->group().rank() == 0) std::fputs((note + "\n").c_str(), stderr);
+      if (plugin->group().rank() == 0) warn(note);
 }
 
 void Session::look_for_skips(bool at_end) {

@@ -1,9 +1,9 @@
 #include "plugins/torch_ddp.h"
 
 #include "core/autograd/tape.h"
+#include "kernels/system/warn.h"
 #include "parallel/launch.h"
 
-#include <cstdio>
 #include <utility>
 
 namespace booster {
@@ -55,10 +55,8 @@ void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
 
 void TorchDDPPlugin::tell_fusion() const {
   if (ranks().rank() != 0 || ranks().size() == 1) return;
-  std::fputs(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}\n",
-                         watched_.size(), buckets_.count())
-                 .c_str(),
-             stderr);
+  warn(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}", watched_.size(),
+                   buckets_.count()));
 }
 
 DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,

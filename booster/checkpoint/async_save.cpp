@@ -1,9 +1,9 @@
 #include "booster/checkpoint/async_save.h"
 
 #include "booster/checkpoint/training/finish_together.h"
+#include "kernels/system/warn.h"
 
 #include <chrono>
-#include <cstdio>
 #include <mutex>
 #include <vector>
 
@@ -26,7 +26,7 @@ class BackgroundSave {
     try {
       if (writing_.valid()) writing_.get();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "checkpoint: not saved: %s\n", error.what());
+      warn(fmt::format("checkpoint: not saved: {}", error.what()));
     }
   }
 

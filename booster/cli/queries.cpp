@@ -2,6 +2,7 @@
 
 #include "booster/checkpoint/files/read_line.h"
 #include "kernels/system/error.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,7 +29,7 @@ std::string without_controls(std::string text) {
 
 void report(const Error& error, int line, bool json) {
   if (!json) {
-    fmt::print(stderr, "error: line {}: {}\n", line, without_controls(error.what()));
+    warn(fmt::format("error: line {}: {}", line, without_controls(error.what())));
     return;
   }
   const nlohmann::ordered_json object = {{"line", line}, {"error", error.what()}};

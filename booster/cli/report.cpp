@@ -2,6 +2,7 @@
 #include "booster/cli/commands.h"
 #include "booster/report/page/page.h"
 #include "kernels/system/terminal_text.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 
@@ -14,12 +15,12 @@ int report(const std::vector<std::string>& folders, const std::string& output) {
   for (const std::string& folder : folders) {
     runs.push_back(report::read_run(folder));
     const report::RunFolder& run = runs.back();
-    const auto warn = [&](const std::string& text) {
-      fmt::print(stderr, "warning: {}: {}\n", terminal_text(folder), terminal_text(text));
+    const auto tell = [&](const std::string& text) {
+      warn(terminal_text(fmt::format("warning: {}: {}", folder, text)));
     };
     if (!run.metrics.left_out.empty())
-      warn("metrics.jsonl: left out " + run.metrics.describe_left_out());
-    for (const std::string& note : run.notes) warn(note);
+      tell("metrics.jsonl: left out " + run.metrics.describe_left_out());
+    for (const std::string& note : run.notes) tell(note);
   }
   const std::filesystem::path file =
       output.empty() ? runs[0].path / "report.html" : std::filesystem::path(output);

@@ -2,6 +2,7 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/json/json_document.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 
@@ -139,10 +140,7 @@ class ArgumentReader {
   size_t at_ = 0;
 };
 
-// Not with fmt::print, which throws if stderr is closed.
-void say_error(const char* text) {
-  std::fputs(("error: " + std::string(text) + "\n").c_str(), stderr);
-}
+void say_error(const char* text) { warn("error: " + std::string(text)); }
 
 [[noreturn]] void end_with_error() {
   int code = 1;

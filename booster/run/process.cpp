@@ -1,6 +1,7 @@
 #include "booster/run/process.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/warn.h"
 #include "parallel/rendezvous/dead_places.h"
 
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -196,10 +196,9 @@ Keeper::~Keeper() {
 void Keeper::tell(pid_t message) {
   if (!lives_ || write(pipe_, &message, sizeof message) == sizeof message) return;
   lives_ = false;
-  const char* text =
-      "booster run: the process that guards the ranks has died; they go on, but may stay behind if "
-      "the run tool is killed\n";
-  std::fputs(text, stderr);
+  warn(
+      "booster run: the process that guards the ranks has died; they go on, but may stay behind "
+      "if the run tool is killed");
 }
 
 }  // namespace booster

@@ -6,7 +6,7 @@
 #include "booster/run/supervisor.h"
 #include "booster/run/tool_circle.h"
 #include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "kernels/system/warn.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <arpa/inet.h>
@@ -169,8 +169,8 @@ int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
         attempt(launches, options, keeper, others ? &*others : nullptr, number);
     if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts)
       return outcome.exit_code;
-    fmt::print(stderr, "booster run: starting all ranks again ({} of {} restarts)\n", number + 1,
-               options.max_restarts);
+    warn(fmt::format("booster run: starting all ranks again ({} of {} restarts)", number + 1,
+                     options.max_restarts));
   }
 }
 
@@ -196,7 +196,7 @@ int run_tool(const std::vector<std::string>& args) {
   try {
     return run_with(parse_run_options(args));
   } catch (const Error& error) {
-    fmt::print(stderr, "booster: {}\n", terminal_line(error.what()));
+    warn(fmt::format("booster: {}", error.what()));
     return error.exit_code();
   }
 }

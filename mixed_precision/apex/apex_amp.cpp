@@ -2,11 +2,11 @@
 
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "kernels/system/warn.h"
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace booster {
 
@@ -58,7 +58,7 @@ ApexAmp::ApexAmp(FP16ApexOptions options)
     : options_(std::move(options)),
       properties_(resolve(options_)),
       losses_(static_cast<size_t>(options_.num_losses), ScaledStep(properties_.loss_scale)) {
-  set_listener([](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); });
+  set_listener(warn);
 }
 
 void ApexAmp::make_policies() {

@@ -3,6 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/memory.h"
+#include "kernels/system/warn.h"
 
 #include <mutex>
 #include <numeric>
@@ -74,8 +75,8 @@ kernels::Communicator* NcclBackend::connect(GpuLink& link, Device device) {
     static std::once_flag once;
     if (rank() == 0)
       std::call_once(once, [&] {
-        fmt::print(stderr, "booster: tensors on GPUs go through the host's memory: {}\n",
-                   link.obstacle());
+        warn(fmt::format("booster: tensors on GPUs go through the host's memory: {}",
+                         link.obstacle()));
       });
     return nullptr;
   }

@@ -1,9 +1,9 @@
 #include "parallel/groups/flight_recorder.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/warn.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -87,7 +87,7 @@ void FlightRecorder::write_once(int rank, int size) {
   file.close();
   if (file) fs::rename(temporary, path, error);
   if (!file || error)
-    fmt::print(stderr, "booster: cannot write {} (BOOSTER_FLIGHT_RECORD)\n", path.string());
+    warn(fmt::format("booster: cannot write {} (BOOSTER_FLIGHT_RECORD)", path.string()));
 }
 
 }  // namespace booster

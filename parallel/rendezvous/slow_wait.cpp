@@ -1,10 +1,9 @@
 #include "parallel/rendezvous/slow_wait.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/warn.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/seconds.h"
-
-#include <cstdio>
 
 namespace booster {
 
@@ -25,10 +24,8 @@ void SlowWait::still(const std::function<std::string()>& waits_for,
   const LongWait wait{waits_for(), where(), since_};
   noted_ = notes_are_read();
   if (noted_) return put_note(RankNote::waits, wait.text());
-  const std::string text =
-      fmt::format("booster: {}; rank {} waits for it, at most {:g} s (BOOSTER_TIMEOUT)\n",
-                  wait.told(), rank_, group_timeout().count() / 1000.0);
-  std::fputs(text.c_str(), stderr);
+  warn(fmt::format("booster: {}; rank {} waits for it, at most {:g} s (BOOSTER_TIMEOUT)",
+                   wait.told(), rank_, group_timeout().count() / 1000.0));
 }
 
 }  // namespace booster

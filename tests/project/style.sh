@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks what a formatter would fix silently: no tabs, no spaces at the end of a line, a newline at
-# the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); and what
-# a test left in the source tree.
+# the end of a file, lines of code within 100 columns (tables, *.def, may have long rows); what is
+# written to stderr in a way that may throw; and what a test left in the source tree.
 # usage: style.sh ROOT
 set -euo pipefail
 cd "$1"
@@ -28,6 +28,10 @@ mapfile -t code < <(printf '%s\n' "${files[@]}" |
 report "lines over 100 columns" "$(grep -nP '^.{101,}$' "${code[@]}" || true)"
 report "headers without #pragma once" "$(printf '%s\n' "${code[@]}" | grep '\.h$' |
   xargs grep -L '^#pragma once' || true)"
+mapfile -t sources < <(printf '%s\n' "${code[@]}" | grep -E '\.(h|cpp|cu)$' |
+  grep -vE '^\./(tests/|kernels/system/warn\.cpp$)')
+report "stderr is written to by warn (kernels/system/warn.h), which never throws" \
+  "$(grep -nE '(print|printf)\(stderr|, ?stderr\)|std::cerr' "${sources[@]}" || true)"
 report "unfinished work" "$(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "${files[@]}" || true)"
 echo "${#files[@]} files"
 ((failures == 0))

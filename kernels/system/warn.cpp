@@ -1,0 +1,19 @@
+#include "kernels/system/warn.h"
+
+#include "kernels/system/terminal_text.h"
+
+#include <cstdio>
+#include <new>
+#include <string>
+
+namespace booster {
+
+void warn(std::string_view text) noexcept {
+  try {
+    const std::string lines = terminal_lines(text) + "\n";
+    std::fwrite(lines.data(), 1, lines.size(), stderr);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace booster
