@@ -201,7 +201,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
   void look(bool on) {
     looking_ = on;
-    op_observer = on ? this : nullptr;
+    op_observer.store(on ? this : nullptr, std::memory_order_release);
   }
 
   void begin_step() {

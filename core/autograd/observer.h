@@ -1,9 +1,10 @@
 // An observer of ops as they run, such as the numerics doctor (booster/numerics), which counts,
 // checks and names what happens in a training step. At most one observer is set at a time. It is
 // called on the thread that does the work, so it must be thread-safe. Without an observer, each
-// notification costs a relaxed load and a branch, or shares a branch that exists anyway.
+// notification costs a load and a branch, or shares a branch that exists anyway.
 //
-// An observer must outlive every op that runs while it is set.
+// An observer must outlive every op that runs while it is set, and be complete when it is set: what
+// the setting thread wrote before is what other threads see in it.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -62,7 +63,8 @@ class OpObserver {
   virtual void module_ends(const Module&) = 0;
 };
 
-extern std::atomic<OpObserver*> op_observer;  // null: no observer
+// Null: no observer. Stored with memory_order_release, which current_observer() meets.
+extern std::atomic<OpObserver*> op_observer;
 
 // Hides the thread's ops from the observer until the scope ends: they are part of a formula.
 class UnobservedScope {
@@ -78,7 +80,7 @@ class UnobservedScope {
 bool is_unobserved();
 
 inline OpObserver* current_observer() {
-  OpObserver* observer = op_observer.load(std::memory_order_relaxed);
+  OpObserver* observer = op_observer.load(std::memory_order_acquire);
   return observer && is_unobserved() ? nullptr : observer;
 }
 

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 using namespace booster;
@@ -135,6 +138,32 @@ TEST_CASE("ops on other threads are counted while a step is diagnosed, and lost 
   for (const Finding& finding : doctor.findings())
     if (finding.pitfall == Pitfall::other_thread) counted += finding.count;
   CHECK(counted == threads * calls);
+}
+
+// For the thread sanitizer: nothing but the observer's pointer orders what these threads read of it.
+TEST_CASE("ops that run on other threads when a diagnosis begins meet a whole observer") {
+  Booster booster({.mixed_precision = "fp16"});
+  Model model = Net();
+  auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  std::atomic<bool> ended = false;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i)
+    others.emplace_back([&] {
+      const Tensor x = ones({2});
+      while (!ended.load(std::memory_order_relaxed)) relu(x);
+    });
+  Diagnose doctor(net);
+  const auto seen = [&] {
+    return std::ranges::any_of(doctor.findings(), [](const Finding& finding) {
+      return finding.pitfall == Pitfall::other_thread && finding.object == "relu";
+    });
+  };
+  for (int wait = 0; wait < 10'000 && !seen(); ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ended.store(true, std::memory_order_relaxed);
+  for (std::thread& other : others) other.join();
+  doctor.stop();
+  CHECK(seen());
 }
 
 TEST_CASE("pitfall 32: updates that a 16-bit weight loses are told with their share") {
