@@ -67,11 +67,7 @@ DumpLine parsed(const std::string& text, const std::string& where) {
 
 void read_file(const fs::path& path, std::vector<DumpLine>& lines) {
   const std::string name = terminal_text(path.string());
-  std::error_code error;
-  // Asked first: to open a pipe waits for somebody who writes to it.
-  const bool regular = fs::is_regular_file(path, error);
-  std::ifstream file;
-  if (regular) file.open(path);
+  std::ifstream file = open_regular(path);
   if (!file.is_open())
     fail_data("numerics dump: cannot read {}; want a file of the tensor checker, or a folder",
               name);

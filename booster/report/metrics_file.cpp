@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 namespace booster::report {
 
 namespace {
@@ -48,10 +46,10 @@ std::string MetricsFile::describe_left_out() const {
 
 MetricsFile read_metrics(const std::filesystem::path& path) {
   MetricsFile metrics;
-  std::ifstream file(path);
-  metrics.readable = static_cast<bool>(file);
+  std::ifstream file = open_regular(path);
+  metrics.readable = file.is_open();
   int64_t number = 0;
-  for (std::string line; file && read_line(file, line, longest_line);) {
+  for (std::string line; metrics.readable && read_line(file, line, longest_line);) {
     ++number;
     if (line.size() > longest_line) {
       metrics.left_out.push_back({number, "too long"});

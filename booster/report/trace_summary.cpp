@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -56,7 +55,7 @@ class Rows {
 TraceSummary summarize_trace(const std::filesystem::path& path) {
   TraceSummary summary;
   Rows phases, kernels;
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   for (std::string line; read_line(file, line, longest_event);) {
     if (line.size() > longest_event) {
       skip_line(file);

@@ -6,11 +6,12 @@
 #include "core/data/loader.h"
 #include "tests/data/files.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include <sys/stat.h>
+#include <zlib.h>
 
 using namespace booster;
 using namespace booster::test;
@@ -143,6 +144,22 @@ TEST_CASE("a damaged MNIST is an error that names the file") {
   changed[changed.size() - 6] = static_cast<char>(changed[changed.size() - 6] ^ 1);  // the checksum
   folder.write("train-images-idx3-ubyte.gz", changed);
   CHECK(contains(error(), "cannot read"));
+}
+
+TEST_CASE("a packed set that is no regular file is refused instead of waited for") {
+  const TemporaryFolder folder;
+  for (const bool pipe : {true, false}) {
+    for (const char* name : {"train-images-idx3-ubyte", "data_batch_1.bin", "tokens"}) {
+      std::filesystem::remove(folder / name);
+      if (pipe)
+        REQUIRE(::mkfifo((folder / name).c_str(), 0600) == 0);
+      else
+        std::filesystem::create_symlink("/dev/zero", folder / name);
+    }
+    CHECK(contains(error_of([&] { MNIST(folder.path()); }), "want a regular file"));
+    CHECK(contains(error_of([&] { CIFAR10(folder.path()); }), "want a regular file"));
+    CHECK(contains(error_of([&] { read_tokens(folder / "tokens"); }), "cannot read"));
+  }
 }
 
 TEST_CASE("random_split puts every sample into one part, by torch's rule for fractions") {

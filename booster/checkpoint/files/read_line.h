@@ -2,12 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <istream>
 #include <limits>
 #include <streambuf>
 #include <string>
+#include <system_error>
 
 namespace booster {
+
+// A file to read lines from; not open unless it is a regular one. That is asked first: to open a
+// pipe waits for somebody who writes to it, and a device may have no end.
+inline std::ifstream open_regular(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) ? std::ifstream(path, std::ios::binary)
+                                                       : std::ifstream();
+}
 
 // Reads the next line without its end; false if there is none. A line of more than `longest` bytes
 // is cut after longest + 1, which tells that it is too long; skip_line() goes on behind it.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double left = 58, right = 14, top = 34, bottom = 28;
 constexpr size_t most_points = 800;
+constexpr double smallest = std::numeric_limits<double>::denorm_min();  // distance of two numbers
 
 // What the colours and strokes of a page are in a file.
 constexpr const char* file_style =
@@ -23,6 +24,8 @@ constexpr const char* file_style =
     ".c4{stroke:#b07d00}.c5{stroke:#0b7fa5}.c6{stroke:#c2255c}.c7{stroke:#5c6670}"
     "circle.dot{fill:white;stroke-width:1.6}";
 
+// Widths are of a wider type: doubles have none for all of their range, nor for the smallest parts
+// of it.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -31,27 +34,31 @@ struct Range {
     high = std::max(high, value);
   }
   bool empty() const { return low > high; }
-  double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
+  long double width() const { return static_cast<long double>(high) - low; }
+  double share(double value) const {
+    return high > low ? static_cast<double>((static_cast<long double>(value) - low) / width())
+                      : 0.5;
+  }
 };
 
 // 1, 2 or 5 times a power of ten, so that about `count` of them span the range.
-double tick_distance(const Range& range, int count) {
-  const double wanted = (range.high - range.low) / count;
-  const double power = std::pow(10, std::floor(std::log10(wanted)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= wanted * 0.999) return factor * power;
+long double tick_distance(const Range& range, int count) {
+  const long double wanted = range.width() / count;
+  const long double power = std::pow(10.0L, std::floor(std::log10(wanted)));
+  for (const long double factor : {1.0L, 2.0L, 5.0L})
+    if (factor * power >= wanted * 0.999L) return factor * power;
   return 10 * power;
 }
 
 std::vector<double> ticks(const Range& range, int count, double least) {
   // Of numbers that hardly differ a distance may vanish beside them.
-  if (!(range.high - range.low > 1e-9 * std::max(std::abs(range.low), std::abs(range.high))))
+  if (!(range.width() > 1e-9L * std::max(std::abs(range.low), std::abs(range.high))))
     return {range.low};
-  const double distance = std::max(tick_distance(range, count), least);
-  const double last = std::floor(range.high / distance + 1e-9);
+  const long double distance = std::max<long double>(tick_distance(range, count), least);
+  const long double last = std::floor(range.high / distance + 1e-9L);
   std::vector<double> values;
-  for (double i = std::ceil(range.low / distance - 1e-9); i <= last; ++i)
-    values.push_back(i * distance);
+  for (long double i = std::ceil(range.low / distance - 1e-9L); i <= last; ++i)
+    values.push_back(static_cast<double>(i * distance));
   return values.empty() ? std::vector{range.low} : values;
 }
 
@@ -111,10 +118,10 @@ class Drawing {
 
   std::string axes() const {
     std::string svg;
-    for (const double height : ticks(values_, 5, chart_.powers_of_two ? 1 : 0)) {
+    for (const double height : ticks(values_, 5, chart_.powers_of_two ? 1 : smallest)) {
       svg += fmt::format("<path class=\"grid\" d=\"M{:.1f},{:.1f}H{:.1f}\"/>\n", left, py(height),
                          chart_width - right);
-      const bool near_zero = std::abs(height) < 1e-9 * (values_.high - values_.low);
+      const bool near_zero = std::abs(height) < 1e-9L * values_.width();
       svg += svg_text(left - 6, py(height) + 4, "end",
                       chart_.powers_of_two ? fmt::format("2^{:.0f}", height)
                                            : fmt::format("{:.4g}", near_zero ? 0 : height));

@@ -8,6 +8,10 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 namespace booster {
 namespace {
 
@@ -15,9 +19,15 @@ namespace {
 class GzipFile {
  public:
   GzipFile(const char* what, const std::string& path) : what_(what), path_(path) {
-    errno = 0;
-    file_ = gzopen(path.c_str(), "rb");
-    if (!file_) refuse(std::strerror(errno ? errno : ENOMEM));
+    // Non-blocking, so that a pipe is refused instead of waited for.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) refuse(std::strerror(errno));
+    struct stat status {};
+    const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    if (regular) file_ = gzdopen(descriptor, "rb");
+    if (file_) return;
+    ::close(descriptor);
+    refuse(regular ? std::strerror(ENOMEM) : "want a regular file");
   }
   ~GzipFile() {
     if (file_) gzclose(file_);

@@ -71,14 +71,14 @@ DatasetIdentity TokenDataset::identity() const {
 Tensor read_tokens(const std::string& path, TokenFileOptions options) {
   check(options.bytes == 1 || options.bytes == 2 || options.bytes == 4,
         "read_tokens: bytes of a token; got {}, want 1, 2 or 4", options.bytes);
-  errno = 0;
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
+  const auto size = std::filesystem::file_size(path, error);  // of a regular file alone
+  if (error) fail_data("read_tokens: cannot read '{}': {}", path, error.message());
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes(error ? 0 : size);
-  if (error || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
-    fail_data("read_tokens: cannot read '{}': {}", path,
-              error ? error.message() : std::strerror(errno));
+  std::vector<char> bytes(size);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    fail_data("read_tokens: cannot read '{}': {}", path, std::strerror(errno));
   if (bytes.size() % static_cast<size_t>(options.bytes) != 0)
     fail_data("read_tokens: '{}' ends within a token; got {} bytes, want a multiple of {}", path,
               bytes.size(), options.bytes);

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <regex>
@@ -190,6 +191,57 @@ TEST_CASE("charts of any numbers stay within their frame and lose no extreme") {
       REQUIRE(x <= chart_width);
       REQUIRE(y >= 0);
       REQUIRE(y <= chart_height);
+    }
+  }
+}
+
+TEST_CASE("charts take any doubles, of which a width or a distance may be none") {
+  std::mt19937_64 random(11);
+  const double least = 5e-324, most = 1.7976931348623157e308;
+  std::vector<std::pair<double, double>> ends = {
+      {least, 2 * least}, {0, least},          {-least, least}, {-most, most},   {0, most},
+      {1e-310, 1e-308},   {3 * least, 1e-322}, {most, most},    {-most, -1e307}, {1, 1 + 1e-15}};
+  for (int round = 0; round < 2000; ++round) {
+    const auto drawn = [&] { return std::bit_cast<double>(random()); };
+    ends.emplace_back(drawn(), drawn());
+    const auto tiny = [&] { return static_cast<double>(random() % 1000) * least; };
+    ends.emplace_back(tiny(), tiny());
+  }
+  for (const auto& [a, b] : ends)
+    for (const bool powers : {false, true}) {
+      const Chart chart = {.title = "t",
+                           .lines = {{.name = "n", .points = {{0, a}, {a, b}, {b, b}}}},
+                           .powers_of_two = powers};
+      const std::string svg = chart_element(chart);
+      CAPTURE(a);
+      CAPTURE(b);
+      REQUIRE(svg.size() < 20'000);
+      REQUIRE(svg.find("nan") == std::string::npos);
+      REQUIRE(svg.find("inf") == std::string::npos);
+    }
+}
+
+TEST_CASE("report ends for losses near zero, and for what is no file") {
+  const TemporaryFolder folder;
+  write_run(folder, "run", "fp16", 0.5);
+  folder.write("run/metrics.jsonl",
+               "{\"step\": 1, \"loss\": 5e-324}\n"
+               "{\"step\": 2, \"loss\": 1e-323}\n");
+  const auto limited = [&](const std::string& name) {
+    return run_command("ulimit -v 4000000; timeout 60 '" +
+                       (build_folder() / "booster/booster").string() + "' report " +
+                       in_quotes(folder / name));
+  };
+  CHECK(limited("run").code == 0);
+  CHECK(folder.read("run/report.html").find("4.941e-324") != std::string::npos);
+  for (const char* name : {"metrics.jsonl", "trace.json", "worst_images.json"}) {
+    CAPTURE(name);
+    for (const std::string make : {"mkfifo", "ln -s /dev/zero"}) {
+      write_run(folder, make, "fp16", 0.5);
+      const std::string there = in_quotes(folder / make / name);
+      REQUIRE(run_command("rm -f " + there + "; " + make + " " + there).code == 0);
+      const CommandResult result = limited(make);
+      CHECK_MESSAGE(result.code == 0, result.output);
     }
   }
 }
