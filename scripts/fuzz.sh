@@ -21,6 +21,9 @@ fi
 ninja -C build-fuzz "tests/fuzz/fuzz_$target"
 
 mkdir -p "build-fuzz/corpus/$target" "build-fuzz/findings/$target"
+for seed in "build-fuzz/tests/fuzz/seed_${target}_"*; do  # of meson.build there
+  [[ ! -e $seed ]] || cp "$seed" "build-fuzz/corpus/$target"
+done
 TMPDIR=$(mktemp -d)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
