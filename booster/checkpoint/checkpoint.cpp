@@ -4,6 +4,7 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/safetensors/sharded_writer.h"
 #include "booster/config/json/json_document.h"
+#include "kernels/system/terminal_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -176,8 +177,8 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
       verify_checkpoint(folder);
       return folder;
     } catch (const Error& error) {
-      last_problem =
-          fmt::format("{}: broken checkpoint passed over: {}", folder.string(), error.what());
+      last_problem = terminal_text(
+          fmt::format("{}: broken checkpoint passed over: {}", folder.string(), error.what()));
       report(last_problem);
     }
   }

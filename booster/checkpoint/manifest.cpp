@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 namespace booster {
 
@@ -76,6 +77,11 @@ Manifest read_manifest(const fs::path& folder) {
   }
   if (const JsonValue* about = root.find("about")) manifest.about = about->to_json();
   return manifest;
+}
+
+std::string manifest_hash(const fs::path& folder) {
+  const std::string text = read_file(folder / manifest_name, manifest_limits.bytes);
+  return sha256(std::as_bytes(std::span(text)));
 }
 
 void check_content(const ManifestFile& want, const fs::path& path, uint64_t bytes,

@@ -1,6 +1,5 @@
 #include "booster/checkpoint/async_save.h"
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/sha256.h"
+#include "booster/checkpoint/checkpoint_names.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/random_streams.h"
 #include "booster/checkpoint/training/resume_rules.h"
@@ -8,10 +7,10 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "core/tensor/grad_mode.h"
+#include "kernels/system/terminal_text.h"
 #include "parallel/groups/gather_text.h"
 
 #include <algorithm>
-#include <span>
 
 namespace booster {
 namespace {
@@ -207,11 +206,6 @@ void put_in_force(const TrainingParts& parts, Incoming& in, const std::string& w
   for (Session* one : parts.sessions) one->zero_grad();  // gradients of other weights
 }
 
-std::string manifest_hash(const std::filesystem::path& folder) {
-  const std::string text = read_file(folder / manifest_name, size_t{16} << 20);
-  return sha256(std::as_bytes(std::span(text)));
-}
-
 // Rank 0's choice: the name of the newest whole checkpoint and its manifest's hash; "" for none.
 std::pair<std::string, std::string> choose(const std::filesystem::path& root, const Group& group,
                                            const std::function<void(const std::string&)>& report) {
@@ -258,13 +252,21 @@ std::optional<Resumed> resume(const std::filesystem::path& root, const TrainingP
   put_in_force(parts, in, what);
   for (const auto& [setting, before, value] : in.changes)
     if (group.rank() == 0)
-      report(fmt::format("{}: changed from {} to {}; the new value counts", setting, before,
-                         value));
-  return Resumed{in.common().step, static_cast<int64_t>(in.common().position.at.epoch),
-                 in.common().extra, std::move(in.of(TensorKind::program)), in.changes};
+      report(terminal_text(
+          fmt::format("{}: changed from {} to {}; the new value counts", setting, before, value)));
+  return Resumed{.step = in.common().step,
+                 .epoch = static_cast<int64_t>(in.common().position.at.epoch),
+                 .extra = in.common().extra,
+                 .tensors = std::move(in.of(TensorKind::program)),
+                 .changes = in.changes,
+                 .folder = folder};
 }
 
 }  // namespace
+
+StateReader Resumed::extra_values() const {
+  return {extra, (folder / state_name).string(), "extra"};
+}
 
 std::optional<Resumed> resume_training(const std::filesystem::path& root, Boosted& boosted,
                                        const std::function<void(const std::string&)>& report,

@@ -21,6 +21,7 @@
 #include "booster/boosted.h"
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/training/setting_change.h"
+#include "booster/checkpoint/training/state_reader.h"
 
 #include <filesystem>
 #include <functional>
@@ -51,9 +52,13 @@ struct GroupParts {
 struct Resumed {
   int64_t step = 0;
   int64_t epoch = 0;  // the loader's: in which the next loop over it goes on
-  nlohmann::json extra;
+  nlohmann::json extra;  // nobody has checked it: extra_values() reads it value by value
   std::map<std::string, Tensor> tensors;  // the program's own, on the CPU, on all ranks
   std::vector<SettingChange> changes;  // settings that are others now, and in force
+  std::filesystem::path folder;        // of the checkpoint
+
+  // `extra`, whose errors name the checkpoint's file. Must not outlive this.
+  StateReader extra_values() const;
 };
 
 // Writes ROOT/step-N: model (safetensors), optimizer, scheduler, loss scaler, loader position and

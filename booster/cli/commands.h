@@ -51,10 +51,13 @@ struct PlanArguments {
   bool json = false;
 };
 int plan(const PlanArguments& arguments);
-// Writes an ONNX file of a checkpoint, a training's newest one, or a model's own files; the model
-// is the one of `config`, or if that is empty of the run.json above the checkpoint.
-int export_model(const std::string& checkpoint, const std::string& file,
-                 const std::string& config);
+// Writes `file`, an ONNX file, of a checkpoint, a training's newest one, or a model's own files;
+// the model is the one of `config`, or if that is empty of the run.json above the checkpoint.
+struct ExportArguments {
+  std::string checkpoint, file, config;
+  bool averages = false;  // of the weights, as train.ema_decay keeps them
+};
+int export_model(const ExportArguments& what);
 // One HTML page about the runs in these folders, written to `output`, or if that is empty to
 // report.html in the first of them.
 int report(const std::vector<std::string>& folders, const std::string& output);

@@ -1,12 +1,14 @@
-#include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/checkpoint_names.h"
+#include "booster/checkpoint/averages.h"
 #include "booster/checkpoint/model_files.h"
+#include "booster/checkpoint/weights_source.h"
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
 #include "booster/export/onnx.h"
 #include "booster/report/run_folder.h"
+#include "core/data/images/image.h"
 #include "kernels/system/terminal_text.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 
@@ -22,36 +24,14 @@ using report::part_of;
 
 constexpr size_t longest_record = size_t{64} << 20;
 
-// What is exported: weights, and the folder of the training that they are from, if there is one.
-struct Source {
-  fs::path weights;  // a checkpoint, or a model's files
-  fs::path run;      // empty: unknown
-};
-
-bool is_checkpoint(const fs::path& folder) { return fs::exists(folder / manifest_name); }
-
-// Of the folders above a checkpoint the one with a run.json; both may be named with a / at the end.
-fs::path run_above(fs::path folder) {
-  folder = fs::weakly_canonical(folder);
-  for (int i = 0; i < 3; ++i, folder = folder.parent_path())
-    if (fs::exists(folder / "run.json")) return folder;
-  return {};
-}
-
-Source find_source(const fs::path& path) {
-  if (!fs::is_directory(path) || is_checkpoint(path)) return {path, run_above(path)};
-  const auto warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
-  for (const fs::path& root : {path / "checkpoint", path})
-    if (fs::is_directory(root))
-      if (const auto latest = latest_checkpoint(root, warn)) return {*latest, run_above(root)};
-  return {path, run_above(path)};
-}
-
-std::map<std::string, Tensor> read_weights(const fs::path& path) {
+std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) {
   if (is_checkpoint(path)) verify_checkpoint(path);
   std::map<std::string, Tensor> weights;
   for (const fs::path& file : find_model_files(path).files)
     for (auto& [name, tensor] : load_safetensors(file)) weights.emplace(name, tensor);
+  if (!averages) return weights;
+  check(is_checkpoint(path), "export: --averages: got a model's files, want a checkpoint");
+  for (const auto& [name, average] : averages_in(path)) weights[name] = average;
   return weights;
 }
 
@@ -91,7 +71,8 @@ Shape sample_of(const Config& config, const Json& data) {
   const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
   const Json& side = part_of(data, {"img_size"});
   const int64_t pixels = side.is_number_integer() ? side.get<int64_t>() : 0;
-  if (config.get<bool>("model.flatten") && 3 * pixels * pixels == features)
+  const bool is_side = pixels > 0 && pixels <= image_limits::side;
+  if (is_side && config.get<bool>("model.flatten") && 3 * pixels * pixels == features)
     return {3, pixels, pixels};
   return {features};
 }
@@ -107,25 +88,25 @@ std::vector<std::string> classes_of(const fs::path& checkpoint) {
 
 }  // namespace
 
-int export_model(const std::string& checkpoint, const std::string& file,
-                 const std::string& config_file) {
+int export_model(const ExportArguments& what) {
   std::error_code error;
-  check(fs::exists(checkpoint, error), "export: no such file or folder; got {}",
-        terminal_text(checkpoint));
-  const Source source = find_source(checkpoint);
-  check(!config_file.empty() || !source.run.empty(),
+  check(fs::exists(what.checkpoint, error), "export: no such file or folder; got {}",
+        what.checkpoint);
+  const WeightsSource source = find_weights(what.checkpoint, warn);
+  check(!what.config.empty() || !source.run.empty(),
         "export: no config; want --config FILE, since no run.json stands above these weights");
   const fs::path file_of_config =
-      config_file.empty() ? source.run / "run.json" : fs::path(config_file);
+      what.config.empty() ? source.run / "run.json" : fs::path(what.config);
   const Json json = read_config(file_of_config);
   // What else it says may name libraries and strategies that are not here.
   const Config config =
       Config::from_text(Json{{"model", json["model"]}}.dump(), file_of_config.string());
-  const Model model = model_of(config, read_weights(source.weights));
+  const Model model = model_of(config, read_weights(source.weights, what.averages));
   const Shape sample = sample_of(config, part_of(json, {"data"}));
-  export_onnx(model, sample, file, {.classes = classes_of(source.weights)});
-  fmt::print("{}: {} of {}, {:.2f} M parameters; input (batch, {})\n", terminal_text(file),
+  export_onnx(model, sample, what.file, {.classes = classes_of(source.weights)});
+  fmt::print("{}: {} of {}{}, {:.2f} M parameters; input (batch, {})\n", terminal_text(what.file),
              config.get<std::string>("model.name"), terminal_text(source.weights.string()),
+             what.averages ? " (averages)" : "",
              static_cast<double>(model->parameter_count()) * 1e-6, fmt::join(sample, ", "));
   return 0;
 }

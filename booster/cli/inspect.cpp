@@ -4,13 +4,14 @@
 #include "booster/cli/commands.h"
 #include "booster/cli/inspect_flight.h"
 #include "booster/config/json/json_document.h"
+#include "kernels/system/terminal_text.h"
+#include "kernels/system/warn.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <string_view>
 
 namespace booster::cli {
 
@@ -18,22 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Control characters and those that change text direction could deceive a reader.
-bool deceives(std::string_view text, size_t i) {
-  const auto byte = [&](size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
-  };
-  const bool control = byte(i) < ' ' || byte(i) == 0x7F || (byte(i) == 0xC2 && byte(i + 1) < 0xA0);
-  const bool direction =
-      byte(i) == 0xE2 && ((byte(i + 1) == 0x80 && byte(i + 2) >= 0x8B && byte(i + 2) <= 0xAE) ||
-                          (byte(i + 1) == 0x81 && byte(i + 2) >= 0xA0));
-  return control || direction;
-}
-
 // A name unchanged, unless it is too long, empty, or could confuse a terminal.
 std::string plain(const std::string& name) {
-  bool shows = !name.empty() && name.size() <= 200;
-  for (size_t i = 0; i < name.size() && shows; ++i) shows = !deceives(name, i);
+  const bool shows = !name.empty() && name.size() <= 200 && terminal_text(name) == name;
   return shows ? name : show_text(name);
 }
 
@@ -48,7 +36,7 @@ SafetensorsFile print_tensors(const fs::path& path) {
   uint64_t elements = 0, bytes = 0;
   size_t widest = 4;
   for (const auto& tensor : file.tensors()) widest = std::max(widest, plain(tensor.name).size());
-  fmt::print("{}\n", path.string());
+  fmt::print("{}\n", terminal_text(path.string()));
   for (const auto& [key, value] : file.metadata())
     fmt::print("  metadata {} = {}\n", plain(key), show_text(value));
   for (const auto& tensor : file.tensors()) {
@@ -71,7 +59,7 @@ bool holds_tensors(const ManifestFile& file) {
 
 void print_checkpoint(const fs::path& folder) {
   const Manifest manifest = verify_checkpoint(folder);
-  fmt::print("{}: checkpoint of step {}\n", folder.string(), manifest.step);
+  fmt::print("{}: checkpoint of step {}\n", terminal_text(folder.string()), manifest.step);
   for (const auto& file : manifest.files) {
     fmt::print("  {:<24} {:>12} bytes  sha256 {}\n", plain(file.name), file.bytes, file.sha256);
   }
@@ -133,7 +121,7 @@ void read_model(const ModelFiles& model,
 void print_model(const ModelFiles& model) {
   read_model(model, print_tensors);
   if (model.index)
-    fmt::print("{}: {} tensors in {} files: valid\n", model.index_path.string(),
+    fmt::print("{}: {} tensors in {} files: valid\n", terminal_text(model.index_path.string()),
                model.index->weight_map.size(), model.files.size());
 }
 
@@ -153,8 +141,7 @@ Json json_of_model(const ModelFiles& model) {
 // The folder itself, or the newest checkpoint in it; nothing if it holds a model's files alone.
 std::optional<fs::path> checkpoint_in(const fs::path& folder) {
   if (fs::exists(folder / manifest_name)) return folder;
-  const auto latest =
-      latest_checkpoint(folder, [](const std::string& text) { fmt::print(stderr, "{}\n", text); });
+  const auto latest = latest_checkpoint(folder, warn);
   if (latest) return *latest;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".safetensors" || is_index(entry.path())) return {};

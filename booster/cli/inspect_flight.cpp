@@ -1,6 +1,7 @@
 // Records of what ranks last did together (parallel/groups/flight_recorder.h), side by side.
 #include "booster/cli/inspect_flight.h"
 
+#include "booster/checkpoint/training/state_reader.h"
 #include "booster/config/json/json_document.h"
 #include "kernels/system/error.h"
 #include "kernels/system/terminal_text.h"
@@ -28,28 +29,18 @@ struct Record {
   std::map<std::string, std::vector<Call>> groups;  // in the order of their calls
 };
 
-template <class T>
-T member(const fs::path& path, const nlohmann::json& object, const char* name) {
-  try {
-    return object.at(name).get<T>();
-  } catch (const nlohmann::json::exception& error) {
-    fail_data("{}: no flight record: '{}': {}", path.string(), name, json_problem(error));
-  }
-}
-
 Record record_at(const fs::path& path) {
   const nlohmann::json json = read_json(path, {.bytes = 4 << 20}, ErrorKind::data).to_json();
+  const StateReader whole(json, path.string() + ": no flight record");
   Record record;
-  record.rank = member<int64_t>(path, json, "rank");
-  record.size = member<int64_t>(path, json, "size");
-  for (const auto& entry : member<nlohmann::json>(path, json, "entries")) {
-    const auto text = [&](const char* name) {
-      return terminal_text(member<std::string>(path, entry, name));
-    };
+  record.rank = whole.member("rank").count();
+  record.size = whole.member("size").count();
+  for (const StateReader& entry : whole.member("entries").items()) {
+    const auto text = [&](const char* name) { return terminal_text(entry.member(name).text()); };
     const std::string operation = text("operation");
-    const int64_t count = member<int64_t>(path, entry, "count");
+    const int64_t count = entry.member("count").count();
     record.groups[text("group")].push_back(
-        {member<uint64_t>(path, entry, "sequence"),
+        {static_cast<uint64_t>(entry.member("sequence").count()),
          operation == "barrier" ? operation
                                 : fmt::format("{} of {} {}", operation, count, text("dtype")),
          text("state"), operation.starts_with("send") || operation == "receive"});
@@ -117,7 +108,8 @@ void print_flight_records(const fs::path& folder) {
     present[record.rank] = true;
     for (auto& [name, calls] : record.groups) groups[name][record.rank] = std::move(calls);
   }
-  fmt::print("{}: records of {} of {} ranks\n", folder.string(), present.size(), size);
+  fmt::print("{}: records of {} of {} ranks\n", terminal_text(folder.string()), present.size(),
+             size);
   for (int64_t rank = 0; rank < std::min<int64_t>(size, 4096); ++rank)
     if (!present[rank])
       fmt::print("  no record of rank {}: it failed at nothing, or was killed\n", rank);

@@ -23,13 +23,14 @@ using namespace booster;
 
 struct CommandLine {
   CLI::App app{"Trains a model in the numbers you choose and on the machines you have."};
-  std::string name, path, program, output, config_file;
+  std::string name, path, program, output;
   std::vector<std::string> libraries, runs;
   bool json = false;
   cli::ListOps ops;
   cli::Doctor doctor;
   cli::CompareNumerics compared;
   cli::PlanArguments planned;
+  cli::ExportArguments exported;
   std::function<int()> action;
 
   CommandLine() {
@@ -140,13 +141,16 @@ struct CommandLine {
 
   void add_export() {
     auto* command = add("export", "a trained model as an ONNX file",
-                        [this] { return cli::export_model(path, output, config_file); });
-    command->add_option("CHECKPOINT", path,
-                        "a training's output_dir, a checkpoint, or a safetensors file")
+                        [this] { return cli::export_model(exported); });
+    command
+        ->add_option("CHECKPOINT", exported.checkpoint,
+                     "a training's output_dir, a checkpoint, or a safetensors file")
         ->required();
-    command->add_option("FILE", output, "the ONNX file")->required();
-    command->add_option("--config", config_file,
+    command->add_option("FILE", exported.file, "the ONNX file")->required();
+    command->add_option("--config", exported.config,
                         "of the training (the config in the run.json above CHECKPOINT)");
+    command->add_flag("--averages", exported.averages,
+                      "the averages of the weights, which train.ema_decay keeps");
   }
 
   void add_config() {

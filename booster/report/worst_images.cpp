@@ -3,6 +3,7 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/report/page/base64.h"
 #include "core/data/images/resize.h"
+#include "kernels/system/terminal_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -50,16 +51,16 @@ void write_worst_images(const std::filesystem::path& file, int64_t step,
   const auto& classes = images.classes();
   for (const WorstImage& one : worst) {
     const auto predicted = static_cast<size_t>(one.predicted);
-    all.push_back({{"file", images.path(one.index)},
-                   {"true", classes.at(static_cast<size_t>(images.label(one.index)))},
-                   {"predicted", predicted < classes.size() ? classes[predicted]
+    const std::string& truth = classes.at(static_cast<size_t>(images.label(one.index)));
+    all.push_back({{"file", terminal_text(images.path(one.index))},
+                   {"true", terminal_text(truth)},
+                   {"predicted", predicted < classes.size() ? terminal_text(classes[predicted])
                                                             : "class " + std::to_string(predicted)},
                    {"probability", number(one.probability)},
                    {"loss", number(one.loss)},
                    {"jpeg", thumbnail(images, one.index)}});
   }
-  const auto replace = Json::error_handler_t::replace;
-  write_file(file, Json{{"step", step}, {"images", all}}.dump(1, ' ', false, replace) + "\n");
+  write_file(file, Json{{"step", step}, {"images", all}}.dump(1) + "\n");
 }
 
 }  // namespace booster::report

@@ -18,7 +18,8 @@ struct WorstImage {
 
 // Writes {"step", "images": [{"file", "true", "predicted", "probability", "loss", "jpeg"}]}: of a
 // JPEG file that is small the bytes as they are, of others a picture of at most 160 pixels a side,
-// in base64; null for one that cannot be read. Error of kind failed if the file cannot be written.
+// in base64; null for one that cannot be read. Names are terminal_text, since those of
+// files need not be UTF-8. Error of kind failed if the file cannot be written.
 void write_worst_images(const std::filesystem::path& file, int64_t step,
                         const std::vector<WorstImage>& worst, const ImageDataset& images);
 

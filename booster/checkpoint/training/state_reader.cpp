@@ -13,7 +13,7 @@ constexpr int64_t most = int64_t{1} << 53;  // what a double holds exactly, and 
 
 }  // namespace
 
-void StateReader::wrong(const char* want) const {
+void StateReader::wrong(const std::string& want) const {
   const auto got = value_->is_structured() ? std::string(value_->type_name())
                    : value_->is_string()   ? show_text(value_->get_ref<const std::string&>())
                                            : value_->dump();
@@ -21,16 +21,20 @@ void StateReader::wrong(const char* want) const {
 }
 
 StateReader StateReader::member(const std::string& name) const {
-  return {value_->at(name), file_, join_key(path_, name)};
+  const auto found = object().find(name);
+  if (found == value_->end()) fail_data("{}: {} is missing", file_, join_key(path_, name));
+  return {*found, file_, join_key(path_, name)};
+}
+
+std::optional<StateReader> StateReader::find(const std::string& name) const {
+  const auto found = object().find(name);
+  if (found == value_->end() || found->is_null()) return {};
+  return member(name);
 }
 
 std::vector<StateReader> StateReader::members(std::initializer_list<const char*> names) const {
-  object();
   std::vector<StateReader> found;
-  for (const char* name : names) {
-    if (!value_->contains(name)) fail_data("{}: {} is missing", file_, join_key(path_, name));
-    found.push_back(member(name));
-  }
+  for (const char* name : names) found.push_back(member(name));
   for (const auto& [name, value] : value_->items())
     if (std::find(names.begin(), names.end(), name) == names.end())
       fail_data("{}: {} is not known to this version", file_, join_key(path_, name));
@@ -69,19 +73,16 @@ double StateReader::number() const {
   return value_->get<double>();
 }
 
-int64_t StateReader::count() const {
-  const bool fits = value_->is_number_unsigned() && value_->get<uint64_t>() <= uint64_t{most};
-  const bool is_count = fits || (value_->is_number_integer() && !value_->is_number_unsigned() &&
-                                 value_->get<int64_t>() >= 0 && value_->get<int64_t>() <= most);
-  if (!is_count) wrong("a whole number from 0 to 2^53");
+int64_t StateReader::whole_from(int64_t least) const {
+  const bool is_large = value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t{most};
+  const bool fits = value_->is_number_integer() && !is_large && value_->get<int64_t>() >= least &&
+                    value_->get<int64_t>() <= most;
+  if (!fits) wrong(fmt::format("a whole number from {} to 2^53", least));
   return value_->get<int64_t>();
 }
 
-int64_t StateReader::positive() const {
-  const int64_t value = count();
-  if (value == 0) wrong("a whole number from 1 to 2^53");
-  return value;
-}
+int64_t StateReader::count() const { return whole_from(0); }
+int64_t StateReader::positive() const { return whole_from(1); }
 
 uint64_t StateReader::bits() const {
   if (!value_->is_number_unsigned()) wrong("a whole number from 0 to 2^64 - 1");

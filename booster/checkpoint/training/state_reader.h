@@ -16,11 +16,15 @@ namespace booster {
 
 class StateReader {
  public:
-  // `file` is for messages.
-  StateReader(const nlohmann::json& value, std::string file) : StateReader(value, file, "") {}
+  // `file` and `path`, where in it the value stands, are for messages.
+  StateReader(const nlohmann::json& value, std::string file, std::string path = "")
+      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
   // The values of an object with exactly these members, in this order.
   std::vector<StateReader> members(std::initializer_list<const char*> names) const;
+  // A member of an object that may have others; the second is none where it is missing or null.
+  StateReader member(const std::string& name) const;
+  std::optional<StateReader> find(const std::string& name) const;
   // Of a list; of exactly `size`, if that is given.
   std::vector<StateReader> items(std::optional<size_t> size = {}) const;
   std::vector<StateReader> nonempty_items() const;
@@ -30,6 +34,7 @@ class StateReader {
   double number() const;     // finite
   int64_t count() const;     // whole, 0 to 2^53
   int64_t positive() const;  // whole, 1 to 2^53
+  int64_t whole_from(int64_t least) const;  // to 2^53; -1 for a count that may be none yet
   uint64_t bits() const;     // whole, 0 to 2^64 - 1
   // An object of the program's own.
   const nlohmann::json& object() const;
@@ -38,10 +43,7 @@ class StateReader {
   std::map<std::string, std::string> texts() const;
 
  private:
-  StateReader(const nlohmann::json& value, std::string file, std::string path)
-      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
-  [[noreturn]] void wrong(const char* want) const;
-  StateReader member(const std::string& name) const;
+  [[noreturn]] void wrong(const std::string& want) const;
   template <class T>
   std::map<std::string, T> map_of(T (StateReader::*read)() const) const;
 

@@ -33,6 +33,7 @@ Bytes bytes_of(const CheckpointContents& contents) {
   add(all, "model ", contents.model);
   add(all, "optimizer ", contents.optimizer);
   add(all, "precision ", contents.precision);
+  add(all, "program ", contents.program);
   return all;
 }
 
@@ -149,6 +150,8 @@ void write(const TemporaryFolder& root, const CheckpointContents& contents,
   save_safetensors(root / (folder + "optimizer.safetensors"), contents.optimizer);
   if (!contents.precision.empty())
     save_safetensors(root / (folder + "precision.safetensors"), contents.precision);
+  if (!contents.program.empty())
+    save_safetensors(root / (folder + "program.safetensors"), contents.program);
   root.write(folder + "state.json", state_text);
   Manifest manifest{6, {}, Json::object()};
   for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
@@ -188,14 +191,17 @@ void try_fault(const SmallSettings& settings, const CheckpointContents& whole, u
                Tally& tally) {
   Dice dice(seed);
   CheckpointContents contents = whole;
-  const size_t which = dice.below(8);
+  const size_t which = dice.below(9);
   std::string fault;
   Json& numbers = contents.state["precision"]["state"];
   if (which == 4 && !numbers.empty()) fault = "precision: " + spoil(numbers, dice);
   else if (which < 5) fault = spoil(contents.state, dice);
   else if (which == 5) fault = spoil(contents.model, dice);
   else if (which == 6) fault = spoil(contents.optimizer, dice);
-  else fault = spoil(contents.precision, dice);
+  else if (which == 7)
+    fault = spoil(contents.precision, dice);
+  else
+    fault = spoil(contents.program, dice);
   CAPTURE(settings.strategy);
   CAPTURE(seed);
   CAPTURE(which);
@@ -211,7 +217,8 @@ void try_fault(const SmallSettings& settings, const CheckpointContents& whole, u
     REQUIRE(resumed);
     ++tally.taken;
     const TemporaryFolder again;
-    save_training(again.path(), training.boosted, {.step = resumed->step, .extra = resumed->extra});
+    save_training(again.path(), training.boosted,
+                  {.step = resumed->step, .extra = resumed->extra, .tensors = resumed->tensors});
     const CheckpointContents saved = load_checkpoint(*latest_checkpoint(again.path(), ignore_line));
     // Masters are the truth of 16-bit weights.
     const bool spoilt_one_of_both = settings.strategy == "fp16_naive" && (which == 5 || which == 6);
@@ -237,7 +244,10 @@ TEST_CASE("a resume that fails has changed nothing, and one that does not has ch
     const TemporaryFolder root;
     SmallTraining first(settings);
     first.steps(6);
-    save_training(root.path(), first.boosted, {.step = 6, .extra = {{"a", 1}}});
+    save_training(root.path(), first.boosted,
+                  {.step = 6,
+                   .extra = {{"a", 1}},
+                   .tensors = {{"own", uniform({3}, 0, 1)}, {"whole", arange(4)}}});
     const CheckpointContents whole = load_checkpoint(root / "step-000000006");
     Tally tally;
     const char* faults = std::getenv("FAULTS");

@@ -355,3 +355,15 @@ TEST_CASE("files that are no dumps are errors, and devices are not read") {
   CHECK(waited.says("pipe; want a file of the tensor checker, or a folder"));
   CHECK(run("scaler torch --pattern F3 > /dev/full").code == 1);
 }
+
+TEST_CASE("a stderr that takes nothing changes no exit code") {
+  const std::string program = in_quotes(build_folder() / "booster/booster");
+  const auto silent = [&](const std::string& arguments) {
+    return run_command("{ " + program + " " + arguments + " 2>/dev/full; }").code;
+  };
+  CHECK(silent("run --max_restarts 1 sh -c 'test $BOOSTER_RESTART_COUNT = 1'") == 0);
+  CHECK(silent("run --nproc_per_node x true") == 2);
+  CHECK(silent("inspect no_such_file") == 1);
+  CHECK(silent("list no_such_strategy") == 2);
+  CHECK(run_command("{ echo 'no question' | " + program + " explain - 2>/dev/full; }").code == 2);
+}

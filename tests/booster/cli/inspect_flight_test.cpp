@@ -48,7 +48,14 @@ TEST_CASE("inspect shows where the ranks of a group parted") {
 TEST_CASE("inspect refuses what is no flight record, with the file's name") {
   for (const char* bad : {"", "[]", "{}", "{\"rank\": 0, \"size\": 1, \"entries\": 3}",
                           "{\"rank\": 0, \"size\": 1, \"entries\": [{\"operation\": 1}]}",
-                          "{\"rank\": \"x\", \"size\": 1, \"entries\": []}"}) {
+                          "{\"rank\": \"x\", \"size\": 1, \"entries\": []}",
+                          "{\"rank\": -1, \"size\": 1, \"entries\": []}",
+                          "{\"rank\": 0, \"size\": 1e300, \"entries\": []}",
+                          R"({"rank": 0, "size": 1, "entries": [{"operation": "x", "group": "g",
+                              "count": 1e300, "sequence": 1, "dtype": "f32", "state": "done"}]})",
+                          R"({"rank": 0, "size": 1, "entries": [{"operation": "x", "group": "g",
+                              "count": 1, "sequence": 9223372036854775807, "dtype": "f32",
+                              "state": "done"}]})"}) {
     CAPTURE(bad);
     const TemporaryFolder folder;
     folder.write("flight-0.json", bad);

@@ -69,3 +69,43 @@ TEST_CASE("what a manifest says of itself reaches the terminal in plain letters"
   CHECK(result.says("\\u001b[2J\\u202e"));
   CHECK_FALSE(result.says("\u001b"));
 }
+
+TEST_CASE("names of files and folders reach the terminal in plain letters") {
+  const TemporaryFolder root;
+  const std::string odd = "a\x1b]0;x\x07\n\xff";
+  CheckpointContents contents;
+  contents.model = {{"a", ones({1})}};
+  save_checkpoint(root / odd, contents);
+  save_safetensors(root / (odd + ".safetensors"), contents.model);
+  const auto golden = test::golden_folder() + "/booster/sharded";
+  std::filesystem::copy(golden, root / ("model" + odd));
+  root.write("flight" + odd + "/flight-0.json", R"({"rank": 0, "size": 1, "entries": []})");
+  for (const std::string& path :
+       {odd, odd + "/step-000000000", odd + ".safetensors", "model" + odd, "flight" + odd}) {
+    const CommandResult result = run("inspect " + in_quotes(root / path));
+    CHECK_MESSAGE(result.code == 0, result.output);
+    CHECK_MESSAGE(result.says("a\\x1b]0;x\\x07\\n\\xff"), result.output);
+    CHECK_FALSE(result.says("\x1b"));
+  }
+  const std::string model = odd + "/step-000000000/model.safetensors";
+  root.write(model, root.read(model) + "more");
+  const CommandResult broken = run("inspect " + in_quotes(root / odd));
+  CHECK(broken.code == 1);
+  CHECK_FALSE(broken.says("\x1b"));
+}
+
+TEST_CASE("a manifest without files is no checkpoint") {
+  const TemporaryFolder root;
+  CheckpointContents contents;
+  contents.model = {{"a", ones({1})}};
+  const auto folder = save_checkpoint(root.path(), contents);
+  auto manifest = nlohmann::json::parse(root.read("step-000000000/manifest.json"));
+  manifest["files"] = nlohmann::json::array();
+  root.write("step-000000000/manifest.json", manifest.dump());
+  for (const auto& path : {folder, root.path()})
+    for (const char* option : {"", "--json "}) {
+      const CommandResult result = run("inspect " + (option + in_quotes(path)));
+      CHECK(result.code == 1);
+      CHECK_MESSAGE(result.says("not a manifest: it names no file"), result.output);
+    }
+}

@@ -1,4 +1,5 @@
 // ONNX files: the same bytes as those that onnxruntime has run, and its results.
+#include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/files/sha256.h"
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
@@ -139,6 +140,35 @@ TEST_CASE("export writes the newest checkpoint of a training, with its classes")
   CHECK(none.code != 0);
   CHECK_MESSAGE(none.says("--config"), none.output);
   CHECK(run_booster("export no_such_folder x.onnx").code == 2);
+}
+
+TEST_CASE("export takes the averages of a checkpoint where it is asked to") {
+  const Example example;
+  REQUIRE(example.run("train.max_steps=2 train.ema_decay=0.5 optimizer.lr=0.01").code == 0);
+  const auto exported = [&](const std::string& path, const std::string& option) {
+    return run_booster("export '" + path + "' '" + (example.output() / "model.onnx").string() +
+                       "'" + option);
+  };
+  const std::string output = example.output().string();
+  const auto bytes_of = [](const Tensor& x) {
+    return std::string(static_cast<const char*>(x.data()), static_cast<size_t>(x.bytes()));
+  };
+  const auto checkpoint = load_checkpoint(example.output() / "checkpoint/step-000000002");
+  const std::string name = "blocks.3.mlp.fc1.weight";
+  const std::string trained = bytes_of(checkpoint.model.at(name));
+  const std::string averages = bytes_of(checkpoint.optimizer.at(name + ".average"));
+  REQUIRE(trained != averages);
+  REQUIRE(exported(output, "").code == 0);
+  CHECK(example.read("model.onnx").find(trained) != std::string::npos);
+  const CommandResult result = exported(output, " --averages");
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("step-000000002 (averages), "));
+  CHECK(example.read("model.onnx").find(averages) != std::string::npos);
+  CHECK(example.read("model.onnx").find(trained) == std::string::npos);
+  const CommandResult file =
+      exported(output + "/checkpoint/latest/model.safetensors", " --averages");
+  CHECK(file.code == 2);
+  CHECK_MESSAGE(file.says("--averages: got a model's files, want a checkpoint"), file.output);
 }
 
 TEST_CASE("numbers of variable length are those of the encoding's description") {
