@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <vector>
 
@@ -17,13 +13,15 @@ using namespace booster;
 namespace {
 
 std::vector<uint8_t> read(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::vector<uint8_t> text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty())
-    fail_data("data.file: cannot be read; got {}{}", path,
-              errno ? fmt::format(": {}", std::strerror(errno)) : ", which is empty");
-  return text;
+  constexpr size_t most = size_t{1} << 40;
+  std::string text;
+  try {
+    text = read_file(path, most);
+  } catch (const Error& error) {
+    fail_data("data.file: {}", error.what());
+  }
+  if (text.empty()) fail_data("data.file: {}: got an empty file, want a text", path);
+  return {text.begin(), text.end()};
 }
 
 std::vector<uint8_t> made_text() {

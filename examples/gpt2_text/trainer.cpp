@@ -4,6 +4,7 @@
 #include "examples/vit_caltech101/loop_parts.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "examples/vit_caltech101/report/console.h"
+#include "examples/vit_caltech101/report/metrics.h"
 #include "examples/vit_caltech101/stop_signal.h"
 
 #include <fmt/format.h>
@@ -72,8 +73,9 @@ Trainer::Trainer(const Config& config, const World& world)
   manual_seed(seed + 1000003ull * (booster_.plugin().mesh().place("data") + 1));
   example::on_first_rank(world, "train.output_dir", [&] { folder_.emplace(output_); });
   resume();
-  example::on_first_rank(world, "metrics.jsonl",
-                         [&] { metrics_.emplace(output_ / "metrics.jsonl", metrics_bytes_); });
+  example::on_first_rank(world, "metrics.jsonl", [&] {
+    files_.emplace(output_, example::RunFiles::At{step_, metrics_bytes_}, "");
+  });
 }
 
 int Trainer::run() {
@@ -81,9 +83,12 @@ int Trainer::run() {
   example::catch_stop_signals();
   logged_at_ = seconds();
   logged_step_ = step_;
-  while (step_ < total_steps_ && signal_ == 0) {
-    train_epoch();
-    if (signal_ == 0) validate();
+  while (signal_ == 0 && (step_ < total_steps_ || validated_step_ != step_)) {
+    // A training that was stopped in the validation between two epochs goes on with that.
+    const bool due =
+        step_ > 0 && validated_step_ != step_ && boosted_->dataloader.state().batch == 0;
+    if (!due && step_ < total_steps_) train_epoch();
+    if (signal_ == 0 && validated_step_ != step_) validate();
     if (signal_ != 0 || step_ == total_steps_) save();
   }
   if (signal_ == 0) {
@@ -100,7 +105,7 @@ int Trainer::run() {
 
 void Trainer::announce() const {
   if (!first_rank()) return;
-  if (texts_.made) example::warn("warning: no data.file; the text is made up of simple sentences");
+  if (texts_.made) warn("warning: no data.file; the text is made up of simple sentences");
   example::print(fmt::format(
       "{}\nmodel: {}, {:.2f} M parameters; {} on {} ({} ranks), {} steps\n", texts_.said,
       config_.get<std::string>("model.name"),
@@ -153,11 +158,12 @@ void Trainer::after_step(double loss, const StepReport& report) {
   }
   const auto every = config_.get<int64_t>("train.checkpoint_every");
   // The last step is saved behind its validation.
-  if (every > 0 && step_ % every == 0 && step_ < total_steps_ && signal_ == 0) save();
+  if (every > 0 && step_ % every == 0 && step_ < total_steps_ && signal_ == 0) save_if_possible();
 }
 
 // Each window of the end of the text counts once, on any number of ranks. All of these run forward
 // equally often, because it may be a collective: one that has no window left takes one for nothing.
+// A stop signal ends it without a result.
 void Trainer::validate() {
   const NoGradGuard no_grad;
   const Windows& windows = texts_.validation;
@@ -166,6 +172,8 @@ void Trainer::validate() {
   std::vector<double> totals(2);  // of losses, of windows
   boosted_->model.eval();
   for (int64_t begin = 0; begin < windows.size(); begin += most * mesh.size("data")) {
+    signal_ = example::largest(world_, {example::stop_signal()})[0];
+    if (signal_ != 0) return;
     const int64_t mine = begin + most * mesh.place("data");
     const int64_t count = std::clamp<int64_t>(windows.size() - mine, 0, most);
     const auto share_of = [&](const Tensor& all) {
@@ -179,6 +187,7 @@ void Trainer::validate() {
   }
   if (world_.size > 1) world_.group().all_reduce(totals);
   const double loss = totals[0] / totals[1];
+  validated_step_ = step_;
   add_metrics({{"step", step_}, {"val_loss", number(loss)}});
   if (first_rank())
     example::print(fmt::format("validation after step {}: loss {:.4f}, {:.3f} bits per byte\n",
@@ -211,28 +220,45 @@ std::string Trainer::sample() {
 }
 
 void Trainer::add_metrics(const nlohmann::json& line) {
-  if (first_rank()) metrics_->add(line);
+  if (first_rank()) files_->add(line);
 }
 
-void Trainer::save() {
+void Trainer::check_weights() {
   const bool broken = !example::weights_are_finite(boosted_->model.unwrap());
   if (example::largest(world_, {broken})[0] != 0)
     fail_run("step {}: the weights are not finite and were not saved", step_);
+}
+
+void Trainer::write_checkpoint() {
   save_training(output_ / "checkpoint", *boosted_,
                 {.step = step_,
-                 .extra = {{"metrics_bytes", first_rank() ? metrics_->bytes() : 0},
+                 .extra = {{"metrics_bytes", first_rank() ? files_->metrics_bytes() : 0},
+                           {"validated_step", validated_step_},
                            {"skipped", skipped_}},
                  .settings = example::own_settings(config_)});
 }
 
+void Trainer::save() {
+  check_weights();
+  write_checkpoint();
+}
+
+// Between steps a checkpoint that cannot be written is no reason to end: the next may work.
+void Trainer::save_if_possible() {
+  check_weights();
+  const bool saved = example::attempt([this] { write_checkpoint(); }, first_rank());
+  if (!saved) world_.group().barrier();  // an error if a rank has died
+}
+
 void Trainer::resume() {
-  const auto resumed = resume_training(
-      output_ / "checkpoint", *boosted_, [](const std::string& line) { example::warn(line); },
-      example::own_settings(config_));
+  const auto resumed =
+      resume_training(output_ / "checkpoint", *boosted_, warn, example::own_settings(config_));
   if (!resumed) return;
   step_ = resumed->step;
-  metrics_bytes_ = resumed->extra.at("metrics_bytes").get<int64_t>();
-  skipped_ = resumed->extra.at("skipped").get<int64_t>();
+  const StateReader extra = resumed->extra_values();
+  metrics_bytes_ = extra.member("metrics_bytes").count();
+  skipped_ = extra.member("skipped").count();
+  if (const auto step = extra.find("validated_step")) validated_step_ = step->whole_from(-1);
   if (first_rank())
     example::print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
 }

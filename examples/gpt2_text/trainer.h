@@ -4,7 +4,7 @@
 
 #include "examples/gpt2_text/text.h"
 #include "examples/vit_caltech101/output_folder.h"
-#include "examples/vit_caltech101/report/metrics.h"
+#include "examples/vit_caltech101/report/run_files.h"
 
 #include <booster/booster.h>
 
@@ -26,7 +26,10 @@ class Trainer {
   void validate();
   std::string sample();
   void add_metrics(const nlohmann::json& line);
+  void check_weights();
+  void write_checkpoint();
   void save();
+  void save_if_possible();
   void resume();
   bool first_rank() const { return world_.rank == 0; }
 
@@ -37,9 +40,10 @@ class Trainer {
   Texts texts_;
   std::optional<booster::Boosted> boosted_;
   std::optional<example::OutputFolder> folder_;  // rank 0's
-  std::optional<example::Metrics> metrics_;      // rank 0's
+  std::optional<example::RunFiles> files_;       // rank 0's
   int64_t accumulate_, total_steps_ = 0, log_every_, step_ = 0, skipped_ = 0;
   int64_t tokens_per_step_ = 0, metrics_bytes_ = 0, logged_step_ = 0, signal_ = 0;
+  int64_t validated_step_ = -1;
   double logged_at_ = 0;  // seconds
 };
 

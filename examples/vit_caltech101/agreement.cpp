@@ -22,6 +22,13 @@ void on_first_rank(const World& world, const char* what, const std::function<voi
           fmt::format("{}: rank 0 could not; its message says why", what));
 }
 
+std::string told_by_first_rank(const World& world, const char* what,
+                               const std::function<std::string()>& answer) {
+  std::string text;
+  on_first_rank(world, what, [&] { text = answer(); });
+  return gather_text(text, world.group())[0];
+}
+
 std::vector<int64_t> largest(const World& world, std::vector<int64_t> values) {
   if (world.size > 1) world.group().all_reduce(values, CollectiveOp::max);
   return values;

@@ -5,6 +5,7 @@
 #include <booster/booster.h>
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace example {
@@ -13,6 +14,10 @@ namespace example {
 // ranks one of the same kind that says which rank's message to read. `what` begins the latter.
 void on_first_rank(const booster::World& world, const char* what,
                    const std::function<void()>& action);
+
+// What rank 0 answers, on all ranks; errors as above.
+std::string told_by_first_rank(const booster::World& world, const char* what,
+                               const std::function<std::string()>& answer);
 
 // The largest over all ranks, value by value.
 std::vector<int64_t> largest(const booster::World& world, std::vector<int64_t> values);

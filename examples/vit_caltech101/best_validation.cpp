@@ -43,12 +43,13 @@ nlohmann::json BestValidation::state() const {
           {"waited", waited_}};
 }
 
-void BestValidation::load(const nlohmann::json& state) {
-  if (state.value("metric", "") != metric_) return;
-  best_step_ = state.value("step", int64_t{-1});
-  best_ = state.value("value", 0.0);
-  awaited_ = state.value("awaited", 0.0);
-  waited_ = state.value("waited", int64_t{0});
+void BestValidation::load(const booster::StateReader& state) {
+  const auto in = state.members({"metric", "step", "value", "awaited", "waited"});
+  if (in[0].text() != metric_) return;
+  best_step_ = in[1].whole_from(-1);
+  best_ = in[2].number();
+  awaited_ = in[3].number();
+  waited_ = in[4].count();
 }
 
 }  // namespace example

@@ -2,6 +2,8 @@
 // All ranks see the same results, so they decide alike. Saved with the training.
 #pragma once
 
+#include <booster/booster.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -22,8 +24,8 @@ class BestValidation {
   std::string told() const;
 
   nlohmann::json state() const;
-  // What was saved under another metric is forgotten.
-  void load(const nlohmann::json& state);
+  // What was saved under another metric is forgotten. Error of kind data if it is no such state.
+  void load(const booster::StateReader& state);
 
  private:
   bool is_better(double value, double than, double by) const;

@@ -1,5 +1,7 @@
 #include "examples/vit_caltech101/instruments.h"
 
+#include "examples/vit_caltech101/report/console.h"
+
 #include <fmt/format.h>
 
 namespace example {
@@ -41,6 +43,11 @@ void Instruments::after_step(int64_t step) {
   if (profiler_ && step >= profiled_->last) finish_profile();
 }
 
+void Instruments::stop() {
+  if (profiler_) profiler_->stop();
+  if (doctor_) doctor_->stop();
+}
+
 void Instruments::finish() {
   if (profiler_) finish_profile();
   if (doctor_) finish_diagnosis(world_.group());
@@ -53,10 +60,11 @@ void Instruments::finish_alone() {
 void Instruments::finish_profile() {
   profiler_->stop();
   const std::filesystem::path trace = output_ / "trace.json";
-  profiler_->write_trace(trace, world_.group());
+  const bool written = attempt([&] { profiler_->write_trace(trace, world_.group()); });
   const std::string memory = memory_report();  // before the table measures its bounds
   if (world_.rank == 0)
-    say_(profiler_->table() + memory + "trace of all ranks: " + trace.string());
+    say_(profiler_->table() + memory +
+         (written ? "trace of all ranks: " + trace.string() : "no trace could be written"));
   profiler_.reset();
 }
 
@@ -65,8 +73,8 @@ void Instruments::finish_diagnosis(const Group& group) {
   exit_code_ = doctor_->exit_code();
   const std::filesystem::path path = output_ / "numerics.json";
   if (world_.rank == 0) {
-    doctor_->write(path);
-    say_(doctor_->table() + "as JSON: " + path.string());
+    const bool written = attempt([&] { doctor_->write(path); });
+    say_(doctor_->table() + (written ? "as JSON: " + path.string() : "no JSON could be written"));
   }
   doctor_.reset();
 }

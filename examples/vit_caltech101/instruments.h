@@ -20,7 +20,10 @@ class Instruments {
   void before_step(int64_t step);
   // Reports what ends with this step. All ranks call it after the same step.
   void after_step(int64_t step);
-  // Reports what is still under way. All ranks call it together.
+  // Nothing is recorded from now on. Files come with finish(), which a training saves before.
+  void stop();
+  // Reports what is still under way. All ranks call it together. A file that cannot be written is a
+  // warning, here and above.
   void finish();
   // The same by one rank alone, after an error: the doctor's findings so far may explain it.
   void finish_alone();

@@ -1,5 +1,7 @@
 #include "examples/vit_caltech101/loop_parts.h"
 
+#include "examples/vit_caltech101/report/metrics.h"
+
 #include <string>
 
 namespace example {
@@ -25,7 +27,7 @@ nlohmann::json own_settings(const Config& config) {
   nlohmann::json settings = nlohmann::json::object();
   for (const std::string section : {"data", "train"})
     for (const auto& [name, value] : config.to_json().at(section).items())
-      settings[section + "." + name] = value;
+      settings[section + "." + name] = written_out(value);
   return settings;
 }
 

@@ -1,7 +1,7 @@
 // Trains a Vision Transformer, or another model, on a folder of images as described by a JSON file:
 //   build/examples/vit_caltech101 --config examples/vit_caltech101.json [--set key=value ...]
 // With --evaluate or --predict it uses the model that the same command has trained.
-#include "examples/vit_caltech101/inference.h"
+#include "examples/vit_caltech101/inference/inference.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "examples/vit_caltech101/trainer.h"
 

@@ -119,11 +119,16 @@ Section inference_section() {
           .description = "what a trained model is used for, instead of training",
           .options = {
               or_null(path_option("evaluate", "",
-                                  "validation: the images kept for it; else a folder of images "
-                                  "with one for each class")),
-              choice_option("checkpoint", "newest", {"newest", "best"},
-                            "of the training; best: what train.keep_best kept"),
-              texts_option("predict", {}, "files of images whose classes are told"),
+                                  "validation: the images kept for it; or a folder or archive of "
+                                  "images, with one for each class; or a checkpoint, which is "
+                                  "tested on the images kept")),
+              path_option("checkpoint", "newest",
+                          "of train.output_dir: newest, or best, what train.keep_best kept; else a "
+                          "checkpoint, the folder of a training or a safetensors file"),
+              choice_option("weights", "trained", {"trained", "averages"},
+                            "of a checkpoint: averages are what train.ema_decay keeps"),
+              texts_option("predict", {},
+                           "files of images whose classes are told; a checkpoint may come first"),
               integer_option("top", 5, between(1, 1'000'000), "classes told of each file"),
               boolean_option("json", false, "with predict: a line of JSON for each file"),
           }};
@@ -189,11 +194,14 @@ ProgramConfig program_config() {
                          "shows where the time of these steps goes"},
                         {"--diagnose", "train.diagnose", "FIRST:LAST",
                          "looks at the numerics of these steps, or all", all_steps},
-                        {"--evaluate", "inference.evaluate", "FOLDER",
-                         "tests the trained model on a folder, or the images kept for validation",
+                        {"--evaluate", "inference.evaluate", "CHECKPOINT|FOLDER",
+                         "tests a checkpoint, or the trained model on a folder or the images kept",
                          "validation"},
-                        {.name = "--predict", .path = "inference.predict", .form = "FILE ...",
-                         .description = "tells the classes of these images", .several = true},
+                        {.name = "--predict",
+                         .path = "inference.predict",
+                         .form = "[CHECKPOINT] FILE ...",
+                         .description = "tells the classes of these images",
+                         .several = true},
                         {"--json", "inference.json", "true|false", "predictions as JSON", "true"}},
           .defaults = {{"model.num_classes", nullptr}},
           .check = [](const Config& config, Mistakes& mistakes) {

@@ -62,9 +62,10 @@ int Trainer::train() {
     const Ending early = epoch();
     if (early != Ending::none && early != Ending::no_better) return end_early(early);
   }
-  instruments_->finish();
+  instruments_->stop();
   if (step_ == 0) fail_data("data: no image to train on could be read; {}", first_bad_image());
   if (saved_step_ != step_) save();
+  instruments_->finish();
   finish();
   if (saved_step_ != step_) return 1;
   if (best_.stops())
@@ -241,8 +242,9 @@ Trainer::Ending Trainer::say_non_finite(const std::string& what) {
 
 int Trainer::end_early(Ending ending) {
   if (ending == Ending::folder_lost) folder_is_lost();
-  instruments_->finish();
+  instruments_->stop();
   if (ending == Ending::signal && saved_step_ != step_) save();
+  instruments_->finish();
   finish();
   if (ending == Ending::non_finite || saved_step_ != step_)
     return std::max(1, instruments_->exit_code());

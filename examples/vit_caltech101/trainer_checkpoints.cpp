@@ -13,19 +13,6 @@ namespace example {
 
 using namespace booster;
 
-namespace {
-
-int64_t saved_count(const nlohmann::json& extra, const char* name) {
-  const auto found = extra.find(name);
-  const bool is_count = found != extra.end() && found->is_number_integer();
-  if (!is_count)
-    fail_data("checkpoint: {}: got {}, want a whole number", name,
-              found == extra.end() ? "nothing" : found->type_name());
-  return found->get<int64_t>();
-}
-
-}  // namespace
-
 void Trainer::resume() {
   const auto span = time_.spend_on(Activity::checkpoints);
   const std::filesystem::path root = output_ / "checkpoint";
@@ -36,23 +23,21 @@ void Trainer::resume() {
           root.string());
     return;
   }
-  const auto resumed = resume_training(
-      root, *boosted_, [](const std::string& text) { fmt::print(stderr, "{}\n", text); },
-      own_settings(config_));
+  const auto resumed = resume_training(root, *boosted_, warn, own_settings(config_));
   if (!resumed) return;
   step_ = saved_step_ = resumed->step;
-  epoch_ = saved_count(resumed->extra, "epoch");  // whose validation may still be due
-  validated_step_ = saved_count(resumed->extra, "validated_step");
-  metrics_bytes_ = saved_count(resumed->extra, "metrics_bytes");
-  skipped_ = saved_count(resumed->extra, "skipped");
-  validated_parts_ = resumed->extra.value("validated_parts", int64_t{0});
-  if (resumed->extra.contains("best")) best_.load(resumed->extra["best"]);
-  const auto top1 = resumed->extra.find("val_top1");
-  if (top1 != resumed->extra.end() && top1->is_number()) last_top1_ = top1->get<double>();
+  const StateReader extra = resumed->extra_values();
+  epoch_ = extra.member("epoch").count();  // whose validation may still be due
+  validated_step_ = extra.member("validated_step").whole_from(-1);
+  metrics_bytes_ = extra.member("metrics_bytes").count();
+  skipped_ = extra.member("skipped").count();
+  if (const auto parts = extra.find("validated_parts")) validated_parts_ = parts->count();
+  if (const auto best = extra.find("best")) best_.load(*best);
+  if (const auto top1 = extra.find("val_top1")) last_top1_ = top1->number();
   resumed_ = {{"step", step_}, {"changes", nlohmann::json::object()}};
   for (const auto& [name, before, now] : resumed->changes)
     resumed_["changes"][name] = {{"before", before}, {"now", now}};
-  if (first_rank()) fmt::print("resumed from step {} of {}\n", step_, total_steps_);
+  if (first_rank()) print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
 }
 
 // By the steps, or by the clock of rank 0. Collective.

@@ -103,6 +103,32 @@ TEST_CASE("images to validate on may lie beside those to train on") {
   }
 }
 
+TEST_CASE("an archive is data, of class folders or of the folder that has them") {
+  const Example example;
+  const std::string root = example.root().string();
+  std::filesystem::rename(example.image(""), example.root() / "set");
+  const struct {
+    const char *make, *name;
+  } archives[] = {{"tar -cf whole.tar set", "whole.tar"},
+                  {"tar -cf inside.tar -C set dark light", "inside.tar"},
+                  {"mkdir both && mv set both/train && cp -r both/train both/val && "
+                   "tar -cf both.tar both",
+                   "both.tar"},
+                  {"cd both && tar -cf ../train.tar train", "train.tar"}};
+  for (const auto& [make, name] : archives) {
+    REQUIRE(run_command("cd '" + root + "' && " + make).code == 0);
+    std::filesystem::remove_all(example.output());
+    const CommandResult result = run_command(example.command("train.max_steps=1", "", false) +
+                                             fmt::format(" --set data.root='{}/{}'", root, name));
+    CHECK_MESSAGE(result.code == 0, result.output);
+    const bool both = std::string(name) == "both.tar";
+    CHECK_MESSAGE(result.says(both ? "16 to train, 16 to validate" : "12 to train, 4 to validate"),
+                  result.output);
+    CHECK(nlohmann::json::parse(example.record()).at("data").at("classes") ==
+          nlohmann::json({"dark", "light"}));
+  }
+}
+
 TEST_CASE("a folder that is laid out otherwise says what is wanted") {
   const Example example;
   std::filesystem::rename(example.image(""), example.root() / "train");

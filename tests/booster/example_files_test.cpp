@@ -109,6 +109,49 @@ TEST_CASE("curves that cannot be drawn are a warning") {
   CHECK(result.says("the training goes on"));
 }
 
+TEST_CASE("a profile or a diagnosis that cannot be written is a warning, and a stop saves first") {
+  const Example example;
+  for (const char* name : {"trace.json", "numerics.json"})
+    fs::create_directories(example.output() / name / "in the way");
+  const CommandResult ended =
+      example.run("train.profile=1:1000 train.diagnose=1:1000 train.epochs=1");
+  CHECK_MESSAGE(ended.code == 0, ended.output);
+  for (const char* says : {"trace.json", "numerics.json", "the training goes on",
+                           "no trace could be written", "numerics: fp32", "results in"})
+    CHECK_MESSAGE(ended.says(says), ended.output);
+  CHECK(example.has_checkpoint(3));
+  CHECK(example.run("train.profile=4:5 train.epochs=2").code == 0);  // ends within the training
+  CHECK(example.has_checkpoint(6));
+
+  fs::remove_all(example.output() / "numerics.json");
+  const CommandResult stopped = example.run_and(
+      "step 9/", "kill -TERM $pid",
+      example.command("train.profile=7:1000000 train.diagnose=1:1000000 train.epochs=100000"));
+  CHECK_MESSAGE(stopped.code == 128 + 15, stopped.output);
+  CHECK(stopped.says("the same command goes on"));
+  CHECK(stopped.says("no trace could be written"));
+  const fs::path saved = fs::canonical(example.output() / "checkpoint/latest/manifest.json");
+  CHECK(fs::last_write_time(saved) <= fs::last_write_time(example.output() / "numerics.json"));
+}
+
+TEST_CASE("a stderr that is full or closed costs what it would have said alone") {
+  const Example example;
+  REQUIRE(example.run("train.epochs=1").code == 0);
+  REQUIRE(example.run("train.epochs=2").code == 0);
+  const fs::path newest = example.output() / "checkpoint/step-000000006/model.safetensors";
+  fs::resize_file(newest, fs::file_size(newest) - 1);
+  for (const char* stream : {"2>/dev/full", "2>&-"}) {
+    const fs::path copy = example.output().parent_path() / "copy";
+    fs::remove_all(copy);
+    fs::copy(example.output(), copy, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    const CommandResult result =
+        run_command(fmt::format("{{ {} --set train.output_dir='{}' {}; }}",
+                                example.command("train.epochs=2"), copy.string(), stream));
+    CHECK_MESSAGE(result.code == 0, result.output);
+    CHECK_MESSAGE(result.says("resumed from step 3 of 6"), result.output);
+  }
+}
+
 TEST_CASE("a log that cannot be written costs the log alone") {
   const Example example;
   const CommandResult full =

@@ -100,6 +100,143 @@ TEST_CASE("a prediction names classes, and a file that is no image") {
   CHECK(lines[1].at("predictions").at(0).at("class") == "light");
 }
 
+TEST_CASE("a checkpoint is named by its folder, its training or its weights' file") {
+  const Trained example;
+  const auto training = example.output().parent_path() / "trained";
+  std::filesystem::rename(example.output(), training);
+  const std::string wanted = "step-000000014";
+  const auto infer = [&](const std::string& words) {
+    const CommandResult result = run_command(example.command() + words);
+    CHECK_MESSAGE(result.code == 0, result.output);
+    return result;
+  };
+  const auto in_quotes = [](const std::filesystem::path& path) {
+    return " '" + path.string() + "'";
+  };
+  const auto folder = training / "checkpoint" / wanted;
+  const std::string jpeg = in_quotes(example.image("light/image_0001.jpg"));
+  for (const auto& path : {training, training / "checkpoint", folder}) {
+    CAPTURE(path.string());
+    CHECK(infer(" --evaluate" + in_quotes(path)).says(wanted + ": 10 images"));
+    CHECK(evaluation(example).at("checkpoint") == wanted);
+    CHECK(evaluation(example).at("weights") == "trained");
+    const auto lines = json_lines(infer(" --predict" + in_quotes(path) + jpeg + " --json").output);
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].at("checkpoint") == wanted);
+    CHECK(lines[0].at("predictions").at(0).at("class") == "light");
+  }
+  // Images of another folder, by a checkpoint that is none of this training's.
+  const std::string named = " --set inference.checkpoint='" + training.string() + "'";
+  Example::write_classes(example.root() / "more", 3);
+  CHECK(infer(named + " --evaluate" + in_quotes(example.root() / "more")).says(": 6 images"));
+  CHECK(infer(named + " --predict" + jpeg).says("weights: " + wanted));
+  CHECK(
+      infer(" --evaluate" + in_quotes(folder / "model.safetensors")).says("model.safetensors: 10"));
+  CHECK(evaluation(example).at("classes").at(1).at("name") == "light");  // of the data
+
+  const auto refused = [&](const std::string& words, const std::string& says, int code) {
+    const CommandResult result = run_command(example.command() + words);
+    CHECK(result.code == code);
+    CHECK_MESSAGE(result.says(says), result.output);
+  };
+  refused(named + " --evaluate" + in_quotes(folder), "two checkpoints; got ", 2);
+  refused(" --predict" + in_quotes(folder), "a checkpoint alone; want files of images", 2);
+  refused(" --set inference.checkpoint=bset --evaluate", "no weights; got bset, want newest, best",
+          1);
+}
+
+TEST_CASE("rank 0 chooses the checkpoint, and says alone what it passed over") {
+  const Trained example;
+  REQUIRE(example.run("train.epochs=3").code == 0);
+  const auto newest = example.output() / "checkpoint/step-000000021/model.safetensors";
+  REQUIRE(std::filesystem::exists(newest));
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) - 1);
+  const CommandResult result = run_command(
+      example.command("booster.plugin=torch_ddp", "run --nproc_per_node 2") + " --evaluate");
+  CHECK_MESSAGE(result.code == 0, result.output);
+  CHECK(result.says("step-000000014: 10 images"));
+  CHECK(result.output.find("broken checkpoint passed over") ==
+        result.output.rfind("broken checkpoint passed over"));
+  const CommandResult none =
+      run_command(example.command("booster.plugin=torch_ddp inference.checkpoint=best",
+                                  "run --nproc_per_node 2") +
+                  " --evaluate");
+  CHECK(none.code == 1);
+  CHECK_MESSAGE(none.says("no checkpoint in "), none.output);
+}
+
+TEST_CASE("the averages of the weights are evaluated as the training evaluated them") {
+  for (const std::string plugin : {"single", "torch_ddp", "low_level_zero", "fsdp"}) {
+    CAPTURE(plugin);
+    const bool alone = plugin == "single";
+    const std::string sets =
+        "train.ema_decay=0.8 train.eval_metric=loss train.keep_best=true "
+        "train.epochs=2 model.depth=2 booster.plugin=" +
+        plugin + " ";
+    const std::string ranks = alone ? "" : "run --nproc_per_node 2";
+    const Example example(20);
+    REQUIRE(example.run(sets + "optimizer.lr=0.01", ranks).code == 0);
+    const auto last = example.metric_lines().back();
+    REQUIRE(last.at("val_loss") != last.at("val_ema_loss"));
+    const auto loss_of = [&](const std::string& more, const std::string& by) {
+      const CommandResult result = run_command(example.command(sets + more, by) + " --evaluate");
+      REQUIRE_MESSAGE(result.code == 0, result.output);
+      const bool says = result.says(", averages: ");
+      CHECK(says == (more.find("averages") != more.npos));
+      return evaluation(example).at("loss").get<double>();
+    };
+    const auto near = [](const nlohmann::json& value) {
+      return doctest::Approx(value.get<double>()).epsilon(1e-5);
+    };
+    CHECK(loss_of("inference.weights=averages", ranks) == near(last.at("val_ema_loss")));
+    CHECK(evaluation(example).at("weights") == "averages");
+    CHECK(loss_of("inference.weights=trained", ranks) == near(last.at("val_loss")));
+    double best = 1e9;
+    for (const auto& line : example.metric_lines())
+      if (line.contains("val_ema_loss")) best = std::min(best, line["val_ema_loss"].get<double>());
+    CHECK(loss_of("inference.weights=averages inference.checkpoint=best", ranks) ==
+          near(nlohmann::json(best)));
+  }
+}
+
+TEST_CASE("averages that are not there are an error") {
+  const Trained example;
+  const std::string averages = "inference.weights=averages";
+  const CommandResult none = run_command(example.command(averages) + " --evaluate");
+  CHECK(none.code == 1);
+  CHECK_MESSAGE(none.says("step-000000014: no averages of weights"), none.output);
+  const CommandResult file =
+      run_command(example.command(averages) +
+                  fmt::format(" --evaluate '{}/checkpoint/latest/model.safetensors'",
+                              example.output().string()));
+  CHECK(file.code == 2);
+  CHECK_MESSAGE(file.says("got a model's files, want a checkpoint"), file.output);
+}
+
+TEST_CASE("archives are evaluated as the folders that they were made of") {
+  const Trained example;
+  const auto folder = example.root() / "more";
+  Example::write_classes(folder, 7);
+  const auto evaluated = [&](const std::string& name) {
+    const CommandResult result = run_command(
+        example.command() + fmt::format(" --evaluate '{}/{}'", example.root().string(), name));
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    return evaluation(example).at("images").get<int>();
+  };
+  const auto archive = [&](const std::string& name, const std::string& from,
+                           const std::string& what) {
+    const std::string make =
+        fmt::format("cd '{}' && tar -cf '{}/{}' {}", from, example.root().string(), name, what);
+    REQUIRE(run_command(make).code == 0);
+  };
+  archive("whole.tar", example.root().string(), "more");
+  archive("inside.tar", folder.string(), "dark light");
+  archive("light.tar", folder.string(), "light");
+  CHECK(evaluated("whole.tar") == 14);
+  CHECK(evaluated("inside.tar") == 14);
+  CHECK(evaluated("light.tar") == 7);  // a class, and no folder of them
+}
+
 TEST_CASE("without a checkpoint, or with both, nothing is evaluated") {
   const Example example;
   const CommandResult none = run_command(example.command() + " --evaluate");

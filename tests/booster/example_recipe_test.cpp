@@ -106,6 +106,49 @@ TEST_CASE("one rank and two have the same averages of the same training") {
   }
 }
 
+TEST_CASE("mixup mixes in the chosen mode, a share of the batches, and until an epoch") {
+  const auto losses = [&](const std::string& sets) {
+    const Example example(per_class);
+    const CommandResult result = example.run(model + constant + "train.epochs=2 " + sets);
+    REQUIRE_MESSAGE(result.code == 0, result.output);
+    std::vector<double> all;
+    for (const auto& line : example.metric_lines())
+      if (line.contains("loss")) all.push_back(line["loss"]);
+    REQUIRE(all.size() == 12);
+    return all;
+  };
+  const auto plain = losses(""), never = losses("data.mixup=0.8 data.mixup_prob=0");
+  for (size_t i = 0; i < plain.size(); ++i)
+    CHECK(never[i] == doctest::Approx(plain[i]).epsilon(1e-4));
+  const auto batch = losses("data.mixup=0.8 data.mixup_mode=batch");
+  const auto pair = losses("data.mixup=0.8 data.mixup_mode=pair");
+  const auto elem = losses("data.mixup=0.8 data.mixup_mode=elem");
+  CHECK(losses("data.mixup=0.8") == batch);
+  CHECK(batch != plain);
+  CHECK(pair != batch);
+  CHECK(elem != batch);
+  CHECK(elem != pair);
+  const auto until = losses("data.mixup=0.8 data.mixup_off_epoch=1");
+  const size_t epoch = 6;
+  CHECK(std::equal(until.begin(), until.begin() + epoch, batch.begin()));
+  CHECK_FALSE(std::equal(until.begin() + epoch, until.end(), batch.begin() + epoch));
+  const CommandResult refused = Example(per_class).run("data.mixup=1 data.mixup_mode=elements");
+  CHECK(refused.code == 2);
+  CHECK_MESSAGE(refused.says("want one of batch, pair, elem"), refused.output);
+}
+
+TEST_CASE("layers of other rates are another training") {
+  const Example example(per_class);
+  const std::string sets = model + constant;
+  REQUIRE(example.run(sets + "optimizer.layer_decay=0.7 train.max_steps=1").code == 0);
+  for (const char* other : {"0.8", "1"}) {
+    const CommandResult result =
+        example.run(sets + "train.max_steps=2 optimizer.layer_decay=" + other);
+    CAPTURE(other);
+    CHECK_MESSAGE(result.code == 1, result.output);
+  }
+}
+
 TEST_CASE("validations come after equal parts of each epoch, and at the end") {
   const Example example(per_class);
   const CommandResult result =

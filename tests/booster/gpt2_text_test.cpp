@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include <sys/stat.h>
+
 using namespace booster;
 
 namespace {
@@ -122,6 +124,52 @@ TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
   CHECK(example.losses("signal") == example.losses("all"));
 }
 
+TEST_CASE("gpt2_text stops in a validation without a result, and validates when it goes on") {
+  const TextExample example;
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += sentence;
+  example.folder().write("text", text);
+  // One epoch of one step, then seconds of validation.
+  const std::string sets = "data.validation_fraction=0.998 data.batch_size=16 train.epochs=2";
+  const CommandResult stopped = Example().run_and("step 1:", "sleep 0.2; kill -TERM $pid",
+                                                  "exec env " + example.command(sets));
+  CHECK_MESSAGE(stopped.code == 143, stopped.output);
+  CHECK_MESSAGE(stopped.says("stopped by signal 15 after step 1;"), stopped.output);
+  CHECK(example.metrics().size() == 1);
+  const CommandResult more = example.run(sets);
+  CHECK_MESSAGE(more.code == 0, more.output);
+  CHECK(more.says("resumed from step 1 of 2"));
+  std::vector<std::string> story;
+  for (const auto& line : example.metrics())
+    story.push_back(fmt::format("{} {}", line["step"].dump(), line.contains("val_loss")));
+  CHECK(story == std::vector<std::string>{"1 false", "1 true", "2 false", "2 true"});
+}
+
+TEST_CASE("gpt2_text goes on where neither metrics nor checkpoints can be written, to its end") {
+  const TextExample example;
+  // Files of at most one block, as on a disk that is full.
+  const CommandResult full =
+      run_command("{ trap '' XFSZ; ulimit -f 1; " + example.command("train.max_steps=9 ") + "; }");
+  CHECK_MESSAGE(full.code == 1, full.output);  // the last checkpoint is no matter of taste
+  CHECK_MESSAGE(full.says("metrics.jsonl: cannot be written"), full.output);
+  CHECK_MESSAGE(full.says("; the training goes on"), full.output);
+  CHECK_MESSAGE(full.says("validation after step 9"), full.output);
+  CHECK(full.says("error: "));
+  CHECK_FALSE(example.metrics().empty());
+
+  // One that was in the way comes with the next step.
+  const auto checkpoint = example.folder() / "later/checkpoint";
+  example.folder().write("later/checkpoint", "a file where the folder should be");
+  const CommandResult later = Example().run_and(
+      "; the training goes on",
+      fmt::format("rm '{0}'; for i in $(seq 100); do test -e '{0}/latest' && echo tried again && "
+                  "break; sleep 0.1; done; kill -TERM $pid",
+                  checkpoint.string()),
+      "exec env " + example.command("train.checkpoint_every=1 train.epochs=1000000", "later"));
+  CHECK_MESSAGE(later.code == 143, later.output);
+  CHECK_MESSAGE(later.says("tried again"), later.output);
+}
+
 TEST_CASE("gpt2_text: two ranks, and two batches to a step, are one rank with twice the batch") {
   const TextExample example;
   const std::string sets =
@@ -186,15 +234,19 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
   example.folder().write("short", std::string(200, 'x'));
   example.folder().write("empty", "");
   const std::string root = example.folder().path().string();
+  REQUIRE(::mkfifo((root + "/pipe").c_str(), 0600) == 0);
   struct Mistake {
     std::string set;
     int code;
     std::string says;
   };
   for (const auto& [set, code, says] : std::vector<Mistake>{
-           {"data.file=/nowhere/text", 1, "/nowhere/text: No such file or directory"},
-           {"data.file=" + root, 1, "Is a directory"},
-           {"data.file=" + root + "/empty", 1, "which is empty"},
+           {"data.file=/nowhere/text", 1,
+            "data.file: /nowhere/text: cannot open: No such file or directory"},
+           {"data.file=" + root, 1, "got a folder, want a regular file"},
+           {"data.file=" + root + "/pipe", 1, "got a pipe, want a regular file"},
+           {"data.file=/dev/zero", 1, "got a device, want a regular file"},
+           {"data.file=" + root + "/empty", 1, "got an empty file"},
            {"data.file=" + root + "/short", 1, "20 to validate on, want at least 33 of each"},
            {"data.tokens=33", 2, "data.tokens: more than the model has positions; got 33"},
            {"data.token=16", 2, "did you mean tokens?"},

@@ -1,11 +1,11 @@
 #include "examples/vit_caltech101/data/datasets.h"
 
 #include "examples/vit_caltech101/data/augmentation.h"
+#include "examples/vit_caltech101/data/class_folders.h"
 #include "examples/vit_caltech101/data/make_small_set.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -41,10 +41,6 @@ struct Sets {
   ImageDataset train, validation;
 };
 
-bool holds(const std::vector<std::string>& folders, const char* name) {
-  return std::ranges::find(folders, name) != folders.end();
-}
-
 // The folder beside `train` that holds the images to validate on; empty if there is none.
 std::string validation_folder(const std::vector<std::string>& folders) {
   for (const char* name : {"val", "valid", "validation", "test"})
@@ -69,11 +65,10 @@ Sets open_sets(const std::string& root, const Config& config) {
     return split(Caltech101(root, {.transform = options.transform,
                                    .cache_bytes = options.cache_bytes,
                                    .background = config.get<bool>("data.include_background")}));
+  if (const std::string inner = within_archive(root, {"train"}); inner != root)
+    return open_sets(inner, config);
   const auto folders = image_folders(root);
   const bool has_train = holds(folders, "train");
-  // An archive that was made of a folder holds that folder alone.
-  if (fs::is_regular_file(root) && folders.size() == 1 && !has_train)
-    return open_sets(root + "/" + folders[0], config);
   const std::string validation = validation_folder(folders), train = root + "/train";
   if (has_train && !validation.empty()) {
     const ImageFolder images(train, options);
@@ -127,7 +122,7 @@ Datasets open_datasets(const Config& config, const World& world) {
   if (datasets.made) datasets.root = small_set(config, world);
   const std::string& root = datasets.root;
   const auto [train, validation] = open_sets(root, config);
-  datasets.classes = train.classes();
+  datasets.classes = class_names(train.classes());
   const auto classes = static_cast<int64_t>(datasets.classes.size());
   const int64_t most = outputs(config).value_or(classes);
   if (classes > most)

@@ -11,7 +11,7 @@ struct Datasets {
   std::shared_ptr<booster::ImageDataset> train;
   std::shared_ptr<booster::ImageDataset> validation;  // of all ranks
   std::string root;                                   // their folder
-  std::vector<std::string> classes;                   // by label
+  std::vector<std::string> classes;                   // by label; names of class_folders.h
   bool made = false;                                  // a made-up set, for want of a folder
   std::string said;                                   // what to tell the user about them
 };

@@ -38,12 +38,15 @@ std::string cell_of(double x, double y, double side, double count, double share,
 }  // namespace
 
 std::string evaluation_record(const Validation::Result& result,
-                              const std::vector<std::string>& classes,
-                              const std::string& checkpoint) {
+                              const std::vector<std::string>& classes, const Source& source) {
   const size_t n = classes.size();
-  nlohmann::json record = {{"checkpoint", checkpoint}, {"images", result.images},
-                           {"top1", number(result.top1)}, {"top5", number(result.top5)},
-                           {"loss", number(result.loss)}, {"classes", nlohmann::json::array()},
+  nlohmann::json record = {{"checkpoint", written_out(source.path().filename().string())},
+                           {"weights", source.kind()},
+                           {"images", result.images},
+                           {"top1", number(result.top1)},
+                           {"top5", number(result.top5)},
+                           {"loss", number(result.loss)},
+                           {"classes", nlohmann::json::array()},
                            {"confusion", nlohmann::json::array()}};
   for (size_t row = 0; row < n; ++row) {
     record["classes"].push_back(
@@ -55,7 +58,7 @@ std::string evaluation_record(const Validation::Result& result,
       counts.push_back(static_cast<int64_t>(result.confusion[row * n + column]));
     record["confusion"].push_back(std::move(counts));
   }
-  return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return record.dump(1) + "\n";
 }
 
 std::string draw_confusion(const std::vector<double>& counts,

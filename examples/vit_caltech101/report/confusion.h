@@ -1,6 +1,7 @@
 // Which classes a model takes for which: the files of an evaluation.
 #pragma once
 
+#include "examples/vit_caltech101/inference/source.h"
 #include "examples/vit_caltech101/validation.h"
 
 #include <string>
@@ -8,11 +9,10 @@
 
 namespace example {
 
-// evaluation.json: the result's numbers, images and right ones of each class, and the confusion
-// matrix, rows by true class.
+// evaluation.json: the weights, the result's numbers, images and right ones of each class, and the
+// confusion matrix, rows by true class.
 std::string evaluation_record(const Validation::Result& result,
-                              const std::vector<std::string>& classes,
-                              const std::string& checkpoint);
+                              const std::vector<std::string>& classes, const Source& source);
 
 // The matrix as SVG; a row's colours are shares of its images. `counts` are classes x classes, by
 // true class and predicted one.

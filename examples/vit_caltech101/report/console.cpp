@@ -24,13 +24,8 @@ void print(std::string_view text) {
   __fpurge(stdout);  // else every later line would try to write this one again
   std::clearerr(stdout);
   if (!std::exchange(told, true))
-    warn(fmt::format("stdout: cannot be written: {}; the training goes on without it",
-                     std::strerror(reason)));
-}
-
-void warn(std::string_view line) {
-  const std::string text = booster::terminal_lines(line) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stderr);
+    booster::warn(fmt::format("stdout: cannot be written: {}; the training goes on without it",
+                              std::strerror(reason)));
 }
 
 bool attempt(const std::function<void()>& action, bool tells) {
@@ -39,7 +34,7 @@ bool attempt(const std::function<void()>& action, bool tells) {
     return true;
   } catch (const booster::Error& error) {
     if (error.kind() != booster::ErrorKind::failed) throw;
-    if (tells) warn(fmt::format("warning: {}; the training goes on", error.what()));
+    if (tells) booster::warn(fmt::format("warning: {}; the training goes on", error.what()));
     return false;
   }
 }

@@ -1,6 +1,6 @@
-// What the program prints. Text that cannot be written (a full disk behind a redirected log, a
-// closed pipe) is lost, and stderr says so once: a training never ends for its log's sake. One
-// thread.
+// What the program prints on stdout. Text that cannot be written (a full disk behind a redirected
+// log, a closed pipe) is lost, and stderr says so once: a training never ends for its log's sake.
+// One thread.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,6 @@ namespace example {
 
 // To stdout, at once and unchanged.
 void print(std::string_view text);
-// A line to stderr; names of files in it cannot steer a terminal.
-void warn(std::string_view line);
 
 // Does what a training can do without. False after an Error of kind failed, which is a warning
 // then, if `tells`; other errors pass.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace example {
 
@@ -27,6 +28,18 @@ int64_t whole_lines(const std::filesystem::path& path, int64_t limit) {
 
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nullptr;
+}
+
+nlohmann::json written_out(nlohmann::json value) {
+  if (value.is_structured())
+    for (nlohmann::json& item : value) item = written_out(std::move(item));
+  if (!value.is_string()) return value;
+  try {
+    static_cast<void>(value.dump());
+    return value;
+  } catch (const nlohmann::json::type_error&) {
+    return terminal_text(value.get_ref<const std::string&>());
+  }
 }
 
 Metrics::Metrics(const std::filesystem::path& path, int64_t keep_bytes)

@@ -31,5 +31,8 @@ class Metrics {
 
 // A number as JSON can hold it: null for one that is not finite.
 nlohmann::json number(double value);
+// A value as JSON can hold it: of texts that are not UTF-8, as paths need not be, the bytes that
+// are not are written out ("caf\xe9").
+nlohmann::json written_out(nlohmann::json value);
 
 }  // namespace example

@@ -61,9 +61,7 @@ std::filesystem::path events_folder(const Config& config) {
 }
 
 void RunFiles::write_record() const {
-  // Names of files need not be UTF-8.
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  write_file(folder_ / "run.json", record.dump(2, ' ', false, replace) + "\n");
+  write_file(folder_ / "run.json", written_out(record).dump(2) + "\n");
 }
 
 }  // namespace example

@@ -1,5 +1,6 @@
 // What a trained model is used for: --evaluate and --predict, with the newest checkpoint of
-// train.output_dir and the config that it was trained with. Nothing of the training changes.
+// train.output_dir or another, and the config that it was trained with. Nothing of the training
+// changes.
 #pragma once
 
 #include <booster/booster.h>

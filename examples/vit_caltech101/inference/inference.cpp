@@ -1,7 +1,9 @@
-#include "examples/vit_caltech101/inference.h"
+#include "examples/vit_caltech101/inference/inference.h"
 
 #include "examples/vit_caltech101/data/bad_images.h"
+#include "examples/vit_caltech101/data/class_folders.h"
 #include "examples/vit_caltech101/data/datasets.h"
+#include "examples/vit_caltech101/inference/source.h"
 #include "examples/vit_caltech101/report/confusion.h"
 #include "examples/vit_caltech101/report/console.h"
 #include "examples/vit_caltech101/report/metrics.h"
@@ -22,38 +24,11 @@ namespace {
 
 constexpr const char* kept_images = "validation";
 
-fs::path checkpoint_of(const Config& config) {
-  const bool best = config.get<std::string>("inference.checkpoint") == "best";
-  const fs::path root =
-      fs::path(config.get<std::string>("train.output_dir")) / (best ? "best" : "checkpoint");
-  const auto found = latest_checkpoint(root, [](const std::string& text) { warn(text); });
-  if (!found)
-    fail_data("train.output_dir: no checkpoint in {}; want the folder of a training{}",
-              root.string(), best ? " with train.keep_best" : "");
-  return *found;
-}
-
-// By label; none if another program made the checkpoint.
-std::vector<std::string> classes_of(const fs::path& checkpoint) {
-  const nlohmann::json state = CheckpointReader(checkpoint).state();
-  const auto* names = state.contains("extra") && state["extra"].contains("classes")
-                          ? &state["extra"]["classes"]
-                          : nullptr;
-  std::vector<std::string> classes;
-  if (!names || !names->is_array()) return classes;
-  for (const auto& name : *names) {
-    if (!name.is_string()) fail_data("{}: classes; got {}", checkpoint.string(), name.type_name());
-    classes.push_back(name.get<std::string>());
-  }
-  return classes;
-}
-
-// A model with the weights of the newest checkpoint, or of the best.
+// A model with weights that are there.
 class Trained {
  public:
-  Trained(const Config& config, const World& world)
-      : config_(config), world_(world), checkpoint_(checkpoint_of(config)),
-        classes_(classes_of(checkpoint_)) {}
+  Trained(const Config& config, const World& world, const Source& source)
+      : config_(config), world_(world), source_(source), classes_(source.classes()) {}
 
   int evaluate(const std::string& folder);
   int predict(const std::vector<std::string>& files, int64_t top, bool as_json);
@@ -66,7 +41,7 @@ class Trained {
 
   Config config_;
   World world_;
-  fs::path checkpoint_;
+  Source source_;
   std::vector<std::string> classes_;
   std::optional<Booster> booster_;
   std::optional<BoostedPair> boosted_;
@@ -77,7 +52,7 @@ void Trained::load(int64_t classes) {
   booster_.emplace(Booster::from_config(config_));
   const Model model = make_model(config_.with("model.weights", nullptr));
   boosted_.emplace(booster_->boost(model, make_optimizer(config_, model)));
-  booster_->load_model(boosted_->model, checkpoint_);
+  source_.load(boosted_->model);
   boosted_->model.eval();
 }
 
@@ -86,13 +61,15 @@ std::shared_ptr<const ImageDataset> Trained::images_in(const std::string& folder
     const Datasets datasets = open_datasets(config_, world_);
     if (!classes_.empty() && classes_ != datasets.classes)
       fail_data("data.root: the classes in {} are not those of {}", datasets.root,
-                checkpoint_.string());
+                source_.path().string());
     classes_ = datasets.classes;
     return datasets.validation;
   }
+  const std::string root = within_archive(folder, classes_);
   auto images = std::make_shared<ImageFolder>(
-      folder, ImageDatasetOptions{.transform = evaluation_transform(config_), .classes = classes_});
-  classes_ = images->classes();
+      root, ImageDatasetOptions{.transform = evaluation_transform(config_),
+                                .classes = class_folders(classes_, root)});
+  classes_ = class_names(images->classes());
   return images;
 }
 
@@ -107,14 +84,15 @@ int Trained::evaluate(const std::string& folder) {
   const auto bad = static_cast<int64_t>(on_all_ranks(validation.bad_images(), world_).size());
   if (world_.rank > 0) return 0;
   const fs::path output = config_.get<std::string>("train.output_dir");
-  write_file(output / "evaluation.json",
-             evaluation_record(*result, classes_, checkpoint_.filename().string()));
+  make_folders(output);
+  write_file(output / "evaluation.json", evaluation_record(*result, classes_, source_));
   write_file(output / "confusion.svg", draw_confusion(result->confusion, classes_));
-  print(fmt::format("{}: {} images, top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}{}\n"
-                    "evaluation.json and confusion.svg are in {}\n",
-                    checkpoint_.filename().string(), result->images, 100 * result->top1,
-                    100 * result->top5, result->loss,
-                    bad > 0 ? fmt::format("; {} bad images left out", bad) : "", output.string()));
+  print(fmt::format(
+      "{}: {} images, top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}{}\n"
+      "evaluation.json and confusion.svg are in {}\n",
+      terminal_text(source_.name()), result->images, 100 * result->top1, 100 * result->top5,
+      result->loss, bad > 0 ? fmt::format("; {} bad images left out", bad) : "",
+      terminal_text(output.string())));
   return 0;
 }
 
@@ -135,6 +113,7 @@ std::string Trained::name_of(int64_t label) const {
 
 int Trained::predict(const std::vector<std::string>& files, int64_t top, bool as_json) {
   const NoGradGuard no_grad;
+  if (world_.rank == 0 && !as_json) warn("weights: " + source_.name());
   load(static_cast<int64_t>(classes_.size()));
   const Compose transform = evaluation_transform(config_);
   int code = 0;
@@ -153,16 +132,18 @@ int Trained::predict(const std::vector<std::string>& files, int64_t top, bool as
     std::ranges::stable_sort(order, std::greater(), [&](int64_t label) { return shares[label]; });
     order.resize(std::min(order.size(), static_cast<size_t>(top)));
     if (world_.rank > 0) continue;
-    nlohmann::json line = {{"file", file}, {"predictions", nlohmann::json::array()}};
+    nlohmann::json line = {{"file", written_out(file)},
+                           {"checkpoint", written_out(source_.path().filename().string())},
+                           {"weights", source_.kind()},
+                           {"predictions", nlohmann::json::array()}};
     std::string text = terminal_text(file) + ":";
     for (const int64_t label : order) {
       line["predictions"].push_back(
           {{"class", name_of(label)}, {"label", label}, {"probability", number(shares[label])}});
-      text += fmt::format("{} {} {:.1f} %", label == order[0] ? "" : ",",
-                          terminal_text(name_of(label)), 100 * shares[label]);
+      text += fmt::format("{} {} {:.1f} %", label == order[0] ? "" : ",", name_of(label),
+                          100 * shares[label]);
     }
-    const auto replace = nlohmann::json::error_handler_t::replace;
-    print((as_json ? line.dump(-1, ' ', false, replace) : text) + "\n");
+    print((as_json ? line.dump() : text) + "\n");
   }
   return code;
 }
@@ -172,11 +153,15 @@ int Trained::predict(const std::vector<std::string>& files, int64_t top, bool as
 std::optional<int> infer(const Config& config, const World& world) {
   const OptionValues use = config.options("inference");
   const auto folder = use.given<std::string>("evaluate");
-  const auto files = use.get<std::vector<std::string>>("predict");
+  auto files = use.get<std::vector<std::string>>("predict");
   if (!folder && files.empty()) return {};
   check(!folder || files.empty(), "command line: --evaluate and --predict; want one of the two");
-  Trained trained(config, world);
-  if (folder) return trained.evaluate(*folder);
+  const Source source(config, world, folder ? *folder : files[0]);
+  Trained trained(config, world, source);
+  if (folder) return trained.evaluate(source.is_word() ? kept_images : *folder);
+  if (source.is_word()) files.erase(files.begin());
+  check(!files.empty(),
+        "command line: --predict: a checkpoint alone; want files of images behind it");
   return trained.predict(files, use.get<int64_t>("top"), use.get<bool>("json"));
 }
 
