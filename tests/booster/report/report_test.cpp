@@ -237,10 +237,11 @@ TEST_CASE("report ends for losses near zero, and for what is no file") {
   for (const char* name : {"metrics.jsonl", "trace.json", "worst_images.json"}) {
     CAPTURE(name);
     for (const std::string make : {"mkfifo", "ln -s /dev/zero"}) {
-      write_run(folder, make, "fp16", 0.5);
-      const std::string there = in_quotes(folder / make / name);
+      const std::string run = make.substr(0, 2) + name;
+      write_run(folder, run, "fp16", 0.5);
+      const std::string there = in_quotes(folder / run / name);
       REQUIRE(run_command("rm -f " + there + "; " + make + " " + there).code == 0);
-      const CommandResult result = limited(make);
+      const CommandResult result = limited(run);
       CHECK_MESSAGE(result.code == 0, result.output);
     }
   }
