@@ -29,9 +29,8 @@ std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) 
   std::map<std::string, Tensor> weights;
   for (const fs::path& file : find_model_files(path).files)
     for (auto& [name, tensor] : load_safetensors(file)) weights.emplace(name, tensor);
-  if (!averages) return weights;
-  check(is_checkpoint(path), "export: --averages: got a model's files, want a checkpoint");
-  for (const auto& [name, average] : averages_in(path)) weights[name] = average;
+  if (averages)
+    for (const auto& [name, average] : averages_in(path)) weights[name] = average;
   return weights;
 }
 
@@ -93,6 +92,8 @@ int export_model(const ExportArguments& what) {
   check(fs::exists(what.checkpoint, error), "export: no such file or folder; got {}",
         what.checkpoint);
   const WeightsSource source = find_weights(what.checkpoint, warn);
+  check(!what.averages || is_checkpoint(source.weights),
+        "export: --averages: got a model's files, want a checkpoint");
   check(!what.config.empty() || !source.run.empty(),
         "export: no config; want --config FILE, since no run.json stands above these weights");
   const fs::path file_of_config =

@@ -137,16 +137,26 @@ TEST_CASE("mixup mixes in the chosen mode, a share of the batches, and until an 
   CHECK_MESSAGE(refused.says("want one of batch, pair, elem"), refused.output);
 }
 
-TEST_CASE("layers of other rates are another training") {
-  const Example example(per_class);
-  const std::string sets = model + constant;
-  REQUIRE(example.run(sets + "optimizer.layer_decay=0.7 train.max_steps=1").code == 0);
-  for (const char* other : {"0.8", "1"}) {
-    const CommandResult result =
-        example.run(sets + "train.max_steps=2 optimizer.layer_decay=" + other);
-    CAPTURE(other);
-    CHECK_MESSAGE(result.code == 1, result.output);
+TEST_CASE("rates by layer are not turned on or off on the way, and other ones are in force") {
+  const std::string sets = model + constant + "optimizer.lr=0.001 ";
+  const char *with = "optimizer.layer_decay=0.7 ", *without = "optimizer.layer_decay=1 ";
+  for (const auto& [first, then] : {std::pair(with, without), std::pair(without, with)}) {
+    const Example example(per_class);
+    REQUIRE(example.run(sets + first + "train.max_steps=1").code == 0);
+    const CommandResult refused = example.run(sets + then + "train.max_steps=2");
+    CHECK(refused.code == 1);
+    CHECK_MESSAGE(refused.says("was saved with another number of parameter groups; got "),
+                  refused.output);
+    CHECK(example.has_checkpoint(1));
+    CHECK_FALSE(example.has_checkpoint(2));
   }
+  const Example example(per_class);
+  REQUIRE(example.run(sets + with + "train.max_steps=1").code == 0);
+  const CommandResult other = example.run(sets + "optimizer.layer_decay=0.5 train.max_steps=2");
+  CHECK_MESSAGE(other.code == 0, other.output);
+  CHECK_MESSAGE(other.says("optimizer.lr of group 4: changed from 0.0007 to 0.0005; the new value "
+                           "counts"),
+                other.output);
 }
 
 TEST_CASE("validations come after equal parts of each epoch, and at the end") {
