@@ -140,7 +140,7 @@ TEST_CASE("ops on other threads are counted while a step is diagnosed, and lost 
   CHECK(counted == threads * calls);
 }
 
-// For the thread sanitizer: nothing but the observer's pointer orders what these threads read of it.
+// For the thread sanitizer: nothing but the observer's pointer orders what these threads read.
 TEST_CASE("ops that run on other threads when a diagnosis begins meet a whole observer") {
   Booster booster({.mixed_precision = "fp16"});
   Model model = Net();
