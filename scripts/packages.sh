@@ -16,6 +16,7 @@ packages=(
 )
 [[ ${1-} != --all ]] || packages+=(
   libopenmpi-dev openmpi-bin  # ranks over MPI
+  slurmctld slurmd slurm-client munge  # tests: ranks that srun starts
 )
 
 missing=()

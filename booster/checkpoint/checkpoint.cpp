@@ -20,12 +20,11 @@ constexpr const char* latest_name = "latest";
 // Newest first. One that a killed writer set aside counts where nothing has its name.
 std::vector<fs::path> checkpoint_folders(const fs::path& root) {
   std::vector<fs::path> folders;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    const fs::path named = root / entry.path().stem();
-    const bool aside = entry.path() == aside_of(named) && is_marked(entry.path()) &&
-                       !fs::exists(named, error);
-    if (step_of(aside ? named : entry.path()) >= 0) folders.push_back(entry.path());
+  for (const auto& entry : entries_of(root)) {
+    const fs::path named = root / entry.stem();
+    const bool aside =
+        entry == aside_of(named) && is_there(entry / folder_mark) && !is_there(named);
+    if (step_of(aside ? named : entry) >= 0) folders.push_back(entry);
   }
   std::sort(folders.begin(), folders.end(),
             [](const auto& a, const auto& b) { return step_of(a.stem()) > step_of(b.stem()); });
@@ -61,30 +60,39 @@ void point_latest_at(const fs::path& root, const fs::path& folder) {
   if (!ignored) fs::rename(temporary, root / latest_name, ignored);
 }
 
-// True if every file exists with its size; the content was checked when it was written.
-bool looks_whole(const fs::path& folder) {
+enum class Condition { looks_whole, broken, unreadable };
+
+// Whether every file exists with its size; the content was checked when it was written.
+Condition condition_of(const fs::path& folder) {
   try {
     for (const auto& file : read_manifest(folder).files)
-      if (fs::file_size(folder / file.name) != file.bytes) return false;
-    return true;
-  } catch (const std::exception&) {
-    return false;
+      if (FileReader(folder / file.name).size() != file.bytes) return Condition::broken;
+    return Condition::looks_whole;
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::data ? Condition::broken : Condition::unreadable;
   }
 }
 
 // Keeps the newest `keep` complete ones, of which `newest` is known to be one, and removes the
-// rest, as far as we made it.
+// rest, as far as we made it. One that cannot be read now may be complete: it stays, uncounted.
 void prune(const fs::path& root, const fs::path& newest, int keep) {
   int kept = 1;
   for (const auto& folder : checkpoint_folders(root)) {
     if (folder == newest || step_of(folder) > step_of(newest)) continue;
-    if (kept < keep && looks_whole(folder)) {
-      ++kept;
-      continue;
-    }
+    const Condition condition = kept < keep ? condition_of(folder) : Condition::broken;
+    if (condition == Condition::looks_whole) ++kept;
+    if (condition != Condition::broken) continue;
     std::error_code ignored;
     if (is_marked(folder) || fs::exists(folder / manifest_name, ignored))
       fs::remove_all(folder, ignored);
+  }
+}
+
+// What was saved is safe; a folder that cannot be listed now is cleared up by a later save.
+void prune_if_readable(const fs::path& root, const fs::path& newest, int keep) {
+  try {
+    prune(root, newest, keep);
+  } catch (const Error&) {
   }
 }
 
@@ -151,7 +159,7 @@ fs::path CheckpointWriter::commit(const nlohmann::json& state, const nlohmann::j
   write_new_file(body.folder.path(), manifest_name, manifest.to_text());
   body.folder.commit();
   point_latest_at(body.root, body.target);
-  prune(body.root, body.target, body.keep);
+  prune_if_readable(body.root, body.target, body.keep);
   return body.target;
 }
 
@@ -177,6 +185,11 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
       verify_checkpoint(folder);
       return folder;
     } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data)
+        fail_run(
+            "{}: cannot be read, and may be whole: {}; want it readable, or out of the way to "
+            "go on from an older one",
+            folder.string(), error.what());
       last_problem = terminal_text(
           fmt::format("{}: broken checkpoint passed over: {}", folder.string(), error.what()));
       report(last_problem);

@@ -85,7 +85,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& root,
 Manifest verify_checkpoint(const std::filesystem::path& folder);
 
 // Reads one folder, file by file, each of them once; what was read is what its manifest names.
-// Error of kind data if anything does not match.
+// Error of kind data if anything does not match, of kind failed if a file cannot be read now.
 class CheckpointReader {
  public:
   explicit CheckpointReader(const std::filesystem::path& folder);
@@ -110,6 +110,8 @@ CheckpointContents load_checkpoint(const std::filesystem::path& folder);
 
 // The newest complete checkpoint under `root`, or none if there is no checkpoint at all. Broken
 // ones are skipped and reported, one sentence each; if all are broken, the last sentence is thrown.
+// Error of kind failed if `root` or a checkpoint that may be complete cannot be read: no older one
+// takes its place, and no training begins anew, because a disk is away for a moment.
 std::optional<std::filesystem::path> latest_checkpoint(
     const std::filesystem::path& root, const std::function<void(const std::string&)>& report);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t longest_host = 253;
 constexpr size_t most_hosts = 65536;
+constexpr int most_slots = 4096;
 
 // A host that starts with anything but a letter or digit could be an option of ssh.
 void check_host(const std::string& name, const std::string& where) {
@@ -33,35 +35,53 @@ void check_host(const std::string& name, const std::string& where) {
       where, name);
 }
 
-void add_host(std::vector<std::string>& hosts, const std::string& name, const std::string& where) {
-  check_host(name, where);
-  check(std::find(hosts.begin(), hosts.end(), name) == hosts.end(), "{}: the host {} comes twice",
-        where, name);
-  check(hosts.size() < most_hosts, "{}: more than {} hosts", where, most_hosts);
-  hosts.push_back(name);
+bool has(const std::vector<Host>& hosts, const std::string& name) {
+  return std::ranges::find(hosts, name, &Host::name) != hosts.end();
 }
 
-std::vector<std::string> split_list(const std::string& list, const std::string& where) {
-  std::vector<std::string> hosts;
+Host& add_host(std::vector<Host>& hosts, const std::string& name, const std::string& where) {
+  check_host(name, where);
+  check(!has(hosts, name), "{}: the host {} comes twice", where, name);
+  check(hosts.size() < most_hosts, "{}: more than {} hosts", where, most_hosts);
+  return hosts.emplace_back(Host{name});
+}
+
+// A number that follows `name=`, or 0 if that is not what the word is.
+int attribute(std::string_view word, std::string_view name, int most) {
+  if (!word.starts_with(name)) return 0;
+  word.remove_prefix(name.size());
+  int value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const bool whole = error == std::errc() && end == word.data() + word.size();
+  return whole && value >= 1 && value <= most ? value : 0;
+}
+
+std::vector<Host> split_list(const std::string& list, const std::string& where) {
+  std::vector<Host> hosts;
   std::istringstream words(list + ",");
   for (std::string word; std::getline(words, word, ',');) add_host(hosts, word, where);
   return hosts;
 }
 
-std::vector<std::string> read_hostfile(const std::string& path) {
+std::vector<Host> read_hostfile(const std::string& path) {
   std::ifstream file(path);
   check(file.good(), "--hostfile: cannot read {}", path);
-  std::vector<std::string> hosts;
+  std::vector<Host> hosts;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     const std::string where = fmt::format("{}:{}", path, ++number);
     std::istringstream words(line.substr(0, line.find('#')));
-    std::string name, attribute;
+    std::string name;
     if (!(words >> name)) continue;
-    add_host(hosts, name, where);
-    while (words >> attribute)
-      check(attribute.starts_with("slots=") || attribute.starts_with("port="),
-            "{}: got '{}', want slots=N or port=N", where, attribute);
+    Host& host = add_host(hosts, name, where);
+    for (std::string word; words >> word;) {
+      const int slots = attribute(word, "slots=", most_slots),
+                port = attribute(word, "port=", 65535);
+      check(slots || port, "{}: got '{}', want slots=N (1 to {}) or port=N (1 to 65535)", where,
+            word, most_slots);
+      if (slots) host.slots = slots;
+      if (port) host.port = port;
+    }
   }
   check(!hosts.empty(), "--hostfile: {} names no host", path);
   return hosts;
@@ -70,16 +90,16 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 // Keeps the hosts for which `keep(is it in the list)` is true; error if the list names an unknown
 // host.
 template <class Keep>
-void filter(std::vector<std::string>& hosts, const std::string& list, const std::string& where,
+void filter(std::vector<Host>& hosts, const std::string& list, const std::string& where,
             Keep&& keep) {
   if (list.empty()) return;
   const auto named = split_list(list, where);
-  for (const auto& name : named)
-    check(std::find(hosts.begin(), hosts.end(), name) != hosts.end(),
-          "{}: no such host in the hostfile; got '{}'{}", where, name, legal_names(name, hosts));
-  std::erase_if(hosts, [&](const std::string& host) {
-    return !keep(std::find(named.begin(), named.end(), host) != named.end());
-  });
+  std::vector<std::string> known;
+  for (const Host& host : hosts) known.push_back(host.name);
+  for (const auto& [name, slots, port] : named)
+    check(has(hosts, name), "{}: no such host in the hostfile; got '{}'{}", where, name,
+          legal_names(name, known));
+  std::erase_if(hosts, [&](const Host& host) { return !keep(has(named, host.name)); });
   check(!hosts.empty(), "{}: no host is left", where);
 }
 
@@ -106,7 +126,7 @@ std::vector<std::string> forwarded_variables(const RunOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> hosts_of(const RunOptions& options) {
+std::vector<Host> hosts_of(const RunOptions& options) {
   if (!options.host.empty()) return split_list(options.host, "--host");
   if (options.hostfile.empty()) return {};
   auto hosts = read_hostfile(options.hostfile);
@@ -136,28 +156,64 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-std::vector<std::string> ssh_command(const RunOptions& options,
-                                     const std::vector<std::string>& hosts, int node) {
+int ranks_on(const Host& host, const RunOptions& options) {
+  if (options.nproc_per_node == 0) return host.slots ? host.slots : 1;
+  check(host.slots == 0 || options.nproc_per_node <= host.slots,
+        "--nproc_per_node: more than the slots of {} in the hostfile; got {}, want at most {}",
+        host.name, options.nproc_per_node, host.slots);
+  return options.nproc_per_node;
+}
+
+namespace {
+
+// What tells the launcher on node `node` who its ranks are.
+std::vector<std::string> place_of_node(const RunOptions& options, const std::vector<Host>& hosts,
+                                       size_t node) {
+  const int own = ranks_on(hosts[node], options);
+  int first = 0, all = 0;
+  bool equal = true;
+  for (size_t other = 0; other < hosts.size(); ++other) {
+    const int ranks = ranks_on(hosts[other], options);
+    if (other < node) first += ranks;
+    all += ranks;
+    equal = equal && ranks == ranks_on(hosts[0], options);
+  }
+  std::vector<std::string> words = {"--nproc_per_node", std::to_string(own),
+                                    "--nnodes",         std::to_string(hosts.size()),
+                                    "--node_rank",      std::to_string(node)};
+  if (!equal)
+    words.insert(words.end(),
+                 {"--first_rank", std::to_string(first), "--world_size", std::to_string(all)});
+  return words;
+}
+
+}  // namespace
+
+// A connection that is cut must end some time, so that the run does.
+std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
+                                     int node) {
   std::vector<std::string> remote = {"env"};
-  for (const auto& variable : forwarded_variables(options)) remote.push_back(variable);
-  remote.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
-  remote.insert(
-      remote.end(),
-      {"run", "--stop_at_eof", "--secret_at_stdin",
-       "--nproc_per_node", std::to_string(options.nproc_per_node),
-       "--nnodes", std::to_string(hosts.size()), "--node_rank", std::to_string(node),
-       "--master_addr", options.master_addr.empty() ? hosts[0] : options.master_addr,
+  const auto add = [&](const std::vector<std::string>& words) {
+    remote.insert(remote.end(), words.begin(), words.end());
+  };
+  add(forwarded_variables(options));
+  add({std::filesystem::read_symlink("/proc/self/exe").string(), "run", "--stop_at_eof",
+       "--secret_at_stdin"});
+  add(place_of_node(options, hosts, static_cast<size_t>(node)));
+  add({"--master_addr", options.master_addr.empty() ? hosts[0].name : options.master_addr,
        "--master_port", std::to_string(options.master_port ? options.master_port : 29500)});
-  if (options.grace != RunOptions().grace)
-    remote.insert(remote.end(), {"--grace", std::to_string(options.grace)});
-  if (!options.log_dir.empty()) remote.insert(remote.end(), {"--log_dir", options.log_dir});
-  remote.push_back("--");
-  remote.insert(remote.end(), options.command.begin(), options.command.end());
-  std::vector<std::string> command = {"ssh", "-o", "BatchMode=yes"};
-  if (options.ssh_port) command.insert(command.end(), {"-p", std::to_string(options.ssh_port)});
+  if (options.grace != RunOptions().grace) add({"--grace", std::to_string(options.grace)});
+  if (options.restart_count) add({"--restart_count", std::to_string(options.restart_count)});
+  if (!options.log_dir.empty()) add({"--log_dir", options.log_dir});
+  add({"--"});
+  add(options.command);
+  std::vector<std::string> command = {"ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5"};
+  const Host& host = hosts[static_cast<size_t>(node)];
+  if (const int port = host.port ? host.port : options.ssh_port)
+    command.insert(command.end(), {"-p", std::to_string(port)});
   const std::string folder = shell_quoted(std::filesystem::current_path().string());
   command.insert(command.end(),
-                 {"--", hosts[node], "cd " + folder + " && exec " + shell_line(remote)});
+                 {"--", host.name, "cd " + folder + " && exec " + shell_line(remote)});
   return command;
 }
 

@@ -10,6 +10,8 @@ namespace booster {
 
 namespace {
 
+constexpr int most_ranks = 1 << 20;
+
 using Setter = std::function<void(RunOptions&, const std::string& value)>;
 
 struct Option {
@@ -55,7 +57,7 @@ void add_variable(RunOptions& options, const std::string& value) {
 
 const std::vector<Option>& options() {
   static const std::vector<Option> all = {
-      {"nproc_per_node", "N", "ranks on each machine (1)",
+      {"nproc_per_node", "N", "ranks on each machine (the hostfile's slots, or 1)",
        number_into(&RunOptions::nproc_per_node, "nproc_per_node", 1, 4096)},
       {"nnodes", "N", "machines, when the tool is started on each (1)",
        number_into(&RunOptions::nnodes, "nnodes", 1, 65536)},
@@ -65,7 +67,7 @@ const std::vector<Option>& options() {
        text_into(&RunOptions::master_addr, "master_addr")},
       {"master_port", "PORT", "MASTER_PORT of the ranks (a free one; 29500 for several machines)",
        number_into(&RunOptions::master_port, "master_port", 1, 65535)},
-      {"hostfile", "FILE", "machines to reach by ssh, a name in each line",
+      {"hostfile", "FILE", "machines to reach by ssh: lines NAME [slots=N] [port=N]",
        text_into(&RunOptions::hostfile, "hostfile")},
       {"host", "A,B", "machines to reach by ssh", text_into(&RunOptions::host, "host")},
       {"include", "A,B", "of the hostfile's machines, use these",
@@ -87,9 +89,14 @@ const std::vector<Option>& options() {
        switch_on(&RunOptions::dry_run)},
       {"stop_at_eof", nullptr, "stop the ranks when standard input ends",
        switch_on(&RunOptions::stop_at_eof)},
-      {"secret_at_stdin", nullptr,
-       "read BOOSTER_SECRET from the first line of standard input",
+      {"secret_at_stdin", nullptr, "read BOOSTER_SECRET from the first line of standard input",
        switch_on(&RunOptions::secret_at_stdin)},
+      {"first_rank", "I", "the first rank here (set where machines have unequally many)",
+       number_into(&RunOptions::first_rank, "first_rank", 0, most_ranks - 1)},
+      {"world_size", "N", "ranks on all machines (set likewise)",
+       number_into(&RunOptions::world_size, "world_size", 1, most_ranks)},
+      {"restart_count", "N", "how often the ranks were started before (set for remote machines)",
+       number_into(&RunOptions::restart_count, "restart_count", 0, 1000)},
       {"help", nullptr, "print this", switch_on(&RunOptions::help)},
   };
   return all;

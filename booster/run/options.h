@@ -7,7 +7,7 @@
 namespace booster {
 
 struct RunOptions {
-  int nproc_per_node = 1;
+  int nproc_per_node = 0;  // 0: as many as the hostfile says, or 1
   int nnodes = 1;
   int node_rank = 0;
   std::string master_addr;  // "": chosen by the launcher
@@ -17,6 +17,9 @@ struct RunOptions {
   std::vector<std::string> env;  // NAME or NAME=VALUE
   std::string log_dir;
   int max_restarts = 0;
+  // Set for remote nodes whose ranks are not as many as those of the others (0: they are), and
+  // when they are started again.
+  int first_rank = 0, world_size = 0, restart_count = 0;
   int grace = 30;  // seconds from a signal until ranks that still run are killed
   bool dry_run = false;
   bool stop_at_eof = false;  // the end of standard input counts as SIGTERM (set for remote nodes)

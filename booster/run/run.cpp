@@ -51,10 +51,13 @@ int free_port() {
 using Environment = std::map<std::string, std::string>;
 
 Environment environment_of(const RunOptions& options, int local_rank) {
+  const bool unequal = options.world_size > 0;
+  const int first_rank = unequal ? options.first_rank : options.node_rank * options.nproc_per_node;
   Environment variables = {
-      {"RANK", std::to_string(options.node_rank * options.nproc_per_node + local_rank)},
+      {"RANK", std::to_string(first_rank + local_rank)},
       {"LOCAL_RANK", std::to_string(local_rank)},
-      {"WORLD_SIZE", std::to_string(options.nnodes * options.nproc_per_node)},
+      {"WORLD_SIZE",
+       std::to_string(unequal ? options.world_size : options.nnodes * options.nproc_per_node)},
       {"LOCAL_WORLD_SIZE", std::to_string(options.nproc_per_node)},
       {"MASTER_ADDR", options.master_addr.empty() ? "127.0.0.1" : options.master_addr},
       {"MASTER_PORT", std::to_string(options.master_port)},
@@ -96,15 +99,15 @@ std::vector<Launch> local_launches(const RunOptions& options) {
   return launches;
 }
 
-// One ssh per machine; the launcher there prefixes, logs and supervises its own ranks.
-std::vector<Launch> remote_launches(const RunOptions& options,
-                                    const std::vector<std::string>& hosts) {
+// One ssh per machine; the launcher there prefixes, logs and supervises its own ranks. Each attempt
+// has a secret of its own.
+std::vector<Launch> remote_launches(const RunOptions& options, const std::vector<Host>& hosts) {
   const char* given = std::getenv("BOOSTER_SECRET");
   const std::string secret = given ? shared_secret() : hexadecimal(random_bytes(32));
   std::vector<Launch> launches;
   for (size_t node = 0; node < hosts.size(); ++node) {
     Launch launch;
-    launch.label = fmt::format("node {} ({})", node, hosts[node]);
+    launch.label = fmt::format("node {} ({})", node, hosts[node].name);
     launch.arguments = ssh_command(options, hosts, static_cast<int>(node));
     launch.path = options.dry_run ? "ssh" : find_program("ssh");
     launch.holds_input = true;
@@ -112,6 +115,10 @@ std::vector<Launch> remote_launches(const RunOptions& options,
     launches.push_back(std::move(launch));
   }
   return launches;
+}
+
+std::vector<Launch> launches_of(const RunOptions& options, const std::vector<Host>& hosts) {
+  return hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
 }
 
 // The first line of standard input: other users of a machine can read command lines.
@@ -148,7 +155,7 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
     launches[i].notes = fmt::format("{}-notes-{}", place, i);
     environment["BOOSTER_NOTES"] = launches[i].notes;
     if (options.nnodes == 1) environment["BOOSTER_RENDEZVOUS"] = place;
-    environment["BOOSTER_RESTART_COUNT"] = std::to_string(number);
+    environment["BOOSTER_RESTART_COUNT"] = std::to_string(options.restart_count + number);
     if (options.nnodes == 1 && !std::getenv("BOOSTER_JOB")) environment["BOOSTER_JOB"] = place;
   }
   StopRules rules{.grace = std::chrono::seconds(options.grace), .at_eof = options.stop_at_eof};
@@ -157,16 +164,18 @@ Outcome attempt(std::vector<Launch> launches, const RunOptions& options, Keeper&
   return others->agree(number, supervise(launches, keeper, rules));
 }
 
-int run_all(const std::vector<Launch>& launches, const RunOptions& options) {
+int run_all(const RunOptions& options, const std::vector<Host>& hosts) {
   make_log_folder(options);
-  for (const Launch& launch : launches)
+  for (const Launch& launch : launches_of(options, hosts))
     fs::remove(launch.log_path.empty() ? "/nonexistent" : launch.log_path);
   Keeper keeper;  // a process of its own, made before there are threads
   std::optional<ToolCircle> others;
   if (options.nnodes > 1 && options.max_restarts > 0) others.emplace(options);
   for (int number = 0;; ++number) {
+    RunOptions now = options;  // which remote tools are told
+    now.restart_count += number;
     const Outcome outcome =
-        attempt(launches, options, keeper, others ? &*others : nullptr, number);
+        attempt(launches_of(now, hosts), options, keeper, others ? &*others : nullptr, number);
     if (outcome.exit_code == 0 || outcome.interrupted || number == options.max_restarts)
       return outcome.exit_code;
     warn(fmt::format("booster run: starting all ranks again ({} of {} restarts)", number + 1,
@@ -183,10 +192,10 @@ int run_with(RunOptions options) {
   const auto hosts = hosts_of(options);
   if (options.master_port == 0)
     options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
-  const auto launches = hosts.empty() ? local_launches(options) : remote_launches(options, hosts);
+  if (hosts.empty()) options.nproc_per_node = std::max(1, options.nproc_per_node);
   if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error once, not by each rank
-  if (!options.dry_run) return run_all(launches, options);
-  print_plan(launches);
+  if (!options.dry_run) return run_all(options, hosts);
+  print_plan(launches_of(options, hosts));
   return 0;
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace booster {
 
@@ -31,7 +32,10 @@ constexpr seconds grace_after_saving(2);
 // How long a rank that only follows another's failure leaves that one to end by itself.
 constexpr seconds grace_for_cause(1);
 constexpr seconds one_signal(1);
-constexpr int look_interval = 250;  // milliseconds
+// A tool on another machine, and the connection to it, take a moment more than what they wait for.
+constexpr seconds grace_for_connection(10);
+constexpr int look_interval = 250;   // milliseconds
+constexpr char others_failed = 'f';  // from the tool at home to one on another machine
 
 struct Member {
   const Launch* launch;
@@ -70,6 +74,8 @@ class Supervisor {
   void take_signals();
   void pass_on(int signal_number);
   void stop_all(int signal_number, seconds grace);
+  void stop(Member& member, int signal_number);
+  void hear_input();
   void stop_if_due();
   void look_elsewhere();
   void look_at_notes();
@@ -94,8 +100,7 @@ class Supervisor {
   bool stopping_ = false, killing_ = false;
 };
 
-Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper,
-                       const StopRules& rules)
+Supervisor::Supervisor(const std::vector<Launch>& launches, Keeper& keeper, const StopRules& rules)
     : keeper_(keeper), rules_(rules) {
   for (const Launch& launch : launches) {
     auto record = std::make_shared<RankRecord>(launch.log_path);
@@ -168,11 +173,18 @@ void Supervisor::wait_for_event() {
     if (files[first + i].revents) streams_[i].read_some();
   out_.write_some();
   error_.write_some();
-  if (!files[1].revents) return;
-  char byte;
-  if (read(STDIN_FILENO, &byte, 1) > 0) return;
+  if (files[1].revents) hear_input();
+}
+
+// What the tool at home says to one that it started on another machine: that the ranks elsewhere
+// have failed, or, by the end of its input, that it is to stop.
+void Supervisor::hear_input() {
+  char said = 0;
+  const ssize_t n = read(STDIN_FILENO, &said, 1);
+  if (n > 0 && said == others_failed && !stopping_) stop_all(SIGTERM, grace_after_failure);
+  if (n > 0) return;
   rules_.at_eof = false;
-  pass_on(SIGTERM);
+  if (!stopping_) pass_on(SIGTERM);
 }
 
 // Forwards output written before the end, but does not wait for more: a process that left its group
@@ -187,9 +199,8 @@ void Supervisor::drain() {
     stream.finish();
   }
   while (out_.waiting() >= 0 || error_.waiting() >= 0) {
-    pollfd files[] = {{out_.waiting(), POLLOUT, 0},
-                      {error_.waiting(), POLLOUT, 0},
-                      {signals_.file(), POLLIN, 0}};
+    pollfd files[] = {
+        {out_.waiting(), POLLOUT, 0}, {error_.waiting(), POLLOUT, 0}, {signals_.file(), POLLIN, 0}};
     poll(files, 3, look_interval);
     out_.write_some();
     say_lost_output();
@@ -225,9 +236,29 @@ void Supervisor::pass_on(int signal_number) {
   }
 }
 
+// One that leads to another machine is told, and stays until the tool there has ended its ranks: to
+// end the connection would leave them running for a while.
+void Supervisor::stop(Member& member, int signal_number) {
+  if (!member.launch->holds_input || signal_number == SIGKILL) {
+    kill(-member.process.pid, signal_number);
+    return;
+  }
+  const int input = std::exchange(member.process.input, -1);
+  if (input < 0) return;
+  const bool says_why = outcome_.interrupted || write(input, &others_failed, 1) == 1;
+  close(input);
+  if (!says_why) kill(-member.process.pid, signal_number);  // nobody reads there any more
+}
+
 void Supervisor::stop_all(int signal_number, seconds grace) {
-  for (const Member& member : members_)
-    if (member.running) kill(-member.process.pid, signal_number);
+  bool leads_away = false;
+  for (Member& member : members_) {
+    if (!member.running) continue;
+    stop(member, signal_number);
+    leads_away = leads_away || member.launch->holds_input;
+  }
+  if (leads_away && signal_number != SIGKILL)
+    grace += rules_.grace + grace_for_saving + grace_for_connection;
   stopping_ = true;
   stop_at_.reset();
   kill_at_ = Clock::now() + grace;

@@ -45,10 +45,11 @@ ToolCircle::ToolCircle(const RunOptions& options)
   meeting_->wait_for(all);
 }
 
+// This one among them: who has lost the connection to its store waits in vain, the tool that keeps
+// the store too.
 std::string ToolCircle::lost_tool() {
   for (int node = 0; node < nodes_; ++node)
-    if (node != node_)
-      if (const std::string text = meeting_->trouble({node}); !text.empty()) return text;
+    if (const std::string text = meeting_->trouble({node}); !text.empty()) return text;
   return "";
 }
 

@@ -77,9 +77,23 @@ void Backend::check_members() const {
   if (const std::string problem = trouble(); !problem.empty()) fail_run("{}", problem);
 }
 
-void Backend::fail_timeout(int group_rank) const {
-  fail_run("{} lives but did not come to a collective operation within {} s (BOOSTER_TIMEOUT)",
-           members_.describe(group_rank), group_timeout().count() / 1000.0);
+void Backend::fail_timeout(std::span<const int> group_ranks) const {
+  std::set<int> missing;
+  for (const int rank : group_ranks) missing.insert(members_.ranks[rank]);
+  throw timed_out(*members_.rendezvous, std::move(missing));
+}
+
+TimedOut timed_out(const Rendezvous& rendezvous, std::set<int> ranks) {
+  std::string names;
+  for (const int rank : ranks)
+    names += (names.empty()             ? ""
+              : rank == *ranks.rbegin() ? " and "
+                                        : ", ") +
+             rendezvous.describe(rank);
+  const std::string text =
+      fmt::format("{} {} but did not come to a collective operation within {} s (BOOSTER_TIMEOUT)",
+                  names, ranks.size() == 1 ? "lives" : "live", group_timeout().count() / 1000.0);
+  return {text, std::move(ranks)};
 }
 
 // Calls between two ranks have no number that all ranks share.
@@ -162,7 +176,9 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
         [&](int rank) {
           return std::array{block_of(rank, at), block_of(members_.rank, reduced)};
         },
-        [&](int rank) { return std::array{place(rank), block_of(rank, reduced)}; });
+        [&](int rank) {
+          return std::array{place(rank), block_of(rank, reduced)};
+        });
     std::vector<const void*> sources;
     for (int rank = 0; rank < size(); ++rank)
       sources.push_back(rank == members_.rank ? own.data() : place(rank).data());

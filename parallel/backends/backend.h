@@ -7,6 +7,7 @@
 // thread.
 #pragma once
 
+#include "kernels/system/error.h"
 #include "parallel/groups/buffer.h"
 #include "parallel/groups/membership.h"
 #include "parallel/groups/reduction.h"
@@ -16,6 +17,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +38,15 @@ struct Incoming {
 };
 
 inline constexpr int nobody = -1;
+
+// Ranks of the world that live did not come in time.
+struct TimedOut : Error {
+  TimedOut(const std::string& text, std::set<int> ranks)
+      : Error(text, ErrorKind::failed), ranks(std::move(ranks)) {}
+  std::set<int> ranks;
+};
+// The error that names them.
+TimedOut timed_out(const Rendezvous& rendezvous, std::set<int> ranks);
 
 // What goes to a rank, and what comes from one at the same time.
 struct Messages {
@@ -74,7 +85,6 @@ class Backend {
   virtual void receive(const Buffer& data, int from);
   virtual void send_receive(const Buffer& out, int to, const Buffer& in, int from);
   virtual void barrier();
-
 
   // What the device of an operation's memory has to do first: called by the thread that issues the
   // operation, for begin() to be told. Null where operations see to that themselves.
@@ -140,7 +150,9 @@ class Backend {
   const std::vector<int>& participants() const { return call_->participants; }
   // This rank of the world must live too.
   void depend_on(int world_rank) { watched_.push_back(world_rank); }
-  [[noreturn]] void fail_timeout(int group_rank) const;
+  // These members of the group, each of which may be named several times, did not come in time.
+  // Throws TimedOut.
+  [[noreturn]] void fail_timeout(std::span<const int> group_ranks) const;
   // Tells that this rank still waits for another.
   void still_waits(SlowWait& wait, int group_rank) const;
 

@@ -1,10 +1,14 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
+//
+// Each pair of ranks has a port of its own, which takes one connection, whoever makes it. Ranks
+// therefore show each other that they know the secret of the run, and where one has been kept out,
+// or meets a stranger, all try again at other ports.
 #include "kernels/system/blocked_signals.h"
 #include "parallel/backends/backend.h"
 #include "parallel/rendezvous/secret.h"
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
+#include <gloo/common/error.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
@@ -20,31 +24,10 @@ namespace {
 using gloo::transport::UnboundBuffer;
 constexpr auto watch_interval = std::chrono::milliseconds(50);
 
-// Gloo's key-value interface on the rendezvous.
-class RendezvousStore final : public gloo::rendezvous::Store {
- public:
-  explicit RendezvousStore(const Membership& members) : members_(members) {}
-  void set(const std::string& key, const std::vector<char>& data) override {
-    members_.rendezvous->put(name(key), {data.data(), data.size()});
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string data = members_.rendezvous->get(name(key), members_.ranks);
-    return {data.begin(), data.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const auto& key : keys) get(key);
-  }
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
-    wait(keys);
-  }
-
- private:
-  std::string name(std::string key) const {
-    std::replace(key.begin(), key.end(), '/', '-');
-    return members_.name + ".gloo-" + key;
-  }
-  const Membership& members_;
-};
+// How long ranks that have all announced themselves may take to connect: at first, and twice as
+// long at each further attempt. Gloo waits five times as long for a connection as it is told.
+constexpr auto first_limit = std::chrono::milliseconds(5000);
+constexpr int most_attempts = 5, patience_of_gloo = 5;
 
 // One message under way: the buffer that Gloo fills or empties, and whom it concerns.
 struct Pending {
@@ -65,53 +48,121 @@ class GlooBackend final : public Backend {
   int64_t block_bytes() const override { return 4 << 20; }
 
  private:
+  void connect();
+  std::string problem_of_attempt(int attempt);
+  void connect_pairs(int attempt);
+  std::vector<std::vector<char>> exchange_addresses(int attempt, const std::vector<char>& own);
   void verify_peers();
   void await(Pending& message);
+  std::vector<int> unfinished();
   void tell_wait();
   [[noreturn]] void explain(int peer, const char* what);
   void watch();
   void end_watch();
   bool is_hopeless();
 
-  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::shared_ptr<gloo::transport::Context> context_;
   std::chrono::milliseconds timeout_;
-  std::vector<uint64_t> sent_, received_;  // messages so far, by peer: Gloo's slots
+  gloo::transport::Context* connecting_ = nullptr;  // while pairs connect; guarded by mutex_
+  std::vector<uint64_t> sent_, received_;           // messages so far, by peer: Gloo's slots
   std::mutex mutex_;
   std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
   int waits_for_ = -1;            // the peer of the message that the operation waits for
-  Clock::time_point last_move_;   // when the operation began or a message of it was complete
+  Clock::time_point last_move_;   // when it began to connect, when the operation began, or a
+                                  // message of it was complete
   std::optional<SlowWait> wait_;  // for it; all three guarded by mutex_
   std::atomic<bool> stopped_ = false, closing_ = false;
   std::thread watcher_;
 };
 
-GlooBackend::GlooBackend(Membership joined)
-    : Backend(std::move(joined)),
-      timeout_(group_timeout()),
-      sent_(members().size()),
-      received_(members().size()) {
+GlooBackend::GlooBackend(Membership joined) : Backend(std::move(joined)) {
   // Gloo's own threads inherit the mask: a write to a dead peer must not end the process.
   const kernels::BlockedSignals guard;
-  gloo::transport::tcp::attr attributes;
-  attributes.hostname = members().rendezvous->address();
-  auto device = gloo::transport::tcp::CreateDevice(attributes);
-  context_ = std::make_shared<gloo::rendezvous::Context>(members().rank, members().size());
-  // Longer than our own limit, which knows the rank to name.
-  context_->setTimeout(timeout_ * 2 + std::chrono::seconds(5));
-  RendezvousStore store(members());
-  try {
-    context_->connectFullMesh(store, device);
-  } catch (const gloo::Exception& error) {
-    check_members();
-    fail_run("gloo: the ranks cannot connect: {}", error.what());
-  }
   watcher_ = std::thread([this] { watch(); });
   try {
-    verify_peers();
+    connect();
   } catch (...) {
     end_watch();
     throw;
   }
+}
+
+void GlooBackend::connect() {
+  auto limit = first_limit;
+  for (int attempt = 1;; ++attempt, limit *= 2) {
+    timeout_ = limit;
+    const std::string problem = problem_of_attempt(attempt);
+    const std::string question = fmt::format("gloo-{}-connects", attempt);
+    if (members().all_say(question, problem.empty())) break;
+    if (attempt == most_attempts)
+      fail_run("gloo: the ranks cannot connect: {}",
+               problem.empty() ? "others could not, whose errors say why" : problem);
+  }
+  timeout_ = group_timeout();
+}
+
+// "" if this rank is connected with all others.
+std::string GlooBackend::problem_of_attempt(int attempt) {
+  try {
+    connect_pairs(attempt);
+    verify_peers();
+    return "";
+  } catch (const std::exception& error) {
+    check_members();
+    return error.what();
+  }
+}
+
+// As Gloo's own connectFullMesh does it, but the watcher can end it.
+void GlooBackend::connect_pairs(int attempt) {
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = members().rendezvous->address();
+  const int ranks = members().size(), own = members().rank;
+  context_ = gloo::transport::tcp::CreateDevice(attributes)->createContext(own, ranks);
+  context_->setTimeout(timeout_ / patience_of_gloo);
+  sent_.assign(ranks, 0);
+  received_.assign(ranks, 0);
+  std::vector<char> listening;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == own) continue;
+    const auto address = context_->createPair(rank)->address().bytes();
+    listening.insert(listening.end(), address.begin(), address.end());
+  }
+  const auto addresses = exchange_addresses(attempt, listening);
+  struct Connecting {
+    explicit Connecting(GlooBackend& backend) : backend(backend) { set(backend.context_.get()); }
+    ~Connecting() { set(nullptr); }
+    void set(gloo::transport::Context* context) {
+      std::lock_guard lock(backend.mutex_);
+      backend.connecting_ = context;
+      backend.last_move_ = Clock::now();
+    }
+    GlooBackend& backend;
+  } connecting(*this);
+  for (int rank = 0; rank < ranks; ++rank)
+    if (rank != own) context_->getPair(rank)->connect(addresses[rank]);
+}
+
+// Where every other rank listens for this one. `own`: where this one does for each of them in turn.
+std::vector<std::vector<char>> GlooBackend::exchange_addresses(int attempt,
+                                                               const std::vector<char>& own) {
+  const auto key = [&](int rank) {
+    return fmt::format("{}.gloo-{}-{}", members().name, attempt, rank);
+  };
+  Rendezvous& rendezvous = *members().rendezvous;
+  rendezvous.put(key(members().rank), {own.data(), own.size()});
+  const size_t length = own.size() / std::max(members().size() - 1, 1);
+  std::vector<std::vector<char>> addresses(members().size());
+  for (int rank = 0; rank < members().size(); ++rank) {
+    if (rank == members().rank) continue;
+    const std::string theirs = rendezvous.get(key(rank), members().ranks);
+    if (theirs.size() != own.size())
+      fail_run("gloo: {} announces {} bytes of addresses; want {}", members().name_of(rank),
+               theirs.size(), own.size());
+    const auto at = theirs.begin() + (members().rank - (members().rank > rank)) * length;
+    addresses[rank].assign(at, at + length);
+  }
+  return addresses;
 }
 
 GlooBackend::~GlooBackend() { end_watch(); }
@@ -121,8 +172,8 @@ void GlooBackend::end_watch() {
   watcher_.join();
 }
 
-// Gloo takes any connection that gives the right number. Every pair therefore shows each other
-// that they know the secret of the run, each by signing what the other has drawn.
+// Every pair of ranks shows each other that they know the secret of the run, each by signing what
+// the other has drawn.
 void GlooBackend::verify_peers() {
   const int ranks = members().size(), own = members().rank;
   const std::string secret = members().rendezvous->secret();
@@ -154,18 +205,23 @@ void GlooBackend::verify_peers() {
 }
 
 bool GlooBackend::is_hopeless() {
+  if (connecting_) return stopped_ || !trouble_in_wait({}, last_move_).empty();
   const int awaited = waits_for_ < 0 ? pending_[0].peer : waits_for_;
   return stopped_ || !trouble_in_wait({&awaited, 1}, last_move_).empty();
 }
 
 // Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and
-// wakes whoever waits. A second look lets data arrive that was sent before the end.
+// wakes whoever waits. A second look lets data arrive that was sent before the end. Pairs that are
+// closed are connected no more.
 void GlooBackend::watch() {
   for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
     std::lock_guard lock(mutex_);
     tell_wait();
-    strikes = pending_.empty() || !is_hopeless() ? 0 : strikes + 1;
+    const bool waits = connecting_ || !pending_.empty();
+    strikes = !waits || !is_hopeless() ? 0 : strikes + 1;
     if (strikes < 3) continue;
+    for (int rank = 0; connecting_ && rank < members().size(); ++rank)
+      if (rank != members().rank) connecting_->getPair(rank)->close();
     for (Pending& message : pending_)
       message.sends ? message.buffer->abortWaitSend() : message.buffer->abortWaitRecv();
   }
@@ -184,6 +240,21 @@ void GlooBackend::explain(int peer, const char* what) {
   fail_run("{} closed its connection: {}", members().describe(peer), what);
 }
 
+// Whose messages have not moved. Those that have say so at once, the others that they are closed.
+std::vector<int> GlooBackend::unfinished() {
+  std::vector<int> peers;
+  for (Pending& message : pending_) {
+    constexpr std::chrono::milliseconds moment(1);
+    try {
+      if (message.sends ? message.buffer->waitSend(moment) : message.buffer->waitRecv(moment))
+        continue;
+    } catch (const gloo::Exception&) {
+    }
+    peers.push_back(message.peer);
+  }
+  return peers;
+}
+
 void GlooBackend::await(Pending& message) {
   UnboundBuffer& buffer = *message.buffer;
   {
@@ -199,7 +270,7 @@ void GlooBackend::await(Pending& message) {
       return;
     }
   } catch (const gloo::Exception& error) {
-    if (Clock::now() - start >= timeout_) fail_timeout(message.peer);
+    if (Clock::now() - start >= timeout_) fail_timeout(unfinished());
     explain(message.peer, error.what());
   }
   check_members();

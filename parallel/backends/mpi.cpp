@@ -124,8 +124,8 @@ void MpiBackend::start(int peer, bool sends, std::byte* data, size_t bytes) {
     std::lock_guard lock(mpi_.mutex);
     void* message = sends ? mpi_.module->send(data + at, part, mpi_ranks_[peer], tag_)
                           : mpi_.module->receive(data + at, part, mpi_ranks_[peer], tag_);
-    if (!message) fail_run("mpi: no message can go between this rank and {}",
-                           members().describe(peer));
+    if (!message)
+      fail_run("mpi: no message can go between this rank and {}", members().describe(peer));
     pending_.push_back({message, peer});
   }
 }
@@ -168,7 +168,7 @@ void MpiBackend::wait() {
     for (const Pending& message : pending_) awaited.push_back(message.peer);
     if (const std::string problem = trouble_in_wait(awaited, last_move); !problem.empty())
       fail_run("{}", problem);
-    if (now - last_move > timeout_) fail_timeout(peer);
+    if (now - last_move > timeout_) fail_timeout(awaited);
     still_waits(told, peer);
   }
 }

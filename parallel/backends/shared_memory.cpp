@@ -28,7 +28,6 @@ namespace booster {
 
 namespace {
 
-
 constexpr size_t line = 64;                  // cache line
 constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
 constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often have 64 MB in all
@@ -131,9 +130,7 @@ class SharedMemoryBackend final : public Backend {
 
 // Memory does not tell who has ended, and a store only as long as rank 0 keeps it.
 SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
-    : Backend(std::move(joined)),
-      segment_(file, members().size()),
-      timeout_(group_timeout()) {
+    : Backend(std::move(joined)), segment_(file, members().size()), timeout_(group_timeout()) {
   if (members().rendezvous->folder().empty()) depend_on(0);
 }
 
@@ -206,7 +203,7 @@ void SharedMemoryBackend::give_up_if_hopeless(std::span<const int> awaited, Cloc
     fail_run("the group was closed while an operation waited for {}", members().name_of(waits_for));
   if (const std::string problem = trouble_in_wait(awaited, since); !problem.empty())
     fail_run("{}", problem);
-  if (Clock::now() - since > timeout_) fail_timeout(waits_for);
+  if (Clock::now() - since > timeout_) fail_timeout(awaited);
   still_waits(wait, waits_for);
 }
 

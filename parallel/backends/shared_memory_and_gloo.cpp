@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
+#include <semaphore>
+#include <set>
 
 namespace booster {
 
@@ -17,6 +20,8 @@ namespace {
 // Up to so much, times the machines besides the first, one message to each beats a ring: what it
 // costs is that of a few hops (docs/machines.md has the figures).
 constexpr int64_t small_bytes = 16 << 10;
+// How much later the time for the network may be up than that for shared memory, or earlier.
+constexpr auto both_times = std::chrono::milliseconds(300);
 
 class SharedMemoryAndGloo final : public Backend {
  public:
@@ -85,10 +90,10 @@ SharedMemoryAndGloo::SharedMemoryAndGloo(std::unique_ptr<Backend> local,
       machines_(machines),
       local_(std::move(local)),
       remote_(std::move(remote)),
-      ring_(machines_, me(), [this](std::span<const Outgoing> outgoing,
-                                    std::span<const Incoming> incoming) {
-        exchange(outgoing, incoming);
-      }) {
+      ring_(machines_, me(),
+            [this](std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+              exchange(outgoing, incoming);
+            }) {
   if (local_) local_->serve(*this);
   remote_->serve(*this);
 }
@@ -97,13 +102,19 @@ void SharedMemoryAndGloo::exchange(std::span<const Outgoing> outgoing,
                                    std::span<const Incoming> incoming) {
   Load near, far;
   for (const auto& [to, data] : outgoing)
-    if (data.empty()) continue;
-    else if (is_near(to)) near.outgoing.push_back({machines_.place_of(to), data});
-    else far.outgoing.push_back({to, data});
+    if (data.empty())
+      continue;
+    else if (is_near(to))
+      near.outgoing.push_back({machines_.place_of(to), data});
+    else
+      far.outgoing.push_back({to, data});
   for (const auto& [from, data] : incoming)
-    if (data.empty()) continue;
-    else if (is_near(from)) near.incoming.push_back({machines_.place_of(from), data});
-    else far.incoming.push_back({from, data});
+    if (data.empty())
+      continue;
+    else if (is_near(from))
+      near.incoming.push_back({machines_.place_of(from), data});
+    else
+      far.incoming.push_back({from, data});
   if (far.empty() && near.empty()) return;
   if (far.empty()) return local_->exchange(near.outgoing, near.incoming);
   if (near.empty()) return remote_->exchange(far.outgoing, far.incoming);
@@ -111,24 +122,38 @@ void SharedMemoryAndGloo::exchange(std::span<const Outgoing> outgoing,
 }
 
 // Neither may wait for the other: a rank here may be waiting for one there that waits for this one.
-// The first error is the one that counts, and ends the other's wait.
+// The first error is the one that counts, and ends the other's wait; but where the time of one is
+// up, that of the other is up in a moment, and ranks may be missing in both.
 void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   std::atomic<bool> has_failed = false;
   std::exception_ptr error;
-  const auto attempt = [&](Backend& backend, const Load& messages, Backend& other) {
+  std::set<int> missing[2];
+  std::counting_semaphore<2> over[2] = {std::counting_semaphore<2>(0),
+                                        std::counting_semaphore<2>(0)};
+  const auto attempt = [&](int which, Backend& backend, const Load& messages, Backend& other) {
     try {
-      backend.exchange(messages.outgoing, messages.incoming);
+      try {
+        backend.exchange(messages.outgoing, messages.incoming);
+      } catch (const TimedOut& late) {
+        missing[which] = late.ranks;
+        over[which].release();
+        over[1 - which].try_acquire_for(both_times);
+        throw;
+      }
     } catch (...) {
       if (!has_failed.exchange(true)) error = std::current_exception();
       other.stop();
     }
+    over[which].release();
   };
   const Work meanwhile = queue_.add([&] {
-    attempt(*remote_, far, *local_);
+    attempt(0, *remote_, far, *local_);
     return nullptr;
   });
-  attempt(*local_, near, *remote_);
+  attempt(1, *local_, near, *remote_);
   meanwhile.wait();
+  missing[0].merge(missing[1]);
+  if (!missing[0].empty()) throw timed_out(*members().rendezvous, missing[0]);
   if (error) std::rethrow_exception(error);
 }
 

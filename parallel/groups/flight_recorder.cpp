@@ -74,10 +74,8 @@ std::string FlightRecorder::json(int rank, int size) const {
 void FlightRecorder::write_once(int rank, int size) {
   const char* folder = std::getenv("BOOSTER_FLIGHT_RECORD");
   if (!folder || !*folder) return;
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(written_, true)) return;
-  }
+  std::lock_guard lock(writing_);
+  if (std::exchange(written_, true)) return;
   std::error_code error;
   fs::create_directories(folder, error);
   const fs::path path = fs::path(folder) / fmt::format("flight-{}.json", rank);

@@ -1,9 +1,9 @@
 // What this process last did together with other ranks: its last 512 operations and how far each
 // came. After a hang or a failure the records of all ranks show where they parted.
 //
-// A rank whose operation fails writes its record once, as BOOSTER_FLIGHT_RECORD/flight-RANK.json,
-// if that folder is named (`booster run --log_dir` names it); `booster inspect` compares them.
-// Thread-safe.
+// A rank whose operation fails, or that SIGTERM ends (parallel/groups/record_at_sigterm.h), writes
+// its record once, as BOOSTER_FLIGHT_RECORD/flight-RANK.json, if that folder is named (`booster run
+// --log_dir` names it); `booster inspect` compares them. Thread-safe.
 #pragma once
 
 #include "kernels/view.h"
@@ -42,14 +42,16 @@ class FlightRecorder {
   void note(uint64_t number, FlightState state);
   // JSON: {"rank", "size", "entries": [...]}, the oldest entry first.
   std::string json(int rank, int size) const;
-  // Writes the record, once in a process; what cannot be written is told on stderr.
+  // Writes the record, once in a process, and returns when it is written, by whomever; what cannot
+  // be written is told on stderr.
   void write_once(int rank, int size);
 
  private:
   mutable std::mutex mutex_;
   std::deque<FlightEntry> entries_;
   uint64_t added_ = 0;
-  bool written_ = false;
+  std::mutex writing_;
+  bool written_ = false;  // guarded by writing_
 };
 
 }  // namespace booster

@@ -3,6 +3,7 @@
 #include "kernels/system/trace.h"
 #include "parallel/backends/backend.h"
 #include "parallel/groups/flight_recorder.h"
+#include "parallel/groups/record_at_sigterm.h"
 #include "parallel/groups/work_queue.h"
 
 #include <algorithm>
@@ -16,7 +17,10 @@ namespace booster {
 struct Group::State {
   explicit State(Membership members)
       : backend(make_backend(std::move(members))),
-        name(std::make_shared<const std::string>(backend->members().name)) {}
+        name(std::make_shared<const std::string>(backend->members().name)) {
+    if (const auto& meeting = backend->members().rendezvous)
+      record_at_sigterm(meeting->rank(), meeting->size());
+  }
   // Puts the operation into the process's record.
   uint64_t record(const char* operation, const Buffer* data) {
     return FlightRecorder::of_process().add({.sequence = ++issued,

@@ -122,6 +122,29 @@ TEST_CASE("a stopped rank is named when the time is up") {
   });
 }
 
+TEST_CASE("rank: some do not come" * doctest::skip()) {
+  const Group group = impatient_group(launch_from_env(), "1.5");
+  group.barrier();
+  if (group.rank() % 2) {
+    for (const char* name : {"/named-0", "/named-2"})
+      while (!std::filesystem::exists(test_folder() + name))
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return;
+  }
+  std::vector<float> data(1000, 1.0F);
+  const std::string error = error_of([&] { group.all_reduce(data); });
+  touch("named-" + std::to_string(group.rank()));
+  CAPTURE(error);
+  CHECK(contains(error, "rank 1 (pid "));
+  CHECK(contains(error, " and rank 3 (pid "));
+  CHECK(contains(error, "live but did not come"));
+}
+TEST_CASE("all ranks that did not come are named when the time is up") {
+  for_each_connection([](const Connection& connection) {
+    CHECK(failures(Ranks("rank: some do not come", 4, connection.environment).wait()) == "");
+  });
+}
+
 TEST_CASE("rank: reduces while somebody is stopped for long" * doctest::skip()) {
   const Group group = launch_from_env().group();
   touch("ready-" + std::to_string(group.rank()));

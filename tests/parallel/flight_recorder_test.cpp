@@ -6,12 +6,18 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
+#include <thread>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace booster;
 
@@ -69,13 +75,13 @@ TEST_CASE("ranks that fail write what they did") {
   Ranks ranks("rank: parts from the others", 3, {{"BOOSTER_FLIGHT_RECORD", "/proc/nowhere"}});
   const auto unwritable = ranks.wait();
   CHECK(failures(unwritable) == "");
-  CHECK(unwritable[0].output.find("cannot write /proc/nowhere/flight-0.json") !=
-        std::string::npos);
+  CHECK(unwritable[0].output.find("cannot write /proc/nowhere/flight-0.json") != std::string::npos);
 
   std::string folder = "/tmp/booster-flight-XXXXXX";
   REQUIRE(mkdtemp(folder.data()));
-  CHECK(failures(Ranks("rank: parts from the others", 3, {{"BOOSTER_FLIGHT_RECORD", folder}})
-                     .wait()) == "");
+  CHECK(failures(
+            Ranks("rank: parts from the others", 3, {{"BOOSTER_FLIGHT_RECORD", folder}}).wait()) ==
+        "");
   for (const char* rank : {"0", "1", "2"}) {
     const std::string text = read(folder + "/flight-" + rank + ".json");
     CAPTURE(text);
@@ -83,5 +89,46 @@ TEST_CASE("ranks that fail write what they did") {
     CHECK(count_of(text, "\"count\": 300, \"dtype\": \"f32\", \"state\": \"done\"") == 7);
     CHECK(count_of(text, "\"state\": \"failed\"") == 1);
   }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("rank: one waits for another" * doctest::skip()) {
+  std::signal(SIGTERM, SIG_DFL);  // the test framework handles it
+  const Group group = launch_from_env().group();
+  group.barrier();
+  if (group.rank() == 0) {
+    const pid_t child = fork();  // which has no record to write, and none of this rank's
+    if (child == 0)
+      for (;;) pause();
+    kill(child, SIGTERM);
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+  }
+  touch("ready-" + std::to_string(group.rank()));
+  if (group.rank() == 1)
+    for (;;) pause();
+  std::vector<float> data(300);
+  group.all_reduce(data);
+}
+TEST_CASE("a rank that SIGTERM ends while it waits writes what it did, and ends by that signal") {
+  std::string folder = "/tmp/booster-flight-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  Ranks ranks("rank: one waits for another", 2, {{"BOOSTER_FLIGHT_RECORD", folder}});
+  for (const char* name : {"ready-0", "ready-1"}) ranks.wait_for_file(name);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK_FALSE(std::filesystem::exists(folder + "/flight-0.json"));
+  kill(ranks.pid(0), SIGTERM);
+  const std::string path = folder + "/flight-0.json";
+  for (int i = 0; i < 500 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  kill(ranks.pid(1), SIGKILL);
+  const int status = ranks.wait()[0].status;
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+  const std::string text = read(path);
+  CAPTURE(text);
+  CHECK(count_of(text, "\"state\": \"done\"") == 1);
+  CHECK(count_of(text, "\"operation\": \"all_reduce\"") == 1);
+  CHECK(count_of(text, "\"state\": \"running\"") == 1);
   std::filesystem::remove_all(folder);
 }

@@ -23,7 +23,7 @@ struct MeetingRoom {
   std::string failure;
 };
 
-class MemoryRendezvous final : public booster::Rendezvous {
+class MemoryRendezvous : public booster::Rendezvous {
  public:
   MemoryRendezvous(std::shared_ptr<MeetingRoom> room, int rank, int size);
   ~MemoryRendezvous() override;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Kills ranks, all ranks or a run tool of a training on two machines at random times. The run goes
 # on from the newest checkpoint, or, without a tool, ends; no committed checkpoint is lost, no
-# process or shared memory is left behind, and nothing hangs.
+# process or shared memory is left behind, nothing hangs, and no run ends that should go on. The
+# logs of what went wrong are kept, in a folder that is told.
 # usage: kills.sh BOOSTER GPT2_TEXT [KILLS [SEED]]
 set -euo pipefail
 booster=$1 program=$2 kills=${3-6} seed=${4-1}
@@ -60,25 +61,51 @@ until_within() {
   done
 }
 is_past() { (($(committed) > $1)); }
-tools_are_gone() { ! kill -0 "${tool[0]}" 2>/dev/null && ! kill -0 "${tool[1]}" 2>/dev/null; }
+is_gone() { ! kill -0 "${tool[$1]}" 2>/dev/null; }
+tools_are_gone() { is_gone 0 && is_gone 1; }
 
-lost=0 orphans=0 hangs=0
+lost=0 orphans=0 hangs=0 ends=0
 declare -A count=([rank]=0 [ranks]=0 [tool]=0)
-hang() {
-  hangs=$((hangs + 1))
-  echo "hang: $1"
+kept=${TMPDIR:-/tmp}/booster-kills-$$
+# wrong WHAT: shows the end of the logs, and keeps them.
+wrong() {
+  echo "$1"
   tail -n 20 "$folder/$run"-?.log
+  mkdir -p "$kept"
+  cp "$folder/$run"-?.log "$kept"
+  echo "the logs are $kept/$run-*.log"
 }
+hang() { hangs=$((hangs + 1)) && wrong "hang: $1"; }
+# Whether the run has gone on since a kill: it has committed more than STEP, and, if STEP is a
+# checkpoint's, ranks that were started after so many RESTARTS say from where they went on.
+has_gone_on() { is_past "$1" && { (($1 == 0)) || [[ -n $(resumed_after "$2") ]]; }; }
+has_gone_on_or_ended() { has_gone_on "$@" || tools_are_gone; }
 # check_checkpoints STEP RESTARTS: what had been committed before a kill is there after it, and no
-# ranks that were started since, after so many restarts, have gone on from an earlier step.
+# ranks that were started since, after so many restarts, have gone on from an earlier step, or anew.
 check_checkpoints() {
   local after earliest
   after=$(committed) earliest=$(resumed_after "$2" | sort -n | head -n 1)
-  if ((after < $1)) || { [[ -n $earliest ]] && ((earliest < $1)); }; then
+  if ((after < $1)) || { [[ -n $earliest ]] && ((earliest < $1)); } ||
+    { (($1 > 0)) && [[ -z $earliest ]] && is_past "$1"; }; then
     lost=$((lost + 1))
-    echo "lost: step $1 was committed, $after is the newest, resumed from ${earliest:-none}"
-    grep -E "resumed|starting|warning|checkpoint" "$folder/$run-0.log" | tail -n 20
+    wrong "lost: step $1 was committed, $after is the newest, resumed from ${earliest:-none}"
   fi
+}
+# goes_on STEP RESTARTS KILL: waits for that. A run that hangs or has ended is told and started
+# anew.
+goes_on() {
+  until_within "$patience" has_gone_on_or_ended "$1" "$2" || true
+  check_checkpoints "$1" "$2"
+  if has_gone_on "$1" "$2"; then return; fi
+  if tools_are_gone; then
+    ends=$((ends + 1))
+    wrong "the run ended after $3"
+  else
+    hang "no new checkpoint after $3"
+  fi
+  kill -9 "${tool[@]}" 2>/dev/null || true
+  end_of_tools "$3"
+  start_tools
 }
 end_of_tools() {
   until_within "$patience" tools_are_gone || {
@@ -98,6 +125,10 @@ start_tools
 for ((i = 1; i <= kills; ++i)); do
   sleep "$((RANDOM % 3)).$((RANDOM % 10))"
   known=$(committed) before_it=$(restarts)
+  if is_gone 0 || is_gone 1; then
+    goes_on "$known" "$before_it" "what came before kill $i"
+    before_it=$(restarts)
+  fi
   kinds=(rank rank ranks ranks tool)
   kind=${kinds[RANDOM % 5]}
   count[$kind]=$((count[$kind] + 1))
@@ -108,15 +139,20 @@ for ((i = 1; i <= kills; ++i)); do
     before_it=-1
   else
     find_victims() { mapfile -t victims < <(ranks) && ((${#victims[@]})); }
-    until_within "$patience" find_victims || { hang "no ranks before kill $i"; break; }
+    find_victims_or_end() { find_victims || tools_are_gone; }
+    until_within "$patience" find_victims_or_end || true
+    if ((${#victims[@]} == 0)); then
+      goes_on "$known" "$before_it" "what came before kill $i"
+      continue
+    fi
     [[ $kind == ranks ]] || victims=("${victims[RANDOM % ${#victims[@]}]}")
     kill -9 "${victims[@]}" 2>/dev/null || true
   fi
   # Every other kill meets a run that has gone on, the others one that may still be starting.
   if ((RANDOM % 2)) || [[ $kind == tool ]] || ((i == kills)); then
-    until_within "$patience" is_past "$known" || hang "no new checkpoint after kill $i ($kind)"
-    check_checkpoints "$known" "$before_it"
+    goes_on "$known" "$before_it" "kill $i ($kind)"
   fi
+  ((i % 10)) || echo "$i kills: $lost lost, $orphans orphans, $hangs hangs, $ends ended"
 done
 kill "${tool[@]}"
 end_of_tools "the end"
@@ -125,5 +161,6 @@ end_of_tools "the end"
 left=$(shared_memory)
 [[ -z $left ]] || echo "left behind: $left"
 echo "$((i - 1)) kills (${count[rank]} of a rank, ${count[ranks]} of all ranks," \
-  "${count[tool]} of a tool): $lost lost checkpoints, $orphans orphans, $hangs hangs"
-((lost + orphans + hangs == 0)) && [[ -z $left ]]
+  "${count[tool]} of a tool): $lost lost checkpoints, $orphans orphans, $hangs hangs," \
+  "$ends ended"
+((lost + orphans + hangs + ends == 0)) && [[ -z $left ]]

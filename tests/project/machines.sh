@@ -12,17 +12,21 @@ make_machines
 # Bytes that have left a machine.
 sent_by() { ip netns exec "bt$id-$1" cat "/sys/class/net/v$id-$1/statistics/tx_bytes"; }
 
-for plugin in torch_ddp fsdp; do
-  train_on_one "one-$plugin" "$plugin" 6 || fail "four ranks on one machine with $plugin"
+# Along the axis tensor the ranks of a machine, along pipeline those of both.
+hybrid='{"name": "hybrid_parallel", "tp_size": 2, "pp_size": 2}'
+for plugin in torch_ddp low_level_zero fsdp "$hybrid"; do
+  kind=$plugin
+  [[ $plugin != "$hybrid" ]] || kind=hybrid_parallel
+  train_on_one "one-$kind" "$plugin" 6 || fail "four ranks on one machine with $kind"
   for backend in "" gloo; do
-    name=two$backend-$plugin before=$(sent_by 0)
+    name=two$backend-$kind before=$(sent_by 0)
     BOOSTER_BACKEND=$backend train_on_two "$name" "$plugin" 6 || fail "$name: two machines"
     sent[${#backend}]=$(($(sent_by 0) - before))
-    [[ $(losses "one-$plugin") == $(losses "$name") ]] ||
+    [[ $(losses "one-$kind") == $(losses "$name") ]] ||
       fail "$name: two machines have other losses than one"
   done
-  echo "$plugin: ${sent[0]} bytes left a machine, ${sent[4]} without shared memory"
-  ((sent[0] * 10 < sent[4] * 9)) || fail "$plugin: shared memory saves no bytes"
+  echo "$kind: ${sent[0]} bytes left a machine, ${sent[4]} without shared memory"
+  ((sent[0] * 10 < sent[4] * 9)) || fail "$kind: shared memory saves no bytes"
 done
 
 # progress NAME ROWS: until so many steps are logged, at most 60 s.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Four ranks that mpirun started end with the same weights, bit for bit, over MPI as over shared
-# memory, however the model is spread.
+# memory and over what they choose themselves, however the model is spread.
 # usage: mpi.sh GPT2_TEXT
 set -euo pipefail
 program=$1
@@ -20,13 +20,14 @@ for _ in {1..60}; do printf 'the quick brown fox jumps over the lazy dog. '; don
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=detect_leaks=0  # Open MPI's own
 
-# trained BACKEND [settings]: prints a sum of the weights
+# trained BACKEND [settings]: prints a sum of the weights. BACKEND "": what the ranks choose.
 trained() {
-  local backend=$1 sets=()
+  local backend=() sets=()
+  [[ -z $1 ]] || backend=("BOOSTER_BACKEND=$1")
   shift
   for set in "$@"; do sets+=(--set "$set"); done
   rm -rf "$folder/out"
-  BOOSTER_BACKEND=$backend timeout -k 5 120 \
+  env -u BOOSTER_BACKEND "${backend[@]}" timeout -k 5 120 \
     mpirun --allow-run-as-root --oversubscribe -np 4 "$program" \
     --set data.file="$folder/text" --set train.output_dir="$folder/out" --set train.max_steps=3 \
     --set model.name=gpt2 --set model.n_positions=32 --set model.n_embd=32 \
@@ -44,6 +45,8 @@ for layout in "${layouts[@]}"; do
     cat "$folder/log"
     exit 1
   }
+  own=$(trained "" "$layout") || { cat "$folder/log"; exit 1; }
   echo "$layout: $mpi"
-  [[ $shm == "$mpi" ]] || { echo "over shared memory: $shm"; exit 1; }
+  [[ $shm == "$mpi" && $shm == "$own" ]] ||
+    { echo "over shared memory: $shm; without BOOSTER_BACKEND: $own"; exit 1; }
 done

@@ -26,18 +26,36 @@ const char* file_type(mode_t mode) {
   return "a socket";
 }
 
+[[noreturn]] void cannot_read(const char* what, const fs::path& path, int error, ErrorKind kind) {
+  const ErrorKind known = kind == ErrorKind::data ? kind_of_read_error(error) : kind;
+  booster::raise(known, fmt::format("{}: cannot {}: {}", path.string(), what, reason(error)));
+}
+
+// Reads from the file's place, or from `offset`; how many bytes, or an error.
+size_t read_some(int descriptor, void* to, size_t bytes, off_t offset, const fs::path& path,
+                 ErrorKind kind) {
+  for (;;) {
+    const ssize_t n = ::pread(descriptor, to, bytes, offset);
+    const int error = n < 0 ? errno : injected_read_error();
+    if (error == EINTR) continue;
+    if (error) cannot_read("read", path, error, kind);
+    return static_cast<size_t>(n);
+  }
+}
+
 // Opens a regular file and sets its size. Non-blocking, so that a pipe is refused instead of waited
 // for.
 int open_regular(const fs::path& path, uint64_t& size, ErrorKind kind) {
-  const auto refuse = [&](const std::string& why) {
-    booster::raise(kind, path.string() + ": " + why);
-  };
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) refuse("cannot open: " + reason(errno));
+  if (const int error = descriptor < 0 ? errno : injected_read_error()) {
+    if (descriptor >= 0) ::close(descriptor);
+    cannot_read("open", path, error, kind);
+  }
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
-    refuse(fmt::format("cannot read; got {}, want a regular file", file_type(status.st_mode)));
+    booster::raise(kind, fmt::format("{}: cannot read; got {}, want a regular file", path.string(),
+                                     file_type(status.st_mode)));
   }
   size = static_cast<uint64_t>(status.st_size);
   return descriptor;
@@ -57,11 +75,10 @@ std::string read_file(const fs::path& path, size_t limit, ErrorKind kind) {
   std::string content(std::min<uint64_t>(size, limit) + 1, '\0');
   size_t filled = 0;
   while (filled < content.size()) {
-    const ssize_t n = ::read(descriptor.value, content.data() + filled, content.size() - filled);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) booster::raise(kind, path.string() + ": cannot read: " + reason(errno));
+    const size_t n = read_some(descriptor.value, content.data() + filled, content.size() - filled,
+                               static_cast<off_t>(filled), path, kind);
     if (n == 0) break;
-    filled += static_cast<size_t>(n);
+    filled += n;
   }
   if (filled > limit) {
     booster::raise(kind, fmt::format("{}: too large; got {} bytes, want at most {}", path.string(),
@@ -86,19 +103,40 @@ FileReader::~FileReader() {
 void FileReader::read(uint64_t offset, void* to, size_t bytes) const {
   char* next = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t n =
-        ::pread(descriptor_, next, std::min(bytes, piece), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_data("{}: cannot read: {}", path_.string(), reason(errno));
+    const size_t n = read_some(descriptor_, next, std::min(bytes, piece),
+                               static_cast<off_t>(offset), path_, ErrorKind::data);
     if (n == 0) {
-      fail_data("{}: the file got shorter while it was read; got {} bytes, want {}",
-                path_.string(), offset, size_);
+      fail_data("{}: the file got shorter while it was read; got {} bytes, want {}", path_.string(),
+                offset, size_);
     }
-    add(hash_, next, static_cast<size_t>(n));
+    add(hash_, next, n);
     next += n;
-    offset += static_cast<uint64_t>(n);
-    bytes -= static_cast<size_t>(n);
+    offset += n;
+    bytes -= n;
   }
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error(injected_read_error(), std::generic_category());
+  fs::directory_iterator entry, end;
+  if (!error) entry = fs::directory_iterator(folder, error);
+  for (; !error && entry != end; entry.increment(error)) {
+    entries.push_back(entry->path());
+    if (const int injected = injected_read_error()) error.assign(injected, std::generic_category());
+    if (error) break;
+  }
+  if (error && error != std::errc::no_such_file_or_directory) cannot("list", folder, error.value());
+  return entries;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error(injected_read_error(), std::generic_category());
+  const bool found = !error && fs::exists(fs::symlink_status(path, error));
+  const bool is_absent =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !is_absent) cannot("look at", path, error.value());
+  return found;
 }
 
 // --- writing

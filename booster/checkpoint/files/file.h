@@ -14,12 +14,14 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace booster {
 
 class Sha256;
 
-// The whole content of a regular file of at most `limit` bytes. Errors have the given `kind`.
+// The whole content of a regular file of at most `limit` bytes. Errors have the given `kind`; but
+// instead of data it is failed where the file may be well and only could not be read now.
 std::string read_file(const std::filesystem::path& path, size_t limit,
                       ErrorKind kind = ErrorKind::data);
 
@@ -34,7 +36,8 @@ class FileReader {
 
   const std::filesystem::path& path() const { return path_; }
   uint64_t size() const { return size_; }  // when it was opened
-  // Fills `to` from `offset` on. Error of kind data if the file ends before, or cannot be read.
+  // Fills `to` from `offset` on. Error of kind data if the file ends before, of kind failed if it
+  // cannot be read.
   void read(uint64_t offset, void* to, size_t bytes) const;
   // From now on what is read is added to `hash`, which must live as long.
   void hash_into(Sha256& hash) { hash_ = &hash; }
@@ -122,6 +125,12 @@ std::filesystem::path aside_of(const std::filesystem::path& folder);
 // their temporaries, and gives folders that they had set aside their names back.
 void clear_up(const std::filesystem::path& folder, std::string_view prefix);
 
+// The paths in a folder; none if there is no such folder. Error of kind failed if there may be one
+// that cannot be read.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+// Whether something stands at this path. Error of kind failed if the system cannot say.
+bool is_there(const std::filesystem::path& path);
+
 // Fails unless the disk that holds `folder` has that many bytes free.
 void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
 
@@ -130,6 +139,9 @@ void check_free_space(const std::filesystem::path& folder, uint64_t bytes);
 // variable BOOSTER_FAIL_WRITE does the same from outside the process: "7", "7:EIO", "7:kill" (no
 // name: ENOSPC).
 void fail_file_operation(int64_t n, int error);
+// For tests: makes the n-th operation that reads from now on (list, stat, open, read) fail with
+// `error`; n = 0 turns this off.
+void fail_file_read(int64_t n, int error);
 // For tests: every file operation from now on takes this long, as on a slow disk.
 void delay_file_operations(int milliseconds);
 // For tests: as on a file system that cannot swap folders.

@@ -24,6 +24,8 @@ struct InjectedFailure {
   std::atomic<int> error{0};
   std::atomic<bool> no_exchange{false};
   std::atomic<int> delay_ms{0};
+  std::atomic<int64_t> reads_left{0};  // 0: off
+  std::atomic<int> read_error{0};
 
   InjectedFailure() {
     const char* text = std::getenv("BOOSTER_FAIL_WRITE");
@@ -49,6 +51,11 @@ void fail_file_operation(int64_t n, int error) {
   injected().operations_left = n;
 }
 
+void fail_file_read(int64_t n, int error) {
+  injected().read_error = error;
+  injected().reads_left = n;
+}
+
 void delay_file_operations(int milliseconds) { injected().delay_ms = milliseconds; }
 
 void forbid_exchange(bool forbidden) { injected().no_exchange = forbidden; }
@@ -70,6 +77,18 @@ void before_operation(const char* what, const fs::path& path) {
   if (failure.operations_left == 0 || --failure.operations_left > 0) return;
   if (failure.error == 0) ::raise(SIGKILL);
   cannot(what, path, failure.error);
+}
+
+int injected_read_error() {
+  auto& failure = injected();
+  if (failure.reads_left == 0 || --failure.reads_left > 0) return 0;
+  return failure.read_error;
+}
+
+ErrorKind kind_of_read_error(int error) {
+  const bool is_known = error == ENOENT || error == ENOTDIR || error == ELOOP ||
+                        error == ENAMETOOLONG || error == ENXIO;
+  return is_known ? ErrorKind::data : ErrorKind::failed;
 }
 
 void sync_folder(const fs::path& folder) {

@@ -18,6 +18,13 @@ std::string reason(int error);
 // To be called before every operation that changes the disk: where tests let it fail.
 void before_operation(const char* what, const std::filesystem::path& path);
 
+// To be called before every operation that only reads: the error that tests want it to have, or 0.
+int injected_read_error();
+
+// What a failed read says: that a file is not there is known of the data then (kind data); anything
+// else (no permission, no descriptors, a server that is away) says nothing of it (kind failed).
+ErrorKind kind_of_read_error(int error);
+
 // An open descriptor, closed at the end of the scope.
 struct Descriptor {
   int value;

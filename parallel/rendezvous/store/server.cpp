@@ -74,7 +74,7 @@ void StoreServer::accept_all() {
                       .reader = FrameReader(longest_hello),
                       .outgoing = "",
                       .since = now,
-                      .heard = now});
+                      .silence = Silence(now)});
     tell(peers_.back(), {FrameKind::challenge, {peers_.back().nonce}});
   }
 }
@@ -89,12 +89,14 @@ void StoreServer::serve(Peer& peer) {
 void StoreServer::read(Peer& peer) {
   std::string bytes;
   if (!peer.socket.read_into(bytes)) peer.gone = true;
-  if (!bytes.empty()) peer.heard = Clock::now();
+  if (!bytes.empty()) peer.silence.end();
   peer.reader.add(bytes);
   try {
     while (!peer.closing)
-      if (const auto frame = peer.reader.next()) answer(peer, *frame);
-      else break;
+      if (const auto frame = peer.reader.next())
+        answer(peer, *frame);
+      else
+        break;
   } catch (const Error&) {
     peer.gone = true;
   }
@@ -103,6 +105,7 @@ void StoreServer::read(Peer& peer) {
 void StoreServer::answer(Peer& peer, const Frame& frame) {
   const auto& texts = frame.texts;
   if (peer.rank < 0) return welcome(peer, frame);
+  if (!peer.takes_part) admit(peer);
   switch (frame.kind) {
     case FrameKind::put: return put(texts[0], texts[1]);
     case FrameKind::get:
@@ -128,11 +131,15 @@ std::string StoreServer::objection(const Frame& hello) const {
         run_.job, rank, terminal_text(job));
   if (rank >= run_.size)
     return fmt::format("no such rank; got {}, want 0 to {}", rank, run_.size - 1);
-  const auto taken = processes_.find(rank);
-  if (taken == processes_.end()) return "";
-  return fmt::format("rank {} of {} is already taken by {}; want each rank once, and a MASTER_PORT "
-                     "for each job",
-                     rank, run_.job, taken->second);
+  std::string holder;
+  if (const auto taken = processes_.find(rank); taken != processes_.end()) holder = taken->second;
+  for (const Peer& peer : peers_)
+    if (peer.rank == rank) holder = peer.process;
+  if (holder.empty()) return "";
+  return fmt::format(
+      "rank {} of {} is already taken by {}; want each rank once, and a MASTER_PORT "
+      "for each job",
+      rank, run_.job, holder);
 }
 
 void StoreServer::refuse(Peer& peer, const std::string& why) {
@@ -148,6 +155,7 @@ void StoreServer::welcome(Peer& peer, const Frame& hello) {
     return refuse(peer, "it has another BOOSTER_SECRET");
   if (const std::string text = objection(hello); !text.empty()) return refuse(peer, text);
   peer.rank = number_in(rank, run_.size - 1);
+  peer.process = terminal_text(process);
   peer.reader.set_longest(longest_store_frame);
   tell(peer, {FrameKind::welcome, {proof_of(run_.secret, "store", nonce + peer.nonce), name_}});
   for (const auto& [other, what] : processes_)
@@ -155,8 +163,12 @@ void StoreServer::welcome(Peer& peer, const Frame& hello) {
   for (const auto& [other, why] : left_)
     tell(peer, {FrameKind::left, {std::to_string(other), why}});
   if (!failure_.empty()) tell(peer, {FrameKind::failed, {failure_}});
-  processes_[peer.rank] = terminal_text(process);
-  tell_all({FrameKind::joined, {rank, processes_[peer.rank]}});
+}
+
+void StoreServer::admit(Peer& peer) {
+  peer.takes_part = true;
+  processes_[peer.rank] = peer.process;
+  tell_all({FrameKind::joined, {std::to_string(peer.rank), peer.process}});
   find_address(peer);
 }
 
@@ -187,13 +199,15 @@ void StoreServer::fail_run_once(const std::string& why) {
   tell_all({FrameKind::failed, {why}});
 }
 
+// Rank 0 is this process: that its thread has not spoken says nothing.
 void StoreServer::drop_silent() {
   const auto now = Clock::now();
   for (Peer& peer : peers_) {
+    const auto silent = peer.silence.length(now);
     if (peer.rank < 0 && now - peer.since > time_for_hello) peer.gone = true;
-    if (peer.rank < 0 || heartbeat_.count() == 0 || now - peer.heard <= heartbeat_) continue;
-    left_[peer.rank] = fmt::format("has shown no sign of life for {:g} s (BOOSTER_HEARTBEAT)",
-                                   heartbeat_.count() / 1000.0);
+    if (peer.rank <= 0 || heartbeat_.count() == 0 || silent <= heartbeat_) continue;
+    peer.why = fmt::format("has shown no sign of life for {:g} s (BOOSTER_HEARTBEAT)",
+                           heartbeat_.count() / 1000.0);
     peer.gone = true;
   }
   if (heartbeat_.count() == 0 || now - told_alive_ < heartbeat_ / 4) return;
@@ -204,7 +218,10 @@ void StoreServer::drop_silent() {
 void StoreServer::drop_gone() {
   std::vector<int> ended;
   std::erase_if(peers_, [&](const Peer& peer) {
-    if (peer.gone && peer.rank >= 0) ended.push_back(peer.rank);
+    if (peer.gone && peer.takes_part) {
+      ended.push_back(peer.rank);
+      left_[peer.rank] = peer.why;
+    }
     return peer.gone;
   });
   for (const int rank : ended) tell_all({FrameKind::left, {std::to_string(rank), left_[rank]}});

@@ -2,11 +2,13 @@
 // own.
 //
 // Ranks show that they know the secret before anything that they say counts, and the store shows
-// it to them. Whoever does not within a few seconds is cut off, and so is the oldest of too many
-// that have not yet. Frames and the sum of all values are limited.
+// it to them. A rank takes part once it is heard after it was welcomed: one that has given up
+// meanwhile may come again. Whoever does not within a few seconds is cut off, and so is the oldest
+// of too many that have not yet. Frames and the sum of all values are limited.
 #pragma once
 
 #include "parallel/rendezvous/store/frames.h"
+#include "parallel/rendezvous/store/silence.h"
 #include "parallel/rendezvous/store/socket.h"
 
 #include <atomic>
@@ -25,7 +27,7 @@ class StoreServer {
  public:
   struct Run {
     int size = 0;
-    std::string job;     // as all ranks must give it
+    std::string job;  // as all ranks must give it
     std::string secret;
   };
   // Error if the endpoint cannot be listened at.
@@ -40,11 +42,15 @@ class StoreServer {
     std::string nonce;
     FrameReader reader;
     std::string outgoing;
-    Clock::time_point since, heard;
-    bool ready = true;     // may have something to read, or room to write to
-    int rank = -1;         // -1: has not shown that it knows the secret
-    bool closing = false;  // once `outgoing` is sent
+    Clock::time_point since;
+    Silence silence;
+    bool ready = true;         // may have something to read, or room to write to
+    int rank = -1;             // -1: has not shown that it knows the secret
+    std::string process = {};  // which it says it is
+    bool takes_part = false;   // has been heard since it was welcomed
+    bool closing = false;      // once `outgoing` is sent
     bool gone = false;
+    std::string why = {};  // it is, if there is more to say than that
   };
 
   void serve();
@@ -54,6 +60,7 @@ class StoreServer {
   void read(Peer& peer);
   void answer(Peer& peer, const Frame& frame);
   void welcome(Peer& peer, const Frame& hello);
+  void admit(Peer& peer);
   void refuse(Peer& peer, const std::string& why);
   std::string objection(const Frame& hello) const;
   void put(const std::string& key, const std::string& value);
@@ -69,7 +76,7 @@ class StoreServer {
   std::string name_;  // random, of this run
   std::chrono::milliseconds heartbeat_;
   std::list<Peer> peers_;
-  std::map<int, std::string> processes_;  // of all ranks that ever joined
+  std::map<int, std::string> processes_;  // of all ranks that ever took part
   std::map<int, std::string> left_;       // those that are gone, and why
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<int>> waiting_;  // ranks, by the key that they want

@@ -6,6 +6,7 @@
 #include "parallel/rank_notes.h"
 #include "parallel/rendezvous/slow_wait.h"
 #include "parallel/rendezvous/secret.h"
+#include "parallel/rendezvous/store/silence.h"
 
 #include <poll.h>
 
@@ -68,9 +69,10 @@ void StoreRendezvous::keep_store() {
       return;
     }
     if (Clock::now() > end)
-      fail_run("rendezvous: rank 0 cannot listen at {}: {}; want a free MASTER_PORT and an address "
-               "of this machine as MASTER_ADDR",
-               endpoint_.text(), problem);
+      fail_run(
+          "rendezvous: rank 0 cannot listen at {}: {}; want a free MASTER_PORT and an address "
+          "of this machine as MASTER_ADDR",
+          endpoint_.text(), problem);
   }
 }
 
@@ -82,8 +84,10 @@ void StoreRendezvous::join() {
     std::string refusal;
     const std::string obstacle = try_to_join(refusal);
     if (obstacle.empty() && refusal.empty()) return;
-    if (refusal.empty()) refused.reset();
-    else if (!refused) refused = Clock::now();
+    if (refusal.empty())
+      refused.reset();
+    else if (!refused)
+      refused = Clock::now();
     if (refused && Clock::now() - *refused > handover) fail_run("rendezvous: {}", refusal);
     if (Clock::now() - start > group_timeout())
       fail_run("rendezvous: rank 0 did not come to {} within {:g} s: {}", endpoint_.text(),
@@ -107,9 +111,8 @@ std::string StoreRendezvous::try_to_join(std::string& refusal) {
     hello.texts[1] = proof_of(secret_, purpose_of(hello), theirs + nonce);
     send(hello);
     const Frame answer = next_frame(end);
-    const bool is_welcome =
-        answer.kind == FrameKind::welcome &&
-        is_same(answer.texts[0], proof_of(secret_, "store", nonce + theirs));
+    const bool is_welcome = answer.kind == FrameKind::welcome &&
+                            is_same(answer.texts[0], proof_of(secret_, "store", nonce + theirs));
     if (answer.kind == FrameKind::refused)
       refusal = fmt::format("{} refuses rank {}: {}", endpoint_.text(), rank(),
                             terminal_text(answer.texts[0]));
@@ -117,6 +120,7 @@ std::string StoreRendezvous::try_to_join(std::string& refusal) {
       refusal = fmt::format("what listens at {} does not know BOOSTER_SECRET", endpoint_.text());
     if (!is_welcome) return "";
     run_secret_ = hmac_sha256(secret_, answer.texts[1]);
+    send({FrameKind::alive, {}});  // this rank is still here, and takes part
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -135,9 +139,11 @@ Frame StoreRendezvous::next_frame(Clock::time_point end) {
   }
 }
 
-// The thread that hears what the store says and shows it that this rank lives.
+// The thread that hears what the store says and shows it that this rank lives. That rank 0's own
+// store is silent says nothing.
 void StoreRendezvous::listen() {
-  auto heard = Clock::now(), told = heard;
+  auto told = Clock::now();
+  Silence silence(told);
   std::string bytes;
   for (bool connected = true; connected && !leaving_; bytes.clear()) {
     try {
@@ -146,14 +152,13 @@ void StoreRendezvous::listen() {
       return lose_store(error.what());
     }
     pollfd waiting = {socket_.file(), POLLIN, 0};
-    if (poll(&waiting, 1, static_cast<int>(tick.count())) > 0)
-      connected = socket_.read_into(bytes);
+    if (poll(&waiting, 1, static_cast<int>(tick.count())) > 0) connected = socket_.read_into(bytes);
     reader_.add(bytes);
     const auto now = Clock::now();
-    if (!bytes.empty()) heard = now;
+    if (!bytes.empty()) silence.end();
     if (heartbeat_.count() == 0) continue;
     if (now - told > heartbeat_ / 4) send({FrameKind::alive, {}}), told = now;
-    if (now - heard > heartbeat_)
+    if (silence.length(now) > heartbeat_ && !server_)
       return lose_store(fmt::format("has shown no sign of life for {:g} s (BOOSTER_HEARTBEAT)",
                                     seconds(heartbeat_)));
   }
@@ -276,8 +281,7 @@ void StoreRendezvous::report_failure(std::string_view text) {
 std::string StoreRendezvous::missing(const std::vector<int>& ranks) const {
   std::string list;
   for (const int rank : ranks)
-    if (!processes_.contains(rank))
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
+    if (!processes_.contains(rank)) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
   return list;
 }
 

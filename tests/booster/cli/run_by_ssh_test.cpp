@@ -1,5 +1,6 @@
 // `booster run` with machines that it reaches by ssh. What stands for ssh runs the command on this
-// machine, and keeps its own arguments.
+// machine, and keeps its own arguments. As with ssh, a signal to it does not reach the command,
+// which sees its input end.
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 
@@ -19,7 +20,8 @@ void write_program(const TemporaryFolder& folder, const std::string& name,
 void write_ssh(const TemporaryFolder& folder) {
   write_program(folder, "ssh",
                 "echo \"$*\" >> '" + (folder / "arguments").string() +
-                    "'\nfor last; do :; done\nexec sh -c \"$last\"\n");
+                    "'\nfor last; do :; done\nmkfifo \"$0.$$\"\nexec 3<&0\ncat <&3 > \"$0.$$\" &\n"
+                    "setsid --wait sh -c \"$last\" < \"$0.$$\"\n");
 }
 // Runs the program `rank` of the folder on two machines with two ranks each.
 CommandResult run_by_ssh(const TemporaryFolder& folder, const std::string& environment,
@@ -73,4 +75,47 @@ TEST_CASE("when a rank fails on a machine that is reached by ssh the ranks of al
   CHECK_MESSAGE(again.code == 0, again.output);
   for (const char* rank : {"0", "1", "2", "3"})
     CHECK(folder.read(std::string("runs-") + rank) == "x\nx\nx\n");
+}
+
+TEST_CASE("ranks start again once all of the attempt before have ended, and know which it is") {
+  const TemporaryFolder folder;
+  write_ssh(folder);
+  // Whoever is told to stop takes two seconds.
+  write_program(folder, "rank",
+                "cd '" + folder.path().string() +
+                    "'\ncat ended-? 2>/dev/null | wc -l >> seen-$RANK\n"
+                    "echo $BOOSTER_RESTART_COUNT >> counts-$RANK\n"
+                    "attempt=$(wc -l < counts-$RANK)\n"
+                    "[ $attempt != 3 ] || exit 0\n"
+                    "trap 'sleep 2; echo x >> ended-$RANK; exit 1' TERM\n"
+                    "until [ $(cat counts-? | wc -l) = $((4 * attempt)) ]; do sleep 0.05; done\n"
+                    "[ $RANK != 3 ] || { echo x >> ended-3; exit 9; }\n"
+                    "while :; do sleep 0.05; done\n");
+  const CommandResult again = run_by_ssh(folder, "", "--max_restarts 2");
+  CHECK_MESSAGE(again.code == 0, again.output);
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    CHECK(folder.read(std::string("seen-") + rank) == "0\n4\n8\n");
+    CHECK(folder.read(std::string("counts-") + rank) == "0\n1\n2\n");
+  }
+}
+
+TEST_CASE("machines of a hostfile take as many ranks as they have slots, at their ports") {
+  const TemporaryFolder folder;
+  write_ssh(folder);
+  folder.write("hosts", "a slots=3\nb\nc port=2222 slots=2\n");
+  write_program(folder, "rank",
+                "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE here.\n");
+  const CommandResult all = run_command(
+      fmt::format("PATH='{0}':\"$PATH\" '{1}/booster/booster' run --ssh-port 23 --hostfile "
+                  "'{0}/hosts' '{0}/rank'",
+                  folder.path().string(), build_folder().string()));
+  REQUIRE_MESSAGE(all.code == 0, all.output);
+  for (const char* line : {"rank 0 of 6, 0 of 3 here.", "rank 1 of 6, 1 of 3 here.",
+                           "rank 2 of 6, 2 of 3 here.", "rank 3 of 6, 0 of 1 here.",
+                           "rank 4 of 6, 0 of 2 here.", "rank 5 of 6, 1 of 2 here."})
+    CHECK(all.says(line));
+  const std::string arguments = folder.read("arguments");
+  CHECK(arguments.find(" -p 23 -- a ") != std::string::npos);
+  CHECK(arguments.find(" -p 23 -- b ") != std::string::npos);
+  CHECK(arguments.find(" -p 2222 -- c ") != std::string::npos);
 }

@@ -253,18 +253,48 @@ TEST_CASE("a hostfile is read, filtered and checked") {
   options.hostfile = folder / "hosts";
   std::ofstream(options.hostfile)
       << "# machines\nnode0 slots=2\n\n  node1  # second\nnode-2.example.org port=2222\n";
-  CHECK(hosts_of(options) == Words{"node0", "node1", "node-2.example.org"});
+  const auto names = [&] {
+    Words names;
+    for (const Host& host : hosts_of(options)) names.push_back(host.name);
+    return names;
+  };
+  CHECK(names() == Words{"node0", "node1", "node-2.example.org"});
+  CHECK(hosts_of(options)[0].slots == 2);
+  CHECK(hosts_of(options)[2].port == 2222);
   options.include = "node1,node0";
-  CHECK(hosts_of(options) == Words{"node0", "node1"});
+  CHECK(names() == Words{"node0", "node1"});
   options.include = "";
   options.exclude = "node1";
-  CHECK(hosts_of(options) == Words{"node0", "node-2.example.org"});
+  CHECK(names() == Words{"node0", "node-2.example.org"});
   options.exclude = "nod1";
   CHECK_THROWS_AS(hosts_of(options), Error);
   options.exclude = "";
   std::ofstream(options.hostfile) << "node0\nnode0\n";
   CHECK_THROWS_WITH_AS(hosts_of(options),
                        (options.hostfile + ":2: the host node0 comes twice").c_str(), Error);
+  for (const char* word : {"slots=0", "slots=x", "slots=", "slots=9999999999", "port=65536",
+                           "port=-1", "port=22x", "max_slots=4", "slots"}) {
+    CAPTURE(word);
+    std::ofstream(options.hostfile) << "node0 " << word << "\n";
+    CHECK_THROWS_WITH_AS(hosts_of(options),
+                         (options.hostfile + ":1: got '" + word +
+                          "', want slots=N (1 to 4096) or port=N (1 to 65535)")
+                             .c_str(),
+                         Error);
+  }
+}
+
+TEST_CASE("a machine takes as many ranks as are asked for, but no more than its slots") {
+  RunOptions options;
+  CHECK(ranks_on({"a"}, options) == 1);
+  CHECK(ranks_on({"a", 3}, options) == 3);
+  options.nproc_per_node = 2;
+  CHECK(ranks_on({"a"}, options) == 2);
+  CHECK(ranks_on({"a", 3}, options) == 2);
+  CHECK_THROWS_WITH_AS(ranks_on({"a", 1}, options),
+                       "--nproc_per_node: more than the slots of a in the hostfile; got 2, want at "
+                       "most 1",
+                       Error);
 }
 
 TEST_CASE("a dry run prints the commands and starts nothing") {
@@ -275,7 +305,7 @@ TEST_CASE("a dry run prints the commands and starts nothing") {
   CHECK(contains(local.out, " sh -c 'echo '\\''it'\\'''\\''s'\\'''\n"));
   const auto remote = run(
       {"--dry-run", "--host", "a,b", "--ssh-port", "2222", "--nproc_per_node", "4", "prog", "x y"});
-  CHECK(contains(remote.out, "ssh -o BatchMode=yes -p 2222 -- a 'cd "));
+  CHECK(contains(remote.out, "ssh -o BatchMode=yes -o ServerAliveInterval=5 -p 2222 -- a 'cd "));
   CHECK(contains(remote.out,
                  "run --stop_at_eof --secret_at_stdin --nproc_per_node 4 --nnodes 2 --node_rank 1 "
                  "--master_addr a --master_port 29500 -- prog "));

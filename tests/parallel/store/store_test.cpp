@@ -7,19 +7,15 @@
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/store.h"
 #include "tests/parallel/ranks.h"
+#include "tests/parallel/store/meeting.h"
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <optional>
 #include <random>
 #include <thread>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace booster;
@@ -30,21 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-struct Variable {
-  Variable(const char* name, const std::string& value) : name(name) {
-    const char* found = std::getenv(name);
-    if (found) before = found;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before ? setenv(name, before->c_str(), 1) : unsetenv(name); }
-  const char* name;
-  std::optional<std::string> before;
-};
-
-Endpoint free_endpoint() {
-  return Endpoint::from(over_store().environment.at("BOOSTER_RENDEZVOUS"));
-}
-
 std::string error_of_joining(const Endpoint& endpoint, int rank, int size,
                              const std::string& job = "job") {
   try {
@@ -53,25 +34,6 @@ std::string error_of_joining(const Endpoint& endpoint, int rank, int size,
   } catch (const Error& error) {
     return error.what();
   }
-}
-
-// All ranks in this process, each on its own thread while it joins.
-std::vector<std::unique_ptr<StoreRendezvous>> meet_all(const Endpoint& endpoint, int size) {
-  std::vector<std::unique_ptr<StoreRendezvous>> all(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      all[static_cast<size_t>(rank)] =
-          std::make_unique<StoreRendezvous>(endpoint, rank, size, "job");
-    });
-  for (std::thread& thread : threads) thread.join();
-  return all;
-}
-
-bool soon(const std::function<bool()>& holds) {
-  for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(milliseconds(5)))
-    if (holds()) return true;
-  return false;
 }
 
 }  // namespace
@@ -190,8 +152,7 @@ TEST_CASE("who has no secret, another one, another job or a taken rank is refuse
   unsetenv("BOOSTER_SECRET");
   CHECK(error_of_joining(endpoint, 1, 2).find("BOOSTER_SECRET: is not set") == 0);
   const Variable shorter("BOOSTER_SECRET", "short");
-  CHECK(error_of_joining(endpoint, 0, 2) ==
-        "BOOSTER_SECRET: got 5 characters, want at least 16");
+  CHECK(error_of_joining(endpoint, 0, 2) == "BOOSTER_SECRET: got 5 characters, want at least 16");
   const Variable secret("BOOSTER_SECRET", "sixteen letters!");
   const StoreRendezvous first(endpoint, 0, 2, "job");
   const std::string who = endpoint.text() + " refuses rank ";
@@ -227,9 +188,9 @@ TEST_CASE("a rank does not trust whoever listens") {
       Socket socket = listener.accept();
       if (!socket.defined()) continue;
       const std::string nonce(32, 'n'), proof(32, 'p');
-      socket.write_all(encoded({FrameKind::challenge, {nonce}}) +
-                           encoded({FrameKind::welcome, {proof, "run"}}),
-                       milliseconds(500));
+      socket.write_all(
+          encoded({FrameKind::challenge, {nonce}}) + encoded({FrameKind::welcome, {proof, "run"}}),
+          milliseconds(500));
       taken.push_back(std::move(socket));
     }
   });
@@ -237,58 +198,6 @@ TEST_CASE("a rank does not trust whoever listens") {
         "rendezvous: what listens at " + endpoint.text() + " does not know BOOSTER_SECRET");
   done = true;
   impostor.join();
-}
-
-namespace {
-
-// What a stranger may do to a port, drawn.
-struct Stranger {
-  Stranger(const Endpoint& endpoint, std::mt19937& random) {
-    const auto below = [&](int n) { return std::uniform_int_distribution<>(0, n - 1)(random); };
-    std::string problem, bytes;
-    socket = Socket::connected(endpoint, std::chrono::seconds(5), problem);
-    if (!socket.defined()) return;
-    switch (below(6)) {
-      case 0: break;  // silent
-      case 1:         // anything
-        for (int i = 0; i < 200; ++i) bytes += static_cast<char>(below(256));
-        break;
-      case 2: bytes = encoded({FrameKind::put, {"key", "stolen"}}); break;
-      case 3: bytes = std::string("\xff\xff\xff\x7f", 4) + "much"; break;
-      case 4:
-        bytes = encoded({FrameKind::hello, {"nonce", "proof", "1", "4", "job", "pid 1 on x"}});
-        break;
-      case 5: bytes = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"; break;
-    }
-    socket.write_all(bytes, milliseconds(100));
-    if (below(2)) socket = {};  // gone at once
-  }
-  Socket socket;
-};
-
-}  // namespace
-
-TEST_CASE("1000 strangers at the port neither get in nor keep a job from its work") {
-  const Variable secret("BOOSTER_SECRET", "sixteen letters!");
-  const Endpoint endpoint = free_endpoint();
-  auto ranks = meet_all(endpoint, 3);
-  constexpr int wanted = 300;
-  std::atomic<int> values = 0, came = 0;
-  std::thread strangers([&] {
-    std::mt19937 random(11);
-    std::vector<Stranger> present;
-    for (; came < 1000 || values < wanted; ++came) {
-      present.emplace_back(endpoint, random);
-      if (present.size() > 400) present.erase(present.begin());
-    }
-  });
-  for (; came < 1000 || values < wanted; ++values) {
-    const std::string key = fmt::format("key-{}", values.load());
-    ranks[static_cast<size_t>(values % 3)]->put(key, key);
-    CHECK(ranks[static_cast<size_t>((values + 1) % 3)]->get(key, {0, 1, 2}) == key);
-    CHECK(ranks[2]->trouble({0, 1, 2}) == "");
-  }
-  strangers.join();
 }
 
 TEST_CASE("rank: reduces until somebody falls silent" * doctest::skip()) {
