@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Call {
   uint64_t sequence = 0;
-  std::string what;   // "all_reduce of 400 f32"
+  std::string what;   // "all_reduce of 400 f32 for bucket 3"
   std::string state;  // "queued", "running", "done" or "failed"
   bool between_two = false;
 };
@@ -48,11 +48,12 @@ Record record_at(const fs::path& path) {
     };
     const std::string operation = text("operation");
     const int64_t count = member<int64_t>(path, entry, "count");
+    std::string what = operation;
+    if (operation != "barrier") what += fmt::format(" of {} {}", count, text("dtype"));
+    if (entry.contains("for") && entry.at("for") != "") what += " for " + text("for");
     record.groups[text("group")].push_back(
-        {member<uint64_t>(path, entry, "sequence"),
-         operation == "barrier" ? operation
-                                : fmt::format("{} of {} {}", operation, count, text("dtype")),
-         text("state"), operation.starts_with("send") || operation == "receive"});
+        {member<uint64_t>(path, entry, "sequence"), what, text("state"),
+         operation.starts_with("send") || operation == "receive"});
   }
   return record;
 }
@@ -88,9 +89,8 @@ void print_group(const std::string& name, const std::map<int64_t, std::vector<Ca
              between_two ? "" : fmt::format(", which is complete up to call {}", open - 1));
   for (const auto& [rank, calls] : by_rank) {
     // Ranks count calls between two of them alone: there the numbers of others say nothing.
-    const auto at = between_two ? std::ranges::find_if(calls, [](const Call& call) {
-                                    return call.state != "done";
-                                  })
+    const auto at = between_two ? std::ranges::find_if(
+                                      calls, [](const Call& call) { return call.state != "done"; })
                                 : std::ranges::find(calls, open, &Call::sequence);
     if (at == calls.end())
       fmt::print("  rank {}: has not come further than call {}, {}\n", rank, calls.back().sequence,

@@ -111,6 +111,7 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 // waits for it too.
 bool Backend::agree(Signature own) {
   own.sequence = ++call_->sequence;
+  own.tag = call_->tag;
   if (!check_) return own.is_direct;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },
@@ -162,7 +163,9 @@ void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveO
         [&](int rank) {
           return std::array{block_of(rank, at), block_of(members_.rank, reduced)};
         },
-        [&](int rank) { return std::array{place(rank), block_of(rank, reduced)}; });
+        [&](int rank) {
+          return std::array{place(rank), block_of(rank, reduced)};
+        });
     std::vector<const void*> sources;
     for (int rank = 0; rank < size(); ++rank)
       sources.push_back(rank == members_.rank ? own.data() : place(rank).data());
