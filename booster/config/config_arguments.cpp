@@ -2,6 +2,7 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/json/json_document.h"
+#include "parallel/rank_notes.h"
 
 #include <fmt/format.h>
 
@@ -139,9 +140,10 @@ class ArgumentReader {
   size_t at_ = 0;
 };
 
-// Not with fmt::print, which throws if stderr is closed.
+// Of several ranks each says which it is. Not with fmt::print, which throws if stderr is closed.
 void say_error(const char* text) {
-  std::fputs(("error: " + std::string(text) + "\n").c_str(), stderr);
+  const std::string rank = name_of_this_rank();
+  std::fputs(("error: " + rank + (rank.empty() ? "" : ": ") + text + "\n").c_str(), stderr);
 }
 
 [[noreturn]] void end_with_error() {
