@@ -1,6 +1,7 @@
 #include "parallel/mesh.h"
 
 #include "kernels/system/error.h"
+#include "parallel/rank_notes.h"
 
 #include <map>
 
@@ -30,6 +31,7 @@ Mesh::Mesh(const Group& world, std::vector<Axis> axes)
   for (int rank = 0; rank < world.size(); ++rank)
     places.push_back(state_->axes.describe(rank));
   world.name_places(places);
+  if (world.size() > 1) name_this_rank(describe(world.rank()));
   // On every rank in the same order, or they would wait for each other in a circle.
   for (const Axis& axis : state_->axes.list()) state_->group_along({axis.name});
 }

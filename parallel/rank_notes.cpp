@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
+#include <utility>
 
 #include <unistd.h>
 
@@ -40,6 +42,24 @@ void put_note(RankNote kind, std::string_view text) {
 
 void withdraw_note(RankNote kind) {
   if (const char* place = place_of_notes()) unlink(path_of(place, kind).c_str());
+}
+
+namespace {
+std::mutex name_mutex;
+std::string& name_of_process() {
+  static auto* const name = new std::string;  // errors are told until the very end
+  return *name;
+}
+}  // namespace
+
+void name_this_rank(std::string name) {
+  std::lock_guard lock(name_mutex);
+  name_of_process() = std::move(name);
+}
+
+std::string name_of_this_rank() {
+  std::lock_guard lock(name_mutex);
+  return name_of_process();
 }
 
 bool notes_are_read() { return place_of_notes() != nullptr; }

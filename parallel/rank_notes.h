@@ -1,6 +1,6 @@
 // What a rank tells the run tool that started it, besides its output and its exit code: a small
-// file per kind of note, at the place that BOOSTER_NOTES names. Without it nobody is told.
-// Thread-safe.
+// file per kind of note, at the place that BOOSTER_NOTES names. Without it nobody is told. And who
+// it is, for whoever prints its errors. Thread-safe.
 #pragma once
 
 #include <string>
@@ -19,6 +19,11 @@ void put_note(RankNote kind, std::string_view text);
 void withdraw_note(RankNote kind);
 // Whether somebody reads the notes of this process.
 bool notes_are_read();
+
+// Which rank this process is and where it stands, "rank 5 (data 1, tensor 2)"; "" before it knows,
+// and alone. A mesh says it (parallel/mesh.h), the last one counts.
+void name_this_rank(std::string name);
+std::string name_of_this_rank();
 
 // For the run tool: the note of the rank whose BOOSTER_NOTES is `place`; "" if there is none.
 std::string note_at(const std::string& place, RankNote kind);

@@ -48,7 +48,8 @@ void share_numbers(const Model& model, const Optimizers& optimizers, const Group
 }
 
 DataParallelPlugin::DataParallelPlugin(Mesh mesh, bool broadcast_buffers)
-    : mesh_(std::move(mesh)), group_(mesh_.joint_group({"data", "sequence"})),
+    : mesh_(std::move(mesh)),
+      group_(mesh_.joint_group({"data", "sequence"})),
       same_layers_(mesh_.joint_group({"data", "sequence", "tensor"})),
       broadcast_buffers_(broadcast_buffers) {}
 
@@ -87,13 +88,19 @@ DataLoader DataParallelPlugin::prepare_dataloader(std::shared_ptr<const Dataset>
 }
 
 void DataParallelPlugin::share_buffers() const {
+  if (!broadcast_buffers_ || group_.size() == 1 || !model_.module().training()) return;
   const NoGradGuard no_grad;
-  for (const auto& buffer : model_.buffers()) group_.broadcast(buffer.tensor);
+  for (const auto& buffer : model_.buffers())
+    if (buffer.tensor.numel() > 0) group_.broadcast(buffer.tensor);  // else another stage's
 }
 
 void DataParallelPlugin::begin(Pass pass, bool sync) {
-  const bool wanted = broadcast_buffers_ && pass == Pass::forward && sync && group_.size() > 1;
-  if (wanted && model_.module().training()) share_buffers();
+  if (pass == Pass::forward && sync) share_buffers();
+}
+
+std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> numbers) const {
+  if (mesh_.size("pipeline") > 1) mesh_.group("pipeline").all_reduce(numbers);
+  return numbers;
 }
 
 void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const char* advice) const {

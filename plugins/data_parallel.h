@@ -1,7 +1,7 @@
 // What every kind of data parallelism shares: each rank sees its own share of the data and works on
 // the whole model. Rank 0's numbers are everybody's start, buffers are sent again before each
-// training forward, and a parameter that an optimizer steps without a gradient is an error that
-// names it. How gradients are exchanged is the derived plugin's.
+// training forward (of a pipeline: each batch), and a parameter that an optimizer steps without a
+// gradient is an error that names it. How gradients are exchanged is the derived plugin's.
 //
 // Where a mesh has other axes than data, ranks along those see the same data, and what they have in
 // common is another plugin's (plugins/hybrid_parallel.h). Ranks along the axis sequence work on
@@ -24,6 +24,9 @@ class DataParallelPlugin : public Plugin {
                                 DataLoaderOptions options) const override;
   void begin(Pass pass, bool sync) override;
   void agree(Tensor& numbers, Among among) override;
+  // In training, rank 0's buffers go to all, unless that is not wanted. begin() of a forward pass
+  // does it; a pipeline, in whose batch there are many, does it itself.
+  void share_buffers() const;
 
  protected:
   // Data parallel along the mesh's axes data and sequence.
@@ -37,12 +40,13 @@ class DataParallelPlugin : public Plugin {
   // Parameters that require a gradient and were not returned by an earlier call: they may be
   // thawed, and groups added to an optimizer, after the model was boosted.
   Parameters new_parameters();
+  // Of each number the sum over the stages of a pipeline; all ranks of one call it. A stage may
+  // have nothing to train.
+  std::vector<int64_t> over_stages(std::vector<int64_t> numbers) const;
   // Error if some of the optimizer's parameters have no gradient. `advice`: what to do then.
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:
-  void share_buffers() const;
-
   Mesh mesh_;
   Group group_;        // along the axes data and sequence
   Group same_layers_;  // all that have the same layers or parts of them

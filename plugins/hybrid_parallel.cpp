@@ -23,7 +23,8 @@ PipelineOptions pipeline_options(const HybridParallelOptions& options) {
                               .microbatch_size = options.microbatch_size,
                               .num_model_chunks = static_cast<int>(options.num_model_chunks),
                               .first_links = options.stage_links,
-                              .link_costs = options.link_costs};
+                              .link_costs = options.link_costs,
+                              .measures_links = options.stage_costs == "measured"};
   for (const int64_t links : options.stages)
     pipeline.links_per_piece.push_back(static_cast<int>(links));
   if (pipeline.num_microbatches == 0 && pipeline.microbatch_size == 0)
@@ -31,10 +32,21 @@ PipelineOptions pipeline_options(const HybridParallelOptions& options) {
   return pipeline;
 }
 
+// What becomes an int.
+void check_counts(const HybridParallelOptions& options) {
+  constexpr int64_t most = 1 << 20;
+  const auto check_count = [most](const char* name, int64_t least, int64_t count) {
+    check(least <= count && count <= most,
+          "hybrid_parallel: {} is out of range; got {}, want {} to {}", name, count, least, most);
+  };
+  check_count("num_microbatches", 0, options.num_microbatches);
+  check_count("num_model_chunks", 1, options.num_model_chunks);
+  for (const int64_t links : options.stages) check_count("stages", 1, links);
+}
+
 void check_sizes(const HybridParallelOptions& options) {
-  const std::pair<const char*, int64_t> sizes[] = {{"tp_size", options.tp_size},
-                                                   {"pp_size", options.pp_size},
-                                                   {"sp_size", options.sp_size}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"tp_size", options.tp_size}, {"pp_size", options.pp_size}, {"sp_size", options.sp_size}};
   for (const auto& [name, size] : sizes)
     check(1 <= size && size <= most_ranks,
           "hybrid_parallel: {} is out of range; got {}, want 1 to {}", name, size, most_ranks);
@@ -45,13 +57,16 @@ void check_sizes(const HybridParallelOptions& options) {
 
 void check_options(const HybridParallelOptions& options) {
   check_sizes(options);
+  check_counts(options);
+  check(options.stage_costs == "parameters" || options.stage_costs == "measured",
+        "hybrid_parallel: unknown stage_costs; got {}{}", options.stage_costs,
+        legal_names(options.stage_costs, {"parameters", "measured"}));
   check(options.pp_size == 1 || options.zero_stage < 3,
         "hybrid_parallel: stages of a pipeline keep their parameters; got zero_stage {} with "
         "pp_size {}, want zero_stage 0, 1 or 2",
         options.zero_stage, options.pp_size);
   const SequenceMode mode = sequence_mode_named(options.sequence_parallelism_mode);
-  check(options.sp_size == 1 || mode == SequenceMode::all_to_all ||
-            mode == SequenceMode::ring_attn,
+  check(options.sp_size == 1 || mode == SequenceMode::all_to_all || mode == SequenceMode::ring_attn,
         "hybrid_parallel: sp_size {} has no effect with sequence_parallelism_mode {}; want "
         "all_to_all, ring_attn, or tp_size (split_gather shares tokens among the tensor ranks)",
         options.sp_size, options.sequence_parallelism_mode);
@@ -94,10 +109,12 @@ HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, const 
     : HybridParallelPlugin(options, Mesh(group, axes_for(options, group.size()))) {}
 
 HybridParallelPlugin::HybridParallelPlugin(HybridParallelOptions options, Mesh mesh)
-    : options_(std::move(options)), mesh_(std::move(mesh)),
+    : options_(std::move(options)),
+      mesh_(std::move(mesh)),
       sequence_(sequence_mode_named(options_.sequence_parallelism_mode), mesh_),
       tensor_(std::make_shared<TensorParallel>(mesh_.group("tensor"), options_.parallel_output)),
-      data_(plugin_along_data(mesh_, options_.zero_stage, options_.bucket_cap_mb)) {
+      data_(plugin_along_data(mesh_, options_.zero_stage, options_.bucket_cap_mb)),
+      batches_(mesh_) {
   if (options_.pp_size > 1)
     stages_ = std::make_shared<PipelineStages>(mesh_, pipeline_options(options_));
 }
@@ -121,11 +138,12 @@ Layout HybridParallelPlugin::layout() const {
 void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
   model_ = model;
   share_numbers(model, optimizers, mesh_.world());
-  if (options_.recompute)
-    for (Module* block : modules_to_wrap(model.module(), {}, "")) block->set_recompute(true);
+  std::vector<Module*> blocks;
+  if (options_.recompute) blocks = modules_to_wrap(model.module(), {}, "");
   cut(model);
   if (stages_) stages_->shard(model, optimizers);
   data_->shard(model, optimizers);
+  for (Module* block : blocks) block->set_recompute(true);  // behind fsdp, which says it too
   share_norms(optimizers);
 }
 
@@ -154,10 +172,10 @@ void HybridParallelPlugin::cut(const Model& model) {
         "layers are cut",
         model->kind());
   sequence_.choose(model, options_.sequence_blocks);
-  tensor_->cut(model, plan, [this](const std::string& layer, LayerSplit::Result result,
-                                   int64_t size) {
-    return sequence_.split_of(layer, result, size);
-  });
+  tensor_->cut(model, plan,
+               [this](const std::string& layer, LayerSplit::Result result, int64_t size) {
+                 return sequence_.split_of(layer, result, size);
+               });
   sequence_.connect(model, plan, [this](const Tensor& x) { return tensor_->is_cut(x); });
 }
 
@@ -170,19 +188,32 @@ DataLoader HybridParallelPlugin::prepare_dataloader(std::shared_ptr<const Datase
   return data_->prepare_dataloader(std::move(dataset), std::move(options));
 }
 
-Tensor HybridParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
-  return stages_ ? stages_->forward(input, step) : Plugin::forward(input, step);
+MicroStep HybridParallelPlugin::in_streams(const MicroStep& step) {
+  MicroStep same = step;
+  same.forward_links = [this, links = step.forward_links](const Tensor& x, int first, int last) {
+    first_link_ = first;
+    return links(x, first, last);
+  };
+  return same;
 }
 
-Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target,
-                                 const MicroStep& step) {
-  return stages_ ? stages_->run(input, target, step) : Plugin::run(input, target, step);
+Tensor HybridParallelPlugin::forward(const Tensor& input, const MicroStep& step) {
+  batches_.check_same(input);
+  return stages_ ? stages_->forward(input, in_streams(step)) : Plugin::forward(input, step);
+}
+
+Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
+  batches_.check_same(input, target);
+  if (!stages_) return Plugin::run(input, target, step);
+  if (exchanges_late_) data_->share_buffers();
+  return stages_->run(input, target, in_streams(step));
 }
 
 // Gradients of a pipeline grow with each microbatch: what the last one leaves is exchanged along
-// the data axis.
+// the data axis, and so are buffers before the first one.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
-  set_random_stream(0);
+  const int first_link = pass == Pass::forward ? std::exchange(first_link_, 0) : 0;
+  set_random_stream(sequence_.stream_at(first_link));
   set_attention_method(nullptr);
   if (pass == Pass::forward && model_->training()) align_random_numbers();
   if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
@@ -195,8 +226,7 @@ void HybridParallelPlugin::align_random_numbers() const {
   const RandomState mine = default_generator().state();
   std::vector<int64_t> state = {static_cast<int64_t>(mine.seed), static_cast<int64_t>(mine.offset)};
   ranks.broadcast(state);
-  default_generator().set_state(
-      {static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])});
+  default_generator().set_state({static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])});
 }
 
 void HybridParallelPlugin::end(Pass pass) {

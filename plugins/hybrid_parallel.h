@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/nn/no_options.h"
+#include "plugins/batch_agreement.h"
 #include "plugins/data_parallel.h"
 #include "plugins/pipeline/pipeline_stages.h"
 #include "plugins/sequence/sequence_parallel.h"
@@ -18,27 +19,29 @@
 namespace booster {
 
 struct HybridParallelOptions {
-  int64_t tp_size = 1;          // ranks that share layers
-  int64_t pp_size = 1;          // ranks that have different layers, the stages of a pipeline
-  int64_t sp_size = 1;          // ranks that share the tokens, in mode all_to_all or ring_attn
-  int64_t dp_size = 0;          // ranks that see different data; 0: what is left
-  int64_t zero_stage = 0;       // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
-  TensorPlan tensor_plan = {};  // empty: the one that comes with the model
+  int64_t tp_size = 1;           // ranks that share layers
+  int64_t pp_size = 1;           // ranks that have different layers, the stages of a pipeline
+  int64_t sp_size = 1;           // ranks that share the tokens, in mode all_to_all or ring_attn
+  int64_t dp_size = 0;           // ranks that see different data; 0: what is left
+  int64_t zero_stage = 0;        // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
+  TensorPlan tensor_plan = {};   // empty: the one that comes with the model
   bool parallel_output = false;  // logits stay on their ranks unless something but a loss reads
                                  // them: core/tensor/spread_columns.h
   std::string sequence_parallelism_mode = "none";  // plugins/sequence/sequence_parallel.h
   std::string sequence_blocks = "";  // pattern of the modules that work on some tokens; empty: the
                                      // blocks that come with the model
   // Of a pipeline: plugins/pipeline/pipeline_stages.h.
-  std::string pp_style = "1f1b";  // gpipe, 1f1b, interleaved, zero_bubble
-  int64_t num_microbatches = 0;   // of a batch; neither this nor the next: one for each stage
-  int64_t microbatch_size = 0;    // rows of each, at most
-  int64_t num_model_chunks = 1;   // pieces of the model on each stage; interleaved: 2 or more
-  std::vector<int64_t> stages = {};          // links of each piece; none: by numbers of parameters
+  std::string pp_style = "1f1b";     // gpipe, 1f1b, interleaved, zero_bubble
+  int64_t num_microbatches = 0;      // of a batch; neither this nor the next: one for each stage
+  int64_t microbatch_size = 0;       // rows of each, at most
+  int64_t num_model_chunks = 1;      // pieces of the model on each stage; interleaved: 2 or more
+  std::vector<int64_t> stages = {};  // links of each piece; none: by numbers of parameters
   std::vector<std::string> stage_links = {};  // the same, by the name of each one's first link
   std::vector<double> link_costs = {};        // the same, so that these come out even
-  bool recompute = false;  // blocks keep their inputs only, and run again in backward
-  double bucket_cap_mb = 25;    // MiB of gradients per message along the data axis, at most
+  std::string stage_costs = "parameters";     // where none of these says it; "measured": links are
+                                              // timed, forward and backward
+  bool recompute = false;     // blocks keep their inputs only, and run again in backward
+  double bucket_cap_mb = 25;  // MiB of gradients per message along the data axis, at most
 };
 
 // The mesh that the options want, with one rank along data unless dp_size is given, whatever ranks
@@ -83,6 +86,8 @@ class HybridParallelPlugin : public Plugin {
   void share_norms(const Optimizers& optimizers);
   // Ranks that drop the same elements of the same activations draw the same numbers.
   void align_random_numbers() const;
+  // A stage that begins within a sequence region goes on in its stream.
+  MicroStep in_streams(const MicroStep& step);
 
   HybridParallelOptions options_;
   Mesh mesh_;
@@ -90,7 +95,9 @@ class HybridParallelPlugin : public Plugin {
   std::shared_ptr<TensorParallel> tensor_;
   std::shared_ptr<PipelineStages> stages_;  // null: one stage
   std::unique_ptr<DataParallelPlugin> data_;
+  BatchAgreement batches_;
   bool exchanges_late_ = false;  // behind the microbatches of a pass
+  int first_link_ = 0;           // of the forward pass that is about to begin
   Model model_;
   std::vector<Stepped> stepped_;
 };

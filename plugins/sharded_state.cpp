@@ -92,7 +92,9 @@ void ShardedStatePlugin::own_new(Optimizer optimizer, std::vector<Tensor>& known
 void ShardedStatePlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   watch_new();
-  check(!watched_.empty(), "{}: the model has no parameter that requires a gradient", name());
+  const auto watched = static_cast<int64_t>(watched_.size());
+  check(over_stages({watched})[0] > 0,
+        "{}: the model has no parameter that requires a gradient", name());
 }
 
 void ShardedStatePlugin::watch_new() {

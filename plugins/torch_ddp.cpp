@@ -49,14 +49,14 @@ TorchDDPPlugin::~TorchDDPPlugin() {
 void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   watch_new();
-  check(!watched_.empty(), "torch_ddp: the model has no parameter that requires a gradient");
   tell_fusion();
 }
 
 void TorchDDPPlugin::tell_fusion() const {
-  if (ranks().rank() != 0 || ranks().size() == 1) return;
-  warn(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}", watched_.size(),
-                   buckets_.count()));
+  const std::vector<int64_t> all = over_stages({buckets_.parameters(), buckets_.count()});
+  check(all[0] > 0, "torch_ddp: the model has no parameter that requires a gradient");
+  if (mesh().world().rank() != 0 || ranks().size() == 1) return;
+  warn(fmt::format("torch_ddp: found {} all_reduce operations; after fusion {}", all[0], all[1]));
 }
 
 DataLoader TorchDDPPlugin::prepare_dataloader(std::shared_ptr<const Dataset> dataset,
@@ -80,8 +80,10 @@ void TorchDDPPlugin::watch_new() {
 void TorchDDPPlugin::on_ready(int64_t i) {
   if (options_.static_graph) graph_.reach(i);
   if (graph_.is_known() && !graph_.is_used_here(i)) return;  // the end of the pass tells
-  if (exchanges_) buckets_.mark_ready(i);
-  else buckets_.mark_local(i);
+  if (exchanges_)
+    buckets_.mark_ready(i);
+  else
+    buckets_.mark_local(i);
 }
 
 void TorchDDPPlugin::begin(Pass pass, bool sync) {
@@ -104,8 +106,10 @@ void TorchDDPPlugin::end(Pass pass) {
   keeps_local_ = !std::exchange(exchanges_, false);
   if (keeps_local_) return;
   buckets_.finish(options_.find_unused_parameters || options_.static_graph);
-  if (options_.static_graph) end_static_exchange();
-  else if (options_.find_unused_parameters) adopt_gradients_of_others();
+  if (options_.static_graph)
+    end_static_exchange();
+  else if (options_.find_unused_parameters)
+    adopt_gradients_of_others();
 }
 
 // A gradient that is absent here counted as 0; where another rank had one it is this rank's too.
@@ -157,8 +161,8 @@ void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
     buckets_.exchange_local(true);
     return adopt_gradients_of_others();
   }
-  check_none_missing(
-      optimizer, "every parameter to take part in the loss, or find_unused_parameters = true");
+  check_none_missing(optimizer,
+                     "every parameter to take part in the loss, or find_unused_parameters = true");
   buckets_.exchange_local(false);
 }
 

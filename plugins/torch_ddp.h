@@ -37,13 +37,13 @@
 namespace booster {
 
 struct TorchDDPOptions {
-  double bucket_cap_mb = 25;             // MiB of gradients per message, at most
-  bool find_unused_parameters = false;   // parameters may take no part in a step
-  bool broadcast_buffers = true;         // rank 0's buffers go to all before each training forward
-  bool gradient_as_bucket_view = true;   // gradients live in the buckets; false: copied there
-  bool static_graph = false;             // every step uses the same parameters
-  std::string comm_dtype = "";           // f32 gradients travel as "fp16" or "bf16"
-  bool join = false;                     // uneven shares of the data are trained on as they are
+  double bucket_cap_mb = 25;            // MiB of gradients per message, at most
+  bool find_unused_parameters = false;  // parameters may take no part in a step
+  bool broadcast_buffers = true;        // rank 0's buffers go to all before each training forward
+  bool gradient_as_bucket_view = true;  // gradients live in the buckets; false: copied there
+  bool static_graph = false;            // every step uses the same parameters
+  std::string comm_dtype = "";          // f32 gradients travel as "fp16" or "bf16"
+  bool join = false;                    // uneven shares of the data are trained on as they are
 };
 
 class TorchDDPPlugin : public DataParallelPlugin {
@@ -67,7 +67,6 @@ class TorchDDPPlugin : public DataParallelPlugin {
   // Packs the parameters that require a gradient and are in no bucket yet.
   void watch_new();
   void on_ready(int64_t parameter);
-  void tell_fusion() const;
   void adopt_gradients_of_others();
   void end_static_exchange();
   void sync_static();
@@ -77,8 +76,8 @@ class TorchDDPPlugin : public DataParallelPlugin {
   std::vector<int> hooks_;  // of each
   GradientBuckets buckets_;
   StaticGraph graph_;
-  bool repacks_ = false;    // the graph is known, and the buckets do not go by it yet
-  bool exchanges_ = false;  // a backward pass is open whose gradients go to all
+  bool repacks_ = false;      // the graph is known, and the buckets do not go by it yet
+  bool exchanges_ = false;    // a backward pass is open whose gradients go to all
   bool keeps_local_ = false;  // gradients of a pass without exchange wait for one
 };
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 struct Call {
   uint64_t sequence = 0;
-  std::string what;   // "all_reduce of 400 f32"
+  std::string what;   // "all_reduce of 400 f32 for bucket 3"
   std::string state;  // "queued", "running", "done" or "failed"
   bool between_two = false;
 };
@@ -39,11 +39,13 @@ Record record_at(const fs::path& path) {
     const auto text = [&](const char* name) { return terminal_text(entry.member(name).text()); };
     const std::string operation = text("operation");
     const int64_t count = entry.member("count").count();
+    std::string what = operation;
+    if (operation != "barrier") what += fmt::format(" of {} {}", count, text("dtype"));
+    if (const auto purpose = entry.find("for"); purpose && !purpose->text().empty())
+      what += " for " + terminal_text(purpose->text());
     record.groups[text("group")].push_back(
-        {static_cast<uint64_t>(entry.member("sequence").count()),
-         operation == "barrier" ? operation
-                                : fmt::format("{} of {} {}", operation, count, text("dtype")),
-         text("state"), operation.starts_with("send") || operation == "receive"});
+        {static_cast<uint64_t>(entry.member("sequence").count()), what, text("state"),
+         operation.starts_with("send") || operation == "receive"});
   }
   return record;
 }
@@ -79,9 +81,8 @@ void print_group(const std::string& name, const std::map<int64_t, std::vector<Ca
              between_two ? "" : fmt::format(", which is complete up to call {}", open - 1));
   for (const auto& [rank, calls] : by_rank) {
     // Ranks count calls between two of them alone: there the numbers of others say nothing.
-    const auto at = between_two ? std::ranges::find_if(calls, [](const Call& call) {
-                                    return call.state != "done";
-                                  })
+    const auto at = between_two ? std::ranges::find_if(
+                                      calls, [](const Call& call) { return call.state != "done"; })
                                 : std::ranges::find(calls, open, &Call::sequence);
     if (at == calls.end())
       fmt::print("  rank {}: has not come further than call {}, {}\n", rank, calls.back().sequence,

@@ -75,7 +75,8 @@ class Config {
 // together. Returns what the strategy has to say.
 std::vector<std::string> check_objects(const Config& config);
 
-// A program whose main lets an Error escape ends with "error: TEXT" on stderr and the error's exit
+// A program whose main lets an Error escape ends with "error: TEXT", behind the name of its rank
+// where there are several ("error: rank 1 (tensor 1): TEXT"), on stderr and the error's exit
 // code, rather than by abort(). Called by Config::from_args; calling it again changes nothing.
 void report_uncaught_errors();
 

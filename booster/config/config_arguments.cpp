@@ -3,6 +3,7 @@
 #include "booster/config/config_layout.h"
 #include "booster/config/json/json_document.h"
 #include "kernels/system/warn.h"
+#include "parallel/rank_notes.h"
 
 #include <fmt/format.h>
 
@@ -140,7 +141,11 @@ class ArgumentReader {
   size_t at_ = 0;
 };
 
-void say_error(const char* text) { warn("error: " + std::string(text)); }
+// Of several ranks each says which it is.
+void say_error(const char* text) {
+  const std::string rank = name_of_this_rank();
+  warn("error: " + rank + (rank.empty() ? "" : ": ") + text);
+}
 
 [[noreturn]] void end_with_error() {
   int code = 1;

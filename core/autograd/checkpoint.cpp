@@ -10,22 +10,33 @@ namespace {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Rewinds the default generator for one scope, so that dropout draws the same numbers again.
+// Where the numbers that fn draws begin: what is drawn next, and in which stream.
+struct RandomPlace {
+  RandomState state = default_generator().state();
+  uint64_t stream = random_stream();
+
+  void go_to() const {
+    default_generator().set_state(state);
+    set_random_stream(stream);
+  }
+};
+
+// Goes there for one scope, so that dropout draws the same numbers again.
 class ReplayRandom {
  public:
-  explicit ReplayRandom(RandomState state) : now_(default_generator().state()) {
-    default_generator().set_state(state);
-  }
-  ~ReplayRandom() { default_generator().set_state(now_); }
+  explicit ReplayRandom(const RandomPlace& place) { place.go_to(); }
+  ~ReplayRandom() { now_.go_to(); }
+  ReplayRandom(const ReplayRandom&) = delete;
+  ReplayRandom& operator=(const ReplayRandom&) = delete;
 
  private:
-  RandomState now_;
+  RandomPlace now_;
 };
 
 class CheckpointNode : public Node {
  public:
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs,
-                 const std::vector<Tensor>& leaves, RandomState random)
+                 const std::vector<Tensor>& leaves, const RandomPlace& random)
       : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
     for (const Tensor& leaf : leaves) leaves_.push_back(edge_of(leaf));
     for (const Tensor& input : inputs) {
@@ -69,14 +80,14 @@ class CheckpointNode : public Node {
   std::vector<Edge> leaves_;
   std::vector<Saved> inputs_;
   std::vector<bool> made_by_op_;  // as policies saw the inputs in the first run
-  RandomState random_;
+  RandomPlace random_;
   PolicyMemory policy_{current_policy()};
 };
 
 }  // namespace
 
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
-  const RandomState random = default_generator().state();
+  const RandomPlace random;
   Tensor y;
   std::vector<Tensor> leaves;
   {

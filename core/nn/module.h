@@ -81,6 +81,9 @@ class Module {
   // begins with the first link, its hooks where it ends with the last; recomputation
   // (set_recompute) covers what runs here. Error for a range that is empty or outside.
   Tensor run_links(const Tensor& x, int first, int last);
+  // An input of so many rows as forward takes it, of any numbers, for who tries out what the module
+  // costs; undefined where the module does not say.
+  virtual Tensor example_input(int64_t /*rows*/) const { return {}; }
 
   const std::string& kind() const { return kind_; }
   // What a description prints between brackets: "192, 576, bias=true".
@@ -138,8 +141,9 @@ class Module {
   int register_forward_pre_hook(ForwardPreHook hook);
   int register_forward_hook(ForwardHook hook);
   void remove_hook(int number);
-  // True if this module has hooks: then a caller must not bypass it with a fused function.
-  bool has_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
+  // True if a call does more than forward(): hooks, or recomputation. Then a caller must not bypass
+  // it with a fused function.
+  bool must_be_called() const { return recomputes_ || !pre_hooks_.empty() || !hooks_.empty(); }
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;

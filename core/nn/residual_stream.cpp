@@ -3,7 +3,7 @@
 namespace booster {
 
 ResidualNorm normalized(LayerNorm& norm, const ResidualStream& stream) {
-  if (norm.has_hooks()) {
+  if (norm.must_be_called()) {
     const Tensor sum = stream.sum();
     return {sum, norm(sum)};
   }

@@ -26,6 +26,7 @@ constexpr uint64_t stream_length = uint64_t{1} << 44;  // blocks: 10^6 layers of
 }  // namespace
 
 uint64_t set_random_stream(uint64_t number) { return std::exchange(stream, number); }
+uint64_t random_stream() { return stream; }
 
 kernels::RandomPosition Generator::position_of(RandomState state) const {
   state.offset += stream * stream_length;

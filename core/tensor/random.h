@@ -69,6 +69,7 @@ void manual_seed(uint64_t seed);
 // generator's own, which is number 0; the generator's state moves as ever. So ranks that hold parts
 // of one layer drop different elements, and their generators stay alike. Returns the one before.
 uint64_t set_random_stream(uint64_t number);
+uint64_t random_stream();
 
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, TensorOptions options = {},
                Generator& generator = default_generator());

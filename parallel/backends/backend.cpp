@@ -125,6 +125,7 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
 // waits for it too.
 bool Backend::agree(Signature own) {
   own.sequence = ++call_->sequence;
+  own.tag = call_->tag;
   if (!check_) return own.is_direct;
   std::vector<Signature> all(size(), own);
   exchange_with_all([&](int) { return bytes_of(own); },

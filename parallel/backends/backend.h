@@ -108,9 +108,12 @@ class Backend {
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
 
   const Membership& members() const { return members_; }
-  // The operation that the calls from now on belong to, as errors and reports name it.
-  virtual void begin(const char* operation, std::shared_ptr<kernels::Moment> = nullptr) {
+  // The operation that the calls from now on belong to, as errors and reports name it, and what it
+  // is for.
+  virtual void begin(const char* operation, OperationTag tag = {},
+                     std::shared_ptr<kernels::Moment> = nullptr) {
     call_->operation = operation;
+    call_->tag = tag;
   }
   // From now on this is a part of `whole`: whose operations are the ones that reports name, and
   // whose members must all live. So do the parts of this one.
@@ -160,6 +163,7 @@ class Backend {
   // Of this backend and all parts of it.
   struct Call {
     const char* operation = "the start of the group";
+    OperationTag tag = {};
     uint64_t sequence = 0;
     std::vector<int> participants = {};
   };

@@ -59,9 +59,10 @@ std::shared_ptr<kernels::Moment> NcclBackend::mark(Device device) {
   return kernels::cuda_module_for(device).mark(device.index);
 }
 
-void NcclBackend::begin(const char* operation, std::shared_ptr<kernels::Moment> behind) {
-  Backend::begin(operation);
-  host_->begin(operation);
+void NcclBackend::begin(const char* operation, OperationTag tag,
+                        std::shared_ptr<kernels::Moment> behind) {
+  Backend::begin(operation, tag);
+  host_->begin(operation, tag);
   behind_ = std::move(behind);
   narrow_to({});
 }

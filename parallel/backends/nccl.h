@@ -35,7 +35,8 @@ class NcclBackend final : public Backend {
     host_->stop();
   }
   std::shared_ptr<kernels::Moment> mark(Device device) override;
-  void begin(const char* operation, std::shared_ptr<kernels::Moment> behind) override;
+  void begin(const char* operation, OperationTag tag,
+             std::shared_ptr<kernels::Moment> behind) override;
   std::shared_ptr<Completion> take_running() override { return std::exchange(running_, nullptr); }
   void watch() override;
 

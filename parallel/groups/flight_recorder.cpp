@@ -24,10 +24,10 @@ double now() {
 // Names of groups and operations are letters, digits and ".-_", so nothing needs escaping.
 std::string json_of(const FlightEntry& entry) {
   return fmt::format(
-      R"({{"number": {}, "group": "{}", "sequence": {}, "operation": "{}", "count": {}, )"
-      R"("dtype": "{}", "state": "{}", "queued_at": {:.6f}, "began_at": {:.6f}, )"
+      R"({{"number": {}, "group": "{}", "sequence": {}, "operation": "{}", "for": "{}", )"
+      R"("count": {}, "dtype": "{}", "state": "{}", "queued_at": {:.6f}, "began_at": {:.6f}, )"
       R"("ended_at": {:.6f}}})",
-      entry.number, *entry.group, entry.sequence, entry.operation, entry.count,
+      entry.number, *entry.group, entry.sequence, entry.operation, entry.tag.text(), entry.count,
       name_of(entry.dtype), name_of(entry.state), entry.queued_at, entry.began_at, entry.ended_at);
 }
 

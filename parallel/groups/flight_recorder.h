@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/view.h"
+#include "parallel/groups/operation_tag.h"
 
 #include <cstdint>
 #include <deque>
@@ -25,6 +26,7 @@ struct FlightEntry {
   uint64_t sequence = 0;  // of those of its group, from 1
   std::shared_ptr<const std::string> group;
   const char* operation = "";
+  OperationTag tag = {};
   int64_t count = 0;  // elements that it reads, or writes where it reads none
   DType dtype = DType::f32;
   FlightState state = FlightState::queued;

@@ -22,10 +22,11 @@ struct Group::State {
       record_at_sigterm(meeting->rank(), meeting->size());
   }
   // Puts the operation into the process's record.
-  uint64_t record(const char* operation, const Buffer* data) {
+  uint64_t record(const char* operation, OperationTag tag, const Buffer* data) {
     return FlightRecorder::of_process().add({.sequence = ++issued,
                                              .group = name,
                                              .operation = operation,
+                                             .tag = tag,
                                              .count = data ? data->count : 0,
                                              .dtype = data ? data->dtype : DType::f32});
   }
@@ -37,8 +38,12 @@ struct Group::State {
     return backend->mark(is_read_there ? read->device : written ? written->device : Device{});
   }
   // These run on the group's thread.
-  std::shared_ptr<Completion> run(uint64_t number, const char* operation,
-                                  const std::function<void(Backend&)>& body,
+  struct Call {
+    uint64_t number;  // in the process's record
+    const char* operation;
+    OperationTag tag;
+  };
+  std::shared_ptr<Completion> run(const Call& call, const std::function<void(Backend&)>& body,
                                   std::shared_ptr<kernels::Moment> behind);
   bool look();
   void fail(uint64_t number, const char* operation, const char* reason);
@@ -144,14 +149,15 @@ void Group::State::fail(uint64_t number, const char* operation, const char* reas
   }
 }
 
-std::shared_ptr<Completion> Group::State::run(uint64_t number, const char* operation,
+std::shared_ptr<Completion> Group::State::run(const Call& call,
                                               const std::function<void(Backend&)>& body,
                                               std::shared_ptr<kernels::Moment> behind) {
+  const auto& [number, operation, tag] = call;
   if (!failure.empty()) throw Error(failure, ErrorKind::failed);
   auto& recorder = FlightRecorder::of_process();
   recorder.note(number, FlightState::running);
   const kernels::TraceScope span(operation, kernels::SpanKind::collective);
-  backend->begin(operation, std::move(behind));
+  backend->begin(operation, tag, std::move(behind));
   try {
     body(*backend);
   } catch (const std::exception& error) {
@@ -182,15 +188,16 @@ bool Group::State::look() {
 
 // Runs the operation on the group's thread.
 template <class Operation>
-Work Group::issue(const char* name, Memory memory, Operation&& operation) const {
+Work Group::issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const {
   if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
   const bool alone = size() == 1;
   const uint64_t number =
-      alone ? 0 : state->record(name, memory.read ? memory.read : memory.written);
-  auto run = [state, number, name, operation = std::forward<Operation>(operation),
+      alone ? 0 : state->record(name, tag, memory.read ? memory.read : memory.written);
+  auto run = [state, call = State::Call{number, name, tag},
+              operation = std::forward<Operation>(operation),
               behind = alone ? nullptr : state->mark(memory.read, memory.written)] {
-    return state->run(number, name, operation, behind);
+    return state->run(call, operation, behind);
   };
   if (!alone) return state->queue.add(std::move(run));
   run();
@@ -202,33 +209,33 @@ void Group::check_peer(const char* name, int rank) const {
         rank, size() - 1);
 }
 
-Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction) const {
+Work Group::all_reduce_async(const Buffer& data, CollectiveOp reduction, OperationTag tag) const {
   check_reduction(reduction, data.dtype);
-  return issue("all_reduce", {.written = &data},
+  return issue("all_reduce", tag, {.written = &data},
                [=](Backend& backend) { backend.all_reduce(data, reduction); });
 }
 
 Work Group::broadcast_async(const Buffer& data, int root) const {
   check_peer("broadcast", root);
   const Memory memory = root == rank() ? Memory{.read = &data} : Memory{.written = &data};
-  return issue("broadcast", memory, [=](Backend& backend) { backend.broadcast(data, root); });
+  return issue("broadcast", {}, memory, [=](Backend& backend) { backend.broadcast(data, root); });
 }
 
-Work Group::all_gather_async(const Buffer& out, const Buffer& in) const {
+Work Group::all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag) const {
   check_alike("all_gather", out, in);
   check(out.count == in.count * size(), "all_gather: the output has {} elements; want {} x {}",
         out.count, size(), in.count);
-  return issue("all_gather", {.read = &in, .written = &out},
+  return issue("all_gather", tag, {.read = &in, .written = &out},
                [=](Backend& backend) { backend.all_gather(out, in); });
 }
 
-Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in,
-                                 CollectiveOp reduction) const {
+Work Group::reduce_scatter_async(const Buffer& out, const Buffer& in, CollectiveOp reduction,
+                                 OperationTag tag) const {
   check_reduction(reduction, in.dtype);
   check_alike("reduce_scatter", out, in);
   check(in.count == out.count * size(), "reduce_scatter: the input has {} elements; want {} x {}",
         in.count, size(), out.count);
-  return issue("reduce_scatter", {.read = &in, .written = &out},
+  return issue("reduce_scatter", tag, {.read = &in, .written = &out},
                [=](Backend& backend) { backend.reduce_scatter(out, in, reduction); });
 }
 
@@ -238,20 +245,20 @@ Work Group::all_to_all_async(const Buffer& out, const Buffer& in) const {
         "all_to_all: want the same count in and out, a multiple of {} ranks; got {} in, {} out",
         size(), in.count, out.count);
   check(out.data != in.data || in.count == 0, "all_to_all: input and output share memory");
-  return issue("all_to_all", {.read = &in, .written = &out},
+  return issue("all_to_all", {}, {.read = &in, .written = &out},
                [=](Backend& backend) { backend.all_to_all(out, in); });
 }
 
 Work Group::send_async(const Buffer& data, int to) const {
   check_peer("send", to);
   check(to != rank(), "send: rank {} sends to itself", to);
-  return issue("send", {.read = &data}, [=](Backend& backend) { backend.send(data, to); });
+  return issue("send", {}, {.read = &data}, [=](Backend& backend) { backend.send(data, to); });
 }
 
 Work Group::receive_async(const Buffer& data, int from) const {
   check_peer("receive", from);
   check(from != rank(), "receive: rank {} receives from itself", from);
-  return issue("receive", {.written = &data},
+  return issue("receive", {}, {.written = &data},
                [=](Backend& backend) { backend.receive(data, from); });
 }
 
@@ -259,12 +266,12 @@ Work Group::send_receive_async(const Buffer& out, int to, const Buffer& in, int 
   check_peer("send_receive", to);
   check_peer("send_receive", from);
   check(to != rank() && from != rank(), "send_receive: rank {} exchanges with itself", rank());
-  return issue("send_receive", {.read = &out, .written = &in},
+  return issue("send_receive", {}, {.read = &out, .written = &in},
                [=](Backend& backend) { backend.send_receive(out, to, in, from); });
 }
 
 Work Group::barrier_async() const {
-  return issue("barrier", {}, [](Backend& backend) { backend.barrier(); });
+  return issue("barrier", {}, {}, [](Backend& backend) { backend.barrier(); });
 }
 
 }  // namespace booster

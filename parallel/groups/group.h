@@ -1,12 +1,12 @@
 // Group: some ranks that work together, and the collectives between them.
 //
 // A handle; copies share one group. Every member must call the same collectives in the same order,
-// with the same element count and dtype; a difference is an error on all members that names the
-// ranks (BOOSTER_CHECK_COLLECTIVES=0 saves that check). Each collective has a form `..._async` that
-// returns at once: operations run in the order of issue on the group's own thread, and errors are
-// thrown by Work::wait(). A rank that has died is an error that names it, and so is one that does
-// not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left. What
-// is not complete when the last handle goes is given up.
+// with the same element count, dtype and tag; a difference is an error on all members that names
+// the ranks (BOOSTER_CHECK_COLLECTIVES=0 saves that check). Each collective has a form `..._async`
+// that returns at once: operations run in the order of issue on the group's own thread, and errors
+// are thrown by Work::wait(). A rank that has died is an error that names it, and so is one that
+// does not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left.
+// What is not complete when the last handle goes is given up.
 //
 // A collective that writes a tensor raises its version, on the caller's thread and before it
 // returns, so that copies in 16 bits and what the tape saved are known to be old. A broadcast
@@ -22,6 +22,7 @@
 #pragma once
 
 #include "parallel/groups/buffer.h"
+#include "parallel/groups/operation_tag.h"
 #include "parallel/groups/reduction.h"
 #include "parallel/groups/work.h"
 
@@ -60,15 +61,18 @@ class Group {
   // errors of all groups of the run say it of these ranks; only this rank notes it.
   void name_places(const std::vector<std::string>& places) const;
 
+  // `tag`: what it is for, which has to be the same on all ranks.
   // data = reduction of all ranks' data.
-  Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const;
+  Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum,
+                        OperationTag tag = {}) const;
   // data = the root's data.
   Work broadcast_async(const Buffer& data, int root = 0) const;
   // out = all ranks' `in`, one after the other; out.count == size() * in.count.
-  Work all_gather_async(const Buffer& out, const Buffer& in) const;
+  Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag = {}) const;
   // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
   Work reduce_scatter_async(const Buffer& out, const Buffer& in,
-                            CollectiveOp reduction = CollectiveOp::sum) const;
+                            CollectiveOp reduction = CollectiveOp::sum,
+                            OperationTag tag = {}) const;
   // Part r of `in` becomes part rank() of rank r's `out`; both have the same count, a multiple of
   // size(), and do not overlap.
   Work all_to_all_async(const Buffer& out, const Buffer& in) const;
@@ -105,7 +109,7 @@ class Group {
     const Buffer* written = nullptr;
   };
   template <class Operation>
-  Work issue(const char* name, Memory memory, Operation&& operation) const;
+  Work issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const;
   void check_peer(const char* name, int rank) const;
 
   std::shared_ptr<State> state_;

@@ -21,7 +21,8 @@ std::string Signature::text() const {
   if (operation == Collective::all_reduce || operation == Collective::reduce_scatter)
     what += fmt::format(" by {}", booster::name_of(reduction));
   if (operation == Collective::broadcast) what += fmt::format(" from rank {}", root);
-  return what + fmt::format(" (call {})", sequence);
+  const std::string subject = tag.text();
+  return what + fmt::format(" (call {}{}{})", sequence, subject.empty() ? "" : ", ", subject);
 }
 
 }  // namespace booster

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "parallel/groups/buffer.h"
+#include "parallel/groups/operation_tag.h"
 #include "parallel/groups/reduction.h"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ enum class Collective : uint8_t {
 struct Signature {
   uint64_t sequence = 0;
   int64_t count = 0;
+  OperationTag tag = {};
   int32_t root = 0;
   Collective operation = Collective::barrier;
   CollectiveOp reduction = CollectiveOp::sum;
@@ -44,10 +46,11 @@ struct Signature {
     return same;
   }
   bool is_same(const Signature& other) const {
-    return sequence == other.sequence && count == other.count && root == other.root &&
-           operation == other.operation && reduction == other.reduction && dtype == other.dtype;
+    return sequence == other.sequence && count == other.count && tag == other.tag &&
+           root == other.root && operation == other.operation && reduction == other.reduction &&
+           dtype == other.dtype;
   }
-  // "all_reduce of 400 f32 by sum (call 7)"
+  // "all_reduce of 400 f32 by sum (call 7)", "all_reduce of 400 f32 by sum (call 7, bucket 3)"
   std::string text() const;
 };
 

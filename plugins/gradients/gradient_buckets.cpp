@@ -119,16 +119,17 @@ void GradientBuckets::mark_ready(int64_t parameter) {
   while (next_ < count() && buckets_[next_].missing == 0) send(buckets_[next_++]);
 }
 
-void GradientBuckets::send_mean(const Tensor& target) {
+void GradientBuckets::send_mean(const Tensor& target, OperationTag tag) {
   const bool narrows = options_.sent_as && !is_16_bit(target.dtype());
-  const Tensor sent = narrows ? untracked::cast(target, *options_.sent_as)
-                              : untracked::contiguous(target);
-  messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean)});
+  const Tensor sent =
+      narrows ? untracked::cast(target, *options_.sent_as) : untracked::contiguous(target);
+  messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean, tag)});
 }
 
 // Windows of gradients that are absent count as 0: another rank may have one.
 void GradientBuckets::send(Bucket& bucket) {
   const NoGradGuard no_grad;
+  const auto tag = OperationTag::of(OperationTag::bucket, &bucket - buckets_.data());
   for (const int64_t i : bucket.members) {
     Slot& slot = slots_[i];
     slot.local = false;
@@ -140,10 +141,10 @@ void GradientBuckets::send(Bucket& bucket) {
       slot.window.copy_(grad);
       away_.push_back(i);
     } else {  // made wider when it was unscaled: it goes by itself
-      send_mean(grad);
+      send_mean(grad, tag);
     }
   }
-  send_mean(bucket.flat);
+  send_mean(bucket.flat, tag);
   bucket.sent = true;
 }
 

@@ -70,8 +70,8 @@ class GradientBuckets {
   struct Bucket {
     Tensor flat;
     std::vector<int64_t> members;
-    int64_t missing = 0;   // awaited members that are not ready in this pass
-    bool sent = false;     // in this pass
+    int64_t missing = 0;  // awaited members that are not ready in this pass
+    bool sent = false;    // in this pass
   };
   // A tensor that becomes the mean over the ranks, and what travels for it: itself, or a copy.
   struct Message {
@@ -85,7 +85,7 @@ class GradientBuckets {
   bool is_touched(const Bucket& bucket) const;
   bool has_local(const Bucket& bucket) const;
   void send(Bucket& bucket);
-  void send_mean(const Tensor& target);
+  void send_mean(const Tensor& target, OperationTag tag);
   // Waits, and copies what travelled to where it belongs.
   void receive();
 

@@ -40,8 +40,8 @@ void ShardedGradients::add(const Parameters& parameters) {
 }
 
 // `members` count within `parameters`, whose slots begin at `first`.
-void ShardedGradients::add_bucket(const Parameters& parameters,
-                                  const std::vector<int64_t>& members, int64_t first) {
+void ShardedGradients::add_bucket(const Parameters& parameters, const std::vector<int64_t>& members,
+                                  int64_t first) {
   Bucket bucket{.packed = PackedParts(group_.size()), .members = {}};
   for (int64_t i : members) {
     const Tensor& parameter = parameters[i].tensor;
@@ -102,16 +102,16 @@ void ShardedGradients::send(Bucket& bucket) {
     if (options_.free_whole) clear_grad(slot.parameter);
   }
   bucket.summed = empty({bucket.packed.part()}, options);
-  bucket.work = group_.reduce_scatter_async(bucket.summed, all, CollectiveOp::mean);
+  bucket.work = group_.reduce_scatter_async(bucket.summed, all, CollectiveOp::mean, tag_of(bucket));
   bucket.sent = true;
-  const auto index = static_cast<size_t>(slots_[bucket.members[0]].bucket);
+  const size_t index = index_of(bucket);
   if (index >= most_under_way) buckets_[index - most_under_way].work.wait();
 }
 
 void ShardedGradients::reduce_over_replicas(Bucket& bucket) {
   if (replicas_.size() == 1) return;
   bucket.work.wait();
-  bucket.work = replicas_.all_reduce_async(bucket.summed, CollectiveOp::mean);
+  bucket.work = replicas_.all_reduce_async(bucket.summed, CollectiveOp::mean, tag_of(bucket));
 }
 
 void ShardedGradients::deliver(Bucket& bucket) {

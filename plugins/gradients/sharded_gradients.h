@@ -18,8 +18,8 @@ namespace booster {
 
 struct ShardedGradientOptions {
   int64_t bucket_elements = 12 << 20;
-  bool overlap = true;        // buckets leave during backward, not after it
-  bool free_whole = false;    // a whole gradient is given up when its bucket leaves
+  bool overlap = true;      // buckets leave during backward, not after it
+  bool free_whole = false;  // a whole gradient is given up when its bucket leaves
 };
 
 class ShardedGradients {
@@ -43,10 +43,10 @@ class ShardedGradients {
   struct Slot {
     Tensor parameter;
     int64_t bucket = 0;
-    size_t place = 0;      // in the bucket
-    bool ready = false;    // in this pass
-    bool local = false;    // has a gradient of this rank alone
-    Tensor kept = {};      // its part of what earlier passes left, put aside
+    size_t place = 0;    // in the bucket
+    bool ready = false;  // in this pass
+    bool local = false;  // has a gradient of this rank alone
+    Tensor kept = {};    // its part of what earlier passes left, put aside
   };
   struct Bucket {
     PackedParts packed;
@@ -61,6 +61,12 @@ class ShardedGradients {
   // Gradients that zero_grad dropped are nobody's.
   void forget_dropped();
   bool has_local(const Bucket& bucket) const;
+  size_t index_of(const Bucket& bucket) const {
+    return static_cast<size_t>(slots_[bucket.members[0]].bucket);
+  }
+  OperationTag tag_of(const Bucket& bucket) const {
+    return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket);
+  }
   void send(Bucket& bucket);
   // Waits for the sums, and goes on to those of the replicas.
   void reduce_over_replicas(Bucket& bucket);

@@ -26,7 +26,9 @@ std::string refusal_of(const std::string& name) {
 
 ParameterUnits::ParameterUnits(const Model& model, const Group& all, const Group& group,
                                const ParameterUnitOptions& options)
-    : model_(model), group_(group), options_(options),
+    : model_(model),
+      group_(group),
+      options_(options),
       self_(std::make_shared<ParameterUnits*>(this)) {
   const NoGradGuard no_grad;
   make_units(modules_to_wrap(model.module(), options.wrap, "fsdp: wrap"));
@@ -72,15 +74,15 @@ void ParameterUnits::cut(Member& member, const Group& all) const {
 void ParameterUnits::watch(size_t i) {
   Unit& unit = units_[i];
   unit.module->set_recompute(options_.recompute);
-  unit.hooks = {unit.module->register_forward_pre_hook([this, i](Module&, const Tensor&) {
-                  use(i);
-                  return Tensor();
-                }),
-                unit.module->register_forward_hook(
-                    [this, i](Module&, const Tensor&, const Tensor& result) {
-                      after_forward(i, result);
-                      return Tensor();
-                    })};
+  unit.hooks = {
+      unit.module->register_forward_pre_hook([this, i](Module&, const Tensor&) {
+        use(i);
+        return Tensor();
+      }),
+      unit.module->register_forward_hook([this, i](Module&, const Tensor&, const Tensor& result) {
+        after_forward(i, result);
+        return Tensor();
+      })};
   for (Member& member : unit.members)
     member.hook = on_grad_ready(member.parameter, [this, i](const Tensor&) { grad_arrived(i); });
 }
@@ -161,7 +163,8 @@ void ParameterUnits::start(size_t i) {
     for (size_t place = 0; place < members.size(); ++place)
       packed.own_place(own, place, group_.rank())
           .copy_(kept_part(unit.members[members[place]].parameter));
-    Work work = group_.all_gather_async(all, own);
+    Work work = group_.all_gather_async(
+        all, own, OperationTag::of(OperationTag::unit, static_cast<int64_t>(i)));
     unit.arriving.push_back({std::move(members), std::move(packed), all, std::move(work)});
   }
 }

@@ -1,6 +1,6 @@
 #include "plugins/pipeline/link_costs.h"
 
-#include "core/tensor/grad_mode.h"
+#include "core/autograd/tape.h"
 #include "kernels/system/memory.h"
 
 #include <algorithm>
@@ -41,11 +41,22 @@ class Evaluation {
   std::vector<std::pair<Module*, bool>> modes_;
 };
 
+// The link's result, with its gradients computed and forgotten.
+Tensor there_and_back(Module& model, int i, const Tensor& x) {
+  std::vector<Tensor> trained;
+  if (x.requires_grad()) trained.push_back(x);
+  for (const Tensor& tensor : model.link(i).tensors)
+    if (tensor.requires_grad()) trained.push_back(tensor);
+  const Tensor y = model.run_links(x, i, i + 1);
+  if (y.requires_grad()) gradients(y, trained, {.grad = ones_like(y)});
+  return y;
+}
+
 }  // namespace
 
 std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds) {
   check(rounds >= 1, "measured_costs: want at least one round; got {}", rounds);
-  const NoGradGuard no_grad;
+  const GradMode record(true);
   const Evaluation evaluation(model);
   std::vector<double> costs(static_cast<size_t>(model.link_count()),
                             std::numeric_limits<double>::infinity());
@@ -53,11 +64,13 @@ std::vector<double> measured_costs(Module& model, const Tensor& input, int round
     Tensor x = input;
     for (int i = 0; i < model.link_count(); ++i) {
       const auto start = std::chrono::steady_clock::now();
-      x = model.run_links(x, i, i + 1);
-      kernels::device_synchronize(x.device());
+      const Tensor y = there_and_back(model, i, x);
+      kernels::device_synchronize(y.device());
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       double& cost = costs[static_cast<size_t>(i)];
       cost = std::min(cost, taken.count());
+      x = y.detach();
+      if (y.requires_grad()) x.requires_grad_();
     }
   }
   return costs;

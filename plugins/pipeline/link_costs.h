@@ -11,8 +11,9 @@ namespace booster {
 // for nothing.
 std::vector<double> parameter_costs(Module& model);
 
-// Seconds that each link takes forward, on the batch that the link before it gave: the fastest of
-// `rounds`. The model is in evaluation mode meanwhile, so statistics of batches do not change.
+// Seconds that each link takes, forward and backward as far as training wants gradients of it, on
+// the batch that the link before it gave: the fastest of `rounds`. The model is in evaluation mode
+// meanwhile, so statistics of batches do not change, nor do gradients.
 std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds = 3);
 
 }  // namespace booster

@@ -45,6 +45,10 @@ void check_pipeline_options(const PipelineOptions& options, int stages) {
         options.num_microbatches);
   check(options.links_per_piece.empty() || options.first_links.empty(),
         "pipeline: got links_per_piece and first_links; want one of the two, or neither");
+  check(!options.measures_links || (options.links_per_piece.empty() &&
+                                    options.first_links.empty() && options.link_costs.empty()),
+        "pipeline: links are measured where nothing else says how to cut them; got that, and "
+        "stages, names or costs of links; want one of them");
 }
 
 class PipelineStages::Unfinished {
@@ -70,10 +74,26 @@ StageCut PipelineStages::cut_of(Module& model) const {
     for (int i = 0; i < links; ++i) names.push_back(model.link(i).name);
     return cut_by_names(options_.first_links, names, wanted);
   }
+  if (options_.measures_links) return cut_by_cost(measured(model), wanted);
   if (options_.link_costs.empty()) return cut_by_cost(parameter_costs(model), wanted);
   check(static_cast<int>(options_.link_costs.size()) == links,
         "pipeline: got the costs of {} links; want those of {}", options_.link_costs.size(), links);
   return cut_by_cost(options_.link_costs, wanted);
+}
+
+std::vector<double> PipelineStages::measured(Module& model) const {
+  constexpr int64_t some_rows = 8;
+  const Tensor input =
+      model.example_input(options_.microbatch_size > 0 ? options_.microbatch_size : some_rows);
+  check(input.defined(),
+        "pipeline: a {} has no example_input() on which its links could be measured; want one, or "
+        "stages cut by numbers of parameters or by hand",
+        model.kind());
+  const Parameters all = model.parameters();
+  std::vector<double> costs =
+      measured_costs(model, all.empty() ? input : input.to(all[0].tensor.device()));
+  world_.all_reduce(costs, CollectiveOp::mean);
+  return costs;
 }
 
 void PipelineStages::shard(const Model& model, const Optimizers& optimizers) {
@@ -136,8 +156,9 @@ PipelineSchedule PipelineStages::schedule_for(int microbatches) const {
 void PipelineStages::check_usable() const {
   check(static_cast<bool>(model_), "pipeline: no model was cut; want shard() first");
   if (failed_)
-    fail_run("pipeline: an earlier batch failed on this rank in the middle, and other stages may "
-             "still wait for it; want the ranks started again");
+    fail_run(
+        "pipeline: an earlier batch failed on this rank in the middle, and other stages may "
+        "still wait for it; want the ranks started again");
 }
 
 // Programs may rely on ranks that draw the same numbers: all go on behind the stage that drew most.
@@ -151,8 +172,9 @@ void PipelineStages::settle_random() const {
 
 Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   check_usable();
-  check(grad_enabled(), "pipeline: execute_pipeline trains; got a NoGradGuard, want the model "
-                        "called by itself for an evaluation");
+  check(grad_enabled(),
+        "pipeline: execute_pipeline trains; got a NoGradGuard, want the model "
+        "called by itself for an evaluation");
   const std::vector<int64_t> begins = microbatches_of(input);
   check(target.ndim() >= 1 && target.size(0) == input.size(0),
         "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());

@@ -34,6 +34,9 @@ struct PipelineOptions {
   // In any unit, such as measured_costs() (link_costs.h); none: numbers of parameters. Rank 0's
   // are everybody's.
   std::vector<double> link_costs = {};
+  // The same, of what each link takes here and now on the model's example_input(), the mean over
+  // the ranks: of microbatch_size rows, or some.
+  bool measures_links = false;
 };
 
 // Error for options that do not go together, with each other or with so many stages.
@@ -71,6 +74,7 @@ class PipelineStages {
  private:
   friend class BatchRun;
   StageCut cut_of(Module& model) const;
+  std::vector<double> measured(Module& model) const;
   void connect();
   int pieces() const { return static_cast<int>(cut_.size()) - 1; }
   int chunks() const { return stages() == 1 ? 1 : options_.num_model_chunks; }
@@ -85,15 +89,15 @@ class PipelineStages {
   PipelineOptions options_;
   Group world_, group_;
   Model model_;
-  Device device_;               // of the model's parameters
+  Device device_;  // of the model's parameters
   StageCut cut_;
   StageParts parts_;
   TiedGradients tied_;
   ActivationSender to_next_;
   ActivationReceiver from_previous_;
-  Outbox to_previous_;          // gradients
+  Outbox to_previous_;  // gradients
   GradientReceiver from_next_;
-  bool failed_ = false;         // a pass ended in the middle: what is under way is unknown
+  bool failed_ = false;  // a pass ended in the middle: what is under way is unknown
 };
 
 }  // namespace booster

@@ -3,6 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/random.h"
 #include "kernels/system/error.h"
+#include "plugins/sequence/divisors.h"
 #include "plugins/sequence/ring_attention.h"
 #include "plugins/sequence/token_exchange.h"
 #include "plugins/tensor/planned_layers.h"
@@ -95,10 +96,18 @@ std::string shipped_blocks(const Module& model) {
   return "";
 }
 
+int64_t shipped_tokens(const Module& model) {
+  if (model.kind() != "VisionTransformer") return 0;
+  for (const auto& [name, tensor] : model.parameters())
+    if (name == "pos_embed") return tensor.size(1);
+  return 0;
+}
+
 // Streams: 0 for what all ranks of a model's copy do alike; then one for each that does a part of
 // the features, then one for each that does some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
-    : mode_(mode), tensor_(mesh.group("tensor")),
+    : mode_(mode),
+      tensor_(mesh.group("tensor")),
       ranks_(mode == SequenceMode::split_gather ? tensor_ : mesh.group("sequence")) {
   const auto tensor = static_cast<uint64_t>(tensor_.rank());
   const auto tensors = static_cast<uint64_t>(tensor_.size());
@@ -123,6 +132,32 @@ void SequenceParallel::choose(const Model& model, const std::string& given) {
   }
   check(!blocks_.empty(), "sequence_blocks: matches no module; got {}{}", pattern,
         legal_names(pattern, names));
+  check_tokens_divide(shipped_tokens(model.module()), ranks_.size());
+  find_links_inside(model.module());
+}
+
+// By their names, or by the parameters of links that have names of their own. Not the first of
+// them: the region may begin in its middle, and tells the stream itself.
+void SequenceParallel::find_links_inside(Module& model) {
+  std::vector<Tensor> of_blocks;
+  for (const auto& [name, parameter] : model.parameters())
+    if (is_inside(name)) of_blocks.push_back(parameter);
+  const auto is_of_block = [&](const Tensor& tensor) {
+    return std::ranges::any_of(of_blocks, [&](const Tensor& x) { return x.same_body(tensor); });
+  };
+  bool has_begun = false;
+  for (int i = 0; i < model.link_count(); ++i) {
+    const Link link = model.link(i);
+    const bool is_of_blocks =
+        is_inside(link.name) || std::ranges::any_of(link.tensors, is_of_block);
+    links_inside_.push_back(has_begun && is_of_blocks);
+    has_begun |= is_of_blocks;
+  }
+}
+
+uint64_t SequenceParallel::stream_at(int link) const {
+  const auto i = static_cast<size_t>(link);
+  return i < links_inside_.size() && links_inside_[i] ? inside_.whole : 0;
 }
 
 bool SequenceParallel::is_inside(const std::string& name) const {
@@ -156,9 +191,12 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
             return all_tokens(y, ranks, factor);
           });
   }
-  if (mode_ == SequenceMode::all_to_all) exchange_heads(model.module(), plan);
-  else if (mode_ == SequenceMode::ring_attn) pass_keys_round(model.module());
-  else sum_gradients(model.module(), is_cut);
+  if (mode_ == SequenceMode::all_to_all)
+    exchange_heads(model.module(), plan);
+  else if (mode_ == SequenceMode::ring_attn)
+    pass_keys_round(model.module());
+  else
+    sum_gradients(model.module(), is_cut);
 }
 
 void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) const {
@@ -166,8 +204,10 @@ void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) con
     const int64_t heads = layer.parent->attention_heads();
     if (heads == 0 || !is_inside(layer.name)) continue;
     check(heads % ranks_.size() == 0,
-          "hybrid_parallel: sp_size {} does not fit {}, which has {} heads{}; want a divisor",
-          ranks_.size(), layer.name, heads, tensor_.size() > 1 ? " on each tensor rank" : "");
+          "hybrid_parallel: sp_size {} does not fit {}, which has {} heads{}; want sp_size {}, or "
+          "sequence_parallelism_mode ring_attn",
+          ranks_.size(), layer.name, heads, tensor_.size() > 1 ? " on each tensor rank" : "",
+          divisors_of(heads));
     const Tensor weight = layer.weight();
     auto cut = shared_layer_split(weight);
     if (layer.plan.style == SplitStyle::column)

@@ -34,11 +34,14 @@ class SequenceParallel {
 
   SequenceMode mode() const { return mode_; }
   // Chooses the blocks: by a pattern of names, or those of a model that comes with them. Error if
-  // there are none.
+  // there are none, or if the model's number of tokens is known and does not divide.
   void choose(const Model& model, const std::string& blocks);
   // How the tensor group's ranks exchange what a layer of this name needs.
   std::shared_ptr<const LayerSplit> split_of(const std::string& layer, LayerSplit::Result result,
                                              int64_t cut) const;
+  // The stream of random numbers at the beginning of a link of the model (core/nn/module.h): a
+  // stage of a pipeline may begin within the blocks.
+  uint64_t stream_at(int link) const;
   // Puts the exchanges into the model, whose layers are cut already: around the blocks, and, by the
   // plan, around attention. `is_cut`: whether a parameter is a part. Error for heads that do not
   // divide.
@@ -47,6 +50,7 @@ class SequenceParallel {
 
  private:
   bool is_inside(const std::string& name) const;
+  void find_links_inside(Module& model);
   void exchange_heads(Module& model, const TensorPlan& plan) const;
   void pass_keys_round(Module& model) const;
   // Parameters that each rank uses for its own tokens alone.
@@ -56,9 +60,12 @@ class SequenceParallel {
   Group tensor_, ranks_;  // ranks_: those that share the tokens
   SplitStreams outside_, inside_;
   std::vector<std::string> blocks_;
+  std::vector<bool> links_inside_;  // the blocks, from their beginning
 };
 
 // The blocks of a model that has some: of Vision Transformers and GPT-2. Empty for any other.
 std::string shipped_blocks(const Module& model);
+// How many tokens its blocks get, whatever the batch; 0 where the input says it.
+int64_t shipped_tokens(const Module& model);
 
 }  // namespace booster

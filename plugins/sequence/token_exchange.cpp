@@ -3,21 +3,11 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "kernels/system/error.h"
+#include "plugins/sequence/divisors.h"
 
 namespace booster {
 
 namespace {
-
-void check_tokens(const Tensor& x, int ranks) {
-  check(x.ndim() == 3, "sequence parallel: want (batch, tokens, features); got {}", x.shape());
-  if (x.size(1) % ranks == 0) return;
-  std::string fitting;
-  for (int64_t size = 1; size <= x.size(1) && size <= 1024; ++size)
-    if (x.size(1) % size == 0) fitting += (fitting.empty() ? "" : ", ") + std::to_string(size);
-  fail("sequence parallel: {} tokens do not divide among {} ranks; want {} ranks, or another "
-       "number of tokens",
-       x.size(1), ranks, fitting);
-}
 
 Tensor permuted(const Tensor& x, const std::vector<int>& order) {
   return untracked::contiguous(untracked::permute(x, order));
@@ -71,24 +61,30 @@ Tensor exchanged(const Tensor& parts, const Group& group) {
 // heads of one): rank r gets its heads of everybody's tokens.
 Tensor to_heads(const Tensor& x, int64_t matrices, const Group& group) {
   const int64_t ranks = group.size(), each = x.size(2) / (matrices * ranks);
-  const Tensor split =
-      untracked::reshape(x, {x.size(0), x.size(1), matrices, ranks, each});
+  const Tensor split = untracked::reshape(x, {x.size(0), x.size(1), matrices, ranks, each});
   const Tensor all = permuted(exchanged(permuted(split, {3, 0, 1, 2, 4}), group), {1, 0, 2, 3, 4});
   return untracked::reshape(all, {x.size(0), ranks * x.size(1), matrices * each});
 }
 
 Tensor to_tokens(const Tensor& x, int64_t matrices, const Group& group) {
   const int64_t ranks = group.size(), each = x.size(2) / matrices;
-  const Tensor split =
-      untracked::reshape(x, {x.size(0), ranks, x.size(1) / ranks, matrices, each});
+  const Tensor split = untracked::reshape(x, {x.size(0), ranks, x.size(1) / ranks, matrices, each});
   const Tensor all = permuted(exchanged(permuted(split, {1, 0, 2, 3, 4}), group), {1, 2, 3, 0, 4});
   return untracked::reshape(all, {x.size(0), x.size(1) / ranks, ranks * x.size(2)});
 }
 
 }  // namespace
 
+void check_tokens_divide(int64_t tokens, int ranks) {
+  check(tokens % ranks == 0,
+        "sequence parallel: {} tokens do not divide among {} ranks; want {} ranks, or another "
+        "number of tokens",
+        tokens, ranks, divisors_of(tokens));
+}
+
 Tensor own_tokens(const Tensor& x, const Group& group, double factor) {
-  check_tokens(x, group.size());
+  check(x.ndim() == 3, "sequence parallel: want (batch, tokens, features); got {}", x.shape());
+  check_tokens_divide(x.size(1), group.size());
   return record(piece(x.detach(), group), "own_tokens", {x},
                 [group, factor](const Tensor& g, Gradients& d) {
                   d[0] = scaled(gathered(g, group), 1 / factor);
@@ -96,10 +92,9 @@ Tensor own_tokens(const Tensor& x, const Group& group, double factor) {
 }
 
 Tensor all_tokens(const Tensor& x, const Group& group, double factor) {
-  return record(gathered(x.detach(), group), "all_tokens", {x},
-                [group, factor](const Tensor& g, Gradients& d) {
-                  d[0] = scaled(piece(g, group), factor);
-                });
+  return record(
+      gathered(x.detach(), group), "all_tokens", {x},
+      [group, factor](const Tensor& g, Gradients& d) { d[0] = scaled(piece(g, group), factor); });
 }
 
 Tensor tokens_for_parts(const Tensor& x, const Group& group) {
@@ -115,17 +110,15 @@ Tensor own_tokens_of_sum(const Tensor& y, const Group& group) {
 }
 
 Tensor tokens_to_heads(const Tensor& x, int64_t matrices, const Group& group) {
-  return record(to_heads(x.detach(), matrices, group), "tokens_to_heads", {x},
-                [matrices, group](const Tensor& g, Gradients& d) {
-                  d[0] = to_tokens(g, matrices, group);
-                });
+  return record(
+      to_heads(x.detach(), matrices, group), "tokens_to_heads", {x},
+      [matrices, group](const Tensor& g, Gradients& d) { d[0] = to_tokens(g, matrices, group); });
 }
 
 Tensor heads_to_tokens(const Tensor& x, int64_t matrices, const Group& group) {
-  return record(to_tokens(x.detach(), matrices, group), "heads_to_tokens", {x},
-                [matrices, group](const Tensor& g, Gradients& d) {
-                  d[0] = to_heads(g, matrices, group);
-                });
+  return record(
+      to_tokens(x.detach(), matrices, group), "heads_to_tokens", {x},
+      [matrices, group](const Tensor& g, Gradients& d) { d[0] = to_heads(g, matrices, group); });
 }
 
 }  // namespace booster

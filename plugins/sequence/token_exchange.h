@@ -8,10 +8,13 @@
 
 namespace booster {
 
+// Error, with the numbers of ranks that would do, if the tokens do not divide among the ranks.
+void check_tokens_divide(int64_t tokens, int ranks);
+
 // Into and out of what runs on some tokens. Gradients inside are `factor` times what they are
 // outside: with the number of ranks, a mean over the ranks of a parameter's gradients is their sum.
 //
-// This rank's tokens of x, which all ranks have. Error if the tokens do not divide among the ranks.
+// This rank's tokens of x, which all ranks have. Error if check_tokens_divide() has one.
 Tensor own_tokens(const Tensor& x, const Group& group, double factor);
 // All tokens, for work that all ranks do alike.
 Tensor all_tokens(const Tensor& x, const Group& group, double factor);

@@ -223,6 +223,29 @@ TEST_CASE("a checkpoint gives the same gradients, also with dropout-like random 
   CHECK(run(true) == run(false));
 }
 
+TEST_CASE("a checkpoint draws from the stream in which it ran, and leaves the later one as it is") {
+  for (const uint64_t stream : {0, 5}) {
+    std::vector<Values> draws;
+    Tensor x = leaf({1, 2, 3});
+    manual_seed(4);
+    set_random_stream(stream);
+    const Tensor y = checkpoint(
+        [&](const std::vector<Tensor>& in) {
+          const Tensor noise = uniform({3}, 0, 1);
+          draws.push_back(noise.to_vector<float>());
+          set_random_stream(9);  // as a layer that is cut does
+          return in[0] * noise;
+        },
+        {x});
+    set_random_stream(7);
+    backward(sum(y));
+    CHECK(set_random_stream(0) == 7);
+    REQUIRE(draws.size() == 2);
+    CHECK(draws[0] == draws[1]);
+    CHECK(x.grad().to_vector<float>() == draws[0]);
+  }
+}
+
 TEST_CASE("a checkpoint reaches parameters even if no input requires a gradient") {
   Tensor w = leaf({3});
   const Tensor x = from_vector<float>({2}, {1});

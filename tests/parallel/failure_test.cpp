@@ -232,6 +232,9 @@ TEST_CASE("rank: disagrees" * doctest::skip()) {
   std::vector<float> data(100, 1.0F), more(101, 1.0F), all(300);
   std::vector<int32_t> whole(100);
   const std::string error = error_of([&] {
+    const auto tag = [](int64_t bucket) { return OperationTag::of(OperationTag::bucket, bucket); };
+    if (how == "tag")
+      return group.all_reduce_async(data, CollectiveOp::sum, tag(odd ? 7 : 3)).wait();
     if (!odd) return group.all_reduce(data);
     if (how == "count") return group.all_reduce(more);
     if (how == "dtype") return group.all_reduce(whole);
@@ -249,12 +252,13 @@ TEST_CASE("rank: disagrees" * doctest::skip()) {
                                                     {"reduction", "by max"},
                                                     {"collective", "rank 1: all_gather"},
                                                     {"barrier", "rank 1: barrier"},
+                                                    {"tag", "by sum (call 1, bucket 7)"},
                                                     {"send", ""}};
   CHECK(contains(error, wants.at(how)));
 }
 TEST_CASE("ranks that call different collectives all get an error that says who calls what") {
   for_each_connection([](const Connection& connection) {
-    for (const char* how : {"count", "dtype", "reduction", "collective", "barrier"}) {
+    for (const char* how : {"count", "dtype", "reduction", "collective", "barrier", "tag"}) {
       CAPTURE(how);
       CHECK(failures(Ranks("rank: disagrees", 3, connection.with({{"TEST_HOW", how}}))
                          .wait()) == "");

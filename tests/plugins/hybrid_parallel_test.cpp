@@ -270,19 +270,23 @@ void check_refusals() {
            "tp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want tp_size 1, 3");
   const std::string to_all = "all_to_all";
   contains(refusal(vit(3), {.sp_size = 2, .sequence_parallelism_mode = to_all}, world),
-           "sp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads");
+           "sp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want sp_size 1, 3, or "
+           "sequence_parallelism_mode ring_attn");
   contains(refusal(vit(6), {.sp_size = 2}, world), "sp_size 2 has no effect");
   contains(refusal(vit(6), {.sequence_parallelism_mode = "ulysses"}, world),
            "unknown sequence_parallelism_mode; got ulysses");
   contains(refusal(vit(6), {.sp_size = 2, .sequence_parallelism_mode = to_all,
                             .sequence_blocks = "layers.*"}, world),
            "sequence_blocks: matches no module; got layers.*");
-  Booster odd({.plugin = HybridParallelPlugin(
-                   {.sp_size = 2, .sequence_parallelism_mode = to_all}, world)});
-  Model model = models::vit("vit_tiny_patch16_224", {.img_size = 32, .num_heads = 4});
-  auto [net, optimizer] = odd.boost(model, SGD(model.parameters(), {.lr = 0.1}));
-  contains(error_of([&, &net = net] { net(zeros({1, 3, 32, 32})); }),
-           "5 tokens do not divide among 2 ranks; want 1, 5 ranks");
+  const std::string tokens = "5 tokens do not divide among 2 ranks; want 1, 5 ranks";
+  const Model odd = models::vit("vit_tiny_patch16_224", {.img_size = 32, .num_heads = 4});
+  for (const std::string mode : {"all_to_all", "ring_attn"})  // known before there is a batch
+    contains(refusal(odd, {.sp_size = 2, .sequence_parallelism_mode = mode}, world), tokens);
+  Model model = gpt2();
+  Booster texts({.plugin = HybridParallelPlugin(
+                     {.sp_size = 2, .sequence_parallelism_mode = to_all}, world)});
+  auto [net, optimizer] = texts.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  contains(error_of([&, &net = net] { net(zeros({1, 5}, {.dtype = DType::i64})); }), tokens);
   contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
            "matches no module; got blocks.*.attn.q");
   contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"norm", {}}}}, world),

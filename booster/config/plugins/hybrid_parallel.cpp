@@ -72,6 +72,9 @@ FieldTable<Fields> fields() {
                 "numbers of parameters"),
           field("stage_links", &Fields::stage_links,
                 "the same, by the name of each stage's first link"),
+          field("stage_costs", &Fields::stage_costs, {"parameters", "measured"},
+                "what comes out even where neither of these is given: numbers of parameters, or "
+                "the time of each link, forward and backward, on an example input of the model"),
           field("recompute", &Fields::recompute,
                 "blocks keep their inputs only, and run again in backward"),
           field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
@@ -93,7 +96,7 @@ IdleTable idle_options() {
   const auto alone = [](const char* size) { return option_is<int64_t>(size, 1); };
   return {{{"tensor_plan", "parallel_output"}, alone("tp_size"), "with tp_size = 1"},
           {{"pp_style", "num_microbatches", "microbatch_size", "num_model_chunks", "stages",
-            "stage_links"},
+            "stage_links", "stage_costs"},
            alone("pp_size"),
            "with pp_size = 1"},
           {{"sequence_blocks"}, mode_is({"none"}), "with sequence_parallelism_mode = none"},

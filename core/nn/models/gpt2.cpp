@@ -57,9 +57,8 @@ Gpt2Mlp::Gpt2Mlp(const Gpt2Options& options)
       dropout(add<Dropout>("dropout", options.resid_pdrop)) {}
 
 Tensor Gpt2Mlp::forward(const Tensor& x) {
-  const bool watched = c_fc.has_hooks() || act.has_hooks();
-  return dropout(
-      c_proj(watched ? act(c_fc(x)) : linear_gelu(x, c_fc.weight, c_fc.bias, act.form)));
+  const bool watched = c_fc.must_be_called() || act.must_be_called();
+  return dropout(c_proj(watched ? act(c_fc(x)) : linear_gelu(x, c_fc.weight, c_fc.bias, act.form)));
 }
 
 Gpt2Block::Gpt2Block(const Gpt2Options& options)
@@ -115,7 +114,8 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
   const int norm = link_count() - 1;
   for (int i = std::max(first, 1); i < std::min(last, norm); ++i) {
     Gpt2Block& block = *each_block_[static_cast<size_t>(i - 1)];
-    stream = block.has_hooks() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
+    stream =
+        block.must_be_called() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
   }
   return last > norm ? normalized(ln_f, stream).normalized : stream.sum();
 }
@@ -124,13 +124,11 @@ Gpt2::Gpt2(const Gpt2Options& options)
     : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
   apply(initialize);
   // What branches add to the stream shrinks with their number.
-  const double deviation =
-      initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
+  const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
   apply([&](Module& module) {
     if (auto* attention = dynamic_cast<Gpt2Attention*>(&module))
       init::normal(attention->c_proj.weight, 0, deviation);
-    if (auto* mlp = dynamic_cast<Gpt2Mlp*>(&module))
-      init::normal(mlp->c_proj.weight, 0, deviation);
+    if (auto* mlp = dynamic_cast<Gpt2Mlp*>(&module)) init::normal(mlp->c_proj.weight, 0, deviation);
   });
 }
 
@@ -140,6 +138,10 @@ Link Gpt2::link(int i) const {
   link.name = "head";
   link.tensors.push_back(transformer.wte.weight);
   return link;
+}
+
+Tensor Gpt2::example_input(int64_t rows) const {
+  return zeros({rows, transformer.wpe.weight.size(0)}, {.dtype = DType::i64});
 }
 
 Tensor Gpt2::forward_links(const Tensor& x, int first, int last) {
@@ -173,8 +175,7 @@ std::string own_name(const std::string& stored) {
 bool in_own_form(const std::string& stored, const StoredShapes& all) {
   const size_t number = stored.find("h.") + 2;
   const auto beside = all.find(stored.substr(0, stored.find('.', number)) + ".attn.c_attn.weight");
-  return beside != all.end() && beside->second.size() == 2 &&
-         beside->second[0] > beside->second[1];
+  return beside != all.end() && beside->second.size() == 2 && beside->second[0] > beside->second[1];
 }
 
 }  // namespace

@@ -105,6 +105,8 @@ class Gpt2 : public Module, public FileForm {
   // The transformer's; the last one, "head", goes on to the logits, by the first one's wte.weight.
   int link_count() const override { return transformer.link_count(); }
   Link link(int i) const override;
+  // As many tokens as there are positions.
+  Tensor example_input(int64_t rows) const override;
 
   // Published files have no "transformer." before names, older ones masks of attention
   // ("h.0.attn.bias"), and some the head ("lm_head.weight"), which is wte.weight again.

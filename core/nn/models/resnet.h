@@ -43,6 +43,9 @@ class ResNet20 : public Module {
   // "stem", each block ("layer1.0", ...) and "fc".
   int link_count() const override { return static_cast<int>(blocks_.size()) + 2; }
   Link link(int i) const override;
+  Tensor example_input(int64_t rows) const override {
+    return zeros({rows, conv1.weight.size(1), 32, 32});
+  }
 
  private:
   Tensor forward(const Tensor& x) override { return forward_links(x, 0, link_count()); }

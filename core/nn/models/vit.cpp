@@ -64,7 +64,7 @@ VitMlp::VitMlp(int64_t features, int64_t hidden, double drop)
       drop2(add<Dropout>("drop2", drop)) {}
 
 Tensor VitMlp::forward(const Tensor& x) {
-  const bool watched = fc1.has_hooks() || act.has_hooks();
+  const bool watched = fc1.must_be_called() || act.must_be_called();
   const Tensor hidden = watched ? act(fc1(x)) : linear_gelu(x, fc1.weight, fc1.bias, act.form);
   return drop2(fc2(drop1(hidden)));
 }
@@ -95,6 +95,10 @@ PatchEmbed::PatchEmbed(Size2d image, int64_t patch, int64_t channels, int64_t fe
 }
 
 int64_t PatchEmbed::patches() const { return (image_.height / patch_) * (image_.width / patch_); }
+
+Tensor PatchEmbed::example_input(int64_t rows) const {
+  return zeros({rows, proj.weight.size(1), image_.height, image_.width});
+}
 
 Tensor PatchEmbed::forward(const Tensor& x) {
   check(x.ndim() == 4 && x.size(2) == image_.height && x.size(3) == image_.width,
@@ -165,7 +169,8 @@ Tensor VisionTransformer::forward_links(const Tensor& x, int first, int last) {
   const int head = link_count() - 1;
   for (int i = std::max(first, 1); i < std::min(last, head); ++i) {
     VitBlock& block = *each_block_[static_cast<size_t>(i - 1)];
-    stream = block.has_hooks() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
+    stream =
+        block.must_be_called() ? ResidualStream{block(stream.sum()), {}} : block.advance(stream);
   }
   return last > head ? classified(stream) : stream.sum();
 }

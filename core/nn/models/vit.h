@@ -87,6 +87,7 @@ class PatchEmbed : public Module {
  public:
   PatchEmbed(Size2d image, int64_t patch, int64_t channels, int64_t features);
   int64_t patches() const;
+  Tensor example_input(int64_t rows) const override;
   Conv2d& proj;
 
  private:
@@ -108,6 +109,7 @@ class VisionTransformer : public Module {
   // "embedding", each block ("blocks.0", ...), and "head", which begins with the last norm.
   int link_count() const override { return static_cast<int>(each_block_.size()) + 2; }
   Link link(int i) const override;
+  Tensor example_input(int64_t rows) const override { return patch_embed.example_input(rows); }
 
  private:
   Tensor forward(const Tensor& image) override { return forward_links(image, 0, link_count()); }

@@ -1,0 +1,94 @@
+// Ranks that go through equal layers in different orders make calls that look alike. What they are
+// for tells them apart: an error that names both, instead of numbers that belong to nothing.
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "core/nn/layers.h"
+#include "core/optim/algorithms/sgd.h"
+#include "parallel/launch.h"
+#include "plugins/fsdp.h"
+#include "plugins/low_level_zero.h"
+#include "plugins/torch_ddp.h"
+#include "tests/error_of.h"
+#include "tests/parallel/ranks.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+using namespace booster;
+
+namespace {
+
+// Layers of one size, of which each rank may use others first.
+Sequential experts(int count) {
+  Sequential model;
+  for (int i = 0; i < count; ++i) model.append(Linear(4, 4));
+  return model;
+}
+
+void take_over(Plugin& plugin, const Model& model, const Optimizer& optimizer) {
+  plugin.shard(model, optimizer);
+  plugin.prepare(model, optimizer);
+}
+
+void train_with(Plugin& plugin, Module& expert) {
+  plugin.begin(Pass::forward, true);
+  const Tensor y = sum(expert(ones({2, 4})));
+  plugin.end(Pass::forward);
+  plugin.begin(Pass::backward, true);
+  backward(y);
+  plugin.end(Pass::backward);
+}
+
+// Two passes, each through another expert; rank 1 begins with the second if it may.
+std::string error_in_order(Plugin& plugin, bool same_order) {
+  Sequential chain = experts(2);
+  Module* const each[] = {&chain[0], &chain[1]};
+  const Model model(std::move(chain));
+  SGD optimizer(model.parameters(), {.lr = 0.1});
+  take_over(plugin, model, optimizer);
+  const int first = same_order ? 0 : launch_from_env().rank;
+  return error_of([&] {
+    for (const int i : {first, 1 - first}) train_with(plugin, *each[i]);
+  });
+}
+
+void check_names_both(const std::string& error, const std::string& a, const std::string& b) {
+  INFO(error);
+  CHECK(error.find("the ranks do not call the same collective") != error.npos);
+  CHECK(error.find(a) != error.npos);
+  CHECK(error.find(b) != error.npos);
+}
+
+constexpr double each_alone = 1e-5;  // of a bucket's size: two layers never share one
+
+}  // namespace
+
+TEST_CASE("rank: experts in one order" * doctest::skip()) {
+  TorchDDPPlugin ddp({.bucket_cap_mb = each_alone});
+  CHECK(error_in_order(ddp, true) == "");
+  LowLevelZeroPlugin zero({.reduce_bucket_size_in_m = each_alone});
+  CHECK(error_in_order(zero, true) == "");
+  FsdpPlugin fsdp;
+  CHECK(error_in_order(fsdp, true) == "");
+}
+TEST_CASE("rank: experts by torch_ddp" * doctest::skip()) {
+  TorchDDPPlugin plugin({.bucket_cap_mb = each_alone});
+  check_names_both(error_in_order(plugin, false), ", bucket 0)", ", bucket 2)");
+}
+TEST_CASE("rank: experts by low_level_zero" * doctest::skip()) {
+  LowLevelZeroPlugin plugin({.reduce_bucket_size_in_m = each_alone});
+  check_names_both(error_in_order(plugin, false), ", bucket 0)", ", bucket 1)");
+}
+TEST_CASE("rank: blocks by fsdp" * doctest::skip()) {
+  FsdpPlugin plugin({.prefetch = 0});
+  check_names_both(error_in_order(plugin, false), ", unit 1)", ", unit 2)");
+}
+
+TEST_CASE("gradients and parameters of equal layers never mix, in whatever order ranks use them") {
+  for (const char* name : {"experts in one order", "experts by torch_ddp",
+                           "experts by low_level_zero", "blocks by fsdp"}) {
+    CAPTURE(name);
+    CHECK(failures(Ranks(std::string("rank: ") + name, 2).wait(60)) == "");
+  }
+}
