@@ -10,22 +10,38 @@ namespace {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
+// From where this thread draws.
+struct RandomPlace {
+  RandomState state;
+  uint64_t stream;
+
+  static RandomPlace now() {
+    const uint64_t stream = set_random_stream(0);
+    set_random_stream(stream);
+    return {default_generator().state(), stream};
+  }
+  void go() const {
+    default_generator().set_state(state);
+    set_random_stream(stream);
+  }
+};
+
 // Rewinds the default generator for one scope, so that dropout draws the same numbers again.
 class ReplayRandom {
  public:
-  explicit ReplayRandom(RandomState state) : now_(default_generator().state()) {
-    default_generator().set_state(state);
-  }
-  ~ReplayRandom() { default_generator().set_state(now_); }
+  explicit ReplayRandom(const RandomPlace& place) { place.go(); }
+  ~ReplayRandom() { before_.go(); }
+  ReplayRandom(const ReplayRandom&) = delete;
+  ReplayRandom& operator=(const ReplayRandom&) = delete;
 
  private:
-  RandomState now_;
+  RandomPlace before_ = RandomPlace::now();
 };
 
 class CheckpointNode : public Node {
  public:
   CheckpointNode(const Function& fn, const std::vector<Tensor>& inputs,
-                 const std::vector<Tensor>& leaves, RandomState random)
+                 const std::vector<Tensor>& leaves, const RandomPlace& random)
       : Node("checkpoint", inputs, 1), fn_(fn), random_(random) {
     for (const Tensor& leaf : leaves) leaves_.push_back(edge_of(leaf));
     for (const Tensor& input : inputs) {
@@ -69,14 +85,14 @@ class CheckpointNode : public Node {
   std::vector<Edge> leaves_;
   std::vector<Saved> inputs_;
   std::vector<bool> made_by_op_;  // as policies saw the inputs in the first run
-  RandomState random_;
+  RandomPlace random_;
   PolicyMemory policy_{current_policy()};
 };
 
 }  // namespace
 
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
-  const RandomState random = default_generator().state();
+  const RandomPlace random = RandomPlace::now();
   Tensor y;
   std::vector<Tensor> leaves;
   {
