@@ -98,7 +98,9 @@ std::string shipped_blocks(const Module& model) {
 // Streams: 0 for what all ranks of a model's copy do alike; then one for each that does a part of
 // the features, then one for each that does some tokens.
 SequenceParallel::SequenceParallel(SequenceMode mode, const Mesh& mesh)
-    : mode_(mode), tensor_(mesh.group("tensor")),
+    : mode_(mode),
+      has_stages_(mesh.size("pipeline") > 1),
+      tensor_(mesh.group("tensor")),
       ranks_(mode == SequenceMode::split_gather ? tensor_ : mesh.group("sequence")) {
   const auto tensor = static_cast<uint64_t>(tensor_.rank());
   const auto tensors = static_cast<uint64_t>(tensor_.size());
@@ -149,6 +151,11 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
             set_random_stream(stream);
             return own_tokens(x, ranks, factor);
           });
+    else if (has_stages_ && std::ranges::count(blocks_, name) > 0)  // a stage may begin with it
+      module->register_forward_pre_hook([stream = inside_.whole](Module&, const Tensor&) {
+        set_random_stream(stream);
+        return Tensor();
+      });
     if (name == blocks_.back())
       module->register_forward_hook(
           [factor, ranks = ranks_](Module&, const Tensor&, const Tensor& y) {

@@ -53,6 +53,7 @@ class SequenceParallel {
   void sum_gradients(Module& model, const std::function<bool(const Tensor&)>& is_cut) const;
 
   SequenceMode mode_;
+  bool has_stages_;
   Group tensor_, ranks_;  // ranks_: those that share the tokens
   SplitStreams outside_, inside_;
   std::vector<std::string> blocks_;
