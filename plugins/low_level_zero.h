@@ -17,9 +17,8 @@ struct LowLevelZeroOptions {
   int64_t stage = 1;                    // 1: optimizer state; 2: and gradients
   double reduce_bucket_size_in_m = 12;  // elements of a message, in units of 2^20
   bool overlap_communication = true;    // buckets leave during backward
-  bool overlap_allgather = false;       // parameters arrive by the next forward pass, not in step;
-                                        // nobody may read them in between, but
-                                        // under WholeParameters (booster/boosted.h)
+  bool overlap_allgather = false;       // step does not wait for the parameters: each comes when
+                                        // something first reads or writes it, mostly its layer
   bool cpu_offload = false;  // optimizer state in host memory: no change where training is there
 };
 

@@ -2,12 +2,14 @@
 
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
+#include "kernels/system/trace.h"
 #include "plugins/gradients/rank_norms.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace booster {
@@ -31,6 +33,13 @@ Group neighbours(const Group& all, int size) {
   return all.subgroup(ranks);
 }
 
+// The same ranks with a thread of their own.
+Group on_own_thread(const Group& group) {
+  std::vector<int> ranks(static_cast<size_t>(group.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return group.subgroup(ranks);
+}
+
 // Those who have the same part.
 Group replicas(const Group& all, int size) {
   if (size == 0 || size == all.size()) return Group();
@@ -47,16 +56,28 @@ int64_t message_elements(const char* option, double size_in_m) {
 }
 
 ShardedStatePlugin::ShardedStatePlugin(Mesh mesh, const Options& options)
-    : DataParallelPlugin(std::move(mesh), true), options_(options),
+    : DataParallelPlugin(std::move(mesh), true),
+      options_(options),
       shards_(neighbours(ranks(), options.shard_size)),
+      gathers_(options.gathers_late ? on_own_thread(shards_) : shards_),
       gradients_(shards_, replicas(ranks(), options.shard_size), options.gradients) {}
 
 ShardedStatePlugin::ShardedStatePlugin(const ShardedStatePlugin& other)
-    : DataParallelPlugin(other), options_(other.options_), shards_(other.shards_),
+    : DataParallelPlugin(other),
+      options_(other.options_),
+      shards_(other.shards_),
+      gathers_(other.gathers_),
       gradients_(other.gradients_) {}
 
 ShardedStatePlugin::~ShardedStatePlugin() {
   for (const auto& [parameter, hook] : watched_) remove_grad_ready_hook(parameter, hook);
+  // Other ranks may still use what this one is sending, and this one what they are.
+  for (const Work& work : on_their_way_) {
+    try {
+      work.synchronize();
+    } catch (const Error&) {  // is told to whoever uses the parameters
+    }
+  }
 }
 
 // State is where the parameters are; there is no other place for it yet.
@@ -114,7 +135,6 @@ void ShardedStatePlugin::watch(const Parameters& parameters) {
 }
 
 void ShardedStatePlugin::begin(Pass pass, bool sync) {
-  finish_gathering();
   DataParallelPlugin::begin(pass, sync);
   if (pass == Pass::forward) return;
   watch_new();
@@ -136,50 +156,62 @@ void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
 
 void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
-  finish_gathering();
+  const bool late = options_.gathers_late && !holds_whole();
+  std::vector<std::pair<std::shared_ptr<const Gathering>, std::vector<Tensor>>> sent;
+  for (std::vector<Tensor>& parameters : messages(optimizer)) {
+    auto gathering = gather(parameters);
+    sent.emplace_back(std::move(gathering), std::move(parameters));
+  }
+  std::erase_if(on_their_way_, [](const Work& work) { return work.is_done(); });
+  for (const auto& [gathering, parameters] : sent) {
+    receive(gathering, parameters, late);
+    if (late) on_their_way_.push_back(gathering->work);
+  }
+}
+
+std::vector<std::vector<Tensor>> ShardedStatePlugin::messages(const Optimizer& optimizer) const {
+  std::vector<std::vector<Tensor>> complete;
   std::map<DType, std::pair<std::vector<Tensor>, int64_t>> open;
-  const auto send = [&](std::pair<std::vector<Tensor>, int64_t>& message) {
-    if (!message.first.empty()) gather(optimizer, std::exchange(message, {}).first);
-  };
   for (const auto& [name, tensor] : optimizer.parameters()) {
     if (kept_part(tensor).defined() || tensor.numel() == 0) continue;
     // One that was frozen behind its backward pass is still stepped.
     if (!tensor.requires_grad() && !tensor.grad().defined()) continue;
-    auto& message = open[tensor.dtype()];
-    message.first.push_back(tensor);
-    message.second += tensor.numel();
-    if (message.second >= options_.gradients.bucket_elements) send(message);
+    auto& [message, elements] = open[tensor.dtype()];
+    message.push_back(tensor);
+    elements += tensor.numel();
+    if (elements < options_.gradients.bucket_elements) continue;
+    complete.push_back(std::exchange(message, {}));
+    elements = 0;
   }
-  for (auto& [dtype, message] : open) send(message);
-  if (!options_.gathers_late || holds_whole()) finish_gathering();
+  for (auto& [dtype, message] : open)
+    if (!message.first.empty()) complete.push_back(std::move(message.first));
+  return complete;
 }
 
-void ShardedStatePlugin::hold_whole(bool whole) {
-  holds_ += whole ? 1 : -1;
-  finish_gathering();
-}
-
-void ShardedStatePlugin::gather(const Optimizer& optimizer, std::vector<Tensor> parameters) {
+std::shared_ptr<const ShardedStatePlugin::Gathering> ShardedStatePlugin::gather(
+    const std::vector<Tensor>& parameters) const {
   PackedParts packed(shards_.size());
   for (const Tensor& parameter : parameters) packed.add(parameter.numel());
   const TensorOptions options = {parameters[0].dtype(), parameters[0].device()};
   const Tensor own = zeros({packed.part()}, options), all = empty({packed.elements()}, options);
   const int rank = shards_.rank();
   for (size_t i = 0; i < parameters.size(); ++i)
-    packed.own_place(own, i, rank)
-        .copy_(flat_window(parameters[i], packed.parts(i).of(rank)));
-  const Work work = shards_.all_gather_async(all, own);
-  gathering_.push_back({optimizer, std::move(parameters), std::move(packed), all, work});
+    packed.own_place(own, i, rank).copy_(flat_window(parameters[i], packed.parts(i).of(rank)));
+  const Work work = gathers_.all_gather_async(all, own);
+  return std::make_shared<Gathering>(Gathering{std::move(packed), all, work, gathers_});
 }
 
-void ShardedStatePlugin::finish_gathering() {
-  if (gathering_.empty()) return;
-  const NoGradGuard no_grad;
-  for (Gathering& one : std::exchange(gathering_, {})) {
-    one.work.wait();
-    for (size_t i = 0; i < one.parameters.size(); ++i)
-      one.packed.unpack(one.all, i, one.parameters[i]);
-    one.optimizer.settle_masters();  // what came from other ranks is what their masters stand for
+// A window on memory that others have as well cannot come late: theirs would go with it.
+void ShardedStatePlugin::receive(const std::shared_ptr<const Gathering>& gathering,
+                                 const std::vector<Tensor>& parameters, bool late) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto write = [gathering, i](const Tensor& parameter) {
+      const kernels::TraceScope span("gather parameters", kernels::SpanKind::op);
+      gathering->work.wait();
+      gathering->packed.unpack(gathering->all, i, parameter);
+    };
+    if (late && fills_storage(parameters[i])) renew_on_use(parameters[i], write);
+    else write(parameters[i]);
   }
 }
 
@@ -192,7 +224,6 @@ Tensor ShardedStatePlugin::kept_for(const NamedTensor& held) const {
 }
 
 void ShardedStatePlugin::join(StateDict& state) const {
-  const_cast<ShardedStatePlugin*>(this)->finish_gathering();
   for (NamedTensor& held : state)
     if (const Tensor part = kept_part(held.tensor); part.defined())
       held.tensor = joined_on_first(part, held.tensor.shape(), shards_);

@@ -27,7 +27,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
   void sync_grads(const Optimizer& optimizer) override;
   // Gathers the parameters that every rank keeps whole.
   void sync_params(const Optimizer& optimizer) override;
-  void hold_whole(bool whole) override;
+  void hold_whole(bool whole) override { holds_ += whole ? 1 : -1; }
   void join(StateDict& state) const override;
   void split(StateDict& state) const override;
 
@@ -35,7 +35,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
   struct Options {
     ShardedGradientOptions gradients;
     int shard_size = 0;         // ranks that have one copy of everything among them; 0: all
-    bool gathers_late = false;  // parameters arrive by the next forward pass
+    bool gathers_late = false;  // each parameter arrives when something first uses it
     bool cpu_offload = false;
   };
   ShardedStatePlugin(Mesh mesh, const Options& options);
@@ -58,11 +58,10 @@ class ShardedStatePlugin : public DataParallelPlugin {
   };
   // Parameters of one message, on their way from all ranks.
   struct Gathering {
-    Optimizer optimizer;
-    std::vector<Tensor> parameters;
     PackedParts packed;
     Tensor all;
     Work work;
+    Group group;  // lives as long as somebody waits
   };
 
   void consider_offload(const Optimizers& optimizers);
@@ -70,18 +69,22 @@ class ShardedStatePlugin : public DataParallelPlugin {
   void own_new(Optimizer optimizer, std::vector<Tensor>& known);
   void watch_new();
   void watch(const Parameters& parameters);
+  // Those of which a step may have changed parts, as they share messages.
+  std::vector<std::vector<Tensor>> messages(const Optimizer& optimizer) const;
   // Sends this rank's parts of parameters of one dtype.
-  void gather(const Optimizer& optimizer, std::vector<Tensor> parameters);
-  void finish_gathering();
+  std::shared_ptr<const Gathering> gather(const std::vector<Tensor>& parameters) const;
+  static void receive(const std::shared_ptr<const Gathering>& gathering,
+                      const std::vector<Tensor>& parameters, bool late);
   // The parameter for which an optimizer keeps this; undefined: something else, or one number.
   Tensor kept_for(const NamedTensor& held) const;
 
   Options options_;
   Group shards_;
+  Group gathers_;  // the same ranks; what a forward pass sends does not wait behind late gathers
   ShardedGradients gradients_;
   std::vector<Watched> watched_;
   std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // owned in part
-  std::vector<Gathering> gathering_;
+  std::vector<Work> on_their_way_;
   int holds_ = 0;
 };
 

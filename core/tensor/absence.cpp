@@ -30,10 +30,9 @@ struct Window {
 };
 
 void check_alone(const char* what, const Tensor& x) {
-  const Storage& storage = storage_of(x);
-  check(x.is_contiguous() && x.bytes() == storage.bytes && !storage.on_release,
+  check(fills_storage(x),
         "{}: want a dense tensor that fills memory of its own; got shape {} on {} bytes", what,
-        x.shape(), storage.bytes);
+        x.shape(), storage_of(x).bytes);
 }
 
 Absence& absence_of(Storage& storage) {
@@ -52,7 +51,14 @@ void Storage::use() {
   const auto writes = std::exchange(absence->writes, {});
   data = allocate(device, static_cast<size_t>(bytes), tag);
   const uint32_t before = version;  // these are the numbers that it always had
-  for (const auto& write : writes) write(*this);
+  try {
+    for (const auto& write : writes) write(*this);
+  } catch (...) {  // nobody may take what is there for numbers
+    release(device, std::exchange(data, nullptr), static_cast<size_t>(bytes), tag);
+    version = before;
+    absence->writes = writes;
+    throw;
+  }
   version = before;
 }
 
@@ -62,6 +68,18 @@ bool put_off(const Tensor& x, const std::function<void(const Tensor&)>& write) {
   storage.absence->writes.push_back(
       [window = Window(x), write](Storage& used) { write(window.on(used)); });
   return true;
+}
+
+bool fills_storage(const Tensor& x) {
+  const Storage& storage = storage_of(x);
+  return x.is_contiguous() && x.bytes() == storage.bytes && !storage.on_release;
+}
+
+void renew_on_use(const Tensor& x, const std::function<void(const Tensor&)>& write) {
+  give_back_memory(x, "");
+  storage_of(x).absence->writes.clear();
+  put_off(x, write);
+  x.bump_version();
 }
 
 void keep_part(const Tensor& x, ElementRange range) {

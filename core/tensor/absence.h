@@ -9,6 +9,9 @@
 // their places in the random stream at once. So a model that exceeds the memory of one rank can be
 // made, and then spread tensor by tensor.
 //
+// Numbers that are on their way to a tensor (renew_on_use) come in the same manner: its first use
+// waits for them.
+//
 // A tensor that is spread over ranks keeps a flat part of its numbers here; the whole comes for a
 // use and goes again. Reading or writing it while it is away is an error that says so.
 #pragma once
@@ -24,7 +27,7 @@ namespace booster {
 
 // Why a storage has no memory, and what it has instead.
 struct Absence {
-  // How the initial numbers are written, in order; each is given a tensor on the memory.
+  // How the numbers are written when they are used, in order; each is given a tensor on the memory.
   std::vector<std::function<void(Storage& storage)>> writes;
   // What says that the numbers are away, and what to do: nobody may use them. Empty: they come by
   // themselves.
@@ -57,7 +60,14 @@ void write_numbers(const Tensor& x, F&& write) {
   if (has_memory(x) || !put_off(x, write)) write(x);
 }
 
-// --- a tensor of which this rank keeps a part; x must be dense and have its storage for itself
+// Whether x is dense and has its storage, of the allocator, for itself.
+bool fills_storage(const Tensor& x);
+// x, which fills its storage, gets the numbers that `write` gives it when something first reads or
+// writes it. Until then it has no memory; its version is raised now. What `write` throws is thrown
+// by that use and by each later one.
+void renew_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
+
+// --- a tensor of which this rank keeps a part; it fills its storage
 // Makes a copy of these elements the part that is kept, beside the whole.
 void keep_part(const Tensor& x, ElementRange range);
 // The part, of one dimension, and where it belongs; undefined and empty if there is none.

@@ -6,7 +6,7 @@
 #include "plugins/tensor/planned_layers.h"
 #include "plugins/tensor/rank_split.h"
 
-#include <numeric>
+#include <algorithm>
 
 namespace booster {
 
@@ -27,14 +27,22 @@ bool may_be_uneven(const LayerPlan& plan) {
   return plan.gather || plan.style == SplitStyle::vocabulary;
 }
 
+// Whether each rank gets some of the units: as many as the others, unless parts may be uneven.
+bool divides(const PlannedLayer& layer, int ranks) {
+  const int64_t units = units_of(layer, layer.weight());
+  if (!may_be_uneven(layer.plan)) return units % ranks == 0;
+  return ElementRange(RankParts{units, ranks}.of(ranks - 1)).size() > 0;
+}
+
 // The numbers of ranks that all layers divide among.
 std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
-  int64_t common = 0;
-  for (const PlannedLayer& layer : layers)
-    if (!may_be_uneven(layer.plan)) common = std::gcd(common, units_of(layer, layer.weight()));
+  constexpr int64_t most = 1024;
+  int64_t units = most;  // no more ranks than any layer has
+  for (const PlannedLayer& layer : layers) units = std::min(units, units_of(layer, layer.weight()));
   std::string sizes;
-  for (int64_t size = 1; size <= common && size <= 1024; ++size)
-    if (common % size == 0) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  for (int size = 1; size <= units; ++size)
+    if (std::ranges::all_of(layers, [&](const auto& layer) { return divides(layer, size); }))
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
   return sizes;
 }
 
@@ -50,12 +58,10 @@ void check_fits(const PlannedLayer& layer, const std::vector<PlannedLayer>& all,
   check(!plan.gather || plan.style == SplitStyle::column,
         "tensor_plan: {}: gather is for style column; got {}", layer.name, name_of(plan.style));
   const int64_t units = units_of(layer, weight);
-  const bool fits = may_be_uneven(plan)
-                        ? ElementRange(RankParts{units, ranks}.of(ranks - 1)).size() > 0
-                        : units % ranks == 0;
   const bool are_heads = units != features / plan.groups;
-  check(fits, "hybrid_parallel: tp_size {} does not fit {}, which has {} {}; want tp_size {}",
-        ranks, layer.name, units, are_heads ? "heads" : "features", fitting_sizes(all));
+  check(divides(layer, ranks),
+        "hybrid_parallel: tp_size {} does not fit {}, which has {} {}; want tp_size {}", ranks,
+        layer.name, units, are_heads ? "heads" : "features", fitting_sizes(all));
 }
 
 }  // namespace

@@ -149,3 +149,41 @@ TEST_CASE("only a tensor that has its memory for itself gives it back") {
   CHECK(error_of([&] { keep_part(column, {0, 1}); }).find("memory of its own") !=
         std::string::npos);
 }
+
+TEST_CASE(
+    "numbers that are on their way come with the first use, as if they had always been there") {
+  const Tensor x = ones({2, 3}), window = untracked::narrow(x, 0, 1, 1);
+  const int64_t live = allocator_stats().live_bytes;
+  int times = 0;
+  renew_on_use(x, [&](Tensor given) {
+    given.copy_(from_vector(counted(6), {2, 3}));
+    ++times;
+  });
+  CHECK(allocator_stats().live_bytes < live);
+  const uint32_t version = x.version();
+  CHECK(version > 0);
+  CHECK((times == 0 && !has_memory(x)));
+  CHECK(window.to_vector<float>() == std::vector<float>{3, 4, 5});
+  CHECK(x.to_vector<float>() == counted(6));
+  CHECK(times == 1);
+  CHECK(x.version() == version);
+  renew_on_use(x, [](Tensor given) { given.fill_(1); });
+  renew_on_use(x, [](Tensor given) { given.fill_(2); });  // nobody saw the ones
+  Tensor(x).add_(ones({2, 3}));
+  CHECK(x.to_vector<float>() == std::vector<float>(6, 3));
+}
+
+TEST_CASE("numbers that do not come are an error of every use") {
+  const Tensor x = ones({4});
+  renew_on_use(x, [](Tensor given) {
+    given.fill_(7);
+    fail_run("rank 1 is gone");
+  });
+  for (int i = 0; i < 2; ++i) {
+    CHECK(error_of([&] { x.to_vector<float>(); }).find("rank 1 is gone") != std::string::npos);
+    CHECK_FALSE(has_memory(x));
+  }
+  CHECK(error_of([&] {
+          renew_on_use(untracked::narrow(x, 0, 0, 2), [](const Tensor&) {});
+        }).find("fills memory of its own") != std::string::npos);
+}

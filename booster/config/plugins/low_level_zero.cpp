@@ -18,7 +18,7 @@ FieldTable<Fields> fields() {
       field("overlap_communication", &Fields::overlap_communication,
             "gradients leave during backward"),
       field("overlap_allgather", &Fields::overlap_allgather,
-            "parameters may arrive as late as the next forward pass: nobody may read them between"),
+            "parameters arrive while the next forward pass runs, each when its layer uses it"),
       field("cpu_offload", &Fields::cpu_offload, "optimizer state in host memory")};
 }
 

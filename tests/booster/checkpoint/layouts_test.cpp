@@ -1,145 +1,20 @@
 // A training that goes from layout to layout (plugin, number of ranks, batch size) is the training
 // of one process that saw the same batches; and what it has right after a resume is what was saved,
 // bit for bit.
-#include "booster/booster.h"
+#include "tests/booster/checkpoint/layout_legs.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
-#include <random>
 
 using namespace booster;
+using namespace booster::layouts;
 using doctest::Contains;
 
 namespace {
-
-constexpr int64_t samples = 72, features = 5, outputs = 3;  // sizes that no number of ranks divides
-constexpr uint64_t order_seed = 42;
-
-struct Dice {
-  std::mt19937 engine;
-  int below(size_t n) {
-    return std::uniform_int_distribution<int>(0, static_cast<int>(n) - 1)(engine);
-  }
-  template <class T>
-  const T& of(const std::vector<T>& all) { return all[static_cast<size_t>(below(all.size()))]; }
-};
-
-struct Kind {
-  const char *strategy, *optimizer;
-};
-
-// One program run of a chain.
-struct Link {
-  std::string plugin;
-  std::vector<int> ranks;  // of the world's
-  int64_t batch_size = 0;
-  int steps = 0;
-  bool async = false, shards = false;
-
-  int64_t samples_per_step() const { return batch_size * static_cast<int64_t>(ranks.size()); }
-};
-
-Link drawn_link(Dice& dice) {
-  Link link;
-  link.plugin = dice.of<std::string>({"single", "torch_ddp", "zero 1", "zero 2", "fsdp"});
-  link.ranks = {0, 1, 2, 3};
-  std::ranges::shuffle(link.ranks, dice.engine);
-  link.ranks.resize(link.plugin == "single" ? 1 : static_cast<size_t>(1 + dice.below(4)));
-  const int64_t step = dice.of<int64_t>({12, 24, 36});
-  link.batch_size = step / static_cast<int64_t>(link.ranks.size());
-  link.steps = 1 + dice.below(5);
-  link.async = dice.below(2), link.shards = dice.below(2);
-  return link;
-}
-
-Tensor data_input() {
-  Generator generator(5);
-  return uniform({samples, features}, -1, 1, {}, generator);
-}
-Tensor data_target() {
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < samples; ++i) labels.push_back(i * i % outputs);
-  return from_vector(labels, {samples});
-}
-
-Choice<Precision> precision_of(const std::string& strategy) {
-  if (strategy == "fp16") return FP16TorchMixedPrecision({.init_scale = 64, .growth_interval = 3});
-  if (strategy == "bf16 masters") return BF16MixedPrecision({.style = "cast"});
-  return strategy;
-}
-
-Optimizer optimizer_of(const std::string& rule, const Model& model) {
-  // A large eps: else gradients that are mere rounding move weights as far as others.
-  constexpr double lr = 0.02, eps = 1e-3, decay = 0.01;
-  if (rule == "sgd") return SGD(model.parameters(), {.lr = 0.1, .momentum = 0.9});
-  if (rule == "rmsprop")
-    return RMSprop(model.parameters(),
-                   {.lr = lr / 10, .eps = eps, .momentum = 0.5, .centered = true});
-  if (rule == "lamb")
-    return LAMB(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
-  return AdamW(model.parameters(), {.lr = lr, .eps = eps, .weight_decay = decay});
-}
-
-struct Training {
-  Booster booster;
-  Boosted boosted;
-  ParameterAverage average{boosted.optimizer.unwrap(), {.decay = 0.7}};
-
-  Tensor outputs_of_all() {
-    const NoGradGuard no_grad;
-    return untracked::cast(boosted.model(data_input()), DType::f32);
-  }
-  Tensor outputs_with_averages() {
-    const AveragedWeights weights = averaged_weights(boosted.optimizer, average);
-    return outputs_of_all();
-  }
-  void step(const Tensor& input, const Tensor& target) {
-    auto& [net, opt, loss_fn, data, lr] = boosted;
-    opt.zero_grad();
-    booster.backward(loss_fn(net(input), target), opt);
-    opt.clip_grad_by_norm(0.5);
-    const StepReport report = opt.step();
-    average.update(report);
-    lr.step(report);
-  }
-  void steps(int count) {
-    while (count > 0)
-      for (auto& batch : boosted.dataloader) {
-        step(batch.image, batch.label);
-        if (--count == 0) return;
-      }
-  }
-};
-
-Training make(const Kind& kind, const Choice<Plugin>& plugin, int64_t batch_size) {
-  manual_seed(7);
-  Booster booster({.plugin = plugin, .mixed_precision = precision_of(kind.strategy)});
-  Model model = Sequential{Linear(features, 7), LayerNorm(7), Tanh(), Linear(7, outputs)};
-  Optimizer optimizer = optimizer_of(kind.optimizer, model);
-  auto loader = booster.prepare_dataloader(TensorDataset(data_input(), data_target()),
-                                           {.batch_size = batch_size, .shuffle = true,
-                                            .workers = 0, .seed = order_seed});
-  Boosted boosted =
-      booster.boost(model, optimizer, CrossEntropyLoss(), loader, ConstantLR(optimizer));
-  return {std::move(booster), boosted};
-}
-
-Training alone(const Kind& kind, int64_t batch_size) {
-  return make(kind, SinglePlugin({.on_every_rank = true}), batch_size);
-}
-
-Training spread(const Kind& kind, const Link& link, const Group& group) {
-  const int64_t stage = link.plugin == "zero 2" ? 2 : 1;
-  const double small = 20.0 / (1 << 20);  // so that there are several buckets
-  if (link.plugin == "torch_ddp") return make(kind, TorchDDPPlugin({}, group), link.batch_size);
-  if (link.plugin == "fsdp") return make(kind, FsdpPlugin({}, group), link.batch_size);
-  if (link.plugin == "single") return alone(kind, link.batch_size);
-  return make(kind, LowLevelZeroPlugin({.stage = stage, .reduce_bucket_size_in_m = small}, group),
-              link.batch_size);
-}
 
 void ignore(const std::string&) {}
 
@@ -150,9 +25,9 @@ CheckpointContents newest(const std::filesystem::path& root) {
 std::string bytes_of(const TensorMap& tensors) {
   std::string all;
   for (const auto& [name, tensor] : tensors)
-    all += name + tensor.shape().to_string() + name_of(tensor.dtype()) +
-           std::string(static_cast<const char*>(tensor.data()),
-                       static_cast<size_t>(tensor.bytes()));
+    all +=
+        name + tensor.shape().to_string() + name_of(tensor.dtype()) +
+        std::string(static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes()));
   return all;
 }
 
@@ -196,14 +71,20 @@ double norm(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // How far a tensor is from what it should be, relative to what training changed of it, beyond what
-// 16 bits round.
+// its dtype rounds: a scale near 1 that hardly changed has few digits of its change.
 double distance(const Tensor& got, const Tensor& want, const Tensor& start) {
   const auto to = want.to_vector<double>();
   const std::vector<double> zero(to.size());
-  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0;
+  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0x1p-22;  // f32, by several steps
   const double apart = norm(got.to_vector<double>(), to) - rounding * norm(to, zero);
   return std::max(apart, 0.0) /
          (norm(to, start.defined() ? start.to_vector<double>() : zero) + 1e-12);
+}
+
+double tolerance_of(const Kind& kind) {
+  if (std::string(kind.strategy) == "fp32") return 1e-5;
+  const bool is_bf16 = std::string(kind.strategy) != "fp16";
+  return kind.is_gpt2 && is_bf16 ? 8e-2 : 2e-2;  // the deeper, the more is rounded
 }
 
 struct Chain {
@@ -212,25 +93,25 @@ struct Chain {
   std::filesystem::path root;
   std::unique_ptr<PlainLoop> plain;  // on rank 0
   int64_t step = 0;
-  Tensor averaged = {};  // outputs with averages, behind the last link, where this rank was in it
+  Tensor averaged = {};  // outputs with averages, behind the last one, where this rank was in it
   int last_rank = 0;     // one that was
 
   // A program run: resumes, trains, saves, and is gone.
-  void run(const Link& link) {
-    const bool here = std::ranges::count(link.ranks, world.rank) > 0;
-    last_rank = link.ranks.front();
+  void run(const Leg& leg) {
+    const bool here = std::ranges::count(leg.ranks, world.rank) > 0;
+    last_rank = leg.ranks.front();
     if (here) {
-      const Group group = world.group().subgroup(link.ranks);
-      Training training = spread(kind, link, group);
-      const SaveOptions options = {.size_per_shard = link.shards ? 100.0 / (1 << 20) : 1024};
+      const Group group = world.group().subgroup(leg.ranks);
+      Training training = spread(kind, leg, group);
+      const SaveOptions options = {.size_per_shard = leg.shards ? 100.0 / (1 << 20) : 1024};
       if (const auto resumed = resume_training(root, training.boosted, ignore)) {
         CHECK(resumed->step == step);
         check_same(training, group, options);
       }
-      training.steps(link.steps);
+      training.steps(leg.steps);
       check_averages(training);
-      const Progress progress = {.step = step + link.steps};
-      if (link.async) {
+      const Progress progress = {.step = step + leg.steps};
+      if (leg.async) {
         PendingSave saving = save_training_async(root, training.boosted, progress, options);
         training.steps(2);  // of these nothing is saved
         saving.wait();
@@ -238,9 +119,9 @@ struct Chain {
         save_training(root, training.boosted, progress, options);
       }
     }
-    step += link.steps;
+    step += leg.steps;
     if (plain)
-      for (int i = 0; i < link.steps; ++i) plain->step(link.samples_per_step());
+      for (int i = 0; i < leg.steps; ++i) plain->step(leg.samples_per_step());
     world.group().barrier();
   }
 
@@ -259,8 +140,10 @@ struct Chain {
   }
 
   void compare(double tolerance) {
-    if (averaged.defined()) world.group().broadcast(averaged, last_rank);
-    else world.group().broadcast(averaged = empty({samples, outputs}), last_rank);
+    if (averaged.defined())
+      world.group().broadcast(averaged, last_rank);
+    else
+      world.group().broadcast(averaged = empty(output_shape(kind)), last_rank);
     if (world.rank == 0) {
       CHECK(distance(averaged, plain->training.outputs_with_averages(), Tensor()) <= tolerance);
       const CheckpointContents got = newest(root);
@@ -278,39 +161,50 @@ struct Chain {
         Tensor from;
         for (const auto& [weight, at] : start)
           if (name == weight + ".master" || name == weight + ".average") from = at;
-        CHECK(distance(got.optimizer.at(name), tensor, from) <= tolerance);
+        // A mean of gradients, a sum that cancels, is further off than the weights it moves.
+        const double sums = kind.is_gpt2 && tolerance > 1e-5 && !from.defined() ? 4 : 1;
+        CHECK(distance(got.optimizer.at(name), tensor, from) <= sums * tolerance);
       }
     }
     world.group().barrier();
   }
 };
 
-void play(Dice& dice, const World& world, const std::filesystem::path& root) {
-  const Kind kind = {dice.of<const char*>({"fp32", "bf16 masters", "fp16"}),
-                     dice.of<const char*>({"adamw", "sgd", "lamb", "rmsprop"})};
+void play(const Kind& kind, const std::vector<Leg>& legs, const World& world,
+          const std::filesystem::path& root) {
   Chain chain{kind, world, root, nullptr};
   if (world.rank == 0) chain.plain.reset(new PlainLoop{alone(kind, 1)});
-  int64_t done = 0;
-  std::string told = fmt::format("{} {}", kind.strategy, kind.optimizer);
-  for (int i = 0, links = 3 + dice.below(3); i < links; ++i) {
-    Link link = drawn_link(dice);
-    while (done % link.samples_per_step() != 0) link = drawn_link(dice);
-    done = (done + link.steps * link.samples_per_step()) % samples;
-    told += fmt::format(" | {} x {} of {}, {} steps", link.plugin, link.ranks.size(),
-                        link.batch_size, link.steps);
+  std::string told =
+      fmt::format("{} {}{}", kind.strategy, kind.optimizer, kind.is_gpt2 ? " GPT-2" : "");
+  for (const Leg& leg : legs) {
+    told += " | " + leg.name();
     INFO(told);
-    chain.run(link);
+    chain.run(leg);
   }
   INFO(told);
-  chain.compare(std::string(kind.strategy) == "fp32" ? 1e-5 : 2e-2);
+  chain.compare(tolerance_of(kind));
+}
+
+void play_drawn(Dice& dice, const World& world, const std::filesystem::path& root) {
+  const Kind kind = drawn_kind(dice);
+  std::vector<Leg> legs;
+  int64_t done = 0;  // samples of the epoch
+  const size_t count = 3 + static_cast<size_t>(dice.below(3));
+  while (legs.size() < count) {
+    const Leg leg = drawn_leg(dice, kind);
+    if (done % leg.samples_per_step() != 0) continue;
+    done = (done + leg.steps * leg.samples_per_step()) % samples;
+    legs.push_back(leg);
+  }
+  play(kind, legs, world, root);
 }
 
 // Saves a position in the middle of the first epoch on these ranks.
-void save_at(const std::filesystem::path& root, const World& world, const Link& link) {
-  if (std::ranges::count(link.ranks, world.rank) > 0) {
-    Training training = spread({"fp32", "sgd"}, link, world.group().subgroup(link.ranks));
-    training.steps(link.steps);
-    save_training(root, training.boosted, {.step = link.steps});
+void save_at(const std::filesystem::path& root, const World& world, const Leg& leg) {
+  if (std::ranges::count(leg.ranks, world.rank) > 0) {
+    Training training = spread({"fp32", "sgd"}, leg, world.group().subgroup(leg.ranks));
+    training.steps(leg.steps);
+    save_training(root, training.boosted, {.step = leg.steps});
   }
   world.group().barrier();
 }
@@ -341,11 +235,38 @@ TEST_CASE("rank: chains of layouts" * doctest::skip()) {
   for (int chain = begin; chain < begin + (count ? std::atoi(count) : 24); ++chain) {
     CAPTURE(chain);
     Dice dice{std::mt19937(static_cast<unsigned>(chain))};
-    play(dice, world, test_root() / std::to_string(chain));
+    play_drawn(dice, world, test_root() / std::to_string(chain));
   }
 }
 TEST_CASE("a training that goes from layout to layout is that of one process") {
   run_ranks("rank: chains of layouts", 600);
+}
+
+TEST_CASE("rank: cut and whole" * doctest::skip()) {
+  const World world = launch_from_env();
+  const std::vector<int> two = {2, 0}, all = {0, 1, 2, 3};
+  const Leg single = {"single", {1}, 12, 2}, fsdp = {"fsdp", {0, 1, 2}, 4, 3};
+  const auto cut = [](const std::vector<int>& ranks, const HybridParallelOptions& options) {
+    Leg leg = {"hybrid", ranks, 0, 2};
+    leg.options = options;
+    leg.batch_size = 12 / leg.shares();
+    return leg;
+  };
+  const std::vector<Leg> chains[] = {
+      {cut(two, {.tp_size = 2}), single, cut(all, {.tp_size = 4})},
+      {cut(two, {.pp_size = 2}), single, fsdp},
+      {cut(all, {.tp_size = 2, .pp_size = 2, .pp_style = "zero_bubble"}),
+       cut(all, {.pp_size = 2, .zero_stage = 1}),
+       cut(two, {.sp_size = 2, .sequence_parallelism_mode = "ring_attn"}),
+       cut(all, {.pp_size = 2, .sp_size = 2, .sequence_parallelism_mode = "all_to_all"}),
+       cut(all, {.tp_size = 2, .zero_stage = 3})}};
+  int chain = 0;
+  for (const char* strategy : {"fp32", "bf16 masters", "fp16"})
+    for (const std::vector<Leg>& legs : chains)
+      play({strategy, "adamw", true}, legs, world, test_root() / std::to_string(chain++));
+}
+TEST_CASE("layers, stages and tokens that are cut become whole, and are cut in another way") {
+  run_ranks("rank: cut and whole");
 }
 
 TEST_CASE("rank: positions" * doctest::skip()) {
@@ -359,10 +280,9 @@ TEST_CASE("rank: positions" * doctest::skip()) {
                     [&](const std::string& line) { lines.push_back(line); });
     CHECK(fits.boosted.dataloader.state() == LoaderState{0, 3});
     CHECK(lines ==
-          std::vector<std::string>{
-              "plugin: changed from torch_ddp to single; the new value counts",
-              "number of ranks: changed from 4 to 1; the new value counts",
-              "batch_size: changed from 3 to 8; the new value counts"});
+          std::vector<std::string>{"plugin: changed from torch_ddp to single; the new value counts",
+                                   "number of ranks: changed from 4 to 1; the new value counts",
+                                   "batch_size: changed from 3 to 8; the new value counts"});
     Training odd = alone(kind, 9);
     CHECK(refusal(test_root(), odd) ==
           (test_root() / "step-000000002").string() +

@@ -35,6 +35,7 @@ Sequence drawn(const std::string& strategy, int n, int ranks) {
                  .views = random() % 3 != 0,
                  .finds_unused = random() % 4 == 0};
   if (ranks > 1 && !setup.finds_unused) setup.zero_stage = static_cast<int>(random() % 4);
+  setup.late = (setup.zero_stage == 1 || setup.zero_stage == 2) && random() % 2 == 0;
   if (setup.zero_stage == 0) {
     setup.is_static = !setup.two_models && random() % 2 == 0;
     setup.sent_as = std::array{"", "", "fp16", "bf16"}[random() % 4];

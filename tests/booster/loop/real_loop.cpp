@@ -142,7 +142,8 @@ class RealLoop {
               .mixed_precision = strategy_.make};
     if (setup_.zero_stage)
       return {.plugin = LowLevelZeroPlugin({.stage = setup_.zero_stage,
-                                            .reduce_bucket_size_in_m = 1e-5}),
+                                            .reduce_bucket_size_in_m = 1e-5,
+                                            .overlap_allgather = setup_.late}),
               .mixed_precision = strategy_.make};
     return {.plugin = TorchDDPPlugin({.bucket_cap_mb = 1e-4,
                                       .find_unused_parameters = setup_.finds_unused,
@@ -303,6 +304,8 @@ std::string play(const Sequence& sequence, const World& world, const std::string
     const std::string after = fmt::format("after action {}: ", i + 1);
     if (skipped != want)
       return fmt::format("{}step skipped: got {}, want {}", after, skipped, want);
+    // Parameters that are on their way are to meet whatever comes next.
+    if (sequence.setup.late && action.call == Call::step) continue;
     const std::string difference = real.compare(plain, action, index);
     if (!difference.empty()) return after + difference;
   }

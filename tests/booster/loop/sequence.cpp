@@ -147,6 +147,7 @@ std::string to_text(const Sequence& sequence) {
       << (setup.finds_unused ? " unused" : "") << (setup.is_static ? " static" : "");
   if (!setup.sent_as.empty()) out << " sent_" << setup.sent_as;
   if (setup.zero_stage) out << " zero" << setup.zero_stage;
+  if (setup.late) out << " late";
   out << "|";
   for (const Action& action : sequence.actions) {
     out << " ";
@@ -170,6 +171,7 @@ Sequence from_text(const std::string& text) {
     sequence.setup.sent_as = part.substr(sent + 5, 4);
   if (const size_t zero = part.find("zero"); zero != part.npos)
     sequence.setup.zero_stage = part[zero + 4] - '0';
+  sequence.setup.late = part.find("late") != part.npos;
   while (std::getline(in, part, ';')) {
     std::istringstream words(part);
     sequence.actions.push_back(parse(words));

@@ -19,6 +19,7 @@ struct Setup {
   bool is_static = false;     // static_graph
   std::string sent_as = "";   // comm_dtype
   int zero_stage = 0;         // 0: torch_ddp; 1, 2: low_level_zero; 3: fsdp
+  bool late = false;          // overlap_allgather; nothing is read right behind a step
 };
 
 enum class Call : uint8_t {

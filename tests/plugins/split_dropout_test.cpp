@@ -1,0 +1,143 @@
+// What is dropped where layers, stages or tokens lie on several ranks.
+#include "tests/plugins/spread_runs.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+Model vit() {
+  return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
+                                              .attn_drop_rate = 0.1,
+                                              .proj_drop_rate = 0.1,
+                                              .img_size = 48,
+                                              .embed_dim = 24,
+                                              .depth = 2,
+                                              .num_heads = 6});
+}
+
+std::vector<float> numbers_of(const Tensor& x) { return x.to_vector<float>(); }
+
+// What is dropped in a layer that is cut differs between ranks; what all have stays the same.
+void check_dropout(const HybridParallelOptions& options, bool everywhere) {
+  const Group world = launch_from_env().group();
+  manual_seed(3 + world.rank());  // whatever the program did before
+  Model model = vit();
+  Booster booster({.plugin = HybridParallelPlugin(options, world)});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  std::vector<Tensor> dropped;
+  for (const auto& [name, module] : model->named_modules())
+    if (name == (everywhere ? "blocks.0.mlp.drop2" : "blocks.0.mlp.drop1"))
+      module->register_forward_hook([&](Module&, const Tensor& x, const Tensor& y) {
+        dropped.push_back(cast(equal(y, 0) * not_equal(x, 0), DType::f32));
+        return Tensor();
+      });
+  manual_seed(9);
+  const Tensor x = uniform({2, 3, 48, 48}, -1, 1);
+  for (int step = 0; step < 3; ++step) {
+    if (world.rank() == 1) uniform({5});  // a rank draws for itself
+    booster.backward(sum(net(x)), optimizer);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  CHECK(dropped.size() == 3);
+  Tensor mask = dropped[2].clone();
+  CHECK(sum(mask).item() > 0);
+  auto of_rank_0 = numbers_of(mask);
+  world.broadcast(of_rank_0);
+  CHECK((numbers_of(mask) == of_rank_0) == (world.rank() == 0));
+  for (const NamedTensor& parameter : model.parameters()) {
+    if (parameter.name != "norm.weight" && parameter.name != "blocks.1.mlp.fc2.bias") continue;
+    auto same = numbers_of(parameter.tensor);
+    world.broadcast(same);
+    CHECK(numbers_of(parameter.tensor) == same);
+  }
+}
+
+// The same in a stage that begins between two blocks.
+void check_dropout_of_stages(const std::string& mode) {
+  const World world = launch_from_env();
+  const bool by_tensor = mode == "split_gather";
+  Model model = vit();
+  const HybridParallelPlugin plugin({.tp_size = by_tensor ? 2 : 1,
+                                     .pp_size = 2,
+                                     .sp_size = by_tensor ? 1 : 2,
+                                     .sequence_parallelism_mode = mode,
+                                     .stages = {2, 2}},
+                                    world.group());
+  const Mesh mesh = plugin.mesh();
+  Booster booster({.plugin = plugin});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  std::vector<float> dropped;  // by the first layer that drops, of the stage's block
+  for (const auto& [name, module] : model->named_modules())
+    if (name == "blocks.0.attn.proj_drop" || name == "blocks.1.attn.proj_drop")
+      module->register_forward_hook([&](Module&, const Tensor& x, const Tensor& y) {
+        const auto drops = numbers_of(cast(equal(y, 0) * not_equal(x, 0), DType::f32));
+        dropped.insert(dropped.end(), drops.begin(), drops.end());
+        return Tensor();
+      });
+  struct Batch {
+    Tensor input, target;
+  } const batch = {uniform({2, 3, 48, 48}, -1, 1), zeros({2, 5})};
+  const Batch* at = &batch;
+  booster.execute_pipeline(at, net, MSELoss(), optimizer);
+  CHECK(std::ranges::count(dropped, 1) > 0);
+  auto of_neighbour = dropped;
+  const std::string axis = by_tensor ? "tensor" : "sequence";
+  mesh.group(axis).broadcast(of_neighbour);
+  CHECK((dropped == of_neighbour) == (mesh.place(axis) == 0));
+}
+
+// Blocks that run again drop what they dropped the first time.
+void check_recomputed_dropout(const HybridParallelOptions& options) {
+  std::vector<float> parameters[2];
+  for (const bool recompute : {false, true}) {
+    manual_seed(3);
+    Model model = vit();
+    HybridParallelOptions how = options;
+    how.recompute = recompute;
+    Booster booster({.plugin = HybridParallelPlugin(how, launch_from_env().group())});
+    auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+    manual_seed(9);
+    const Tensor x = uniform({2, 3, 48, 48}, -1, 1);
+    booster.backward(sum(net(x)), optimizer);
+    optimizer.step();
+    for (const NamedTensor& parameter : model.parameters()) {
+      const auto some = numbers_of(parameter.tensor);
+      parameters[recompute].insert(parameters[recompute].end(), some.begin(), some.end());
+    }
+  }
+  CHECK(parameters[0] == parameters[1]);
+}
+
+}  // namespace
+
+TEST_CASE("rank: dropout" * doctest::skip()) {
+  check_dropout({.tp_size = 2}, false);
+  check_dropout({.tp_size = 2, .sequence_parallelism_mode = "split_gather"}, false);
+  check_dropout({.tp_size = 2, .sequence_parallelism_mode = "split_gather"}, true);
+  check_dropout({.sp_size = 2, .sequence_parallelism_mode = "all_to_all"}, true);
+  check_dropout({.sp_size = 2, .sequence_parallelism_mode = "ring_attn"}, true);
+}
+TEST_CASE("rank: dropout of stages" * doctest::skip()) {
+  for (const char* mode : {"split_gather", "all_to_all", "ring_attn"}) {
+    INFO(mode);
+    check_dropout_of_stages(mode);
+  }
+}
+TEST_CASE("rank: recomputed dropout" * doctest::skip()) {
+  check_recomputed_dropout({.tp_size = 2});
+  check_recomputed_dropout({.tp_size = 2, .sequence_parallelism_mode = "split_gather"});
+  check_recomputed_dropout({.sp_size = 2, .sequence_parallelism_mode = "all_to_all"});
+  check_recomputed_dropout({.sp_size = 2, .sequence_parallelism_mode = "ring_attn"});
+}
+
+TEST_CASE("dropout differs where layers are cut and agrees where they are not") {
+  run_ranks("dropout", 2);
+  run_ranks("dropout of stages", 4);
+  run_ranks("recomputed dropout", 2);
+}
