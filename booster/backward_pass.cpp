@@ -22,6 +22,7 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
     session->look_for_skips();  // here, so that no step waits for the device
     named.push_back(session->optimizer);
   }
+  iteration.loans->settle();
   for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
   first_.precision->begin_loss(options, named);
   for (const Optimizer& optimizer : iteration.all)
@@ -45,6 +46,7 @@ void BackwardPass::await(const Optimizer& optimizer) {
   Optimizers& awaited = first_.iteration->awaited;
   std::erase(awaited, optimizer);
   awaited.push_back(optimizer);
+  first_.iteration->loans->close(optimizer);
 }
 
 Tensor BackwardPass::root(const Tensor& loss) const {
@@ -58,8 +60,11 @@ Tensor BackwardPass::root(const Tensor& loss) const {
 void BackwardPass::end() {
   const kernels::TraceScope span("backward", kernels::SpanKind::phase);
   first_.plugin->end(Pass::backward);
-  for (const Watch& watch : not_named_)
-    if (watch.was_reached()) await(watch.optimizer());
+  for (const Watch& watch : not_named_) {
+    if (!watch.was_reached()) continue;
+    await(watch.optimizer());
+    first_.precision->reached(watch.optimizer());
+  }
   first_.end_pass(Pass::backward);
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->gradients_are_known();
@@ -67,6 +72,7 @@ void BackwardPass::end() {
 
 void backward(const Tensor& loss, const std::vector<Session*>& sessions,
               const ScaleLossOptions& options) {
+  const GradientKeeper::Scope mine;
   BackwardPass pass(sessions, options);
   backward(pass.root(loss));
   pass.end();

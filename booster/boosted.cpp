@@ -14,21 +14,25 @@ void BoostedOptimizer::zero_grad() {
 DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
+  session_->iteration->loans->settle();
   session_->sync_grads();
   Optimizer& optimizer = session_->optimizer;
   optimizer.settle_clip();  // of those that the strategy may change in memory now
   const Tensor factor = session_->precision->norm_factor(optimizer);
   const DeviceNumber norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
+  session_->iteration->loans->open(optimizer);
   if (session_->watcher) session_->watcher->gradients_are_known();
   return norm;
 }
 
 void BoostedOptimizer::clip_grad_by_value(double limit) {
   const GradientKeeper::Scope mine;
+  session_->iteration->loans->settle();
   session_->sync_grads();
   session_->optimizer.settle_clip();
   session_->precision->unscale(session_->optimizer);
   session_->optimizer.clip_grad_by_value(limit);
+  session_->iteration->loans->open(session_->optimizer);
   if (session_->watcher) session_->watcher->gradients_are_known();
 }
 

@@ -89,6 +89,11 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   plugin->prepare(model, optimizers);
   iteration->keeper = std::make_unique<GradientKeeper>(
       fmt::format("{} on {}", precision->name(), plugin->name()), leaves_of(models, optimizers));
+  iteration->loans = std::make_unique<GradientLoans>(precision, optimizers);
+  iteration->keeper->set_reader(
+      [loans = iteration->loans.get()](const Tensor& leaf, const Tensor& in_memory) {
+        return loans->read(leaf, in_memory);
+      });
   std::vector<std::shared_ptr<Session>> sessions;
   for (const Optimizer& optimizer : optimizers)
     sessions.push_back(std::make_shared<Session>(precision, plugin, iteration, model, optimizer));

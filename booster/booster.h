@@ -79,6 +79,7 @@
 #include "mixed_precision/fp16_naive.h"
 #include "mixed_precision/fp16_paddle.h"
 #include "mixed_precision/fp16_torch.h"
+#include "mixed_precision/fp64.h"
 #include "mixed_precision/fp8.h"
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
@@ -105,8 +106,7 @@ class Choice {
   Choice(std::string name);
   Choice(Make make) : make_(std::move(make)) {}
   template <class P>
-    requires std::derived_from<P, Product>
-  Choice(const P& product)
+  requires std::derived_from<P, Product> Choice(const P& product)
       : make_([copy = std::make_shared<P>(product)] { return std::make_unique<P>(*copy); }) {}
   std::unique_ptr<Product> make() const { return make_(); }
 
@@ -204,7 +204,7 @@ class Booster {
              const Criterion& criterion, BoostedOptimizer& optimizer) const;
 
   BoosterOptions options_;
-  std::unique_ptr<Plugin> plugin_;        // for questions and dataloaders; sessions have their own
+  std::unique_ptr<Plugin> plugin_;  // for questions and dataloaders; sessions have their own
   std::unique_ptr<Precision> precision_;
   std::shared_ptr<BatchWeight> weight_ = std::make_shared<BatchWeight>();  // of its loaders' batch
 };

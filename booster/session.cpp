@@ -32,10 +32,8 @@ Tensor Session::forward(const Model& part, const Tensor& x) {
 
 MicroStep Session::passes(const Model& part) {
   return {.forward = [=, this](const Tensor& x) { return pass(part, x, 0, part->link_count()); },
-          .forward_links =
-              [=, this](const Tensor& x, int first, int last) {
-                return pass(part, x, first, last);
-              },
+          .forward_links = [=, this](const Tensor& x, int first,
+                                     int last) { return pass(part, x, first, last); },
           .loss = {},
           .scale = {}};
 }
@@ -56,6 +54,7 @@ Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
 
 Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
                     const Tensor& target) {
+  const GradientKeeper::Scope mine;
   BackwardPass backward({this}, {});
   MicroStep step = passes(part);
   step.loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); };
@@ -75,14 +74,16 @@ void Session::end_pass(Pass pass) {
 
 void Session::zero_grad() {
   const GradientKeeper::Scope mine;
+  iteration->loans->settle();
+  iteration->loans->close(optimizer);
   optimizer.zero_grad();
   precision->abandon(optimizer);
   leave_iteration();
 }
 
 void Session::pass_on_notes() {
-  for (NoteTaker* taker : {static_cast<NoteTaker*>(precision.get()),
-                           static_cast<NoteTaker*>(plugin.get())})
+  for (NoteTaker* taker :
+       {static_cast<NoteTaker*>(precision.get()), static_cast<NoteTaker*>(plugin.get())})
     for (const std::string& note : taker->take_notes())
       if (plugin->group().rank() == 0) warn(note);
 }

@@ -5,6 +5,7 @@
 // the step of each optimizer, or zero_grad, which abandons what was computed for it.
 #pragma once
 
+#include "booster/gradient_loans.h"
 #include "booster/skipped_steps.h"
 #include "booster/step_report.h"
 #include "core/autograd/gradient_keeper.h"
@@ -33,17 +34,18 @@ class SessionWatcher {
 
 // From the losses to the steps of the optimizers that they are for: the loss scale stays.
 struct Iteration {
+  std::unique_ptr<GradientLoans> loans;    // of the gradients that the keeper keeps
   std::unique_ptr<GradientKeeper> keeper;  // of what was boosted together
-  Optimizers all;        // that were boosted together
-  Optimizers awaited;    // a loss was for them, and they have not stepped since
-  bool stepped = false;  // one of them has
-  Tensor found_inf;      // of those that have; undefined: nothing was looked for
+  Optimizers all;                          // that were boosted together
+  Optimizers awaited;                      // a loss was for them, and they have not stepped since
+  bool stepped = false;                    // one of them has
+  Tensor found_inf;                        // of those that have; undefined: nothing was looked for
   bool refusal_told = false;
   std::shared_ptr<const BatchWeight> weight;  // of the batch that passes are for
-  int no_sync = 0;       // guards alive: gradients of the coming backward passes stay local
+  int no_sync = 0;  // guards alive: gradients of the coming backward passes stay local
 
   bool awaits(const Optimizer& optimizer) const;
-  void add(const Verdict& verdict);
+  void add(const Verdict& verdict, const Optimizer& optimizer);
 };
 
 struct Session {
@@ -53,9 +55,9 @@ struct Session {
   Model model;  // of several models: all of them, as parts "0", "1", ...
   Optimizer optimizer;
   SkippedSteps skipped;
-  SessionWatcher* watcher = nullptr;  // not owned; may be null
+  SessionWatcher* watcher = nullptr;                // not owned; may be null
   std::shared_ptr<class BackgroundSave> last_save;  // booster/checkpoint/async_save.h; may be null
-  const PrecisionState first_precision_state;  // as boosted: the options a program gave
+  const PrecisionState first_precision_state;       // as boosted: the options a program gave
 
   Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
           std::shared_ptr<Iteration> iteration, const Model& model, const Optimizer& optimizer);

@@ -13,12 +13,16 @@ bool Iteration::awaits(const Optimizer& optimizer) const {
   return std::ranges::find(awaited, optimizer) != awaited.end();
 }
 
-// An overflow in one optimizer's gradients is one of the whole iteration.
-void Iteration::add(const Verdict& verdict) {
+// An overflow in one optimizer's gradients is one of the whole iteration. The report shares the
+// verdict's flag, so it is added to only as a copy.
+void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
   stepped = true;
   if (!verdict.found_inf.defined()) return;
-  if (found_inf.defined()) found_inf.add_(verdict.found_inf);
-  else found_inf = awaited.size() > 1 ? verdict.found_inf.clone() : verdict.found_inf;
+  const bool is_last = awaited.empty() || (awaited.size() == 1 && awaits(optimizer));
+  if (found_inf.defined())
+    found_inf.add_(verdict.found_inf);
+  else
+    found_inf = is_last ? verdict.found_inf : verdict.found_inf.clone();
 }
 
 void Session::leave_iteration() {
@@ -39,23 +43,25 @@ Tensor Session::known_norm(const Verdict& verdict) const {
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  sync_grads();                                                  // every gradient is the global one
+  iteration->loans->settle();  // what the program wrote counts
+  sync_grads();                // every gradient is the global one
   const std::vector<Tensor> gradients = optimizer.gradients();
   const bool counts = !gradients.empty() || iteration->awaits(optimizer);
-  Verdict verdict = precision->inspect(optimizer);               // are mine all finite?
+  Verdict verdict = precision->inspect(optimizer);  // are mine all finite?
   if (verdict.found_inf.defined())
-    plugin->agree(verdict.found_inf, Among::everybody);          // are everybody's?
+    plugin->agree(verdict.found_inf, Among::everybody);  // are everybody's?
   if (watcher) watcher->step_begins(verdict);
   const StepReport report(verdict, known_norm(verdict), gradients, precision);
   optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
                   .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
-  plugin->sync_params(optimizer);                                // where ranks update parts
-  optimizer.settle_masters();                                    // and working copies follow
+  plugin->sync_params(optimizer);     // where ranks update parts
+  optimizer.settle_masters();         // and working copies follow
+  iteration->loans->open(optimizer);  // who looks sees true gradients
   if (counts) {
     skipped.add(verdict);
-    iteration->add(verdict);
+    iteration->add(verdict, optimizer);
   }
-  leave_iteration();                                             // the last one: grow or back off
+  leave_iteration();  // the last one: grow or back off
   pass_on_notes();
   if (watcher) watcher->step_ends(report);
   return report;

@@ -22,7 +22,8 @@ double StepReport::loss_scale() const {
 double StepReport::grad_norm() const {
   if (norm_.defined()) return norm_.item();
   const double norm = gradient_norm(gradients_, 2).item();
-  return verdict_.inverse_scale.defined() ? norm / loss_scale() : norm;
+  // Not by loss_scale(): a step without a loss of its own divides by an earlier one's scale.
+  return verdict_.inverse_scale.defined() ? norm * verdict_.inverse_scale.item() : norm;
 }
 
 }  // namespace booster

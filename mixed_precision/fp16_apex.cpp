@@ -11,8 +11,7 @@ void FP16ApexMixedPrecision::prepare(const Model& model, const Optimizers& optim
   amp_.loss(0).serve(optimizers);
   amp_.set_listener([this](const std::string& line) { add_note("fp16_apex: " + line); });
   if (verbosity_ < 1) return;
-  for (const std::string& line : amp_.properties().describe())
-    add_note("fp16_apex: " + line);
+  for (const std::string& line : amp_.properties().describe()) add_note("fp16_apex: " + line);
 }
 
 void FP16ApexMixedPrecision::begin_loss(const ScaleLossOptions& options,
@@ -41,16 +40,23 @@ void FP16ApexMixedPrecision::agreed(Pass pass) {
 }
 
 void FP16ApexMixedPrecision::abandon(const Optimizer& optimizer) {
-  if (each_loss_) amp_.abandon(optimizer);
-  else if (scales()) amp_.loss(0).abandon(optimizer);
+  if (each_loss_)
+    amp_.abandon(optimizer);
+  else if (scales())
+    amp_.loss(0).abandon(optimizer);
 }
 
 void FP16ApexMixedPrecision::unscale(Optimizer& optimizer) {
-  if (scales()) amp_.loss(0).unscale(optimizer);
+  if (scales())
+    amp_.loss(0).unscale(optimizer);
+  else if (each_loss_)
+    amp_.unscale_now(optimizer);
 }
 
-Tensor FP16ApexMixedPrecision::norm_factor(Optimizer& optimizer) {
-  return scales() ? amp_.loss(0).pending_inverse(optimizer) : Tensor();
+Tensor FP16ApexMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
+  return each_loss_ ? amp_.pending_inverse(optimizer)
+         : scales() ? amp_.loss(0).pending_inverse(optimizer)
+                    : Tensor();
 }
 
 Verdict FP16ApexMixedPrecision::inspect(Optimizer& optimizer) {

@@ -30,7 +30,7 @@ class FP16ApexMixedPrecision : public Precision {
   SharedNumbers end(Pass pass) override;
   void agreed(Pass pass) override;
   void unscale(Optimizer& optimizer) override;
-  Tensor norm_factor(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;

@@ -14,13 +14,13 @@ namespace booster {
 
 struct FP16NaiveOptions {
   double initial_scale = 65536;
-  double growth_factor = 2;        // > 1
-  double backoff_factor = 0.5;     // in (0, 1)
-  int64_t growth_interval = 1000;  // finite steps before the scale grows; 0: never
-  double min_scale = 1;            // 0: no limit
-  double max_scale = 0x1p32;       // 0: no limit
-  int64_t hysteresis = 2;          // overflows since the last growth before it backs off
-  bool verbose = false;            // tells of skipped steps; waits for the device
+  double growth_factor = 2;            // > 1
+  double backoff_factor = 0.5;         // in (0, 1)
+  int64_t growth_interval = 1000;      // finite steps before the scale grows; 0: never
+  double min_scale = 1;                // 0: no limit
+  double max_scale = 0x1p32;           // 0: no limit
+  int64_t hysteresis = 2;              // overflows since the last growth before it backs off
+  bool verbose = false;                // tells of skipped steps; waits for the device
   bool log_num_zeros_in_grad = false;  // tells how many gradients are 0; waits for the device
 };
 
@@ -37,7 +37,9 @@ class FP16NaiveMixedPrecision : public Precision {
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
   void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
-  Tensor norm_factor(Optimizer& optimizer) override { return step_.pending_inverse(optimizer); }
+  Tensor gradient_factor(const Optimizer& optimizer) const override {
+    return step_.pending_inverse(optimizer);
+  }
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;

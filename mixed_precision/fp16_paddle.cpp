@@ -55,8 +55,7 @@ double saved(const PrecisionState& state, const char* key) {
 }  // namespace
 
 FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
-    : settings_(resolved(options)),
-      step_(settings_.scaler, settings_.master_grad) {
+    : settings_(resolved(options)), step_(settings_.scaler, settings_.master_grad) {
   for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda}) {
     const auto i = static_cast<size_t>(device);
     inside_[i] = paddle_policy(settings_.level, settings_.lower, settings_.lists, device);
@@ -70,10 +69,9 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
 bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
   if (!module.own(Role::batch_norm).empty()) return true;
   if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;
-  return std::any_of(settings_.excluded_layers.begin(), settings_.excluded_layers.end(),
-                     [&](const std::string& layer) {
-                       return layer == module.kind() || lies_in(name, layer);
-                     });
+  return std::any_of(
+      settings_.excluded_layers.begin(), settings_.excluded_layers.end(),
+      [&](const std::string& layer) { return layer == module.kind() || lies_in(name, layer); });
 }
 
 void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
@@ -113,6 +111,10 @@ Tensor FP16PaddleMixedPrecision::scale(const Tensor& loss) {
 
 void FP16PaddleMixedPrecision::unscale(Optimizer& optimizer) {
   if (settings_.scales) step_.unscale(optimizer);
+}
+
+Tensor FP16PaddleMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
+  return settings_.scales ? step_.pending_inverse(optimizer) : Tensor();
 }
 
 Verdict FP16PaddleMixedPrecision::inspect(Optimizer& optimizer) {

@@ -32,6 +32,12 @@ class FP16PaddleMixedPrecision : public Precision {
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
+  // As Paddle: unscaled in memory, where 16-bit gradients lose what they lose.
+  Tensor norm_factor(Optimizer& optimizer) override {
+    unscale(optimizer);
+    return {};
+  }
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override;
   void update(const Verdict& verdict) override;

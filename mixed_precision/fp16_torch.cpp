@@ -46,7 +46,7 @@ void FP16TorchMixedPrecision::unscale(Optimizer& optimizer) {
   step_.unscale(optimizer);
 }
 
-Tensor FP16TorchMixedPrecision::norm_factor(Optimizer& optimizer) {
+Tensor FP16TorchMixedPrecision::gradient_factor(const Optimizer& optimizer) const {
   return options_.enabled ? step_.pending_inverse(optimizer) : Tensor();
 }
 

@@ -22,7 +22,7 @@ class FP16TorchMixedPrecision : public Precision {
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
-  Tensor norm_factor(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
   Verdict inspect(Optimizer& optimizer) override;
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override;

@@ -42,6 +42,7 @@ class FP8MixedPrecision : public Precision {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  void reached(const Optimizer& optimizer) override { of_loss_.push_back(optimizer); }
   SharedNumbers end(Pass pass) override;
   void agreed(Pass pass) override;
   // Gradients are true already; but who asks will change them, and may make infinities finite.
@@ -61,7 +62,7 @@ class FP8MixedPrecision : public Precision {
   std::shared_ptr<Fp8Linear> linear_;  // none before prepare, or where no layer fits
   OpPolicy cpu_, cuda_;
   std::vector<std::string> layers_;
-  Optimizers of_loss_;  // the last one
+  Optimizers of_loss_;  // the last one, named or reached
   OverflowMemory overflows_;
 };
 

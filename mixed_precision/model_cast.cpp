@@ -34,7 +34,8 @@ Tensor as_master(const Tensor& numbers) {
 
 void cast_models(const std::vector<Model>& models, const std::vector<Optimizer>& optimizers,
                  const ModelCast& cast) {
-  check(is_16_bit(cast.dtype), "cast_model: want f16 or bf16; got {}", name_of(cast.dtype));
+  check(is_16_bit(cast.dtype) || (cast.dtype == DType::f64 && !cast.masters),
+        "cast_model: want f16 or bf16, or f64 without masters; got {}", name_of(cast.dtype));
   std::vector<Original> originals = originals_of(optimizers);
   for (const Model& model : models)
     for (const auto& [name, module] : model->named_modules())
@@ -60,8 +61,10 @@ void widen_gradients(const Optimizer& optimizer) {
     if (!is_16_bit(parameter.grad().dtype())) continue;
     const Tensor grad = untracked::cast(parameter.grad(), DType::f32);
     set_memory_tag(grad, MemoryTag::gradients);
-    if (grad.shape() == parameter.shape()) parameter.set_grad(grad);
-    else set_grad_part(parameter, grad);
+    if (grad.shape() == parameter.shape())
+      parameter.set_grad(grad);
+    else
+      set_grad_part(parameter, grad);
   }
 }
 

@@ -6,7 +6,8 @@
 //
 // Gradients of converted parameters are 16-bit; a step multiplies them by the inverse scale in f32,
 // updates the masters and writes the 16-bit weights in the same pass. Masters are part of the
-// optimizer's state, so checkpoints and plugins treat them like moments. For one thread.
+// optimizer's state, so checkpoints and plugins treat them like moments. fp64 converts a model to
+// f64 by the same call. For one thread.
 #pragma once
 
 #include "core/nn/module.h"
@@ -27,7 +28,8 @@ struct ModelCast {
 
 // Converts the model in place: tensors held elsewhere see the new dtype, gradients are dropped. A
 // master holds the parameter's value from before the cast. A tensor used by several modules is
-// converted unless all of them are kept. Error if the dtype is not 16-bit.
+// converted unless all of them are kept. Error if the dtype is neither 16-bit nor, without masters,
+// f64.
 void cast_model(const Model& model, const ModelCast& cast);
 void cast_model(const Model& model, Optimizer& optimizer, const ModelCast& cast);
 

@@ -9,6 +9,12 @@ void Precision::check_loss_id(int loss_id) const {
         name(), loss_id);
 }
 
+Tensor Precision::norm_factor(Optimizer& optimizer) {
+  Tensor factor = gradient_factor(optimizer);
+  if (!factor.defined()) unscale(optimizer);
+  return factor;
+}
+
 double Precision::loss_scale(int loss_id) const {
   check_loss_id(loss_id);
   return 1;

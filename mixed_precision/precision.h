@@ -74,6 +74,8 @@ class Precision : public NoteTaker {
   // optimizers; also on ranks that have no loss themselves. Error if the strategy cannot do what
   // the program says of the loss.
   virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
+  // That pass had gradients for an optimizer that it was not begun for.
+  virtual void reached(const Optimizer&) {}
   // True if each loss is unscaled when its backward pass ends, and not by the step.
   virtual bool unscales_each_loss() const { return false; }
   // loss -> what backward starts from; in that pass
@@ -87,12 +89,12 @@ class Precision : public NoteTaker {
   // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
   // Those of 16-bit parameters become f32, or they would lose small numbers.
   virtual void unscale(Optimizer&) {}
+  // What the optimizer's gradients in memory must still be multiplied by to be the true ones: f32
+  // on the device; undefined: 1.
+  virtual Tensor gradient_factor(const Optimizer&) const { return {}; }
   // What makes the norm of the gradients in memory that of the true ones, so that clipping by norm
-  // costs no pass that writes: f32 on the device; undefined: 1.
-  virtual Tensor norm_factor(Optimizer& optimizer) {
-    unscale(optimizer);
-    return {};
-  }
+  // costs no pass that writes. By default gradient_factor, or where there is none true gradients.
+  virtual Tensor norm_factor(Optimizer& optimizer);
   // The local verdict before a step.
   virtual Verdict inspect(Optimizer&) { return {}; }
   // The optimizer's gradients were thrown away.

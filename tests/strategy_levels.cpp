@@ -48,7 +48,8 @@ const std::vector<StrategyLevel>& strategy_levels() {
       {"bf16 cast", BF16MixedPrecision({.style = "cast"}), bf16, bf16},
       {"bf16 kahan", kahan(), bf16, bf16},
       {"fp8", FP8MixedPrecision(), f32, fp8},
-      {"fp8 current", FP8MixedPrecision({.scaling = "current"}), f32, fp8}};
+      {"fp8 current", FP8MixedPrecision({.scaling = "current"}), f32, fp8},
+      {"fp64", FP64Precision(), f64, f64, false}};
   return rows;
 }
 

@@ -8,13 +8,13 @@
 
 namespace booster::testing {
 
-enum class Digits : uint8_t { f32, f16, bf16, fp8 };
+enum class Digits : uint8_t { f64, f32, f16, bf16, fp8 };
 
 struct StrategyLevel {
   const char* name;
   Choice<Precision> make;
-  Digits kept;      // the fewest of gradients in memory, masters, and weights without a master
-  Digits computed;  // the fewest in a forward or backward pass
+  Digits kept;        // the fewest of gradients in memory, masters, and weights without a master
+  Digits computed;    // the fewest in a forward or backward pass
   bool skips = true;  // a step whose gradients are not finite
 };
 

@@ -49,8 +49,7 @@ class Report {
   }
   void end() const {
     // The name of a GPU is whatever somebody typed.
-    if (as_json_)
-      fmt::print("{}\n", json_.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (as_json_) fmt::print("{}\n", json_.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 
  private:
@@ -114,9 +113,8 @@ void report_gpus(Report& report) {
   report.object("GPUs", text, all);
   const NcclHere nccl = nccl_here();
   report.row("NCCL", "{}",
-             nccl.version > 0
-                 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"
-                 : "off: " + nccl.missing);
+             nccl.version > 0 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"
+                              : "off: " + nccl.missing);
 }
 
 // A row per strategy: whether its products run on matrix units there, and if not, which strategy's
@@ -129,7 +127,7 @@ int report_strategies(const Doctor& what) {
   json.update(json_of(gpu));
   report.object("GPU", name + ", " + numerics::capability_summary(gpu), json);
   for (const auto& [strategy, dtype, fast, instead] : numerics::strategies_on(gpu)) {
-    std::string text = fast ? dtype + " on matrix units" : "fp32, not on matrix units";
+    std::string text = dtype + (fast ? " on matrix units" : ", not on matrix units");
     if (!instead.empty())
       text = *numerics::capability_warning(dtype, name, gpu) + "; use " + instead;
     report.object(strategy, text,

@@ -85,7 +85,7 @@ std::vector<StrategyOnGpu> strategies_on(Capability gpu) {
   for (const auto& entry : precision_registry().entries()) {
     const std::string& dtype = entry.product_dtype;
     if (dtype.empty()) continue;
-    const bool narrows = dtype != "fp32";
+    const bool narrows = dtype != "fp32" && dtype != "fp64";
     const bool fast = narrows && has_matrix_units(dtype, gpu);
     all.push_back({entry.name, dtype, fast, narrows && !fast ? best_on(gpu) : ""});
   }

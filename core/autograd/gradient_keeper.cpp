@@ -29,6 +29,10 @@ GradientKeeper::~GradientKeeper() {
 GradientKeeper::Scope::Scope() : before_(std::exchange(in_scope, true)) {}
 GradientKeeper::Scope::~Scope() { in_scope = before_; }
 
+Tensor kept_grad(const GradientKeeper& keeper, const Tensor& leaf, const Tensor& in_memory) {
+  return in_scope || !keeper.reader_ ? in_memory : keeper.reader_(leaf, in_memory);
+}
+
 const GradientKeeper* keeper_of(const Tensor& x) {
   if (in_scope || !x.defined()) return nullptr;
   const TapeState* state = tape_state(x);
@@ -37,9 +41,10 @@ const GradientKeeper* keeper_of(const Tensor& x) {
 
 void check_not_kept(const char* call, const Tensor& leaf, const char* instead) {
   if (const GradientKeeper* keeper = keeper_of(leaf)) [[unlikely]]
-    fail("{}: the gradients are those of a boosted training ({}): they may be multiplied by its "
-         "loss scale, or be of this rank alone; want {} of the boosted optimizer",
-         call, keeper->name(), instead);
+    fail(
+        "{}: the gradients are those of a boosted training ({}): they may be multiplied by its "
+        "loss scale, or be of this rank alone; want {} of the boosted optimizer",
+        call, keeper->name(), instead);
 }
 
 std::string boosted_hint(const Tensor& x) {

@@ -1,12 +1,15 @@
 // GradientKeeper: a boosted training keeps the gradients of its leaves. It may have multiplied them
 // by a loss scale, and they may be of this rank alone, so that who takes them for what they are
-// trains on wrong numbers without a word. Optimizers and clips ask first (check_not_kept); the
-// keeper's own code runs in a Scope. For the thread that trains.
+// trains on wrong numbers without a word. Optimizers and clips ask first (check_not_kept), grad()
+// gives what the keeper's reader says; the keeper's own code runs in a Scope. For the thread that
+// trains.
 #pragma once
 
 #include "core/tensor/tensor.h"
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -22,6 +25,10 @@ class GradientKeeper {
   GradientKeeper& operator=(const GradientKeeper&) = delete;
   const std::string& name() const { return name_; }
 
+  // What a program gets that reads the gradient of one of the leaves, outside of a Scope.
+  using Reader = std::function<Tensor(const Tensor& leaf, const Tensor& in_memory)>;
+  void set_reader(Reader reader) { reader_ = std::move(reader); }
+
   // While one lives, its thread may do with kept gradients what it likes.
   class Scope {
    public:
@@ -35,10 +42,15 @@ class GradientKeeper {
   };
 
  private:
+  friend Tensor kept_grad(const GradientKeeper&, const Tensor&, const Tensor&);
+
   std::string name_;
   std::vector<Tensor> leaves_;
+  Reader reader_;
 };
 
+// What grad() of a leaf gives whose gradient is kept.
+Tensor kept_grad(const GradientKeeper& keeper, const Tensor& leaf, const Tensor& in_memory);
 // Who keeps the gradient of x; null: nobody, or this thread is in a Scope.
 const GradientKeeper* keeper_of(const Tensor& x);
 // Error if somebody does. `call` is what the program called, `instead` what it should have.

@@ -1,5 +1,6 @@
 #include "core/autograd/tracking.h"
 
+#include "core/autograd/gradient_keeper.h"
 #include "core/autograd/overwrite.h"
 #include "kernels/catalogue.h"
 
@@ -62,7 +63,8 @@ bool Tensor::is_leaf() const {
 Tensor Tensor::grad() const {
   check(defined(), "grad: tensor is undefined");
   const TapeState* state = tape_state(*this);
-  return state ? state->grad : Tensor();
+  if (!state) return {};
+  return state->keeper ? kept_grad(*state->keeper, *this, state->grad) : state->grad;
 }
 
 namespace {
@@ -165,8 +167,10 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
     kernels::on(g.device()).copy(state.grad.view(), g.view());
     state.grad.bump_version();
   } else {
-    if (state.grad_in_f32) state.grad = untracked::cast(g, DType::f32);
-    else state.grad = is_exclusive(g) ? g : g.clone();
+    if (state.grad_in_f32)
+      state.grad = untracked::cast(g, DType::f32);
+    else
+      state.grad = is_exclusive(g) ? g : g.clone();
     set_memory_tag(state.grad, MemoryTag::gradients);
   }
 }

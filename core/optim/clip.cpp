@@ -56,11 +56,12 @@ Tensor clip_factor(const Tensor& norm, double max_norm) {
   table.binary_scalar(BinaryOp::add, factor.view(), factor.view(), norm_floor, false);
   table.binary_scalar(BinaryOp::div, factor.view(), factor.view(), max_norm, true);
   table.binary_scalar(BinaryOp::minimum, factor.view(), factor.view(), 1, false);
-  return untracked::cast(factor, DType::f32);
+  return factor;
 }
 
 void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor) {
-  kernels::on(factor.device()).multi_scale(TensorSpans(gradients), device_float(factor));
+  kernels::on(factor.device())
+      .multi_scale(TensorSpans(gradients), device_double(untracked::cast(factor, DType::f64)));
   mark_changed(gradients);
 }
 

@@ -21,9 +21,9 @@ void clip_grad_value_(const Parameters& parameters, double limit);
 // --- pieces
 // The p-norm of all gradients as one: f64, no dimensions.
 Tensor gradient_norm(const std::vector<Tensor>& gradients, double power = 2);
-// min(1, max_norm / (norm + 1e-6)) as f32, no dimensions, for kernels::StepControl.
+// min(1, max_norm / (norm + 1e-6)) as f64, no dimensions, for kernels::StepControl.
 Tensor clip_factor(const Tensor& norm, double max_norm);
-// Multiplies every gradient by an f32 factor on the device.
+// Multiplies every gradient by a factor on the device, f32 or f64.
 void scale_gradients(const std::vector<Tensor>& gradients, const Tensor& factor);
 // Clamps every gradient to [-limit, limit]; nan stays nan.
 void clamp_gradients(const std::vector<Tensor>& gradients, double limit);

@@ -84,7 +84,7 @@ struct OwnedPart {
 struct OptimizerState {
   struct Group {
     OptimizerOptions options;
-    int64_t step = 0;  // LAMB's count; 0 elsewhere
+    int64_t step = 0;                   // LAMB's count; 0 elsewhere
     OptimizerOptions constructed = {};  // the options that the program gave
   };
   std::string rule;  // "adamw"
@@ -129,6 +129,8 @@ class Optimizer {
   // The norm that clip_grad_by_norm found, f64 on the device, while the gradients are still those;
   // else undefined. Where it is finite every gradient is: no need to look at them again.
   Tensor clipped_norm() const;
+  // The factor that a step now would apply, f64 on the device; undefined: none.
+  Tensor pending_clip() const;
   // Multiplies the factor of the last clip by norm into the gradients in memory now: before a
   // backward pass adds others to them.
   void settle_clip();

@@ -74,6 +74,11 @@ Tensor Optimizer::clipped_norm() const {
   return body_->gradients_are_clipped() ? body_->clipped_norm : Tensor();
 }
 
+Tensor Optimizer::pending_clip() const {
+  if (body_->clip_was_used && !body_->gradients_are_clipped()) return {};
+  return body_->clip_factor;
+}
+
 void Optimizer::settle_clip() { body_->settle_clip(); }
 
 void Optimizer::clip_grad_by_value(double limit) {

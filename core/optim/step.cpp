@@ -33,10 +33,12 @@ Participant participant(OptimizedParameter& parameter, size_t states) {
                    .grad = parameter.gradient(),
                    .state = parameter.state};
   p.copy = working_copy(parameter);
+  const DType dtype = parameter.state_dtype();
   for (size_t i = 0; i < states; ++i)
     if (!p.state[i].defined())
-      p.state[i] =
-          zeros(parameter.kept_shape(), {parameter.state_dtype(), parameter.tensor.device()});
+      p.state[i] = zeros(parameter.kept_shape(), {dtype, parameter.tensor.device()});
+    else if (p.state[i].dtype() != dtype)  // the model was converted since
+      p.state[i] = untracked::cast(p.state[i], dtype);
   return p;
 }
 
@@ -182,7 +184,7 @@ void Optimizer::Body::step(kernels::StepControl control) {
   if (control.clip_factor) settle_clip();
   // Kept: gradients that nobody forgets or changes are still the clipped ones in the next step.
   const Tensor clip = use_clip();
-  if (clip.defined()) control.clip_factor = device_float(clip);
+  if (clip.defined()) control.clip_factor = device_double(clip);
   Step(*this, control).run();
 }
 

@@ -21,13 +21,22 @@ class DeviceNumber {
   Tensor number_;
 };
 
-// Where kernels find an f32 that need not be there: null for an undefined tensor. Error unless it
-// is one f32.
+inline void check_device_number(const char* what, const Tensor& x, DType dtype) {
+  check(x.dtype() == dtype && x.numel() == 1, "{}: got {} {}, want one {}", what,
+        name_of(x.dtype()), x.shape(), name_of(dtype));
+}
+
+// Where kernels find a number that need not be there: null for an undefined tensor. Error unless it
+// is one f32, or one f64.
 inline const float* device_float(const Tensor& x) {
   if (!x.defined()) return nullptr;
-  check(x.dtype() == DType::f32 && x.numel() == 1, "device_float: got {} {}, want one f32",
-        name_of(x.dtype()), x.shape());
+  check_device_number("device_float", x, DType::f32);
   return static_cast<const float*>(x.data());
+}
+inline const double* device_double(const Tensor& x) {
+  if (!x.defined()) return nullptr;
+  check_device_number("device_double", x, DType::f64);
+  return static_cast<const double*>(x.data());
 }
 
 }  // namespace booster

@@ -31,7 +31,9 @@ class StaticScalePrecision : public Precision {
   }
   Tensor scale(const Tensor& loss) override { return step_.scale(loss); }
   void unscale(Optimizer& optimizer) override { step_.unscale(optimizer); }
-  Tensor norm_factor(Optimizer& optimizer) override { return step_.pending_inverse(optimizer); }
+  Tensor gradient_factor(const Optimizer& optimizer) const override {
+    return step_.pending_inverse(optimizer);
+  }
   Verdict inspect(Optimizer& optimizer) override { return step_.inspect(optimizer); }
   void abandon(const Optimizer& optimizer) override { step_.abandon(optimizer); }
   void update(const Verdict& verdict) override { step_.update(verdict); }

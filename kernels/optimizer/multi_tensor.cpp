@@ -160,7 +160,7 @@ void multi_norm(MultiTensor grads, double power, double* norm) {
   });
 }
 
-void multi_scale(MultiTensor grads, const float* factor) {
+void multi_scale(MultiTensor grads, const double* factor) {
   const Gradients cut(grads.spans, grads.count);
   for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {

@@ -58,7 +58,7 @@ struct OptimizerSlots {
 struct StepControl {
   const float* found_inf = nullptr;
   const float* inverse_scale = nullptr;
-  const float* clip_factor = nullptr;
+  const double* clip_factor = nullptr;  // f64, of whose digits f64 gradients want all
 };
 
 // Formulas: torch.optim.SGD. Momentum buffer set to the first gradient, undampened.

@@ -180,7 +180,7 @@ KERNEL_FN double lamb_divisor(const LambStep& step, const double* grad_norm,
   if (!grad_norm || step.max_grad_norm == 0) return 1;
   double norm = *grad_norm;
   if (control.inverse_scale) norm *= double(*control.inverse_scale);
-  if (control.clip_factor) norm *= double(*control.clip_factor);
+  if (control.clip_factor) norm *= *control.clip_factor;
   const double divisor = norm / step.max_grad_norm;
   return divisor < 1 ? 1 : divisor;  // nan stays nan
 }

@@ -2,6 +2,7 @@
 
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/optim/clip.h"
 #include "kernels/system/warn.h"
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
@@ -122,7 +123,7 @@ void ApexAmp::initialize(const std::vector<Model>& models,
   if (properties_.enabled)
     for (const Model& model : models) check_not_half(model);
   initialized_ = true;
-  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer, -1, {}});
+  for (const Optimizer& optimizer : optimizers) entries_.push_back({optimizer});
   if (!properties_.enabled || !properties_.cast_model_type) return;
   ModelCast rule = {.dtype = DType::f16, .masters = properties_.has_masters(), .keep = {}};
   if (properties_.keep_batchnorm_fp32.value_or(false)) rule.keep = is_affine_batch_norm;
@@ -175,15 +176,16 @@ std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& opti
 }
 
 // Copies, for a gradient's place may be written again (communication buckets).
-ApexAmp::Stash::Stash(const Optimizer& optimizer) {
-  for (const auto& [name, parameter] : optimizer.parameters_with_grad()) {
+ApexAmp::Stash::Stash(const Entry& entry) : entry_(&entry) {
+  for (const auto& [name, parameter] : entry.optimizer.parameters_with_grad()) {
     kept_.emplace_back(parameter, parameter.grad().clone());
     clear_grad(parameter);
   }
 }
 
-void ApexAmp::Stash::add_back() const {
+void ApexAmp::Stash::add_back(const Tensor& scale) const {
   for (const auto& [parameter, before] : kept_) {
+    if (entry_->scaled_by >= 0) scale_gradients({before}, scale);
     if (parameter.grad().defined())
       parameter.grad().add_(before);
     else if (before.shape() == parameter.shape())
@@ -201,7 +203,7 @@ void ApexAmp::scale_loss(const Tensor& loss, const std::vector<Optimizer>& optim
   unscale();
   end_loss();
   for (const Optimizer& optimizer : optimizers)
-    if (pass_.inverse.defined()) share_gradients(optimizer);
+    if (pass_.found.defined()) share_gradients(optimizer);
 }
 
 void ApexAmp::begin_loss(const ScaleLossOptions& options,
@@ -221,12 +223,23 @@ void ApexAmp::begin_loss(const ScaleLossOptions& options,
   if (does_nothing()) return;
   scaler.start(optimizers.at(0).device());
   pass_.scale = scaler.scale_tensor().clone();
-  if (!options.delay_unscale) {
-    pass_.inverse = scaler.inverse_tensor().clone();
-    for (const Entry& entry : entries_)
-      if (entry.scaled_by < 0) pass_.stashes.emplace_back(entry.optimizer);
+  pass_.inverse = scaler.inverse_tensor().clone();
+  for (Entry& entry : entries_) {
+    if (entry.scaled_by < 0)
+      pass_.stashes.emplace_back(entry);
+    else if (entry.scaled_by == options.loss_id)
+      bring_to_scale(entry, scaler);
   }
-  for (Entry* entry : named) entry->scaled_by = options.delay_unscale ? options.loss_id : -1;
+}
+
+// The scale may have moved since a pass that left gradients scaled.
+void ApexAmp::bring_to_scale(Entry& entry, const LossScaler& scaler) const {
+  if (entry.generation == scaler.generation()) return;
+  const auto gradients = entry.optimizer.gradients();
+  scale_gradients(gradients, entry.inverse);
+  scale_gradients(gradients, pass_.scale);
+  entry.inverse = pass_.inverse;
+  entry.generation = scaler.generation();
 }
 
 Tensor ApexAmp::scale(const Tensor& loss) {
@@ -247,16 +260,26 @@ void ApexAmp::count_reached() {
 Tensor ApexAmp::unscale() {
   if (!pass_.inverse.defined()) return {};
   count_reached();
+  if (pass_.options.delay_unscale) {
+    const int64_t generation = loss(pass_.options.loss_id).scaler().generation();
+    for (Entry* entry : pass_.entries) {
+      entry->scaled_by = pass_.options.loss_id;
+      entry->inverse = pass_.inverse;
+      entry->generation = generation;
+    }
+    return {};
+  }
   pass_.found = zeros({}, {DType::f32, pass_.inverse.device()});
-  for (const Entry* entry : pass_.entries) {
+  for (Entry* entry : pass_.entries) {
     widen_gradients(entry->optimizer);
     pass_.found.add_(unscale_gradients(entry->optimizer, pass_.inverse));
+    entry->scaled_by = -1;
   }
   return pass_.found;
 }
 
 void ApexAmp::end_loss() {
-  for (const Stash& stash : pass_.stashes) stash.add_back();
+  for (const Stash& stash : pass_.stashes) stash.add_back(pass_.scale);
   pass_.stashes.clear();
   const int id = pass_.options.loss_id;
   if (!pass_.found.defined() || pass_.options.delay_overflow_check) return;
@@ -268,8 +291,23 @@ void ApexAmp::end_loss() {
 }
 
 void ApexAmp::note_overflow(const LossPass& pass) {
-  for (Entry* entry : pass.entries)
-    booster::note_overflow(entry->skip, pass.found.clone());
+  for (Entry* entry : pass.entries) booster::note_overflow(entry->skip, pass.found.clone());
+}
+
+Tensor ApexAmp::pending_inverse(const Optimizer& optimizer) const {
+  for (const Entry& entry : entries_)
+    if (entry.optimizer == optimizer && entry.scaled_by >= 0) return entry.inverse;
+  return {};
+}
+
+void ApexAmp::unscale_now(const Optimizer& optimizer) {
+  const Tensor inverse = pending_inverse(optimizer);
+  if (!inverse.defined()) return;
+  Entry& mine = entry(optimizer);
+  widen_gradients(optimizer);
+  const Tensor found = unscale_gradients(optimizer, inverse);
+  if (loss(mine.scaled_by).scaler().policy().skips) booster::note_overflow(mine.skip, found);
+  mine.scaled_by = -1;
 }
 
 void ApexAmp::abandon(const Optimizer& optimizer) {
@@ -291,8 +329,7 @@ void ApexAmp::step(Optimizer& optimizer) {
   if (!properties_.enabled) return optimizer.step();
   const Tensor skip = skip_of(optimizer);
   entry(optimizer).skip = {};
-  optimizer.step(
-      {.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
+  optimizer.step({.found_inf = skip.defined() ? static_cast<const float*>(skip.data()) : nullptr});
   forget_gradients_of_masters(optimizer);
 }
 

@@ -66,6 +66,11 @@ class ApexAmp {
   Tensor scale(const Tensor& loss);
   Tensor unscale();
   void end_loss();
+  // What gradients that delay_unscale left scaled are still to be multiplied by; undefined:
+  // nothing.
+  Tensor pending_inverse(const Optimizer& optimizer) const;
+  // Makes such gradients true at once, and remembers what it found for the step.
+  void unscale_now(const Optimizer& optimizer);
   // What this pass's loss was multiplied by, at that time; undefined: by nothing.
   Tensor scale_of_pass() const { return pass_.scale; }
   // The optimizer's gradients were thrown away: they are no longer scaled, and nothing is to skip.
@@ -104,17 +109,21 @@ class ApexAmp {
  private:
   struct Entry {
     Optimizer optimizer;
-    int scaled_by = -1;  // the loss whose delay_unscale left its gradients scaled; negative: none
-    Tensor skip;         // not 0: the next step must do nothing; undefined: nothing was looked at
+    int scaled_by = -1;   // the loss whose delay_unscale left its gradients scaled; negative: none
+    Tensor inverse = {};  // where scaled: of the scale that they were multiplied by
+    int64_t generation = -1;  // of the loss's scaler then
+    Tensor skip = {};  // not 0: the next step must do nothing; undefined: nothing was looked at
   };
 
   // Gradients from before a backward pass, which must not mix with scaled ones.
   class Stash {
    public:
-    explicit Stash(const Optimizer& optimizer);
-    void add_back() const;
+    explicit Stash(const Entry& entry);
+    // Multiplied by the scale if the entry's gradients are scaled now.
+    void add_back(const Tensor& scale) const;
 
    private:
+    const Entry* entry_;
     std::vector<std::pair<Tensor, Tensor>> kept_;
   };
 
@@ -139,6 +148,7 @@ class ApexAmp {
   std::vector<Entry*> entries(const std::vector<Optimizer>& optimizers);
   // Adds those to the pass that were not named and have gradients now.
   void count_reached();
+  void bring_to_scale(Entry& entry, const LossScaler& scaler) const;
   bool does_nothing() const { return !properties_.scales() && !properties_.has_masters(); }
   static void note_overflow(const LossPass& pass);
 

@@ -42,13 +42,12 @@ std::vector<OpClassRow> rows_of(const OpTable& table) {
 }
 
 std::vector<std::string> explained_strategies() {
-  return {"fp32", "fp16", "fp16_apex", "fp16_naive", "fp16_paddle", "bf16", "fp8"};
+  return {"fp32", "fp16", "fp16_apex", "fp16_naive", "fp16_paddle", "bf16", "fp8", "fp64"};
 }
 
 std::unique_ptr<System> make_system(const Question& question) {
   const std::vector<std::string> strategies = explained_strategies();
-  check(!question.strategy.empty(), "strategy: not given{}",
-        legal_names("", strategies));
+  check(!question.strategy.empty(), "strategy: not given{}", legal_names("", strategies));
   check(has(strategies, question.strategy),
         "strategy: no op lists are known for this name; got {}{}; what a strategy of your own does "
         "to each op stands in its policy()",

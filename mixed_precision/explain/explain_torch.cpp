@@ -137,6 +137,7 @@ std::unique_ptr<System> make_torch_system(const Question& question) {
   if (name == "fp8") return std::make_unique<Fp8>(device);
   if (name == "fp16_naive")
     return make_whole_model_system("fp16_naive", NumberType::f16, false, device);
+  if (name == "fp64") return make_whole_model_system("fp64", NumberType::f64, false, device);
   return std::make_unique<Uncast>("not cast: fp32 leaves dtypes alone", device);
 }
 

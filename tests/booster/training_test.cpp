@@ -18,12 +18,11 @@ using namespace booster;
 namespace {
 
 constexpr int64_t samples = 48, features = 6, classes = 4;
-const char* const strategies[] = {"fp32",         "fp16",         "bf16",
-                                  "fp16_apex O0", "fp16_apex O1", "fp16_apex O2",
-                                  "fp16_apex O3", "fp16_naive",   "bf16 cast",
-                                  "bf16 kahan",   "bf16 noise",   "fp16_paddle",
-                                  "paddle OD",    "paddle O2",    "paddle O2 bf16",
-                                  "paddle pure",  "paddle fleet", "fp8"};
+const char* const strategies[] = {
+    "fp32",         "fp16",         "bf16",       "fp16_apex O0", "fp16_apex O1",
+    "fp16_apex O2", "fp16_apex O3", "fp16_naive", "bf16 cast",    "bf16 kahan",
+    "bf16 noise",   "fp16_paddle",  "paddle OD",  "paddle O2",    "paddle O2 bf16",
+    "paddle pure",  "paddle fleet", "fp8",        "fp64"};
 
 bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 

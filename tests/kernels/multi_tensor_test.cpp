@@ -153,9 +153,9 @@ TEST_CASE("scale and clamp change every element; clamp keeps nan") {
     everywhere([&](const Table& table) {
       auto tensors = start;
       const auto spans = spans_of(tensors);
-      const float factor = 0.3f;
+      const double factor = 0.3;
       Numbers scaled = joined(start), clamped = scaled;
-      for (double& x : scaled) x *= double(factor);
+      for (double& x : scaled) x *= factor;
       for (double& x : clamped) x = std::clamp(x, -0.25, 0.25);
       table.multi_scale(multi(spans), &factor);
       check_close(joined(tensors), scaled, rounding(dtype), 0x1p-24);

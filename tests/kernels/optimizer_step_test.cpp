@@ -49,7 +49,8 @@ const DTypes dtype_cases[] = {
     {DType::f32, DType::f16, DType::f16},    {DType::f64, DType::f64, DType::bf16},
     {DType::bf16, DType::bf16, DType::bf16}, {DType::f16, DType::f16, DType::f16}};
 
-const float inverse_scale = 0.5f, clip = 0.3f;
+const float inverse_scale = 0.5f;
+const double clip = 0.3;
 const StepControl control = {nullptr, &inverse_scale, &clip};
 
 // Both passes; the sums of squares between them are 0 where the step is skipped.
@@ -76,7 +77,7 @@ void check_steps(Kernel&& kernel, Reference&& reference) {
         Numbers want = joined(work.values);
         for (size_t i = 0; i < want.size(); ++i)
           want[i] =
-              reference(want[i], grads[i] * double(inverse_scale) * double(clip), m[i], v[i], step);
+              reference(want[i], grads[i] * double(inverse_scale) * clip, m[i], v[i], step);
         auto slots = work.slots(step, true);
         kernel(table, OptimizerSlots{slots.data(), static_cast<int64_t>(slots.size())});
         check_close(joined(work.values), want, rounding(dtypes.value), 0x1p-20);

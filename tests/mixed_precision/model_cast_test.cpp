@@ -50,7 +50,9 @@ TEST_CASE("a cast converts parameters and buffers but what is kept and what is n
   cast_model(all, {.dtype = DType::bf16});
   CHECK(dtype_of(all, "1.weight") == DType::bf16);
   CHECK_THROWS_WITH_AS(cast_model(all, {.dtype = DType::f32}),
-                       "cast_model: want f16 or bf16; got f32", Error);
+                       "cast_model: want f16 or bf16, or f64 without masters; got f32", Error);
+  cast_model(all, {.dtype = DType::f64, .masters = false});
+  CHECK(dtype_of(all, "1.running_var") == DType::f64);
 }
 
 TEST_CASE("masters keep the digits that 16 bits have not, for converted parameters only") {

@@ -171,7 +171,8 @@ TEST_CASE("a step skipped while autocast's copy of a weight is old does not make
 
 TEST_CASE(
     "inverse scale and clip factor are applied to the gradients' values, not to their memory") {
-  const float inverse = 0.25f, clip = 0.5f;
+  const float inverse = 0.25f;
+  const double clip = 0.5;
   Tensor x = leaf({1}), y = leaf({1});
   set_grad(x, {8});
   set_grad(y, {1});

@@ -172,7 +172,7 @@ Model network() {
 
 // Of what training changed, relative to its norm.
 double tolerance_of(const StrategyLevel& strategy, Digits sent) {
-  constexpr double by_digits[] = {1e-5, 3e-3, 2e-2, 0.3};
+  constexpr double by_digits[] = {1e-12, 1e-5, 3e-3, 2e-2, 0.3};
   return by_digits[static_cast<size_t>(std::max(strategy.computed, sent))];
 }
 
@@ -187,7 +187,7 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   Training alone(strategy, one, rule), here(strategy, spread, rule);
   const Trained want = alone.run(0, steps), got = here.run(0, steps);
   const Group world = here.plugin().group();
-  const bool is_exact = strategy.computed == Digits::f32 && spread.sent == Digits::f32;
+  const bool is_exact = std::max(strategy.computed, spread.sent) <= Digits::f32;
   const double deeper = is_exact ? 1 : spread.deeper;
   const double tolerance = deeper * tolerance_of(strategy, spread.sent);
   Distance far;

@@ -25,14 +25,14 @@ struct Spread {
   using Rows = std::function<Tensor(const Tensor& numbers)>;
   Rows input = [](const Tensor& numbers) { return numbers; };
   Rows target = [](const Tensor& numbers) { return numbers; };
-  int shares = 1, share = 0;     // of each batch, here
+  int shares = 1, share = 0;  // of each batch, here
   bool by_pipeline = false;
-  Device device = {};            // of the model; what it is compared with trains on the CPU
-  int breaking_rank = -1;        // has an infinite gradient in one step; the last one
-  std::string broken = "5.bias"; // the parameter of that gradient
-  Digits sent = Digits::f32;     // of gradients between ranks
-  double rate = 1;               // of learning
-  double deeper = 1;             // than a few layers, for whose rounding in 16 bits tolerances are
+  Device device = {};             // of the model; what it is compared with trains on the CPU
+  int breaking_rank = -1;         // has an infinite gradient in one step; the last one
+  std::string broken = "5.bias";  // the parameter of that gradient
+  Digits sent = Digits::f64;      // of gradients between ranks: f64: all that they have
+  double rate = 1;                // of learning
+  double deeper = 1;              // than a few layers, for whose rounding in 16 bits tolerances are
 };
 
 // How far the two are apart, relative to what training changed.
@@ -41,7 +41,7 @@ struct Distance {
   std::string difference;  // "": within the strategy's tolerance
 };
 
-double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f32);
+double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f64);
 // Trains by an optimizer ("sgd", "adamw", "lamb") spread, and alone. All ranks call it.
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.

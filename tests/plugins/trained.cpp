@@ -20,10 +20,13 @@ double norm_of(const std::vector<double>& a, const std::vector<double>& b) {
 // some steps: a scale near 1 that hardly changed has few digits of its change.
 double distance(const std::vector<double>& got, const std::vector<double>& want,
                 const std::vector<double>& start, DType dtype) {
-  const double rounding = dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : 0x1p-22;
+  const double rounding = dtype == DType::f16    ? 0x1p-11
+                          : dtype == DType::bf16 ? 0x1p-8
+                          : dtype == DType::f64  ? 0x1p-51
+                                                 : 0x1p-22;
   const std::vector<double> zero(want.size());
   const double apart = norm_of(got, want) - rounding * norm_of(want, zero);
-  return std::max(apart, 0.0) / (norm_of(want, start) + 1e-12);
+  return std::max(apart, 0.0) / (norm_of(want, start) + 1e-18);
 }
 
 // A mean of gradients: a sum that cancels, in 16 bits, is further off than the weights it moves.

@@ -11,7 +11,7 @@ shopt -s nullglob
 cd "$1"
 
 rooms=(kernels core parallel mixed_precision plugins booster)
-dtypes=" fp32 fp16 bf16 fp8 "
+dtypes=" fp32 fp16 bf16 fp8 fp64 "
 no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
 
 failures=0 count=0

@@ -104,9 +104,11 @@ Tensor var(const Tensor& given, const std::vector<int64_t>& dims, bool unbiased,
   Tensor x = given;
   const Reduced to = reduced_shapes("var", x, dims);
   apply_policy(Op::var, {&x});
-  const Tensor deviation = x - mean(x, dims, true);
+  const PolicyScope inside(nullptr);
+  const Tensor wide = cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  const Tensor deviation = wide - mean(wide, dims, true);
   const double divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
-  const Tensor y = sum(square(deviation), dims, true) / divisor;
+  const Tensor y = cast(sum(square(deviation), dims, true) / divisor, x.dtype());
   return reshape(y, keep_dims ? to.kept : to.squeezed);
 }
 
@@ -196,8 +198,8 @@ Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
   Tensor x = given;
   const Reduced to = reduced_shapes("norm", x, dims);
   check(is_floating(x.dtype()), "norm: want a floating tensor; got {}", name_of(x.dtype()));
-  const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
   apply_policy(Op::norm, {&x});
+  const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
   const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const PolicyScope inside(nullptr);
   const Tensor y = cast(norm_of(cast(x, wide), dims, p), result);

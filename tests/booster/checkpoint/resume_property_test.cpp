@@ -239,7 +239,8 @@ void try_fault(const SmallSettings& settings, const CheckpointContents& whole, u
 }  // namespace
 
 TEST_CASE("a resume that fails has changed nothing, and one that does not has changed everything") {
-  for (const char* strategy : {"fp32", "fp16", "fp8", "fp16_apex", "fp16_naive", "fp16_paddle"}) {
+  for (const char* strategy :
+       {"fp32", "fp16", "fp8", "fp16_apex", "fp16_naive", "fp16_paddle", "fp64"}) {
     const SmallSettings settings = {.strategy = strategy};
     const TemporaryFolder root;
     SmallTraining first(settings);

@@ -21,8 +21,8 @@ std::string in_quotes(const std::filesystem::path& path) { return "'" + path.str
 TEST_CASE("list names every plugin and strategy, list NAME its options") {
   const CommandResult all = run("list");
   CHECK(all.code == 0);
-  for (const char* name :
-       {"single", "torch_ddp", "fp32", "fp16", "fp16_apex", "fp16_naive", "bf16", "fp8", "auto"})
+  for (const char* name : {"single", "torch_ddp", "fp32", "fp16", "fp16_apex", "fp16_naive", "bf16",
+                           "fp8", "fp64", "auto"})
     CHECK(all.says(name));
   const CommandResult one = run("list fp16");
   CHECK(one.code == 0);

@@ -90,8 +90,8 @@ void check_option(const char* key, const std::string& name, const Option& option
 
 // Ours, without what other tests have registered.
 const std::vector<std::string> plugins = {"single", "torch_ddp"};
-const std::vector<std::string> strategies = {"fp32",        "fp16", "fp16_apex", "fp16_naive",
-                                             "fp16_paddle", "bf16", "fp8",       "auto"};
+const std::vector<std::string> strategies = {
+    "fp32", "fp16", "fp16_apex", "fp16_naive", "fp16_paddle", "bf16", "fp8", "fp64", "auto"};
 
 template <class Product>
 void check_all(const char* key, const Registry<Product>& registry,

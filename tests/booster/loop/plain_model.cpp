@@ -51,8 +51,9 @@ void PlainLoop::backward(const Action& action, int index) {
   for (int rank = 0; rank < ranks_; ++rank) mean += magnitude(setup_, rank, index) / ranks_;
   const double factor = action.overflow >= 0 ? INFINITY : action.factor * (action.twice ? 2 : 1);
   for (int model : {0, 1}) {
-    if ((action.reaches >> model & 1) == 0) continue;
     PlainOptimizer& mine = optimizers_[static_cast<size_t>(model)];
+    if (((action.reaches | action.names) >> model & 1) != 0) mine.is_shown = false;
+    if ((action.reaches >> model & 1) == 0) continue;
     if (!mine.gradient) mine.gradient = Numbers(mine.value.size(), 0);
     for (int i = 0; i < size; ++i) {
       for (int j = 0; j < size; ++j)
@@ -93,13 +94,14 @@ void PlainLoop::leave(int model) {
 void PlainLoop::abandon(int model) {
   PlainOptimizer& mine = optimizers_[static_cast<size_t>(model)];
   mine.gradient.reset();
-  mine.overflowed = false;
+  mine.overflowed = mine.is_shown = false;
   leave(model);
 }
 
 bool PlainLoop::step(int model) {
   PlainOptimizer& mine = optimizers_[static_cast<size_t>(model)];
   const bool counts = mine.gradient || (awaited_ >> model & 1) != 0;
+  mine.is_shown = true;
   bool skipped = false;
   if (mine.gradient) {
     skipped = skips_ && (mine.overflowed || !is_finite(*mine.gradient));
@@ -122,23 +124,27 @@ bool PlainLoop::run(const Action& action, int index) {
   switch (action.call) {
     case Call::backward: backward(action, index); break;
     case Call::clip_value:
+      mine.is_shown = true;
       if (mine.gradient) clip_value(*mine.gradient, action.limit);
       break;
     case Call::clip_norm:
+      mine.is_shown = true;
       if (mine.gradient) clip_norm(*mine.gradient, action.limit);
+      break;
+    case Call::halve:
+      if (mine.gradient && mine.is_shown)
+        for (double& g : *mine.gradient) g *= 0.5;
       break;
     case Call::zero_grad: abandon(action.model); break;
     case Call::step: return step(action.model);
     case Call::evaluate: break;
-    case Call::save:
-      saved_ = {mine, scale_};
-      break;
+    case Call::save: saved_ = {mine, scale_}; break;
     case Call::resume:
       if (!saved_) break;
       abandon(0);
       mine = saved_->optimizer;
       mine.gradient.reset();
-      mine.overflowed = false;
+      mine.overflowed = mine.is_shown = false;
       scale_ = saved_->scale;
       break;
   }

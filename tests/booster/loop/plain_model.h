@@ -26,6 +26,7 @@ struct PlainOptimizer {
   Numbers value, velocity;          // velocity: empty before the first step
   std::optional<Numbers> gradient;  // the mean over the ranks of all that was added
   bool overflowed = false;          // since its gradients were last forgotten
+  bool is_shown = false;            // clipped or stepped since the last pass that was for it
 };
 
 class PlainLoop {

@@ -8,7 +8,7 @@ namespace booster::loop {
 
 namespace {
 
-constexpr std::array call_names = {"backward", "clip_value", "clip_norm", "zero_grad",
+constexpr std::array call_names = {"backward", "clip_value", "clip_norm", "halve", "zero_grad",
                                    "step",     "evaluate",   "save",      "resume"};
 
 // Draws, in few words.
@@ -43,7 +43,8 @@ Action draw_backward(Dice& dice, const Setup& setup, const Limits& limits, int r
 
 Call draw_call(Dice& dice, const Setup& setup) {
   const int at = dice.below(100);
-  if (at < 42) return Call::backward;
+  if (at < 40) return Call::backward;
+  if (at < 44) return Call::halve;
   if (at < 50) return Call::clip_value;
   if (at < 58) return Call::clip_norm;
   if (at < 70) return Call::zero_grad;
@@ -87,9 +88,7 @@ Sequence draw(std::mt19937& random, const Setup& setup, const Limits& limits, in
 
 namespace {
 
-std::string models(int bits) {
-  return std::string(bits & 1 ? "A" : "") + (bits & 2 ? "B" : "");
-}
+std::string models(int bits) { return std::string(bits & 1 ? "A" : "") + (bits & 2 ? "B" : ""); }
 int bits_of(const std::string& models) {
   return (models.find('A') != models.npos ? 1 : 0) + (models.find('B') != models.npos ? 2 : 0);
 }

@@ -23,28 +23,29 @@ struct Setup {
 };
 
 enum class Call : uint8_t {
-  backward,    // forward and backward of a loss
+  backward,  // forward and backward of a loss
   clip_value,
   clip_norm,
+  halve,  // a program multiplies gradients that it sees by 0.5: behind a clip or step
   zero_grad,
   step,
   evaluate,
   save,
-  resume,      // into fresh objects, or into these
+  resume,  // into fresh objects, or into these
 };
 
 struct Action {
   Call call = Call::step;
-  int model = 0;           // its optimizer's for all but backward
+  int model = 0;  // its optimizer's for all but backward
   // backward
-  int reaches = 1;         // models that the loss is made of: bit 0 and bit 1
-  int names = 1;           // optimizers given to backward
-  bool local = false;      // under no_sync
-  bool recomputes = false; // forward runs inside checkpoint()
-  bool twice = false;      // each weight is used twice
-  bool pipeline = false;   // by execute_pipeline
-  int overflow = -1;       // the rank on which the loss is infinite
-  double factor = 1;       // of the loss
+  int reaches = 1;          // models that the loss is made of: bit 0 and bit 1
+  int names = 1;            // optimizers given to backward
+  bool local = false;       // under no_sync
+  bool recomputes = false;  // forward runs inside checkpoint()
+  bool twice = false;       // each weight is used twice
+  bool pipeline = false;    // by execute_pipeline
+  int overflow = -1;        // the rank on which the loss is infinite
+  double factor = 1;        // of the loss
   // clips
   double limit = 1;
   // resume
@@ -58,10 +59,10 @@ struct Sequence {
 
 // What the drawn sequences may hold, for a strategy.
 struct Limits {
-  bool skips = true;           // a step whose gradients are not finite is left out
-  bool local_passes = true;    // with two models: no_sync is allowed
-  bool poisons = false;        // fp8: after an overflow gradients are finite but meaningless, and
-                               // losses keep their magnitude
+  bool skips = true;         // a step whose gradients are not finite is left out
+  bool local_passes = true;  // with two models: no_sync is allowed
+  bool poisons = false;      // fp8: after an overflow gradients are finite but meaningless, and
+                             // losses keep their magnitude
 };
 
 Sequence draw(std::mt19937& random, const Setup& setup, const Limits& limits, int ranks);

@@ -74,17 +74,19 @@ void compare_steps(Kernel&& kernel) {
       for (const Plain& t : tensors) copies.back().push_back(std::make_unique<GpuCopy>(t));
     }
     for (int64_t taken = 0; taken < 4; ++taken) {
-      const float factors[] = {taken == 2 ? 1.0f : 0.0f, 0.5f, 0.3f};
-      const GpuCopy there(factors, sizeof factors);
+      const float factors[] = {taken == 2 ? 1.0f : 0.0f, 0.5f};
+      const double clip = 0.3;
+      const GpuCopy there(factors, sizeof factors), clip_there(&clip, sizeof clip);
       const auto* device_factors = static_cast<const float*>(there.data());
       const GpuCopy taken_there(&taken, sizeof taken);
       const auto on_device = work.slots(static_cast<const int64_t*>(taken_there.data()), taken == 0,
                                         [&](size_t i, int k) { return copies[i][k]->data(); });
       kernel(on(gpu), multi(on_device),
-             StepControl{device_factors, device_factors + 1, device_factors + 2});
+             StepControl{device_factors, device_factors + 1,
+                         static_cast<const double*>(clip_there.data())});
       const auto on_host = work.slots(
           &taken, taken == 0, [&](size_t i, int k) { return work.tensors[i][k].bytes->data(); });
-      kernel(on({}), multi(on_host), StepControl{factors, factors + 1, factors + 2});
+      kernel(on({}), multi(on_host), StepControl{factors, factors + 1, &clip});
     }
     for (size_t i = 0; i < copies.size(); ++i)
       for (size_t k = 0; k < copies[i].size(); ++k)

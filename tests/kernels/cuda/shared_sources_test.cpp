@@ -153,8 +153,8 @@ TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CP
         here.push_back({t.bytes->data(), t.shape[0], dtype});
         there.push_back({copies.back()->data(), t.shape[0], dtype});
       }
-      float scalars[2] = {0, 0.25f};  // found_inf, factor
-      double norms[4] = {};
+      float scalars[2] = {0, 0.25f};         // found_inf, factor
+      double norms[5] = {0, 0, 0, 0, 0.25};  // and a factor
       const GpuCopy scalars_there(scalars, sizeof scalars), norms_there(norms, sizeof norms);
       const auto run = [](const Table& table, const std::vector<TensorSpan>& spans, float* scalar,
                           double* norm) {
@@ -164,7 +164,7 @@ TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CP
           table.multi_norm(all, power, norm + next++);
         table.multi_check(all, scalar + 1, scalar);
         table.multi_unscale(all, scalar + 1, scalar);
-        table.multi_scale(all, scalar + 1);
+        table.multi_scale(all, norm + 4);
         table.multi_clamp(all, 0.03);
       };
       run(on(gpu), there, static_cast<float*>(scalars_there.data()),
