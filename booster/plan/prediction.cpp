@@ -1,11 +1,11 @@
 #include "booster/plan/prediction.h"
 
+#include "booster/plan/ring.h"
 #include "plugins/pipeline/schedule_timing.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace booster::plan {
 
@@ -13,42 +13,19 @@ namespace {
 
 constexpr double bucket_bytes = 25 << 20;
 
-// The ranks that share something, and the wire between those that are farthest apart.
-struct Ring {
-  int ranks = 1;
-  Wire wire;
-
-  double latency() const {
-    return std::min<double>(ranks - 1, 2 * std::log2(std::max(ranks, 1))) * wire.seconds;
-  }
-  // Reduce-scatter or all-gather of so many bytes in all.
-  double half(double bytes) const {
-    if (ranks == 1) return 0;
-    return (ranks - 1.0) / ranks * bytes * 1e-9 / wire.gbytes_per_s + latency();
-  }
-  double all_reduce(double bytes) const { return 2 * half(bytes); }
-  double sent(double bytes) const { return (ranks - 1.0) / ranks * bytes * 1e-9; }  // by half()
-};
-
-// Ranks lie as in axes_of(): data outermost, then pipeline, sequence, tensor. From node to node a
-// large message goes over the wires of all of the ring's members on a node at once.
-Ring ring_of(const Cluster& cluster, int ranks, int ranks_within) {
-  const bool one_node = cluster.nodes == 1 || ranks * ranks_within <= cluster.per_node;
-  if (one_node) return {ranks, cluster.inside};
-  const int on_a_node = std::max(1, cluster.per_node / ranks_within);
-  Wire wire = cluster.between;
-  wire.gbytes_per_s = std::min(wire.gbytes_per_s * on_a_node, cluster.inside.gbytes_per_s);
-  return {ranks, wire};
-}
-
 class Predictor {
  public:
   Predictor(const ModelCost& model, const Cluster& cluster, const Spread& spread)
       : model_(model), cluster_(cluster), spread_(spread), layout_(spread.layout) {
     const int model_ranks = layout_.tensor * layout_.sequence;
-    tensor_ = ring_of(cluster, model_ranks, 1);
+    tensor_ = ring_of(cluster, layout_.tensor, 1);
+    sequence_ = ring_of(cluster, layout_.sequence, layout_.tensor);
     pipeline_ = ring_of(cluster, layout_.pipeline, model_ranks);
     data_ = ring_of(cluster, layout_.data, model_ranks * layout_.pipeline);
+    // Ranks with other tokens have the same parameters, as those with other samples do.
+    data_.within *= sequence_.within;
+    data_.nodes *= sequence_.nodes;
+    shards_ = spread.shards_on_a_node ? data_.on_a_node() : data_;
     blocks_ = (model.blocks + layout_.pipeline - 1) / layout_.pipeline;
     parameters_ = stage_parameters() / layout_.tensor;
   }
@@ -58,10 +35,12 @@ class Predictor {
     remember();
     compute();
     exchange_layers();
+    exchange_tokens();
     exchange_gradients();
-    const int sharers = layout_.zero_stage > 0 ? data_.ranks : 1;
+    const int sharers = layout_.zero_stage > 0 ? shards_.ranks() : 1;
     const double own = parameters_ / model_.parameters() / sharers;
-    result_.update = seconds_of(model_.update * own, cluster_.machine);
+    result_.loading = model_.loading * static_cast<double>(model_.rows);
+    result_.update = seconds_of(grown(model_.update, own), cluster_.machine);
     return result_;
   }
 
@@ -73,7 +52,7 @@ class Predictor {
 
   void remember() {
     const BytesPerParameter& bytes = model_.bytes;
-    const int n = data_.ranks, zero = layout_.zero_stage;
+    const int n = shards_.ranks(), zero = layout_.zero_stage;
     MemoryPlan& memory = result_.memory;
     const double block = model_.block.parameters / layout_.tensor;
     // A unit is whole while it computes, and the next one.
@@ -85,9 +64,16 @@ class Predictor {
     memory.optimizer = parameters_ * bytes.optimizer / (zero >= 1 ? n : 1);
     if (n > 1) memory.workspace += 2 * std::min(bucket_bytes, parameters_ * bytes.gradients);
     const int parts = layout_.tensor * layout_.sequence;
-    const double batch = (model_.ends.saved_bytes + blocks_ * model_.block.saved_bytes) / parts;
-    memory.activations = batch * held_microbatches() / spread_.microbatches;
+    memory.activations = saved_bytes() * held_microbatches() / spread_.microbatches;
     memory.workspace += model_.workspace_bytes / parts / spread_.microbatches;
+  }
+
+  // Of a batch, in forward. Where blocks run again, each keeps its input, and one is whole.
+  double saved_bytes() const {
+    const double parts = layout_.tensor * layout_.sequence;
+    const double ends = model_.ends.saved_bytes / parts, block = model_.block.saved_bytes / parts;
+    if (!spread_.recompute) return ends + blocks_ * block;
+    return ends + blocks_ * model_.stream_bytes / layout_.sequence + block;
   }
 
   // Whose activations the first stage holds at once.
@@ -99,74 +85,105 @@ class Predictor {
     return make_schedule(spread_.style, layout_.pipeline, spread_.microbatches, spread_.chunks);
   }
 
-  double part_seconds(Works PartCost::*pass) const {
-    const Works all = model_.ends.*pass * (1.0 / layout_.pipeline) +
-                      model_.block.*pass * static_cast<double>(blocks_);
-    return seconds_of(all * (1.0 / (layout_.tensor * layout_.sequence)), cluster_.machine);
+  // Kernels run for each microbatch, on this rank's part of it.
+  double part_seconds(const Works& ends, const Works& block) const {
+    const double times = spread_.microbatches;
+    const double share = 1 / times / layout_.tensor;  // of a kernel's work
+    const Works all = grown(ends, share) * (times / layout_.pipeline) +
+                      grown(block, share / layout_.sequence) * (times * blocks_);
+    return seconds_of(all, cluster_.machine);
   }
 
   void compute() {
-    forward_ = part_seconds(&PartCost::forward);
-    backward_ = part_seconds(&PartCost::backward);
+    const PartCost &ends = model_.ends, &block = model_.block;
+    forward_ = part_seconds(ends.forward, block.forward);
+    backward_ = part_seconds(ends.backward,
+                             spread_.recompute ? block.forward + block.backward : block.backward);
     result_.compute = forward_ + backward_;
     if (layout_.pipeline == 1) return;
     // Each piece of each microbatch is an action, and what it gives is sent.
     const double actions = static_cast<double>(spread_.microbatches) * spread_.chunks;
-    const double gbytes = stream() / spread_.microbatches * 1e-9;
-    const double send = gbytes / pipeline_.wire.gbytes_per_s + pipeline_.wire.seconds;
+    const double bytes = stream() / spread_.microbatches;
+    const double send = pipeline_.send(bytes);
     const ActionCosts costs = {.forward = forward_ / actions + send,
                                .input = backward_ / 2 / actions + send,
                                .weight = backward_ / 2 / actions};
     const double sending = 2 * actions * send;
     result_.idle = time_schedule(schedule(), costs).makespan - result_.compute - sending;
-    result_.traffic.push_back({"pipeline", 2 * actions * gbytes, pipeline_.wire, sending});
+    const double gbytes = 2 * actions * bytes * 1e-9;
+    result_.traffic.push_back({"pipeline", gbytes, pipeline_.nodes > 1 ? gbytes : 0, sending});
   }
 
-  // Of a place on the data axis; each rank of a tensor group has all of it.
-  double stream() const { return model_.stream_bytes; }
+  // Of a place on the data axis; each rank of a tensor group has all of a rank's tokens.
+  double stream() const { return model_.stream_bytes / layout_.sequence; }
+
+  // So many reduce-scatters or all-gathers of so many bytes, that nothing hides.
+  void exchange(const char* axis, const Ring& ring, double times, double bytes) {
+    result_.traffic.push_back({axis, times * ring.sent(bytes), times * ring.sent_between(bytes),
+                               times * ring.half(bytes)});
+  }
 
   // Two all-reduces in each pass of a block, or as much in halves.
   void exchange_layers() {
-    if (tensor_.ranks == 1) return;
-    const double times = 4.0 * blocks_ * spread_.microbatches;
-    const double bytes = stream() / spread_.microbatches;
-    result_.traffic.push_back({"tensor", times * 2 * tensor_.sent(bytes), tensor_.wire,
-                               times * tensor_.all_reduce(bytes)});
+    if (tensor_.ranks() == 1) return;
+    const double passes = spread_.recompute ? 3 : 2;
+    exchange("tensor", tensor_, 4 * passes * blocks_ * spread_.microbatches,
+             stream() / spread_.microbatches);
+  }
+
+  // Around attention: queries, keys and values go to the ranks of their heads, and the result back.
+  void exchange_tokens() {
+    if (sequence_.ranks() == 1) return;
+    const double passes = spread_.recompute ? 3 : 2;
+    exchange("sequence", sequence_, 4 * passes * blocks_ * spread_.microbatches,
+             stream() / layout_.tensor / spread_.microbatches);
   }
 
   // What backward, or both passes, can hide, except for the last bucket.
-  static double exposed(double seconds, double hidden_by, double buckets) {
+  double exposed(double seconds, double hidden_by, double buckets) const {
+    if (!spread_.overlaps || cluster_.machine.is_this_one) return seconds;
     const double last = seconds / buckets;
     return last + std::max(0.0, seconds - last - hidden_by);
   }
 
   void exchange_gradients() {
-    if (data_.ranks == 1) return;
+    if (data_.ranks() == 1) return;
     const double gradients = parameters_ * model_.bytes.gradients;
     const double weights = parameters_ * model_.bytes.parameters;
     const double buckets = std::max(1.0, gradients / bucket_bytes);
-    double sent = 2 * data_.sent(gradients), seconds = 0;
+    double bytes = 2 * gradients, seconds = 0;  // of reduce-scatters and all-gathers
     if (layout_.zero_stage == 0) {
       seconds = exposed(data_.all_reduce(gradients), backward_, buckets);
     } else if (layout_.zero_stage < 3) {
-      sent = data_.sent(gradients) + data_.sent(weights);
+      bytes = gradients + weights;
       seconds = exposed(data_.half(gradients), backward_, buckets) + data_.half(weights);
     } else {
-      sent = data_.sent(gradients) + 2 * data_.sent(weights);
-      const double units = std::max(1, blocks_);
-      seconds = exposed(data_.half(gradients) + 2 * data_.half(weights), forward_ + backward_,
-                        units);
+      exchange_parts(gradients, weights);
+      return;
     }
-    result_.traffic.push_back({"data", sent, data_.wire, seconds});
+    result_.traffic.push_back({"data", data_.sent(bytes), data_.sent_between(bytes), seconds});
+  }
+
+  // ZeRO 3: parameters come for either pass; where each node has a copy of everything, its parts of
+  // the gradients are summed with those of the others.
+  void exchange_parts(double gradients, double weights) {
+    const double bytes = gradients + 2 * weights, part = 2 * gradients / shards_.ranks();
+    const Ring copies = spread_.shards_on_a_node ? data_.over_nodes() : Ring();
+    const double seconds = shards_.half(bytes) + copies.half(part);
+    result_.traffic.push_back({"data", shards_.sent(bytes) + copies.sent(part),
+                               shards_.sent_between(bytes) + copies.sent_between(part),
+                               exposed(seconds, forward_ + backward_, std::max(1, blocks_))});
   }
 
   const ModelCost& model_;
   const Cluster& cluster_;
   const Spread& spread_;
   const Layout layout_;
-  Ring tensor_, pipeline_, data_;
-  int blocks_ = 0;            // of a stage
-  double parameters_ = 0;     // of a rank, before ZeRO
+  Ring tensor_, sequence_, pipeline_;
+  Ring data_;              // those that have the same parameters
+  Ring shards_;            // those that share them out, with ZeRO
+  int blocks_ = 0;         // of a stage
+  double parameters_ = 0;  // of a rank, before ZeRO
   double forward_ = 0, backward_ = 0;
   Prediction result_;
 };
@@ -191,9 +208,8 @@ double seconds_of(const Works& works, const Machine& machine) {
       continue;
     }
     const auto rate = machine.gflops_per_s.find(kind.substr(0, kind.find(' ')));
-    const double product = work.gflop > 0 && rate != machine.gflops_per_s.end()
-                               ? work.gflop / rate->second
-                               : 0;
+    const double product =
+        work.gflop > 0 && rate != machine.gflops_per_s.end() ? work.gflop / rate->second : 0;
     seconds += std::max(product, work.gbytes / machine.gbytes_per_s);
     seconds += work.calls * machine.seconds_per_call;
   }
@@ -208,8 +224,15 @@ std::string misfit(const ModelCost& model, const Cluster& cluster, const Spread&
   if (cut && model.blocks == 0) return "a model without blocks, which cannot be cut";
   if (model.heads % (layout.tensor * layout.sequence) != 0)
     return fmt::format("{} heads over {} ranks", model.heads, layout.tensor * layout.sequence);
-  if (model.blocks > 0 && model.blocks < layout.pipeline)
-    return fmt::format("{} blocks over {} stages", model.blocks, layout.pipeline);
+  if (model.tokens % layout.sequence != 0)
+    return fmt::format("{} tokens over {} ranks", model.tokens, layout.sequence);
+  const int pieces = layout.pipeline * spread.chunks;
+  if (cut && model.blocks < pieces)
+    return fmt::format("{} blocks over {} {}", model.blocks, pieces,
+                       spread.chunks > 1 ? "pieces" : "stages");
+  const bool apart = cluster.nodes > 1 && cluster.per_node > 1 && layout.is_data_alone();
+  if (spread.shards_on_a_node && (layout.zero_stage != 3 || !apart))
+    return "parts that stay on each node want ZeRO 3, data alone, and nodes of several ranks";
   if (model.rows % spread.microbatches != 0)
     return fmt::format("{} samples in {} microbatches", model.rows, spread.microbatches);
   return "";
