@@ -49,6 +49,7 @@ ModelCost transformer_cost(const TransformerSizes& sizes, int64_t rows,
     const Works forward = {{sizes.dtype, {gflop, 0, products, 0}},
                            {sizes.dtype + " elementwise", {0, gbytes, others, 0}}};
     return PartCost{.parameters = parameters,
+                    .cut = parameters,
                     .forward = forward,
                     .backward = forward * 2,
                     .saved_bytes = streams * 17 * stream * sizes.bytes};

@@ -27,6 +27,7 @@ Works operator-(const Works& a, const Works& b);
 // A part of a model: its ends, which are the embedding and the head, or one of its blocks.
 struct PartCost {
   double parameters = 0;  // numbers
+  double cut = 0;         // of these, the ones that tensor ranks share out
   Works forward = {}, backward = {};
   double saved_bytes = 0;  // that forward leaves for backward
 };

@@ -12,6 +12,8 @@ namespace booster::plan {
 namespace {
 
 constexpr double bucket_bytes = 25 << 20;
+constexpr double zero_bucket = 12 << 20;  // numbers of gradients
+constexpr double streams_between_layers = 5;
 
 class Predictor {
  public:
@@ -27,7 +29,7 @@ class Predictor {
     data_.nodes *= sequence_.nodes;
     shards_ = spread.shards_on_a_node ? data_.on_a_node() : data_;
     blocks_ = (model.blocks + layout_.pipeline - 1) / layout_.pipeline;
-    parameters_ = stage_parameters() / layout_.tensor;
+    parameters_ = share_of(model.ends) + blocks_ * share_of(model.block);
   }
 
   Prediction run() {
@@ -45,35 +47,53 @@ class Predictor {
   }
 
  private:
-  // The ends count on one stage: on the first, as if the head were there too.
-  double stage_parameters() const {
-    return model_.ends.parameters + blocks_ * model_.block.parameters;
+  // Parameters of a part on a tensor rank. The ends count on the first stage, as if the head were
+  // there too.
+  double share_of(const PartCost& part) const {
+    return part.parameters - part.cut + part.cut / layout_.tensor;
   }
 
   void remember() {
     const BytesPerParameter& bytes = model_.bytes;
-    const int n = shards_.ranks(), zero = layout_.zero_stage;
+    const int n = shards_.ranks(), zero = n > 1 ? layout_.zero_stage : 0;
     MemoryPlan& memory = result_.memory;
-    const double block = model_.block.parameters / layout_.tensor;
     // A unit is whole while it computes, and the next one.
-    const double gathered = zero == 3 && n > 1 ? 2 * block * bytes.parameters : 0;
-    memory.parameters = parameters_ * bytes.parameters / (zero == 3 ? n : 1) + gathered;
-    memory.copies = parameters_ * bytes.copies / (zero == 3 ? n : 1);
+    const double unit = zero == 3 ? share_of(model_.block) : 0;
+    memory.parameters =
+        parameters_ * bytes.parameters / (zero == 3 ? n : 1) + 2 * unit * bytes.parameters;
+    memory.copies = parameters_ * bytes.copies;  // from forward to backward they are whole
     memory.gradients = parameters_ * bytes.gradients / (zero >= 2 ? n : 1);
     memory.masters = parameters_ * bytes.masters / (zero >= 1 ? n : 1);
     memory.optimizer = parameters_ * bytes.optimizer / (zero >= 1 ? n : 1);
-    if (n > 1) memory.workspace += 2 * std::min(bucket_bytes, parameters_ * bytes.gradients);
-    const int parts = layout_.tensor * layout_.sequence;
+    memory.leaving = leaving_bytes(zero, unit);
+    memory.gradients_stay = zero == 0 && layout_.ranks() > 1;
     memory.activations = saved_bytes() * held_microbatches() / spread_.microbatches;
-    memory.workspace += model_.workspace_bytes / parts / spread_.microbatches;
+    memory.workspace = model_.workspace_bytes / layout_.sequence / spread_.microbatches;
+    // One block is whole while it runs again.
+    if (spread_.recompute) memory.workspace += block_saved_bytes() / spread_.microbatches;
   }
 
-  // Of a batch, in forward. Where blocks run again, each keeps its input, and one is whole.
+  // Gradients in messages: copied there whole, and a rank's part of what comes back.
+  double leaving_bytes(int zero, double unit) const {
+    if (zero == 0) return 0;
+    if (zero == 3) return 2 * unit * model_.bytes.gradients;
+    const double whole = parameters_ * model_.bytes.gradients, n = shards_.ranks();
+    const double message = std::min(zero_bucket * model_.bytes.gradients, whole);
+    return zero == 1 ? message + whole / n : 2 * message - message / n;
+  }
+
+  // That a block's forward pass leaves on a rank. Tensor ranks share out what lies within layers
+  // that are cut; what lies between them (sums, normalisations, results of projections) is whole on
+  // each.
+  double block_saved_bytes() const {
+    const double saved = model_.block.saved_bytes / layout_.sequence;
+    const double between = std::min(saved, streams_between_layers * stream());
+    return between + (saved - between) / layout_.tensor;
+  }
+
+  // Of a batch, in forward. Blocks that run again keep their inputs.
   double saved_bytes() const {
-    const double parts = layout_.tensor * layout_.sequence;
-    const double ends = model_.ends.saved_bytes / parts, block = model_.block.saved_bytes / parts;
-    if (!spread_.recompute) return ends + blocks_ * block;
-    return ends + blocks_ * model_.stream_bytes / layout_.sequence + block;
+    return model_.ends.saved_bytes + blocks_ * (spread_.recompute ? stream() : block_saved_bytes());
   }
 
   // Whose activations the first stage holds at once.
@@ -191,7 +211,9 @@ class Predictor {
 }  // namespace
 
 double MemoryPlan::peak() const {
-  return parameters + copies + masters + optimizer + workspace + std::max(gradients, activations);
+  const double forward = activations + (gradients_stay ? gradients : 0);
+  return parameters + copies + masters + optimizer + workspace +
+         std::max(forward, gradients + leaving);
 }
 
 double Prediction::communication() const {

@@ -30,7 +30,9 @@ struct Spread {
 struct MemoryPlan {
   double parameters = 0, copies = 0, gradients = 0, masters = 0, optimizer = 0, activations = 0,
          workspace = 0;
-  // Gradients come as activations go: the larger of the two counts.
+  double leaving = 0;           // of gradients on their way to other ranks, beside those
+  bool gradients_stay = false;  // from step to step, in the buckets in which they leave
+  // The larger of the two counts: activations when forward ends, or gradients when backward does.
   double peak() const;
 };
 

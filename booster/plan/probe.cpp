@@ -11,6 +11,7 @@
 #include "kernels/system/threads.h"
 #include "kernels/system/trace.h"
 #include "plugins/single.h"
+#include "plugins/tensor/planned_layers.h"
 
 #include <algorithm>
 #include <memory>
@@ -34,8 +35,9 @@ struct Tried {
 };
 
 PartCost combined(const PartCost& a, const PartCost& b, double factor) {
-  return {a.parameters + b.parameters * factor, a.forward + b.forward * factor,
-          a.backward + b.backward * factor, a.saved_bytes + b.saved_bytes * factor};
+  return {a.parameters + b.parameters * factor, a.cut + b.cut * factor,
+          a.forward + b.forward * factor, a.backward + b.backward * factor,
+          a.saved_bytes + b.saved_bytes * factor};
 }
 
 // a + b * factor
@@ -101,6 +103,18 @@ void add_work(const Profiler& profiler, Tried& tried) {
   }
 }
 
+// Numbers of the parameters that tensor ranks would share out; 0: no plan comes with the model.
+double cut_parameters(const Model& model) {
+  int64_t count = 0;
+  for (const PlannedLayer& layer :
+       planned_layers(shipped_tensor_plan(model.module()), model.module())) {
+    count += layer.weight().numel();
+    const Tensor bias = layer.bias();
+    if (bias.defined() && layer.plan.style == SplitStyle::column) count += bias.numel();
+  }
+  return static_cast<double>(count);
+}
+
 // A training of such a model. Several may exist, one after another makes a step.
 class Trial {
  public:
@@ -113,6 +127,7 @@ class Trial {
                   })}),
         batch_(drawn_batch(model_options, size)) {
     const Model model = entry_of(model_entries(), model_options).make(model_options);
+    result_.part.cut = cut_parameters(model);
     boosted_.emplace(booster_.boost(model, make_optimizer(config, model)));
     result_.part.parameters = static_cast<double>(model->parameter_count());
     for (int i = 0; i < warm_up_steps; ++i) step();
@@ -147,7 +162,8 @@ class Trial {
                                       batch_.target, {.label_smoothing = size_.label_smoothing});
     result_.part.saved_bytes = live_bytes() - start;
     booster_.backward(loss, opt);
-    result_.kept = combined({.kept = kept_bytes()}, before_, -1).kept;
+    // Later others' trials keep some, too.
+    if (turns_.empty()) result_.kept = combined({.kept = kept_bytes()}, before_, -1).kept;
     if (size_.clip_grad_norm > 0) opt.clip_grad_by_norm(size_.clip_grad_norm);
     opt.step();
   }

@@ -82,6 +82,7 @@ TEST_CASE("a plan's peak of memory is that of the training on two ranks, within 
     CAPTURE(memory.activations);
     CAPTURE(memory.workspace);
     CAPTURE(memory.gradients);
+    CAPTURE(memory.leaving);
     CHECK(memory.peak() == doctest::Approx(std::max(peaks[0], peaks[1])).epsilon(0.1).scale(0));
   }
 }
