@@ -47,6 +47,7 @@ struct PlanArguments {
   int nodes = 1, per_node = 1;
   double network = 0;             // 10^9 bytes per second between nodes; 0: as usual
   int64_t batch_size = 0, tokens = 0;  // of a rank; 0: what the config's section data says
+  double loader_ms = 0;           // that a processor spends to load a sample
   std::string write;              // a file for the config with the best layout
   bool json = false;
 };

@@ -112,6 +112,8 @@ struct CommandLine {
     command->add_option("--batch_size", planned.batch_size,
                         "samples in the batch of a rank, instead of the config's data.batch_size");
     command->add_option("--tokens", planned.tokens, "of each text, instead of data.tokens");
+    command->add_option("--loader-ms", planned.loader_ms,
+                        "that a processor spends to load a sample, where processors train too");
     command->add_option("--write", planned.write, "file for the config with the best layout");
     command->add_flag("--json", planned.json, "one JSON object");
   }

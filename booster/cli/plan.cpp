@@ -6,13 +6,17 @@
 #include "booster/config/registry.h"
 #include "booster/pairing.h"
 #include "booster/plan/candidates.h"
+#include "booster/plan/companions.h"
 #include "booster/plan/probe.h"
 #include "booster/profile/machine.h"
+#include "kernels/system/threads.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <type_traits>
 
 namespace booster::cli {
 
@@ -25,34 +29,56 @@ constexpr double mib = 1 << 20;
 constexpr int64_t most_counted_rows = 4;
 constexpr size_t shown_plans = 8, longest_config = 1 << 20;
 
-// data.batch_size and data.tokens, which belong to programs; else what the command line says.
-TriedBatch batch_of(const PlanArguments& arguments) {
-  TriedBatch batch = {.rows = arguments.batch_size, .tokens = arguments.tokens};
+Config config_of(const PlanArguments& arguments) {
+  return Config::from_file(arguments.config, arguments.sets, {.open = true});
+}
+
+// The options that belong to programs, as those of examples/ have them; of the batch, what the
+// command line says counts more.
+TriedStep step_of(const PlanArguments& arguments) {
+  TriedStep step = {.rows = arguments.batch_size, .tokens = arguments.tokens};
   JsonValue root = read_json(arguments.config);
   for (const std::string& set : arguments.sets) apply_override(root, set);
-  const JsonValue* data = root.find("data");
-  const auto given = [&](const char* name, int64_t& value) {
-    const JsonValue* found = data ? data->find(name) : nullptr;
-    if (value == 0 && found && found->scalar.is_number_integer())
-      value = found->scalar.get<int64_t>();
+  const auto given = [&](const char* section, const char* name, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    const JsonValue* options = root.find(section);
+    const JsonValue* found = options ? options->find(name) : nullptr;
+    const bool fits = found && (std::is_integral_v<Value> ? found->scalar.is_number_integer()
+                                                          : found->scalar.is_number());
+    if (value == 0 && fits) value = found->scalar.get<Value>();
   };
-  given("batch_size", batch.rows);
-  given("tokens", batch.tokens);
-  if (batch.rows == 0) batch.rows = TriedBatch().rows;
-  check(batch.rows > 0 && batch.rows <= 1'000'000, "--batch_size: got {}, want 1 to 1000000",
-        batch.rows);
-  return batch;
+  given("data", "batch_size", step.rows);
+  given("data", "tokens", step.tokens);
+  given("train", "clip_grad_norm", step.clip_grad_norm);
+  given("train", "label_smoothing", step.label_smoothing);
+  if (step.rows == 0) step.rows = TriedStep().rows;
+  check(step.rows > 0 && step.rows <= 1'000'000, "--batch_size: got {}, want 1 to 1000000",
+        step.rows);
+  return step;
+}
+
+// What a rank's training costs, tried on what a rank would have of this machine, while as many
+// others do the same as there will be. Of a GPU's plan no time is measured here, and what is
+// counted grows with the batch.
+ModelCost cost_of(const PlanArguments& arguments, TriedStep step) {
+  const bool here = arguments.gpu.empty();
+  const int ranks = here ? arguments.per_node : 1;
+  const int threads = std::getenv("OMP_NUM_THREADS") ? kernels::thread_count()
+                                                     : std::max(1, usable_cores() / ranks);
+  step.timed = here;
+  if (!here) step.rows = std::min(step.rows, most_counted_rows);
+  const auto trial = [&] { return probe(config_of(arguments), step, threads); };
+  Companions others(std::min(ranks, usable_cores()) - 1, trial);
+  others.begin();
+  ModelCost cost = trial();
+  if (here) cost.loading = arguments.loader_ms * 1e-3 / threads;
+  return cost;
 }
 
 Cluster cluster_of(const PlanArguments& arguments) {
-  check(arguments.nodes >= 1 && arguments.per_node >= 1,
-        "plan: got {} nodes of {} ranks, want 1 or more", arguments.nodes, arguments.per_node);
   if (!arguments.gpu.empty())
     return gpu_cluster(arguments.gpu, arguments.nodes, arguments.per_node, arguments.network);
-  Cluster cluster = this_machine(arguments.per_node);
-  cluster.nodes = arguments.nodes;
-  cluster.between = {arguments.network > 0 ? arguments.network : 1.1, 50e-6};  // 10 GbE
-  return cluster;
+  return this_machine(arguments.per_node, arguments.nodes, arguments.network);
 }
 
 // The config's own layout on these ranks; `single` counts as data parallel.
@@ -63,7 +89,13 @@ Spread spread_of(const Config& config, const Cluster& cluster) {
   Layout& layout = spread.layout;
   const int others = layout.tensor * layout.pipeline * layout.sequence;
   layout.data = std::max(1, cluster.ranks() / others);
+  spread.recompute = options.has("recompute") && options.get<bool>("recompute");
+  spread.overlaps =
+      !options.has("overlap_communication") || options.get<bool>("overlap_communication");
+  spread.shards_on_a_node = cluster.nodes > 1 && options.has("sharding") &&
+                            options.get<std::string>("sharding") == "hybrid";
   if (layout.pipeline == 1) return spread;
+  spread.chunks = options.get<int>("num_model_chunks");
   const auto given = options.get<int64_t>("num_microbatches");
   spread.microbatches = given > 0 ? static_cast<int>(given) : layout.pipeline;
   spread.style = pipeline_style_named(options.get<std::string>("pp_style"));
@@ -72,11 +104,14 @@ Spread spread_of(const Config& config, const Cluster& cluster) {
 
 void print_memory(const MemoryPlan& memory, const Machine& machine) {
   fmt::print("memory of a rank, MiB\n");
-  for (const auto& [name, bytes] :
-       {std::pair{"parameters", memory.parameters}, {"16-bit copies", memory.copies},
-        {"gradients", memory.gradients}, {"masters", memory.masters},
-        {"optimizer state", memory.optimizer}, {"activations", memory.activations},
-        {"workspace", memory.workspace}})
+  for (const auto& [name, bytes] : {std::pair{"parameters", memory.parameters},
+                                    {"16-bit copies", memory.copies},
+                                    {"gradients", memory.gradients},
+                                    {"in messages", memory.leaving},
+                                    {"masters", memory.masters},
+                                    {"optimizer state", memory.optimizer},
+                                    {"activations", memory.activations},
+                                    {"workspace", memory.workspace}})
     if (bytes > 0) fmt::print("  {:<16} {:>10.1f}\n", name, bytes / mib);
   fmt::print("  {:<16} {:>10.1f} of {:.0f}\n", "peak", memory.peak() / mib,
              machine.memory_gib * 1024);
@@ -93,9 +128,10 @@ void print_time(const Prediction& prediction) {
          fmt::format("  bubble {:.1f} %", 100 * prediction.bubble()));
   for (const Traffic& one : prediction.traffic)
     line(one.axis + " axis", one.exposed,
-         fmt::format("  not hidden; {:.1f} MB sent at {:g} GB/s", one.gbytes * 1e3,
-                     one.wire.gbytes_per_s));
+         fmt::format("  not hidden; {:.1f} MB sent, {:.1f} from node to node", one.gbytes * 1e3,
+                     one.gbytes_between * 1e3));
   line("update", prediction.update);
+  line("loading", prediction.loading);
   line("all", prediction.seconds(),
        fmt::format("  {:.1f} samples per second", prediction.samples_per_second()));
 }
@@ -118,16 +154,20 @@ void print_failures(const Cluster& cluster) {
   constexpr double hours_of_one = 50'700, seconds_of_save = 30;
   const double hours = hours_of_one / cluster.ranks();
   const double between = std::sqrt(2 * seconds_of_save * hours * 3600);
-  fmt::print("failures         one in {:.0f} hours; a checkpoint of {:g} s every {:.0f} minutes "
-             "loses least\n",
-             hours, seconds_of_save, between / 60);
+  fmt::print(
+      "failures         one in {:.0f} hours; a checkpoint of {:g} s every {:.0f} minutes "
+      "loses least\n",
+      hours, seconds_of_save, between / 60);
 }
 
 Json as_json(const Plan& one, const Machine& machine) {
   const MemoryPlan& memory = one.prediction.memory;
   Json traffic = Json::array();
   for (const Traffic& each : one.prediction.traffic)
-    traffic.push_back({{"axis", each.axis}, {"gbytes", each.gbytes}, {"seconds", each.exposed}});
+    traffic.push_back({{"axis", each.axis},
+                       {"gbytes", each.gbytes},
+                       {"gbytes_between", each.gbytes_between},
+                       {"seconds", each.exposed}});
   return {{"plugin", one.plugin()},
           {"layout", one.describe()},
           {"batch_size", one.rows},
@@ -136,6 +176,7 @@ Json as_json(const Plan& one, const Machine& machine) {
            {{"parameters", memory.parameters},
             {"copies", memory.copies},
             {"gradients", memory.gradients},
+            {"leaving", memory.leaving},
             {"masters", memory.masters},
             {"optimizer", memory.optimizer},
             {"activations", memory.activations},
@@ -146,6 +187,7 @@ Json as_json(const Plan& one, const Machine& machine) {
            {{"compute", one.prediction.compute},
             {"idle", one.prediction.idle},
             {"update", one.prediction.update},
+            {"loading", one.prediction.loading},
             {"all", one.prediction.seconds()}}},
           {"bubble", one.prediction.bubble()},
           {"samples_per_second", one.prediction.samples_per_second()}};
@@ -166,24 +208,25 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
 }  // namespace
 
 int plan(const PlanArguments& arguments) {
-  const Config config = Config::from_file(arguments.config, arguments.sets, {.open = true});
-  const TriedBatch batch = batch_of(arguments);
+  check(arguments.nodes >= 1 && arguments.per_node >= 1,
+        "plan: got {} nodes of {} ranks, want 1 or more", arguments.nodes, arguments.per_node);
+  check(arguments.loader_ms >= 0, "--loader-ms: got {}, want 0 or more", arguments.loader_ms);
+  if (!arguments.gpu.empty()) cluster_of(arguments);  // an error for an unknown name
+  const TriedStep step = step_of(arguments);
+  const ModelCost cost = cost_of(arguments, step);  // first: it makes copies of this process
+  const Config config = config_of(arguments);
   const Cluster cluster = cluster_of(arguments);
-  const int sharers = arguments.gpu.empty() ? arguments.per_node : 1;
-  const int threads = std::max(1, usable_cores() / sharers);
-  // Of a GPU's plan no time is measured here, and what is counted grows with the batch.
-  const int64_t most = arguments.gpu.empty() ? batch.rows : most_counted_rows;
-  const TriedBatch tried = {.rows = std::min(batch.rows, most), .tokens = batch.tokens};
-  const ModelCost cost = probe(config, tried, threads);
-  const Plan own = plan_for(cost, cluster, spread_of(config, cluster), batch.rows);
-  const auto plans = all_plans(cost, cluster, own.rows * own.spread.layout.data);
+  const auto precision = precision_registry().make(config.options("booster.mixed_precision"));
+  const auto takes = [&](const Layout& layout) { return precision->interaction(layout).supported; };
+  const Plan own = plan_for(cost, cluster, spread_of(config, cluster), step.rows);
+  const auto plans = all_plans(cost, cluster, own.rows * own.spread.layout.data, takes);
   if (arguments.json) {
     Json all = Json::array();
     for (const Plan& each : plans) all.push_back(as_json(each, cluster.machine));
     fmt::print("{}\n", Json{{"own", as_json(own, cluster.machine)}, {"all", all}}.dump());
   } else {
     fmt::print("model            {}: {:.2f} M parameters; {} samples in the batch of a rank\n",
-               config.get<std::string>("model.name"), cost.parameters() * 1e-6, batch.rows);
+               config.get<std::string>("model.name"), cost.parameters() * 1e-6, step.rows);
     fmt::print("machine          {} x {} x {}\n", cluster.nodes, cluster.per_node,
                cluster.machine.name);
     fmt::print("layout           {}\n", own.describe());

@@ -10,14 +10,15 @@ namespace booster::plan {
 
 namespace {
 
-constexpr int most_microbatches = 64;
+constexpr int most_microbatches = 64, most_chunks = 4;
 
-// The same model on a batch of another size: all but the parameters' own grows with it.
+// The same model on a batch of another size: all but the parameters' own grows with it, and the
+// number of kernels, of which each has more to do.
 ModelCost with_rows(ModelCost model, int64_t rows) {
   const double factor = static_cast<double>(rows) / static_cast<double>(model.rows);
   for (PartCost* part : {&model.ends, &model.block}) {
-    part->forward = part->forward * factor;
-    part->backward = part->backward * factor;
+    part->forward = grown(part->forward, factor);
+    part->backward = grown(part->backward, factor);
     part->saved_bytes *= factor;
   }
   model.stream_bytes *= factor;
@@ -28,26 +29,78 @@ ModelCost with_rows(ModelCost model, int64_t rows) {
 
 // Stage 3 is for whole models here, and stage 2 gains nothing where microbatches add up.
 int most_zero(const Layout& layout) {
-  if (layout.data == 1) return 0;
+  if (layout.data * layout.sequence == 1) return 0;
   return layout.pipeline > 1 ? 1 : 3;
-}
-
-std::vector<int> microbatches_of(const Layout& layout, int64_t rows) {
-  if (layout.pipeline == 1) return {1};
-  std::vector<int> counts;
-  for (int m = layout.pipeline; m <= most_microbatches; m *= 2)
-    if (rows % m == 0) counts.push_back(m);
-  return counts;
 }
 
 std::vector<Layout> meshes(int ranks) {
   std::vector<Layout> all;
-  for (int tensor = 1; tensor <= ranks; ++tensor)
-    for (int pipeline = 1; tensor * pipeline <= ranks; ++pipeline)
-      if (ranks % (tensor * pipeline) == 0)
-        all.push_back({.data = ranks / (tensor * pipeline), .tensor = tensor,
-                       .pipeline = pipeline});
+  const auto divisors = [](int n) {
+    std::vector<int> found;
+    for (int i = 1; i <= n; ++i)
+      if (n % i == 0) found.push_back(i);
+    return found;
+  };
+  for (const int tensor : divisors(ranks))
+    for (const int sequence : divisors(ranks / tensor))
+      for (const int pipeline : divisors(ranks / tensor / sequence))
+        all.push_back({.data = ranks / tensor / sequence / pipeline,
+                       .tensor = tensor,
+                       .pipeline = pipeline,
+                       .sequence = sequence});
   return all;
+}
+
+// gpipe is left out: it takes as long as 1f1b, and holds more.
+std::vector<Spread> schedules(const Layout& layout, const ModelCost& model) {
+  if (layout.pipeline == 1) return {{.layout = layout}};
+  std::vector<Spread> all;
+  for (int m = layout.pipeline; m <= std::max(layout.pipeline, most_microbatches); m *= 2) {
+    if (model.rows % m != 0) continue;
+    Spread spread = {.layout = layout, .microbatches = m};
+    for (const auto style : {PipelineStyle::one_f_one_b, PipelineStyle::zero_bubble}) {
+      spread.style = style;
+      all.push_back(spread);
+    }
+    spread.style = PipelineStyle::interleaved;
+    for (spread.chunks = 2; spread.chunks <= most_chunks; spread.chunks *= 2)
+      if (model.blocks % (layout.pipeline * spread.chunks) == 0) all.push_back(spread);
+  }
+  return all;
+}
+
+// With each ZeRO stage.
+std::vector<Layout> sharings(const Layout& layout) {
+  std::vector<Layout> all;
+  for (int zero = 0; zero <= most_zero(layout); ++zero) {
+    all.push_back(layout);
+    all.back().zero_stage = zero;
+  }
+  return all;
+}
+
+// A plan, or where it does not fit in memory the same with blocks that run again.
+Plan fitting_plan(const ModelCost& batch, const Cluster& cluster, Spread spread) {
+  Plan plan = {spread, batch.rows, predict(batch, cluster, spread)};
+  if (plan.fits(cluster.machine) || batch.blocks == 0) return plan;
+  spread.recompute = true;
+  return {spread, batch.rows, predict(batch, cluster, spread)};
+}
+
+bool has_option(const RegistryEntry<Plugin>& plugin, const std::string& name) {
+  return std::ranges::any_of(plugin.options, [&](const auto& one) { return one.name == name; });
+}
+
+// What the options of a layout do not say.
+nlohmann::json further_options(const Spread& spread) {
+  nlohmann::json options = nlohmann::json::object();
+  if (spread.recompute) options["recompute"] = true;
+  if (spread.shards_on_a_node) options["sharding"] = "hybrid";
+  if (spread.layout.pipeline == 1) return options;
+  options["num_microbatches"] = spread.microbatches;
+  options["pp_style"] = name_of(spread.style);
+  if (spread.chunks > 1) options["num_model_chunks"] = spread.chunks;
+  return options;
 }
 
 }  // namespace
@@ -59,14 +112,15 @@ bool Plan::fits(const Machine& machine) const {
 
 // The first plugin that can: those that do less come first.
 nlohmann::json Plan::plugin() const {
+  const nlohmann::json more = further_options(spread);
   for (const auto& entry : plugin_registry().entries()) {
     auto options = entry.options_for ? entry.options_for(spread.layout) : std::nullopt;
-    if (!options) continue;
+    const bool knows = std::ranges::all_of(
+        more.items(), [&](const auto& one) { return has_option(entry, one.key()); });
+    if (!options || !knows) continue;
     nlohmann::json plugin = {{"name", entry.name}};
     plugin.update(*options);
-    if (spread.layout.pipeline > 1)
-      plugin.update(
-          {{"num_microbatches", spread.microbatches}, {"pp_style", name_of(spread.style)}});
+    plugin.update(more);
     return plugin;
   }
   fail("plan: no plugin spreads a model as {}", describe());
@@ -76,11 +130,15 @@ std::string Plan::describe() const {
   const Layout& layout = spread.layout;
   std::string text = fmt::format("data {}", layout.data);
   for (const auto& [name, size] : {std::pair{"pipeline", layout.pipeline},
-                                   {"sequence", layout.sequence}, {"tensor", layout.tensor}})
+                                   {"sequence", layout.sequence},
+                                   {"tensor", layout.tensor}})
     if (size > 1) text += fmt::format(" x {} {}", name, size);
   if (layout.zero_stage > 0) text += fmt::format(", ZeRO {}", layout.zero_stage);
+  if (spread.shards_on_a_node) text += " on each node";
   if (layout.pipeline > 1)
     text += fmt::format(", {} microbatches, {}", spread.microbatches, name_of(spread.style));
+  if (spread.chunks > 1) text += fmt::format(" {}", spread.chunks);
+  if (spread.recompute) text += ", recompute";
   return text;
 }
 
@@ -91,19 +149,22 @@ Plan plan_for(const ModelCost& model, const Cluster& cluster, const Spread& spre
   return {spread, rows, predict(batch, cluster, spread)};
 }
 
-std::vector<Plan> all_plans(const ModelCost& model, const Cluster& cluster, int64_t samples) {
+std::vector<Plan> all_plans(const ModelCost& model, const Cluster& cluster, int64_t samples,
+                            const Takes& takes) {
   std::vector<Plan> plans;
-  for (Layout layout : meshes(cluster.ranks())) {
-    if (samples % layout.data != 0) continue;
-    const int64_t rows = samples / layout.data;
-    const ModelCost batch = with_rows(model, rows);
-    for (int zero = 0; zero <= most_zero(layout); ++zero)
-      for (const int microbatches : microbatches_of(layout, rows)) {
-        layout.zero_stage = zero;
-        const Spread spread = {.layout = layout, .microbatches = microbatches};
+  for (const Layout& mesh : meshes(cluster.ranks())) {
+    if (samples % mesh.data != 0) continue;
+    const ModelCost batch = with_rows(model, samples / mesh.data);
+    if (!misfit(batch, cluster, {.layout = mesh}).empty()) continue;
+    for (const Layout& layout : sharings(mesh)) {
+      if (!takes(layout)) continue;
+      for (Spread spread : schedules(layout, batch)) {
+        plans.push_back(fitting_plan(batch, cluster, spread));
+        spread.shards_on_a_node = true;
         if (misfit(batch, cluster, spread).empty())
-          plans.push_back({spread, rows, predict(batch, cluster, spread)});
+          plans.push_back(fitting_plan(batch, cluster, spread));
       }
+    }
   }
   const auto before = [&](const Plan& a, const Plan& b) {
     const bool fits = a.fits(cluster.machine);

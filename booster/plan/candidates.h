@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,14 @@ struct Plan {
 // One of them. Error if the model cannot be spread so.
 Plan plan_for(const ModelCost& model, const Cluster& cluster, const Spread& spread, int64_t rows);
 
-// Every mesh of data, pipeline and tensor axes, with each ZeRO stage that it takes, for
-// `samples` in a step: those that fit in memory first, and the fastest of them first.
-std::vector<Plan> all_plans(const ModelCost& model, const Cluster& cluster, int64_t samples);
+// Whether a strategy trains in this layout.
+using Takes = std::function<bool(const Layout&)>;
+
+// Every mesh of data, pipeline, sequence and tensor axes, with each ZeRO stage and schedule that it
+// takes, for `samples` in a step: those that fit in memory first, and the fastest of them first.
+// What only costs time (blocks that run again in backward) is tried where memory wants it.
+std::vector<Plan> all_plans(
+    const ModelCost& model, const Cluster& cluster, int64_t samples,
+    const Takes& takes = [](const Layout&) { return true; });
 
 }  // namespace booster::plan

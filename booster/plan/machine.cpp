@@ -27,6 +27,8 @@ constexpr Gpu gpus[] = {
 
 constexpr double product_share = 2.0 / 3, memory_share = 0.85;
 constexpr double launch = 4e-6, message = 10e-6, network_message = 20e-6;  // seconds
+// Of a node whose processors compute: 10 Gbit/s in 10^9 bytes per second, less what headers take.
+constexpr double ethernet = 1.1, ethernet_message = 50e-6;
 
 }  // namespace
 
@@ -56,16 +58,18 @@ Cluster gpu_cluster(const std::string& name, int nodes, int per_node, double net
   fail("--gpu: unknown name; got {}{}", name, legal_names(name, gpu_names()));
 }
 
-Cluster this_machine(int ranks) {
+Cluster this_machine(int ranks, int nodes, double network) {
   constexpr double seconds = 0.2;
   const double copy = measure_copy_gbytes_per_s(seconds);
   return {.machine = {.name = processor_name(),
                       .memory_gib = machine_info().at("memory_gib").get<double>() / ranks,
                       .gbytes_per_s = copy,
                       .is_this_one = true},
+          .nodes = nodes,
           .per_node = ranks,
           // A message through shared memory is written, read, and added up where it arrives.
-          .inside = {copy / (4.0 * ranks), 20e-6}};
+          .inside = {copy / (4.0 * ranks), 20e-6},
+          .between = {network > 0 ? network : ethernet / ranks, ethernet_message}};
 }
 
 }  // namespace booster::plan

@@ -33,8 +33,9 @@ struct Cluster {
   int ranks() const { return nodes * per_node; }
 };
 
-// The processor that this runs on, shared by `ranks` of them.
-Cluster this_machine(int ranks);
+// Nodes like the one that this runs on, each shared by so many ranks. `network` is in 10^9 bytes
+// per second and rank; 0: those of a node share an Ethernet of 10 Gbit/s.
+Cluster this_machine(int ranks, int nodes = 1, double network = 0);
 
 // Nodes of GPUs of this name, as their makers' data sheets have them; a product is taken to reach
 // two thirds of the peak, elementwise kernels 85 %. `network` is in 10^9 bytes per second and GPU;

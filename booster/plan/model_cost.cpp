@@ -16,9 +16,15 @@ Works combined(Works a, const Works& b, Combine combine) {
 
 }  // namespace
 
-Works operator*(Works works, double factor) {
+Works operator*(Works works, double times) {
+  works = grown(std::move(works), times);
+  for (auto& [kind, work] : works) work.calls *= times;
+  return works;
+}
+
+Works grown(Works works, double factor) {
   for (auto& [kind, work] : works)
-    work = {work.gflop * factor, work.gbytes * factor, work.calls * factor, work.seconds * factor};
+    work = {work.gflop * factor, work.gbytes * factor, work.calls, work.seconds * factor};
   return works;
 }
 
@@ -43,6 +49,7 @@ ModelCost transformer_cost(const TransformerSizes& sizes, int64_t rows,
     const Works forward = {{sizes.dtype, {gflop, 0, products, 0}},
                            {sizes.dtype + " elementwise", {0, gbytes, others, 0}}};
     return PartCost{.parameters = parameters,
+                    .cut = parameters,
                     .forward = forward,
                     .backward = forward * 2,
                     .saved_bytes = streams * 17 * stream * sizes.bytes};
@@ -55,6 +62,7 @@ ModelCost transformer_cost(const TransformerSizes& sizes, int64_t rows,
           .block = part(own, 4 * static_cast<double>(rows) * s * s * h, 1),
           .blocks = static_cast<int>(sizes.layers),
           .heads = sizes.heads,
+          .tokens = sizes.tokens,
           .stream_bytes = stream * sizes.bytes,
           .workspace_bytes = 8 * stream * sizes.bytes,
           .bytes = bytes,

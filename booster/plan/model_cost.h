@@ -9,21 +9,25 @@ namespace booster::plan {
 
 // Kernels of one kind, summed.
 struct Work {
-  double gflop = 0;    // 10^9; 0: not a product
-  double gbytes = 0;   // 10^9, read and written
+  double gflop = 0;   // 10^9; 0: not a product
+  double gbytes = 0;  // 10^9, read and written
   double calls = 0;
   double seconds = 0;  // as measured here; 0: it was not
 };
 
 // By dtype, products ("bf16") apart from the rest ("bf16 elementwise").
 using Works = std::map<std::string, Work>;
-Works operator*(Works works, double factor);
+// Done so many times.
+Works operator*(Works works, double times);
+// On so much more: as many calls, each with more to do.
+Works grown(Works works, double factor);
 Works operator+(Works a, const Works& b);
 Works operator-(const Works& a, const Works& b);
 
 // A part of a model: its ends, which are the embedding and the head, or one of its blocks.
 struct PartCost {
   double parameters = 0;  // numbers
+  double cut = 0;         // of these, the ones that tensor ranks share out
   Works forward = {}, backward = {};
   double saved_bytes = 0;  // that forward leaves for backward
 };
@@ -38,11 +42,12 @@ struct ModelCost {
   int64_t rows = 1;
   PartCost ends = {}, block = {};
   int blocks = 0;  // alike; 0: the model is not made of blocks, and cannot be cut
-  int64_t heads = 1;
+  int64_t heads = 1, tokens = 1;
   double stream_bytes = 0;     // what goes from block to block
   double workspace_bytes = 0;  // at the peak of a step, beside what is counted elsewhere
   BytesPerParameter bytes = {};
-  Works update = {};           // of all parameters
+  Works update = {};   // of all parameters
+  double loading = 0;  // seconds that a sample takes from the cores that compute
 
   double parameters() const { return ends.parameters + blocks * block.parameters; }
 };

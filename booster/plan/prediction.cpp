@@ -1,56 +1,35 @@
 #include "booster/plan/prediction.h"
 
+#include "booster/plan/ring.h"
 #include "plugins/pipeline/schedule_timing.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace booster::plan {
 
 namespace {
 
 constexpr double bucket_bytes = 25 << 20;
-
-// The ranks that share something, and the wire between those that are farthest apart.
-struct Ring {
-  int ranks = 1;
-  Wire wire;
-
-  double latency() const {
-    return std::min<double>(ranks - 1, 2 * std::log2(std::max(ranks, 1))) * wire.seconds;
-  }
-  // Reduce-scatter or all-gather of so many bytes in all.
-  double half(double bytes) const {
-    if (ranks == 1) return 0;
-    return (ranks - 1.0) / ranks * bytes * 1e-9 / wire.gbytes_per_s + latency();
-  }
-  double all_reduce(double bytes) const { return 2 * half(bytes); }
-  double sent(double bytes) const { return (ranks - 1.0) / ranks * bytes * 1e-9; }  // by half()
-};
-
-// Ranks lie as in axes_of(): data outermost, then pipeline, sequence, tensor. From node to node a
-// large message goes over the wires of all of the ring's members on a node at once.
-Ring ring_of(const Cluster& cluster, int ranks, int ranks_within) {
-  const bool one_node = cluster.nodes == 1 || ranks * ranks_within <= cluster.per_node;
-  if (one_node) return {ranks, cluster.inside};
-  const int on_a_node = std::max(1, cluster.per_node / ranks_within);
-  Wire wire = cluster.between;
-  wire.gbytes_per_s = std::min(wire.gbytes_per_s * on_a_node, cluster.inside.gbytes_per_s);
-  return {ranks, wire};
-}
+constexpr double zero_bucket = 12 << 20;  // numbers of gradients
+constexpr double streams_between_layers = 5;
 
 class Predictor {
  public:
   Predictor(const ModelCost& model, const Cluster& cluster, const Spread& spread)
       : model_(model), cluster_(cluster), spread_(spread), layout_(spread.layout) {
     const int model_ranks = layout_.tensor * layout_.sequence;
-    tensor_ = ring_of(cluster, model_ranks, 1);
+    tensor_ = ring_of(cluster, layout_.tensor, 1);
+    sequence_ = ring_of(cluster, layout_.sequence, layout_.tensor);
     pipeline_ = ring_of(cluster, layout_.pipeline, model_ranks);
     data_ = ring_of(cluster, layout_.data, model_ranks * layout_.pipeline);
+    // Ranks with other tokens have the same parameters, as those with other samples do.
+    data_.within *= sequence_.within;
+    data_.nodes *= sequence_.nodes;
+    shards_ = spread.shards_on_a_node ? data_.on_a_node() : data_;
     blocks_ = (model.blocks + layout_.pipeline - 1) / layout_.pipeline;
-    parameters_ = stage_parameters() / layout_.tensor;
+    parameters_ = share_of(model.ends) + blocks_ * share_of(model.block);
   }
 
   Prediction run() {
@@ -58,36 +37,63 @@ class Predictor {
     remember();
     compute();
     exchange_layers();
+    exchange_tokens();
     exchange_gradients();
-    const int sharers = layout_.zero_stage > 0 ? data_.ranks : 1;
+    const int sharers = layout_.zero_stage > 0 ? shards_.ranks() : 1;
     const double own = parameters_ / model_.parameters() / sharers;
-    result_.update = seconds_of(model_.update * own, cluster_.machine);
+    result_.loading = model_.loading * static_cast<double>(model_.rows);
+    result_.update = seconds_of(grown(model_.update, own), cluster_.machine);
     return result_;
   }
 
  private:
-  // The ends count on one stage: on the first, as if the head were there too.
-  double stage_parameters() const {
-    return model_.ends.parameters + blocks_ * model_.block.parameters;
+  // Parameters of a part on a tensor rank. The ends count on the first stage, as if the head were
+  // there too.
+  double share_of(const PartCost& part) const {
+    return part.parameters - part.cut + part.cut / layout_.tensor;
   }
 
   void remember() {
     const BytesPerParameter& bytes = model_.bytes;
-    const int n = data_.ranks, zero = layout_.zero_stage;
+    const int n = shards_.ranks(), zero = n > 1 ? layout_.zero_stage : 0;
     MemoryPlan& memory = result_.memory;
-    const double block = model_.block.parameters / layout_.tensor;
     // A unit is whole while it computes, and the next one.
-    const double gathered = zero == 3 && n > 1 ? 2 * block * bytes.parameters : 0;
-    memory.parameters = parameters_ * bytes.parameters / (zero == 3 ? n : 1) + gathered;
-    memory.copies = parameters_ * bytes.copies / (zero == 3 ? n : 1);
+    const double unit = zero == 3 ? share_of(model_.block) : 0;
+    memory.parameters =
+        parameters_ * bytes.parameters / (zero == 3 ? n : 1) + 2 * unit * bytes.parameters;
+    memory.copies = parameters_ * bytes.copies;  // from forward to backward they are whole
     memory.gradients = parameters_ * bytes.gradients / (zero >= 2 ? n : 1);
     memory.masters = parameters_ * bytes.masters / (zero >= 1 ? n : 1);
     memory.optimizer = parameters_ * bytes.optimizer / (zero >= 1 ? n : 1);
-    if (n > 1) memory.workspace += 2 * std::min(bucket_bytes, parameters_ * bytes.gradients);
-    const int parts = layout_.tensor * layout_.sequence;
-    const double batch = (model_.ends.saved_bytes + blocks_ * model_.block.saved_bytes) / parts;
-    memory.activations = batch * held_microbatches() / spread_.microbatches;
-    memory.workspace += model_.workspace_bytes / parts / spread_.microbatches;
+    memory.leaving = leaving_bytes(zero, unit);
+    memory.gradients_stay = zero == 0 && layout_.ranks() > 1;
+    memory.activations = saved_bytes() * held_microbatches() / spread_.microbatches;
+    memory.workspace = model_.workspace_bytes / layout_.sequence / spread_.microbatches;
+    // One block is whole while it runs again.
+    if (spread_.recompute) memory.workspace += block_saved_bytes() / spread_.microbatches;
+  }
+
+  // Gradients in messages: copied there whole, and a rank's part of what comes back.
+  double leaving_bytes(int zero, double unit) const {
+    if (zero == 0) return 0;
+    if (zero == 3) return 2 * unit * model_.bytes.gradients;
+    const double whole = parameters_ * model_.bytes.gradients, n = shards_.ranks();
+    const double message = std::min(zero_bucket * model_.bytes.gradients, whole);
+    return zero == 1 ? message + whole / n : 2 * message - message / n;
+  }
+
+  // That a block's forward pass leaves on a rank. Tensor ranks share out what lies within layers
+  // that are cut; what lies between them (sums, normalisations, results of projections) is whole on
+  // each.
+  double block_saved_bytes() const {
+    const double saved = model_.block.saved_bytes / layout_.sequence;
+    const double between = std::min(saved, streams_between_layers * stream());
+    return between + (saved - between) / layout_.tensor;
+  }
+
+  // Of a batch, in forward. Blocks that run again keep their inputs.
+  double saved_bytes() const {
+    return model_.ends.saved_bytes + blocks_ * (spread_.recompute ? stream() : block_saved_bytes());
   }
 
   // Whose activations the first stage holds at once.
@@ -99,74 +105,105 @@ class Predictor {
     return make_schedule(spread_.style, layout_.pipeline, spread_.microbatches, spread_.chunks);
   }
 
-  double part_seconds(Works PartCost::*pass) const {
-    const Works all = model_.ends.*pass * (1.0 / layout_.pipeline) +
-                      model_.block.*pass * static_cast<double>(blocks_);
-    return seconds_of(all * (1.0 / (layout_.tensor * layout_.sequence)), cluster_.machine);
+  // Kernels run for each microbatch, on this rank's part of it.
+  double part_seconds(const Works& ends, const Works& block) const {
+    const double times = spread_.microbatches;
+    const double share = 1 / times / layout_.tensor;  // of a kernel's work
+    const Works all = grown(ends, share) * (times / layout_.pipeline) +
+                      grown(block, share / layout_.sequence) * (times * blocks_);
+    return seconds_of(all, cluster_.machine);
   }
 
   void compute() {
-    forward_ = part_seconds(&PartCost::forward);
-    backward_ = part_seconds(&PartCost::backward);
+    const PartCost &ends = model_.ends, &block = model_.block;
+    forward_ = part_seconds(ends.forward, block.forward);
+    backward_ = part_seconds(ends.backward,
+                             spread_.recompute ? block.forward + block.backward : block.backward);
     result_.compute = forward_ + backward_;
     if (layout_.pipeline == 1) return;
     // Each piece of each microbatch is an action, and what it gives is sent.
     const double actions = static_cast<double>(spread_.microbatches) * spread_.chunks;
-    const double gbytes = stream() / spread_.microbatches * 1e-9;
-    const double send = gbytes / pipeline_.wire.gbytes_per_s + pipeline_.wire.seconds;
+    const double bytes = stream() / spread_.microbatches;
+    const double send = pipeline_.send(bytes);
     const ActionCosts costs = {.forward = forward_ / actions + send,
                                .input = backward_ / 2 / actions + send,
                                .weight = backward_ / 2 / actions};
     const double sending = 2 * actions * send;
     result_.idle = time_schedule(schedule(), costs).makespan - result_.compute - sending;
-    result_.traffic.push_back({"pipeline", 2 * actions * gbytes, pipeline_.wire, sending});
+    const double gbytes = 2 * actions * bytes * 1e-9;
+    result_.traffic.push_back({"pipeline", gbytes, pipeline_.nodes > 1 ? gbytes : 0, sending});
   }
 
-  // Of a place on the data axis; each rank of a tensor group has all of it.
-  double stream() const { return model_.stream_bytes; }
+  // Of a place on the data axis; each rank of a tensor group has all of a rank's tokens.
+  double stream() const { return model_.stream_bytes / layout_.sequence; }
+
+  // So many reduce-scatters or all-gathers of so many bytes, that nothing hides.
+  void exchange(const char* axis, const Ring& ring, double times, double bytes) {
+    result_.traffic.push_back({axis, times * ring.sent(bytes), times * ring.sent_between(bytes),
+                               times * ring.half(bytes)});
+  }
 
   // Two all-reduces in each pass of a block, or as much in halves.
   void exchange_layers() {
-    if (tensor_.ranks == 1) return;
-    const double times = 4.0 * blocks_ * spread_.microbatches;
-    const double bytes = stream() / spread_.microbatches;
-    result_.traffic.push_back({"tensor", times * 2 * tensor_.sent(bytes), tensor_.wire,
-                               times * tensor_.all_reduce(bytes)});
+    if (tensor_.ranks() == 1) return;
+    const double passes = spread_.recompute ? 3 : 2;
+    exchange("tensor", tensor_, 4 * passes * blocks_ * spread_.microbatches,
+             stream() / spread_.microbatches);
+  }
+
+  // Around attention: queries, keys and values go to the ranks of their heads, and the result back.
+  void exchange_tokens() {
+    if (sequence_.ranks() == 1) return;
+    const double passes = spread_.recompute ? 3 : 2;
+    exchange("sequence", sequence_, 4 * passes * blocks_ * spread_.microbatches,
+             stream() / layout_.tensor / spread_.microbatches);
   }
 
   // What backward, or both passes, can hide, except for the last bucket.
-  static double exposed(double seconds, double hidden_by, double buckets) {
+  double exposed(double seconds, double hidden_by, double buckets) const {
+    if (!spread_.overlaps || cluster_.machine.is_this_one) return seconds;
     const double last = seconds / buckets;
     return last + std::max(0.0, seconds - last - hidden_by);
   }
 
   void exchange_gradients() {
-    if (data_.ranks == 1) return;
+    if (data_.ranks() == 1) return;
     const double gradients = parameters_ * model_.bytes.gradients;
     const double weights = parameters_ * model_.bytes.parameters;
     const double buckets = std::max(1.0, gradients / bucket_bytes);
-    double sent = 2 * data_.sent(gradients), seconds = 0;
+    double bytes = 2 * gradients, seconds = 0;  // of reduce-scatters and all-gathers
     if (layout_.zero_stage == 0) {
       seconds = exposed(data_.all_reduce(gradients), backward_, buckets);
     } else if (layout_.zero_stage < 3) {
-      sent = data_.sent(gradients) + data_.sent(weights);
+      bytes = gradients + weights;
       seconds = exposed(data_.half(gradients), backward_, buckets) + data_.half(weights);
     } else {
-      sent = data_.sent(gradients) + 2 * data_.sent(weights);
-      const double units = std::max(1, blocks_);
-      seconds = exposed(data_.half(gradients) + 2 * data_.half(weights), forward_ + backward_,
-                        units);
+      exchange_parts(gradients, weights);
+      return;
     }
-    result_.traffic.push_back({"data", sent, data_.wire, seconds});
+    result_.traffic.push_back({"data", data_.sent(bytes), data_.sent_between(bytes), seconds});
+  }
+
+  // ZeRO 3: parameters come for either pass; where each node has a copy of everything, its parts of
+  // the gradients are summed with those of the others.
+  void exchange_parts(double gradients, double weights) {
+    const double bytes = gradients + 2 * weights, part = 2 * gradients / shards_.ranks();
+    const Ring copies = spread_.shards_on_a_node ? data_.over_nodes() : Ring();
+    const double seconds = shards_.half(bytes) + copies.half(part);
+    result_.traffic.push_back({"data", shards_.sent(bytes) + copies.sent(part),
+                               shards_.sent_between(bytes) + copies.sent_between(part),
+                               exposed(seconds, forward_ + backward_, std::max(1, blocks_))});
   }
 
   const ModelCost& model_;
   const Cluster& cluster_;
   const Spread& spread_;
   const Layout layout_;
-  Ring tensor_, pipeline_, data_;
-  int blocks_ = 0;            // of a stage
-  double parameters_ = 0;     // of a rank, before ZeRO
+  Ring tensor_, sequence_, pipeline_;
+  Ring data_;              // those that have the same parameters
+  Ring shards_;            // those that share them out, with ZeRO
+  int blocks_ = 0;         // of a stage
+  double parameters_ = 0;  // of a rank, before ZeRO
   double forward_ = 0, backward_ = 0;
   Prediction result_;
 };
@@ -174,7 +211,9 @@ class Predictor {
 }  // namespace
 
 double MemoryPlan::peak() const {
-  return parameters + copies + masters + optimizer + workspace + std::max(gradients, activations);
+  const double forward = activations + (gradients_stay ? gradients : 0);
+  return parameters + copies + masters + optimizer + workspace +
+         std::max(forward, gradients + leaving);
 }
 
 double Prediction::communication() const {
@@ -191,9 +230,8 @@ double seconds_of(const Works& works, const Machine& machine) {
       continue;
     }
     const auto rate = machine.gflops_per_s.find(kind.substr(0, kind.find(' ')));
-    const double product = work.gflop > 0 && rate != machine.gflops_per_s.end()
-                               ? work.gflop / rate->second
-                               : 0;
+    const double product =
+        work.gflop > 0 && rate != machine.gflops_per_s.end() ? work.gflop / rate->second : 0;
     seconds += std::max(product, work.gbytes / machine.gbytes_per_s);
     seconds += work.calls * machine.seconds_per_call;
   }
@@ -208,8 +246,15 @@ std::string misfit(const ModelCost& model, const Cluster& cluster, const Spread&
   if (cut && model.blocks == 0) return "a model without blocks, which cannot be cut";
   if (model.heads % (layout.tensor * layout.sequence) != 0)
     return fmt::format("{} heads over {} ranks", model.heads, layout.tensor * layout.sequence);
-  if (model.blocks > 0 && model.blocks < layout.pipeline)
-    return fmt::format("{} blocks over {} stages", model.blocks, layout.pipeline);
+  if (model.tokens % layout.sequence != 0)
+    return fmt::format("{} tokens over {} ranks", model.tokens, layout.sequence);
+  const int pieces = layout.pipeline * spread.chunks;
+  if (cut && model.blocks < pieces)
+    return fmt::format("{} blocks over {} {}", model.blocks, pieces,
+                       spread.chunks > 1 ? "pieces" : "stages");
+  const bool apart = cluster.nodes > 1 && cluster.per_node > 1 && layout.is_data_alone();
+  if (spread.shards_on_a_node && (layout.zero_stage != 3 || !apart))
+    return "parts that stay on each node want ZeRO 3, data alone, and nodes of several ranks";
   if (model.rows % spread.microbatches != 0)
     return fmt::format("{} samples in {} microbatches", model.rows, spread.microbatches);
   return "";

@@ -9,28 +9,35 @@
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
 #include "kernels/system/threads.h"
+#include "kernels/system/trace.h"
 #include "plugins/single.h"
+#include "plugins/tensor/planned_layers.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 namespace booster::plan {
 
 namespace {
 
-constexpr int warm_up_steps = 2, measured_steps = 4;
+constexpr int warm_up_steps = 2, blocks_of_deep = 4;
+constexpr size_t fewest_turns = 5, most_turns = 41;
+constexpr double seconds_of_turns = 4;
 constexpr const char* depth_options[] = {"depth", "n_layer"};
 
 // What one training cost; sums and multiples of it are those of a model with other blocks.
 struct Tried {
   PartCost part = {};
-  BytesPerParameter kept = {};  // in bytes of all parameters
-  double peak = 0;              // bytes
+  BytesPerParameter kept = {0, 0, 0, 0, 0};  // in bytes of all parameters
+  double peak = 0;                           // bytes
   Works update = {};
 };
 
 PartCost combined(const PartCost& a, const PartCost& b, double factor) {
-  return {a.parameters + b.parameters * factor, a.forward + b.forward * factor,
-          a.backward + b.backward * factor, a.saved_bytes + b.saved_bytes * factor};
+  return {a.parameters + b.parameters * factor, a.cut + b.cut * factor,
+          a.forward + b.forward * factor, a.backward + b.backward * factor,
+          a.saved_bytes + b.saved_bytes * factor};
 }
 
 // a + b * factor
@@ -46,12 +53,14 @@ Tried combined(const Tried& a, const Tried& b, double factor) {
           .update = a.update + b.update * factor};
 }
 
+Tried share(const Tried& all, double parts) { return combined({}, all, 1 / parts); }
+
 struct Batch {
   Tensor input, target;
 };
 
 // Numbers of the shape that a model with these options reads.
-Batch drawn_batch(const OptionValues& model, const TriedBatch& size) {
+Batch drawn_batch(const OptionValues& model, const TriedStep& size) {
   const auto ids = [](Shape shape) { return zeros(std::move(shape), {.dtype = DType::i64}); };
   const Tensor labels = ids({size.rows});
   if (model.has("vocab_size")) {
@@ -63,10 +72,6 @@ Batch drawn_batch(const OptionValues& model, const TriedBatch& size) {
   const int64_t side = model.has("img_size") ? model.get<int64_t>("img_size") : 32;
   const int64_t channels = model.has("in_chans") ? model.get<int64_t>("in_chans") : 3;
   return {uniform({size.rows, channels, side, side}, -1, 1), labels};
-}
-
-Tensor loss_of(const Tensor& output, const Tensor& target) {
-  return cross_entropy(output.ndim() == 3 ? flatten(output, 0, 1) : output, target);
 }
 
 double live_bytes() { return static_cast<double>(allocator_stats().live_bytes); }
@@ -88,49 +93,99 @@ void add_work(const Profiler& profiler, Tried& tried) {
   const double stretch = profiler.seconds() / busy;
   for (const ProfileRow& row : profiler.rows()) {
     if (!row.on_main_thread) continue;
-    Works& works = row.phase == "backward" ? tried.part.backward
+    Works& works = row.phase == "backward"                           ? tried.part.backward
                    : row.phase == "step" || row.phase == "zero_grad" ? tried.update
                                                                      : tried.part.forward;
-    const Works one = {{row.gflop > 0 ? row.dtype : row.dtype + " elementwise",
-                        {row.gflop, row.gbytes, static_cast<double>(row.calls),
-                         row.seconds * stretch}}};
+    const Works one = {
+        {row.gflop > 0 ? row.dtype : row.dtype + " elementwise",
+         {row.gflop, row.gbytes, static_cast<double>(row.calls), row.seconds * stretch}}};
     works = works + one;
   }
 }
 
-Tried tried(const Config& config, const OptionValues& model_options, const TriedBatch& size) {
-  const double before = live_bytes();
-  const Model model = entry_of(model_entries(), model_options).make(model_options);
-  const Optimizer optimizer = make_optimizer(config, model);
-  Booster booster({.plugin = SinglePlugin({.on_every_rank = true}),
-                         .mixed_precision = Choice<Precision>([&config] {
-                           return precision_registry().make(
-                               config.options("booster.mixed_precision"));
-                         })});
-  auto [net, opt] = booster.boost(model, optimizer);
-  const Batch batch = drawn_batch(model_options, size);
-  Tried result = {.part = {.parameters = static_cast<double>(model->parameter_count())}};
-  const auto step = [&, &net = net, &opt = opt] {
+// Numbers of the parameters that tensor ranks would share out; 0: no plan comes with the model.
+double cut_parameters(const Model& model) {
+  int64_t count = 0;
+  for (const PlannedLayer& layer :
+       planned_layers(shipped_tensor_plan(model.module()), model.module())) {
+    count += layer.weight().numel();
+    const Tensor bias = layer.bias();
+    if (bias.defined() && layer.plan.style == SplitStyle::column) count += bias.numel();
+  }
+  return static_cast<double>(count);
+}
+
+// A training of such a model. Several may exist, one after another makes a step.
+class Trial {
+ public:
+  Trial(const Config& config, const OptionValues& model_options, const TriedStep& size)
+      : size_(size),
+        before_{.kept = kept_bytes(), .peak = live_bytes()},
+        booster_({.plugin = SinglePlugin({.on_every_rank = true}),
+                  .mixed_precision = Choice<Precision>([&config] {
+                    return precision_registry().make(config.options("booster.mixed_precision"));
+                  })}),
+        batch_(drawn_batch(model_options, size)) {
+    const Model model = entry_of(model_entries(), model_options).make(model_options);
+    result_.part.cut = cut_parameters(model);
+    boosted_.emplace(booster_.boost(model, make_optimizer(config, model)));
+    result_.part.parameters = static_cast<double>(model->parameter_count());
+    for (int i = 0; i < warm_up_steps; ++i) step();
+    reset_peak_bytes();
+    step();
+    result_.peak = static_cast<double>(allocator_stats().peak_bytes) - before_.peak;
+  }
+
+  // A step more, whose time counts.
+  void take_turn() {
+    Profiler& profiler = *turns_.emplace_back(std::make_unique<Profiler>());
+    step();
+    profiler.stop();
+  }
+
+  // With the times of the median step.
+  Tried result() {
+    const auto middle = turns_.begin() + static_cast<ptrdiff_t>(turns_.size() / 2);
+    std::ranges::nth_element(turns_, middle, {}, [](const auto& turn) { return turn->seconds(); });
+    Tried result = result_;
+    add_work(**middle, result);
+    return result;
+  }
+
+ private:
+  void step() {
+    auto& [net, opt] = *boosted_;
     opt.zero_grad();
     const double start = live_bytes();
-    const Tensor loss = loss_of(net(batch.input), batch.target);
-    result.part.saved_bytes = live_bytes() - start;
-    booster.backward(loss, opt);
-    result.kept = kept_bytes();
+    const Tensor output = net(batch_.input);
+    const Tensor loss = cross_entropy(output.ndim() == 3 ? flatten(output, 0, 1) : output,
+                                      batch_.target, {.label_smoothing = size_.label_smoothing});
+    result_.part.saved_bytes = live_bytes() - start;
+    booster_.backward(loss, opt);
+    // Later others' trials keep some, too.
+    if (turns_.empty()) result_.kept = combined({.kept = kept_bytes()}, before_, -1).kept;
+    if (size_.clip_grad_norm > 0) opt.clip_grad_by_norm(size_.clip_grad_norm);
     opt.step();
-  };
-  for (int i = 0; i < warm_up_steps; ++i) step();
-  reset_peak_bytes();
-  std::unique_ptr<Profiler> fastest;
-  for (int i = 0; i < measured_steps; ++i) {
-    auto profiler = std::make_unique<Profiler>();
-    step();
-    profiler->stop();
-    if (!fastest || profiler->seconds() < fastest->seconds()) fastest = std::move(profiler);
   }
-  result.peak = static_cast<double>(allocator_stats().peak_bytes) - before;
-  add_work(*fastest, result);
-  return result;
+
+  TriedStep size_;
+  Tried before_;  // bytes that were there
+  Booster booster_;
+  Batch batch_;
+  std::optional<BoostedPair> boosted_;
+  Tried result_;
+  std::vector<std::unique_ptr<Profiler>> turns_;
+};
+
+// In turns, so that what else the machine does meets all of them alike.
+void take_turns(std::vector<Trial*> trials, bool timed) {
+  const int64_t start = kernels::trace_clock();
+  const auto spent = [&] { return static_cast<double>(kernels::trace_clock() - start) * 1e-9; };
+  for (size_t turn = 0; turn < most_turns; ++turn) {
+    if (turn > 0 && !timed) return;
+    if (turn >= fewest_turns && spent() > seconds_of_turns) return;
+    for (Trial* trial : trials) trial->take_turn();
+  }
 }
 
 class ThreadLimit {
@@ -145,17 +200,14 @@ class ThreadLimit {
   int before_;
 };
 
-// What goes from block to block, in the dtype of the parameters.
-double stream_bytes(const OptionValues& model, const TriedBatch& size, double bytes) {
-  if (!model.has("embed_dim") && !model.has("n_embd")) return 0;
-  const bool is_text = model.has("n_embd");
-  int64_t tokens = size.tokens > 0 || !is_text ? size.tokens : model.get<int64_t>("n_positions");
-  if (!is_text) {
-    const int64_t patches = model.get<int64_t>("img_size") / model.get<int64_t>("patch_size");
-    tokens = patches * patches + 1;
-  }
-  return static_cast<double>(size.rows * tokens *
-                             model.get<int64_t>(is_text ? "n_embd" : "embed_dim")) * bytes;
+int64_t tokens_of(const OptionValues& model, const TriedStep& size) {
+  if (model.has("n_embd")) return size.tokens > 0 ? size.tokens : model.get<int64_t>("n_positions");
+  const int64_t patches = model.get<int64_t>("img_size") / model.get<int64_t>("patch_size");
+  return patches * patches + 1;
+}
+
+int64_t features_of(const OptionValues& model) {
+  return model.get<int64_t>(model.has("n_embd") ? "n_embd" : "embed_dim");
 }
 
 BytesPerParameter per_parameter(const Tried& whole) {
@@ -180,29 +232,40 @@ OptionValues with(const OptionValues& model, const char* option, int value) {
 
 }  // namespace
 
-ModelCost probe(const Config& config, const TriedBatch& size, int threads) {
+ModelCost probe(const Config& config, const TriedStep& step, int threads) {
   const ThreadLimit limit(threads);
   const OptionValues model = config.options("model");
   const char* depth = nullptr;
   for (const char* option : depth_options)
     if (model.has(option)) depth = option;
   if (!depth) {
-    const Tried whole = tried(config, model, size);
-    return {.rows = size.rows, .ends = whole.part, .workspace_bytes = workspace(whole),
-            .bytes = per_parameter(whole), .update = whole.update};
+    Trial trial(config, model, step);
+    take_turns({&trial}, step.timed);
+    const Tried whole = trial.result();
+    return {.rows = step.rows,
+            .ends = whole.part,
+            .workspace_bytes = workspace(whole),
+            .bytes = per_parameter(whole),
+            .update = whole.update};
   }
-  const Tried one = tried(config, with(model, depth, 1), size);
-  const Tried two = tried(config, with(model, depth, 2), size);
-  const Tried block = combined(two, one, -1);
-  const int blocks = model.get<int>(depth);
+  const int blocks = model.get<int>(depth), more = std::clamp(blocks, 2, blocks_of_deep) - 1;
+  Trial shallow(config, with(model, depth, 1), step);
+  Trial deep(config, with(model, depth, 1 + more), step);
+  take_turns({&shallow, &deep}, step.timed);
+  const Tried one = shallow.result();
+  const Tried block = share(combined(deep.result(), one, -1), more);
   const Tried whole = combined(one, block, blocks - 1);
   const BytesPerParameter bytes = per_parameter(whole);
-  return {.rows = size.rows,
+  const int64_t tokens = tokens_of(model, step);
+  const double stream = static_cast<double>(step.rows * tokens * features_of(model)) *
+                        (bytes.masters > 0 ? bytes.parameters : 4);
+  return {.rows = step.rows,
           .ends = combined(one.part, block.part, -1),
           .block = block.part,
           .blocks = blocks,
           .heads = model.get<int64_t>(model.has("n_head") ? "n_head" : "num_heads"),
-          .stream_bytes = stream_bytes(model, size, bytes.masters > 0 ? bytes.parameters : 4),
+          .tokens = tokens,
+          .stream_bytes = stream,
           .workspace_bytes = workspace(whole),
           .bytes = bytes,
           .update = whole.update};

@@ -120,10 +120,12 @@ RegistryEntry<Plugin> hybrid_parallel_plugin() {
             return layout_of(table.read(values));
           },
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
-            return nlohmann::json{{"tp_size", layout.tensor},
-                                  {"pp_size", layout.pipeline},
-                                  {"sp_size", layout.sequence},
-                                  {"zero_stage", layout.zero_stage}};
+            nlohmann::json options = {{"tp_size", layout.tensor},
+                                      {"pp_size", layout.pipeline},
+                                      {"sp_size", layout.sequence},
+                                      {"zero_stage", layout.zero_stage}};
+            if (layout.sequence > 1) options["sequence_parallelism_mode"] = "all_to_all";
+            return options;
           }};
 }
 

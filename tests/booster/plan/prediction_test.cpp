@@ -1,5 +1,6 @@
-// What a plan predicts, against formulas and against figures that others have published.
+// What a plan predicts, against formulas.
 #include "booster/plan/candidates.h"
+#include "booster/plan/ring.h"
 #include "tests/error_of.h"
 
 #include <doctest/doctest.h>
@@ -19,14 +20,22 @@ ModelCost gpt(int64_t layers, int64_t features, int64_t heads, int64_t rows = 8)
                           rows, sixteen);
 }
 
-// Samples per second and GPU, relative to those of the smaller number of nodes.
-double efficiency(const ModelCost& model, const char* gpu, int nodes, int more_nodes, int zero) {
-  const auto each = [&](int n) {
-    const Cluster cluster = gpu_cluster(gpu, n, 8);
-    const Spread spread = {.layout = {.data = n * 8, .zero_stage = zero}};
-    return plan_for(model, cluster, spread, model.rows).prediction.samples_per_second() / n;
-  };
-  return each(more_nodes) / each(nodes);
+// A machine on which nothing takes time but to begin a kernel.
+Cluster launching(int ranks) {
+  return {.machine = {.name = "launching",
+                      .memory_gib = 1e6,
+                      .gbytes_per_s = 1e15,
+                      .seconds_per_call = 1,
+                      .gflops_per_s = {{"bf16", 1e15}, {"f32", 1e15}}},
+          .per_node = ranks,
+          .inside = {1e15, 0},
+          .between = {1e15, 0}};
+}
+
+double calls_of(const Works& works) {
+  double calls = 0;
+  for (const auto& [kind, work] : works) calls += work.calls;
+  return calls;
 }
 
 }  // namespace
@@ -56,8 +65,8 @@ TEST_CASE("ZeRO keeps the bytes per parameter that its paper says") {
       const Spread spread = {.layout = {.data = ranks, .zero_stage = zero}};
       const MemoryPlan memory = predict(model, cluster, spread).memory;
       const double gathered = zero == 3 ? 2 * model.block.parameters * 2 : 0;
-      const double kept = memory.parameters - gathered + memory.gradients + memory.masters +
-                          memory.optimizer;
+      const double kept =
+          memory.parameters - gathered + memory.gradients + memory.masters + memory.optimizer;
       CHECK(kept / parameters == doctest::Approx(want[zero]));
     }
   }
@@ -84,6 +93,7 @@ TEST_CASE("what cannot be spread so is refused with the sizes") {
   const std::string begin = "plan: the layout does not fit; got ";
   CHECK(said({.tensor = 8}, 8) == begin + "12 heads over 8 ranks");
   CHECK(said({.pipeline = 16}, 16) == begin + "12 blocks over 16 stages");
+  CHECK(said({.sequence = 3}, 3) == begin + "1024 tokens over 3 ranks");
   CHECK(said({.data = 2}, 8) == begin + "8 ranks in a layout of 2");
   CHECK(error_of([] { gpu_cluster("h20", 1, 8); }).find("did you mean h200?") != std::string::npos);
 }
@@ -109,23 +119,97 @@ TEST_CASE("every plan uses all ranks for all samples, and those that fit come fi
   }
 }
 
-// The figures and their sources are in docs/plan.md.
-TEST_CASE("published figures of scaling are met within 10 %") {
-  // Llama 3 8B, FSDP: two texts of 8192 tokens per H100, 8 to 128 of them.
-  const ModelCost llama = transformer_cost({.layers = 32, .features = 4096, .tokens = 8192,
-                                            .heads = 32, .block_parameters = 218.1e6,
-                                            .end_parameters = 1050e6}, 2, {4, 2, 2, 0, 8});
-  CHECK(efficiency(llama, "h100", 1, 16, 3) == doctest::Approx(0.977).epsilon(0.1).scale(0));
-  // GPT-3 175B, 1152 texts: 8 tensor x 12 pipeline ranks with 8 pieces each, 96 to 4608 H100.
-  const auto mfu = [](int nodes) {
-    const int data = nodes * 8 / 96;
-    const ModelCost gpt3 = transformer_cost({.layers = 96, .features = 12288, .tokens = 2048,
-                                             .heads = 96}, 1152 / data, sixteen);
-    const Spread spread = {.layout = {.data = data, .tensor = 8, .pipeline = 12, .zero_stage = 1},
-                           .style = PipelineStyle::interleaved,
-                           .microbatches = 1152 / data,
-                           .chunks = 8};
-    return predict(gpt3, gpu_cluster("h100", nodes, 8), spread).samples_per_second() / nodes;
+TEST_CASE("a rank begins each kernel once for each microbatch, however large its part") {
+  const ModelCost model = gpt(24, 2048, 16, 4);
+  const double block = calls_of(model.block.forward) + calls_of(model.block.backward);
+  const double ends = calls_of(model.ends.forward) + calls_of(model.ends.backward);
+  for (const int64_t rows : {4, 32, 128})
+    for (const int tensor : {1, 2, 8})
+      for (const int sequence : {1, 2})
+        for (const int microbatches : {1, 4}) {
+          const int pipeline = microbatches == 1 ? 1 : 4;
+          const Spread spread = {
+              .layout = {.tensor = tensor, .pipeline = pipeline, .sequence = sequence},
+              .microbatches = microbatches};
+          const Cluster cluster = launching(tensor * pipeline * sequence);
+          const double blocks = 24.0 / pipeline, end = ends / pipeline;
+          CHECK(plan_for(model, cluster, spread, rows).prediction.compute ==
+                doctest::Approx(microbatches * (blocks * block + end)));
+        }
+}
+
+TEST_CASE("a collective takes the time inside the nodes and that between them") {
+  for (const int within : {1, 2, 8})
+    for (const int nodes : {1, 3, 16})
+      for (const int apart : {1, 2, 4}) {
+        Cluster cluster = gpu_cluster("h100", nodes, within * apart);
+        cluster.inside.seconds = cluster.between.seconds = 0;
+        const Ring ring = ring_of(cluster, within * nodes, apart);
+        const double k = within, n = nodes, bytes = 1e9;
+        const double inside = (k - 1) / k / cluster.inside.gbytes_per_s;
+        const double between = (n - 1) / n / k / cluster.between.gbytes_per_s;
+        CHECK(ring.half(bytes) == doctest::Approx(inside + between));
+        CHECK(ring.sent(bytes) == doctest::Approx((k * n - 1) / (k * n)));
+        CHECK(ring.sent_between(bytes) == doctest::Approx((n - 1) / n / k));
+      }
+}
+
+TEST_CASE("the processors of a node share its network") {
+  const double alone = this_machine(1, 4).between.gbytes_per_s;
+  for (const int ranks : {2, 4}) {
+    const Cluster cluster = this_machine(ranks, 4);
+    CHECK(cluster.ranks() == 4 * ranks);
+    CHECK(cluster.between.gbytes_per_s * ranks == doctest::Approx(alone));
+  }
+  CHECK(this_machine(2, 4, 3).between.gbytes_per_s == 3);
+}
+
+TEST_CASE("messages are not hidden where processors compute, nor where nothing overlaps") {
+  const ModelCost model = gpt(24, 2048, 16);
+  Cluster cluster = gpu_cluster("h100", 2, 8);
+  const double all = ring_of(cluster, 16, 1).all_reduce(model.parameters() * 2);
+  Spread spread = {.layout = {.data = 16}};
+  const auto told = [&] { return predict(model, cluster, spread).communication(); };
+  CHECK(told() < 0.5 * all);
+  spread.overlaps = false;
+  CHECK(told() == doctest::Approx(all));
+  spread.overlaps = true;
+  cluster.machine.is_this_one = true;
+  CHECK(told() == doctest::Approx(all));
+}
+
+TEST_CASE("blocks that run again cost a forward pass, and keep their inputs alone") {
+  const ModelCost model = gpt(24, 2048, 16);
+  const Cluster cluster = gpu_cluster("h100", 1, 1);
+  const Prediction kept = predict(model, cluster, {}),
+                   again = predict(model, cluster, {.layout = {}, .recompute = true});
+  const double pass = seconds_of(model.block.forward, cluster.machine) * 24;
+  CHECK(again.compute - kept.compute == doctest::Approx(pass));
+  CHECK(
+      again.memory.activations ==
+      doctest::Approx(model.ends.saved_bytes + model.block.saved_bytes + 24 * model.stream_bytes));
+}
+
+TEST_CASE("parts of parameters that stay on a node send a part of the gradients between them") {
+  const ModelCost model = gpt(24, 2048, 16);
+  const Cluster cluster = gpu_cluster("h100", 4, 8);
+  const auto traffic = [&](bool on_a_node) {
+    return predict(model, cluster,
+                   {.layout = {.data = 32, .zero_stage = 3}, .shards_on_a_node = on_a_node})
+        .traffic.at(0);
   };
-  CHECK(mfu(576) / mfu(12) == doctest::Approx(0.89).epsilon(0.1).scale(0));
+  const double gradients = model.parameters() * 2 * 1e-9;  // weights have as many bytes
+  CHECK(traffic(true).gbytes_between == doctest::Approx(2 * 3.0 / 4 * gradients / 8));
+  CHECK(traffic(false).gbytes_between == doctest::Approx(3 * 3.0 / 4 * gradients / 8));
+  CHECK(traffic(true).gbytes == doctest::Approx((3 * 7.0 / 8 + 2 * 3.0 / 4 / 8) * gradients));
+}
+
+TEST_CASE("ranks that share tokens exchange four times in each pass of a block") {
+  const ModelCost model = gpt(24, 2048, 16);
+  const Spread spread = {.layout = {.sequence = 4}};
+  const auto traffic = predict(model, gpu_cluster("h100", 1, 4), spread).traffic;
+  REQUIRE(traffic.size() == 2);
+  CHECK(traffic[0].axis == "sequence");
+  CHECK(traffic[0].gbytes == doctest::Approx(24 * 8 * 3.0 / 4 * model.stream_bytes * 1e-9 / 4));
+  CHECK(traffic[1].axis == "data");  // their gradients are summed
 }
