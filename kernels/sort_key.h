@@ -6,7 +6,11 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 // Bits of the keys of a dtype.
-constexpr int key_bits(DType dtype) { return dtype == DType::f64 || dtype == DType::i64 ? 64 : 32; }
+KERNEL_FN constexpr int key_bits(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::i64 ? 64 : 32;
+}
+// is_floating() of view.h, on every device.
+KERNEL_FN constexpr bool has_float_key(DType dtype) { return dtype <= DType::bf16; }
 
 // Negative numbers are ordered by their complement. -0 has the key of 0, every nan the largest one.
 KERNEL_FN uint64_t sort_key(double x) {
@@ -28,7 +32,7 @@ KERNEL_FN uint64_t sort_key_of(const void* run, DType dtype, int64_t i, bool des
   uint64_t key;
   if (dtype == DType::f64)
     key = sort_key(load_any<double>(run, dtype, i));
-  else if (is_floating(dtype))
+  else if (has_float_key(dtype))
     key = sort_key(load_any<float>(run, dtype, i));
   else if (dtype == DType::i64)
     key = sort_key(load_any<int64_t>(run, dtype, i));
