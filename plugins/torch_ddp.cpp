@@ -49,10 +49,6 @@ TorchDDPPlugin::~TorchDDPPlugin() {
 void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
   watch_new();
-  tell_fusion();
-}
-
-void TorchDDPPlugin::tell_fusion() const {
   const std::vector<int64_t> all = over_stages({buckets_.parameters(), buckets_.count()});
   check(all[0] > 0, "torch_ddp: the model has no parameter that requires a gradient");
   if (mesh().world().rank() != 0 || ranks().size() == 1) return;
