@@ -90,6 +90,12 @@ KERNEL_FN float tanh_(float x) {
   return a < 0.625f ? small : signed_big;
 }
 
+// e^x - 1 without its cancellation at 0: with t = tanh(x / 2) it is 2 t / (1 - t).
+KERNEL_FN float expm1_(float x) {
+  const float t = tanh_(x < 0.5f ? 0.5f * x : 0.0f);
+  return x < 0.5f ? 2.0f * t / (1.0f - t) : exp_(x) - 1.0f;
+}
+
 KERNEL_FN float erf_(float x) {
   const float a = x < 0.0f ? -x : x;
   const float s = x * x;
@@ -123,6 +129,7 @@ KERNEL_FN float round_(float x) { return __builtin_rintf(x); }
 KERNEL_FN float power(float a, float b) { return ::powf(a, b); }
 
 KERNEL_FN double exp_(double x) { return ::exp(x); }
+KERNEL_FN double expm1_(double x) { return ::expm1(x); }
 KERNEL_FN double log_(double x) { return ::log(x); }
 KERNEL_FN double tanh_(double x) { return ::tanh(x); }
 KERNEL_FN double erf_(double x) { return ::erf(x); }
@@ -136,6 +143,7 @@ KERNEL_FN double power(double a, double b) { return ::pow(a, b); }
 
 // Integers: exact if the function is, else computed in double and truncated.
 KERNEL_FN int64_t exp_(int64_t x) { return int64_t(::exp(double(x))); }
+KERNEL_FN int64_t expm1_(int64_t x) { return int64_t(::expm1(double(x))); }
 KERNEL_FN int64_t log_(int64_t x) { return int64_t(::log(double(x))); }
 KERNEL_FN int64_t tanh_(int64_t x) { return int64_t(::tanh(double(x))); }
 KERNEL_FN int64_t erf_(int64_t x) { return int64_t(::erf(double(x))); }
@@ -152,11 +160,19 @@ KERNEL_FN int64_t power(int64_t a, int64_t b) {
   return y;
 }
 
+// log(1 + x) for x >= 0. What the sum rounds away returns by the factor x / (sum - 1).
+KERNEL_FN float log1p_(float x) {
+  const float sum = 1.0f + x, kept = sum - 1.0f;
+  return kept == 0.0f ? x : log_(sum) * (x / kept);
+}
+KERNEL_FN double log1p_(double x) { return ::log1p(x); }
+KERNEL_FN int64_t log1p_(int64_t x) { return int64_t(::log1p(double(x))); }
+
 // max(x, 0) + log(1 + exp(-|x|)), which neither overflows nor cancels.
 template <class T>
 KERNEL_FN T softplus_(T x) {
   const T a = x < T(0) ? -x : x;
-  return (x > T(0) ? x : T(0)) + log_(T(1) + exp_(-a));
+  return (x > T(0) ? x : T(0)) + log1p_(exp_(-a));
 }
 
 // Cumulative distribution of the standard normal, the factor of exact GELU (Hendrycks and Gimpel).

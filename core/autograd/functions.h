@@ -39,6 +39,7 @@ inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator/(const Tensor& a, double b) { return div(a, b); }
 inline Tensor operator/(double a, const Tensor& b) { return div(a, b); }
 
+// The gradient is 0 at a bound and beyond.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // The dtype of a result of a and b.
@@ -73,9 +74,15 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
-// Constant padding before and after the last dimension, the one before it ...: {left, right, top,
-// bottom}. Negative sizes cut off.
+// The elements at equal positions in two dimensions of one size, as a last dimension.
+Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
+// Borders before and after the last dimension, the one before it ...: {left, right, top, bottom},
+// of a number. Negative sizes cut off.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value = 0);
+// By mode: "constant" (0), "reflect" (without the edge, less wide than the side), "replicate" (the
+// edge) or "circular" (from the other end, at most as wide). All but the first take 1 to 3
+// dimensions, with one or two before them.
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode);
 // `value` where the mask, which broadcasts to x, is true.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 // Of matrices (..., rows, columns): elements above (below) the diagonal become 0.
@@ -118,6 +125,11 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim = fals
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim = false);
+// Of all elements; the index is in row-major order. Ties share the gradient.
+Tensor max(const Tensor& x);
+Tensor min(const Tensor& x);
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim = false);
 Tensor logsumexp(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 // The square root of var.
@@ -138,9 +150,9 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 // As torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
 // Einstein's sums: einsum("bij,bjk->bik", {a, b}). Terms of letters and at most one "...", which
-// stands for leading dimensions that broadcast; without "->" the letters that stand in one term
-// alone are the result's, in alphabetical order. Several operands are multiplied from left to
-// right. A letter twice in one term (a diagonal) is an error.
+// stands for leading dimensions that broadcast; without "->" the letters that stand once in the
+// equation are the result's, in alphabetical order. Several operands are multiplied from left to
+// right. A letter twice in one term stands for its diagonal: einsum("ii", {a}) is the trace.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});

@@ -118,13 +118,24 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor);
 // To a given height and width: the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
+struct Scale2d {
+  double height, width;
+  Scale2d(double both) : height(both), width(both) {}
+  Scale2d(double height, double width) : height(height), width(width) {}
+};
+
 struct InterpolateOptions {
-  std::string mode = "bilinear";  // or bicubic
+  std::string mode = "bilinear";  // or bicubic, nearest, nearest-exact, area
   bool align_corners = false;     // corners keep their places, not pixels their areas
   bool antialias = false;         // pixels of a smaller image are means over areas, as Pillow's
+  std::optional<Size2d> size = {};           // either the new height and width
+  std::optional<Scale2d> scale_factor = {};  // or their ratios to the old ones, rounded down
 };
-// To a given height and width, by the weights along each axis that torch's interpolate has; those
-// of bicubic are Keys' with a = -0.75, or -0.5 with antialias.
+// By the weights along each axis that torch's interpolate has; those of bicubic are Keys' with a =
+// -0.75, or -0.5 with antialias. align_corners and antialias are for bilinear and bicubic alone.
+// With a scale_factor pixels are exactly that far apart, also where the size is rounded.
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
+// To a given height and width.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
 
 struct PoolOptions {

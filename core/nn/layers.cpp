@@ -85,8 +85,8 @@ std::string ConvTranspose2d::options() const {
 
 Conv1d::Conv1d(int64_t in, int64_t out, int64_t kernel, Conv1dOptions options, bool with_bias)
     : Module("Conv1d"),
-      weight(add_parameter("weight",
-                           empty({out, in / std::max<int64_t>(options.groups, 1), kernel}))),
+      weight(
+          add_parameter("weight", empty({out, in / std::max<int64_t>(options.groups, 1), kernel}))),
       bias(add_parameter("bias", with_bias ? empty({out}) : Tensor())),
       options_(options) {
   check_sizes("Conv1d", in, out);
@@ -196,11 +196,23 @@ std::string DropPath::options() const { return fmt::format("p={}", p); }
 std::string LeakyReLU::options() const { return fmt::format("slope={}", slope); }
 std::string ELU::options() const { return fmt::format("alpha={}", alpha); }
 std::string PixelShuffle::options() const { return fmt::format("{}", factor); }
-std::string Upsample::options() const { return fmt::format("factor={}", factor); }
+
+Upsample::Upsample(UpsampleOptions options) : Module("Upsample"), options_(std::move(options)) {
+  check(options_.size.has_value() != options_.scale_factor.has_value(),
+        "Upsample: want either size or scale_factor; got {}", options_.size ? "both" : "none");
+}
+std::string Upsample::options() const {
+  const auto& [size, factor, mode, align_corners] = options_;
+  return fmt::format("{}, mode={}{}",
+                     size ? fmt::format("size={}", text_of(*size))
+                          : fmt::format("scale_factor=({}, {})", factor->height, factor->width),
+                     mode, align_corners ? ", align_corners=true" : "");
+}
 Tensor Upsample::forward(const Tensor& x) {
-  if (x.ndim() != 4)
-    fail("Upsample: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
-  return interpolate_nearest(x, {x.size(2) * factor, x.size(3) * factor});
+  return interpolate(x, {.mode = options_.mode,
+                         .align_corners = options_.align_corners,
+                         .size = options_.size,
+                         .scale_factor = options_.scale_factor});
 }
 std::string GELU::options() const { return form == GeluForm::tanh ? "form=tanh" : ""; }
 std::string Softmax::options() const { return fmt::format("dim={}", dim); }

@@ -310,15 +310,23 @@ class PixelShuffle : public Module {
  private:
   Tensor forward(const Tensor& x) override { return pixel_shuffle(x, factor); }
 };
-// Images `factor` times as large, of the nearest values.
+struct UpsampleOptions {
+  std::optional<Size2d> size = {};
+  std::optional<Scale2d> scale_factor = {};
+  std::string mode = "nearest";
+  bool align_corners = false;
+};
+// Images of another size, or another scale: see interpolate.
 class Upsample : public Module {
  public:
-  explicit Upsample(int64_t factor) : Module("Upsample"), factor(factor) {}
+  using Options = UpsampleOptions;
+  explicit Upsample(UpsampleOptions options);
+  explicit Upsample(double scale_factor) : Upsample({.scale_factor = scale_factor}) {}
   std::string options() const override;
-  const int64_t factor;
 
  private:
   Tensor forward(const Tensor& x) override;
+  UpsampleOptions options_;
 };
 class MaxPool2d : public Module {
  public:

@@ -64,21 +64,30 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
   return reduced(abs(pair.output - pair.target), reduction);
 }
 
+namespace {
+
+// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2)
+Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
+                             Reduction reduction) {
+  const PolicyScope inside(nullptr);
+  const Tensor distance = abs(pair.output - pair.target);
+  const Tensor beyond = mul(distance - 0.5 * bound, slope);
+  return reduced(where(less(distance, bound), square(distance) * square_factor, beyond), reduction);
+}
+
+}  // namespace
+
 Tensor smooth_l1_loss(const Tensor& output, const Tensor& target, double beta,
                       Reduction reduction) {
   check(beta >= 0, "smooth_l1_loss: beta is negative; got {}, want 0 or more", beta);
   const Pair pair = entered(Op::smooth_l1_loss, output, target);
-  const PolicyScope inside(nullptr);
-  const Tensor distance = abs(pair.output - pair.target);
-  if (beta == 0) return reduced(distance, reduction);
-  return reduced(
-      where(less(distance, beta), square(distance) * (0.5 / beta), distance - 0.5 * beta),
-      reduction);
+  return quadratic_then_linear(pair, beta, beta > 0 ? 0.5 / beta : 0, 1, reduction);
 }
 
 Tensor huber_loss(const Tensor& output, const Tensor& target, double delta, Reduction reduction) {
   check(delta > 0, "huber_loss: delta is out of range; got {}, want more than 0", delta);
-  return mul(smooth_l1_loss(output, target, delta, reduction), delta);
+  const Pair pair = entered(Op::huber_loss, output, target);
+  return quadratic_then_linear(pair, delta, 0.5, delta, reduction);
 }
 
 namespace {

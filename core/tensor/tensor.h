@@ -14,8 +14,10 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -83,6 +85,18 @@ constexpr DType dtype_of() {
     return DType::boolean;
   }
 }
+
+// The dimensions of a reduction: one, several in braces, or none, which stands for all.
+class Dims {
+ public:
+  Dims(int64_t one) : dims_{one} {}
+  Dims(std::initializer_list<int64_t> dims) : dims_(dims) {}
+  Dims(std::vector<int64_t> dims) : dims_(std::move(dims)) {}
+  const std::vector<int64_t>& all() const { return dims_; }
+
+ private:
+  std::vector<int64_t> dims_;
+};
 
 class Tensor {
  public:
@@ -160,10 +174,48 @@ class Tensor {
   Tensor operator[](int64_t index) const;
   // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/ops/indexing.h.
   Tensor operator[](std::initializer_list<Index> places) const;
+  // The same for one tensor: a mask (bool) or positions (i64).
+  Tensor operator[](const Tensor& places) const;
   // In another dtype, or the tensor itself if it has that one; recorded (cast).
   template <class D>
   requires std::is_same_v<D, DType> Tensor to(D dtype)
   const { return cast_to(dtype); }
+
+  // --- functions of core/autograd/functions.h as members, which core/autograd/members.cpp defines:
+  // x.exp(), x.mul(y), x.pow(2) of the table, and those that reduce and rearrange
+#define UNARY(name, ...) Tensor name() const;
+#define BINARY(name, ...)                 \
+  Tensor name(const Tensor& other) const; \
+  Tensor name(double other) const;
+#include "kernels/elementwise.def"
+  Tensor clamp(std::optional<double> low, std::optional<double> high = {}) const;
+  Tensor sum(const Dims& dims = {}, bool keep_dims = false) const;
+  Tensor mean(const Dims& dims = {}, bool keep_dims = false) const;
+  Tensor var(const Dims& dims = {}, bool unbiased = true, bool keep_dims = false) const;
+  Tensor stddev(const Dims& dims = {}, bool unbiased = true, bool keep_dims = false) const;
+  Tensor norm(const Dims& dims = {}, bool keep_dims = false, double p = 2) const;
+  Tensor max() const;
+  Tensor min() const;
+  std::pair<Tensor, Tensor> max(int64_t dim, bool keep_dim = false) const;
+  std::pair<Tensor, Tensor> min(int64_t dim, bool keep_dim = false) const;
+  Tensor argmax() const;
+  Tensor argmin() const;
+  Tensor argmax(int64_t dim, bool keep_dim = false) const;
+  Tensor argmin(int64_t dim, bool keep_dim = false) const;
+  Tensor cumsum(int64_t dim) const;
+  Tensor matmul(const Tensor& other) const;
+  Tensor reshape(const Shape& shape) const;
+  // Error where strides allow no view, as in PyTorch.
+  Tensor view(const Shape& shape) const;
+  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  // Of at most two dimensions.
+  Tensor t() const;
+  Tensor permute(const std::vector<int>& order) const;
+  Tensor expand(const Shape& shape) const;
+  Tensor squeeze(int64_t dim) const;
+  Tensor unsqueeze(int64_t dim) const;
+  Tensor contiguous() const;
 
   TensorBody* body() const { return body_.get(); }  // null if undefined
   bool same_body(const Tensor& other) const { return body_ == other.body_; }

@@ -48,6 +48,7 @@ double oracle(const std::string& name, double x) {
   if (name == "abs") return std::abs(x);
   if (name == "square") return x * x;
   if (name == "exp") return std::exp(x);
+  if (name == "expm1") return std::expm1(x);
   if (name == "log") return std::log(x);
   if (name == "sqrt") return std::sqrt(x);
   if (name == "rsqrt") return 1 / std::sqrt(x);

@@ -121,16 +121,60 @@ TEST_CASE("wrong shapes and dtypes are errors that say what was wanted") {
   CHECK_THROWS_AS(add(Tensor(), zeros({1})), Error);
 }
 
-TEST_CASE("the bounds of clamp belong to what passes, for values and gradients") {
+TEST_CASE("the bounds of clamp pass as values, and end the gradient") {
   const std::vector<float> values = {-2, -0.5, 0, 0.5, 2, NAN};
   const Tensor x = from_vector(values, {6}).requires_grad_();
   const Tensor y = clamp(x, -0.5, 0.5);
   sum(y).backward();
-  CHECK(x.grad().to_vector<float>() == std::vector<float>{0, 1, 1, 1, 0, 0});
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{0, 0, 1, 0, 0, 0});
   const auto clamped = y.to_vector<float>();
   CHECK(std::vector<float>(clamped.begin(), clamped.end() - 1) ==
         std::vector<float>{-0.5, -0.5, 0, 0.5, 0.5});
   CHECK(std::isnan(clamped.back()));
+}
+
+TEST_CASE("the deviation of constant rows has gradient 0, of others its own") {
+  const Tensor x = from_vector<float>({3, 3, 3, 1, 2, 4}, {2, 3}).requires_grad_();
+  const Tensor y = stddev(x, {1});
+  CHECK(y.to_vector<float>()[0] == 0);
+  sum(y).backward();
+  const auto slope = x.grad().to_vector<float>();
+  for (size_t i = 0; i < 3; ++i) CHECK(slope[i] == 0);
+  const double mean = 7.0 / 3, deviation = std::sqrt(7.0 / 3);
+  for (size_t i = 3; i < 6; ++i)
+    CHECK(slope[i] ==
+          doctest::Approx((x.to_vector<float>()[i] - mean) / (2 * deviation)).epsilon(1e-5));
+}
+
+TEST_CASE("variances name themselves in errors") {
+  const Tensor whole = zeros({2}, {.dtype = DType::i64});
+  CHECK_THROWS_WITH_AS(var(whole, {}), "var: want a floating tensor; got i64", Error);
+  CHECK_THROWS_WITH_AS(stddev(whole, {}), "stddev: want a floating tensor; got i64", Error);
+}
+
+TEST_CASE("borders that cannot be are refused") {
+  const Tensor line = zeros({4}), rows = zeros({2, 4});
+  const auto refused = [](const Tensor& x, const std::vector<int64_t>& sizes, const char* mode,
+                          const char* part) {
+    CAPTURE(std::string(mode));
+    CHECK_THROWS_WITH_AS(pad(x, sizes, mode), doctest::Contains(part), Error);
+  };
+  CHECK_THROWS_WITH_AS(pad(line, {-5, 3}), doctest::Contains("cuts off more"), Error);
+  CHECK_THROWS_WITH_AS(pad(line, {-2, -3}), doctest::Contains("cuts off more"), Error);
+  CHECK_THROWS_WITH_AS(pad(line, {6, -5}), doctest::Contains("cuts off more"), Error);
+  CHECK(pad(line, {-4, 3}, 7).to_vector<float>() == std::vector<float>{7, 7, 7});
+  CHECK(pad(line, {-3, -1}).numel() == 0);
+  CHECK_THROWS_AS(pad(line, {1}), Error);
+  CHECK_THROWS_AS(pad(line, {1, 1, 1, 1}), Error);
+  refused(rows, {1, 1}, "reflected", "did you mean reflect?");
+  refused(line, {1, 1}, "reflect", "one or two before them");
+  refused(rows, {1, 1, 1, 1}, "circular", "one or two before them");
+  refused(rows, {4, 0}, "reflect", "at most 3");
+  refused(rows, {0, 5}, "circular", "at most 4");
+  refused(rows, {-2, -3}, "replicate", "nothing to take");
+  refused(rows, {-3, 2}, "circular", "at most 1");
+  refused(zeros({2, 0}), {1, 1}, "replicate", "nothing to take");
+  CHECK(pad(rows, {-5, 2}, "replicate").shape() == Shape{2, 1});
 }
 
 TEST_CASE("the norm of zeros has gradient 0") {
@@ -152,7 +196,7 @@ TEST_CASE("parts of tensors that do not exist are refused") {
   CHECK_THROWS_WITH_AS(slice(x, 1, 0, 5, 0), doctest::Contains("slice: step"), Error);
   CHECK_THROWS_WITH_AS(split(x, {2, 2}, 1), doctest::Contains("add up to 5"), Error);
   CHECK_THROWS_WITH_AS(pad(x, {1}), doctest::Contains("pad: want two sizes"), Error);
-  CHECK_THROWS_WITH_AS(pad(x, {-3, -3}), doctest::Contains("nothing is left"), Error);
+  CHECK_THROWS_WITH_AS(pad(x, {-3, -3}), doctest::Contains("cuts off more"), Error);
   CHECK_THROWS_WITH_AS(flip(x, {0, -2}), doctest::Contains("named twice"), Error);
   CHECK_THROWS_WITH_AS(masked_fill(x, zeros({2, 5}), 1), doctest::Contains("bool"), Error);
   CHECK_THROWS_WITH_AS(one_hot(arange(4), 3), doctest::Contains("want 0 to 2"), Error);

@@ -151,6 +151,34 @@ TEST_CASE("indices in brackets keep what Python's do, and their gradients go bac
   CHECK(tensors > 50);
 }
 
+TEST_CASE("a mask keeps what is true, of as many dimensions as it has") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Generator generator(seed);
+    const Tensor x = uniform({2, 3, 4}, -1, 1, {.dtype = DType::f64}, generator).requires_grad_();
+    const int first = seed % 2, count = 1 + static_cast<int>(seed / 2) % (3 - first);
+    std::vector<int64_t> sizes;
+    for (int d = first; d < first + count; ++d) sizes.push_back(x.size(d));
+    const Tensor mask = greater(uniform(sizes, -1, seed % 5 == 0 ? 0 : 1, {}, generator), 0.0);
+    const Tensor y = first == 0 ? x[mask] : x[{Slice(), mask}];
+    const auto truth = mask.to_vector<uint8_t>();
+    const auto numbers = x.to_vector<double>();
+    const int64_t middle = mask.numel(), outer = first == 0 ? 1 : 2, inner = 24 / outer / middle;
+    std::vector<double> want, slope(24, 0.0);
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t m = 0; m < middle; ++m)
+        for (int64_t i = 0; i < inner && truth[static_cast<size_t>(m)]; ++i) {
+          const auto at = static_cast<size_t>((o * middle + m) * inner + i);
+          want.push_back(numbers[at]);
+          slope[at] = 1;
+        }
+    CHECK(y.to_vector<double>() == want);
+    CHECK(y.ndim() == 4 - count);
+    sum(y).backward();
+    CHECK(x.grad().to_vector<double>() == slope);
+  }
+}
+
 TEST_CASE("a part by brackets can be differentiated twice") {
   const Tensor x = testing::random_f64({4, 3}).requires_grad_();
   const Tensor a = x[{Slice(1, {}, 2), ellipsis}], b = x[{Slice({}, 2), new_axis}];
@@ -166,7 +194,10 @@ TEST_CASE("indices that do not fit say why") {
   CHECK_THROWS_WITH_AS((x[{0, 3}]), doctest::Contains("select"), Error);
   CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("twice"), Error);
   CHECK_THROWS_WITH_AS((x[{Slice(0, 2, 0), 0}]), doctest::Contains("step"), Error);
-  CHECK_THROWS_WITH_AS((x[{Slice(), greater(x, 0.0)}]), doctest::Contains("masked_fill"), Error);
+  CHECK_THROWS_WITH_AS((x[{Slice(), greater(x, 0.0)}]), doctest::Contains("too many"), Error);
+  CHECK_THROWS_WITH_AS(x[greater(zeros({3}), 0.0)], doctest::Contains("the mask does not fit"),
+                       Error);
+  CHECK_THROWS_WITH_AS(x[zeros({2})], doctest::Contains("or be a mask"), Error);
   const Tensor rows = from_vector(std::vector<int64_t>{0}, {1});
   CHECK_THROWS_WITH_AS((x[{rows, rows}]), doctest::Contains("at most one tensor"), Error);
   CHECK_THROWS_AS((x[{Slice(), from_vector(std::vector<int64_t>{3}, {1})}]), Error);

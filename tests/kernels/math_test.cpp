@@ -122,6 +122,9 @@ double gelu_tanh_slope(double x) {
 TEST_CASE("exp is within 1.1 units in the last place, subnormal results and overflow included") {
   check_op(UnaryOp::exp, std::exp, ulps, 1.1);
 }
+TEST_CASE("expm1 is within 3.2 units in the last place, also around 0") {
+  check_op(UnaryOp::expm1, std::expm1, ulps, 3.2);
+}
 TEST_CASE("log is within 0.9 units in the last place; nan below 0, -inf at 0") {
   check_op(UnaryOp::log, std::log, ulps, 0.9);
 }
@@ -135,8 +138,8 @@ TEST_CASE("sigmoid is within 2.5 units in the last place where the result is nor
   check_op(UnaryOp::sigmoid, sigmoid, ulps, 2.5, -87.3);
 }
 TEST_CASE("sqrt is correctly rounded") { check_op(UnaryOp::sqrt, std::sqrt, ulps, 0.5); }
-TEST_CASE("softplus is within 1.5e-7 of max(1, result)") {
-  check_op(UnaryOp::softplus, softplus, gelu_error, 1.5e-7);
+TEST_CASE("softplus is within 3 units in the last place, also where it is small") {
+  check_op(UnaryOp::softplus, softplus, ulps, 3);
 }
 TEST_CASE("gelu is within 2e-7 of max(1, result) in both forms") {
   check_op(UnaryOp::gelu, gelu, gelu_error, 2e-7);

@@ -197,6 +197,28 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return interpolate(in[0], {3, 13}, {.mode = "bicubic", .antialias = true});
        }},
+      {"interpolate_scaled",
+       [](const Inputs& in) { return interpolate(in[0], {.scale_factor = Scale2d(1.3, 0.7)}); }},
+      {"interpolate_scaled_areas",
+       [](const Inputs& in) {
+         return interpolate(in[0], {.mode = "bicubic", .antialias = true, .scale_factor = 0.6});
+       }},
+      {"interpolate_scaled_corners",
+       [](const Inputs& in) {
+         return interpolate(in[0], {.align_corners = true, .scale_factor = 1.7});
+       }},
+      {"interpolate_nearest_scaled",
+       [](const Inputs& in) {
+         return interpolate(in[0], {.mode = "nearest", .scale_factor = Scale2d(1.3, 2.2)});
+       }},
+      {"interpolate_nearest_exact",
+       [](const Inputs& in) {
+         return interpolate(in[0], {11, 4}, {.mode = "nearest-exact"});
+       }},
+      {"interpolate_area",
+       [](const Inputs& in) {
+         return interpolate(in[0], {3, 4}, {.mode = "area"});
+       }},
       {"clamp", [](const Inputs& in) { return clamp(in[0], -0.25, 0.5); }},
       {"clamp_below", [](const Inputs& in) { return clamp(in[0], {}, 0.0); }},
       {"slice", [](const Inputs& in) { return slice(in[0], 1, 1, -1, 2); }},
@@ -213,6 +235,20 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        [](const Inputs& in) {
          return pad(in[0], {-1, 2, 2, -1});
        }},
+      {"pad_reflect",
+       [](const Inputs& in) {
+         return pad(in[0], {1, 3, 2, -1}, "reflect");
+       }},
+      {"pad_replicate",
+       [](const Inputs& in) {
+         return pad(in[0], {2, 5, -1, 3}, "replicate");
+       }},
+      {"pad_circular",
+       [](const Inputs& in) {
+         return pad(in[0], {3, -1, 1, 2}, "circular");
+       }},
+      {"diagonal", [](const Inputs& in) { return diagonal(in[0], 2, 0); }},
+      {"mask", [](const Inputs& in) { return in[0][greater(select(in[0], 2, 0), 0.0)]; }},
       {"masked_fill", [](const Inputs& in) { return masked_fill(in[0], greater(in[1], 0.0), -2); }},
       {"tril", [](const Inputs& in) { return tril(in[0], 1); }},
       {"triu", [](const Inputs& in) { return triu(in[0], -1); }},
@@ -241,6 +277,11 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        }},
       {"stddev", [](const Inputs& in) { return stddev(in[0], {1}); }},
       {"min", [](const Inputs& in) { return min(in[0], 1).first; }},
+      {"max_of_all", [](const Inputs& in) { return max(in[0]); }},
+      {"var_biased",
+       [](const Inputs& in) {
+         return var(in[0], {0, 2}, false, true);
+       }},
       {"bmm", [](const Inputs& in) { return bmm(in[0], in[1]); }},
       {"cumsum", [](const Inputs& in) { return cumsum(in[0], 1); }},
       {"cumsum_of_rows", [](const Inputs& in) { return cumsum(in[0], -1); }},
@@ -261,6 +302,9 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
       {"einsum_ellipsis", [](const Inputs& in) { return einsum("...ij,j...->...i", in); }},
       {"einsum_sums", [](const Inputs& in) { return einsum("ijk,jl->kl", in); }},
       {"einsum_one", [](const Inputs& in) { return einsum("ijk->kj", in); }},
+      {"einsum_trace", [](const Inputs& in) { return einsum("ii", in); }},
+      {"einsum_diagonal", [](const Inputs& in) { return einsum("iji->ji", in); }},
+      {"einsum_diagonals", [](const Inputs& in) { return einsum("...ii,jij->...j", in); }},
       {"einsum_three", [](const Inputs& in) { return einsum("bn,anm,bm->ba", in); }},
   };
   return table;

@@ -301,10 +301,60 @@ TEST_CASE("layers compute what their functions compute") {
   same(AdaptiveAvgPool2d({2, 3})(image), adaptive_avg_pool2d(image, {2, 3}));
   same(Flatten()(image), reshape(image, {2, 144}));
   same(DropPath(0)(rows), rows);
+  same(LeakyReLU(0.3)(rows), leaky_relu(rows, 0.3));
+  same(ELU(1.5)(rows), elu(rows, 1.5));
+  same(PixelShuffle(2)(image), pixel_shuffle(image, 2));
   const Tensor index = from_vector<int64_t>({1, 0, 2}, {3});
   Embedding table(3, 4, 2);
   same(table(index), embedding(index, table.weight));
   CHECK(table(index).to_vector<float>()[8] == 0);
+}
+
+TEST_CASE("layers with weights and options compute what their functions compute") {
+  const Tensor image = hashed({2, 4, 6, 6}, 1), signal = hashed({2, 4, 9}, 3);
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(a.shape() == b.shape());
+    CHECK(a.to_vector<float>() == b.to_vector<float>());
+  };
+  ConvTranspose2d up(4, 6, {3, 2}, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2});
+  CHECK(up.weight.shape() == Shape{4, 3, 3, 2});
+  same(up(image), conv_transpose2d(image, up.weight, up.bias,
+                                   {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}));
+  const Conv1dOptions options{.stride = 2, .padding = 1, .dilation = 2, .groups = 2};
+  Conv1d line(4, 6, 3, options), bare(4, 6, 3, options, false);
+  CHECK(line.weight.shape() == Shape{6, 2, 3});
+  same(line(signal), conv1d(signal, line.weight, line.bias, options));
+  CHECK_FALSE(bare.bias.defined());
+  same(bare(signal), conv1d(signal, bare.weight, {}, options));
+  RMSNorm norm(6, {.eps = 0.1}), plain(Shape{6, 6}, {.affine = false});
+  norm.weight.detach().fill_(2);
+  same(norm(image), rms_norm(image, {6}, norm.weight, 0.1));
+  CHECK_FALSE(plain.weight.defined());
+  same(plain(image), rms_norm(image, {6, 6}));
+  same(Upsample(2)(image), interpolate_nearest(image, {12, 12}));
+  same(Upsample({.size = Size2d(5, 9), .mode = "bilinear", .align_corners = true})(image),
+       interpolate(image, {5, 9}, {.align_corners = true}));
+  same(Upsample({.scale_factor = Scale2d(1.4, 0.5), .mode = "bicubic"})(image),
+       interpolate(image, {.mode = "bicubic", .scale_factor = Scale2d(1.4, 0.5)}));
+  CHECK_THROWS_WITH_AS(Upsample(UpsampleOptions{}), doctest::Contains("got none"), Error);
+  CHECK_THROWS_WITH_AS(Upsample({.size = 3, .scale_factor = 2}), doctest::Contains("both"), Error);
+}
+
+TEST_CASE("batch norm of rows and signals is that of images of one line") {
+  const Tensor rows = hashed({5, 3}, 1), signal = hashed({4, 3, 7}, 2);
+  BatchNorm1d one(3), of_signal(3);
+  BatchNorm2d two(3), of_image(3);
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    CHECK(largest_error(a.to_vector<double>(), b.to_vector<double>()) < 1e-6);
+  };
+  same(one(rows), two(reshape(rows, {5, 3, 1, 1})));
+  same(one.running_var, two.running_var);
+  same(of_signal(signal), of_image(unsqueeze(signal, 2)));
+  of_signal.eval();
+  of_image.eval();
+  same(of_signal(signal), of_image(unsqueeze(signal, 2)));
+  CHECK(of_signal(signal).shape() == signal.shape());
+  CHECK_THROWS_AS(of_signal(hashed({4, 3, 2, 2}, 1)), Error);
 }
 
 TEST_CASE("batch norm learns running statistics in training and uses them in eval") {
@@ -352,6 +402,7 @@ TEST_CASE("criteria are called with output and target, and any function can be o
   const Tensor target = hashed({4, 3}, 2, 0, 1);
   CHECK(MSELoss()(logits, target).item() == mse_loss(logits, target).item());
   CHECK(L1Loss()(logits, target).item() == l1_loss(logits, target).item());
+  CHECK(HuberLoss(0.5)(logits, target).item() == huber_loss(logits, target, 0.5).item());
   CHECK(SmoothL1Loss(0.5)(logits, target).item() == smooth_l1_loss(logits, target, 0.5).item());
   CHECK(BCEWithLogitsLoss()(logits, target).item() ==
         binary_cross_entropy_with_logits(logits, target).item());

@@ -104,6 +104,30 @@ TEST_CASE("dropout drops its share, keeps the mean and passes gradients where it
   CHECK(dropout(x, 0.25, false).to_vector<float>() == x.to_vector<float>());
 }
 
+TEST_CASE("dropout2d drops whole channels, of each sample its own") {
+  manual_seed(17);
+  const Tensor x = ones({40, 5, 3, 2}).requires_grad_();
+  const Tensor y = Dropout2d(0.4)(x);
+  const auto values = y.to_vector<float>();
+  int dropped = 0;
+  for (size_t channel = 0; channel < 200; ++channel) {
+    const float first = values[6 * channel];
+    CHECK((first == 0 || first == doctest::Approx(1 / 0.6)));
+    for (size_t i = 1; i < 6; ++i) CHECK(values[6 * channel + i] == first);
+    dropped += first == 0;
+  }
+  CHECK(dropped > 50);
+  CHECK(dropped < 110);
+  sum(y).backward();
+  CHECK(x.grad().to_vector<float>() == values);
+  Dropout2d off(0.4);
+  off.eval();
+  CHECK(off(x).to_vector<float>() == x.to_vector<float>());
+  CHECK(sum(dropout2d(x, 1)).item() == 0);
+  CHECK_THROWS_WITH_AS(dropout2d(ones({2, 3}), 0.5), doctest::Contains("(n, channels, ...)"),
+                       Error);
+}
+
 TEST_CASE("drop path drops whole samples") {
   manual_seed(16);
   const Tensor x = ones({200, 3, 2}).requires_grad_();

@@ -179,6 +179,22 @@ TEST_CASE("a plateau's schedule refuses options and state that are not its own")
   CHECK(scheduler.state_dict().memory.at("best") == 3);
 }
 
+TEST_CASE("a plateau's schedule refuses rates of fewer or more groups than it has") {
+  auto optimizer = SGD({{{{"a", leaf()}}}, {{{"b", leaf()}}, {{"lr", 0.5}}}}, {.lr = 0.1});
+  auto scheduler = ReduceLROnPlateau(optimizer);
+  scheduler.step(3.0);
+  LRSchedulerState fewer = scheduler.state_dict(), more = fewer, none = fewer;
+  fewer.memory.erase("lr.1");
+  more.memory["lr.2"] = 0.3;
+  none.memory.erase("lr.0");
+  none.memory.erase("lr.1");
+  CHECK_THROWS_WITH_AS(scheduler.load_state_dict(fewer), doctest::Contains("got 1, want 2"), Error);
+  CHECK_THROWS_WITH_AS(scheduler.load_state_dict(more), doctest::Contains("got 3, want 2"), Error);
+  CHECK(scheduler.lr(1) == 0.5);
+  scheduler.load_state_dict(none);
+  CHECK(scheduler.lr(1) == 0.5);
+}
+
 TEST_CASE("a sequence begins with the first schedule's base and refuses what it cannot follow") {
   auto optimizer = SGD({leaf()}, {.lr = 0.1}), other = SGD({leaf()}, {.lr = 0.1});
   auto first = ConstantLR(optimizer, {0.5, 3});

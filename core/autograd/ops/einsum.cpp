@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
 
 namespace booster {
@@ -56,11 +57,28 @@ Labels written_out(const std::string& term, int dots) {
           term[i]);
     labels += term[i];
   }
-  for (size_t i = 0; i < labels.size(); ++i)
-    check(labels.find(labels[i]) == i,
-          "einsum: '{}' stands twice in \"{}\"; diagonals are not there: take them before",
-          labels[i], term);
   return labels;
+}
+
+// Where a letter stands twice: the elements whose positions in both dimensions are equal.
+Term with_diagonals(Term term) {
+  for (size_t i = 0; i < term.labels.size();) {
+    const char label = term.labels[i];
+    const size_t j = term.labels.find(label, i + 1);
+    if (j == Labels::npos) {
+      ++i;
+      continue;
+    }
+    const auto first = static_cast<int>(i), second = static_cast<int>(j);
+    check(term.x.shape()[first] == term.x.shape()[second],
+          "einsum: sizes of '{}' differ; got {} and {}", label, term.x.shape()[first],
+          term.x.shape()[second]);
+    term.x = diagonal(term.x, first, second);
+    term.labels.erase(j, 1);
+    term.labels.erase(i, 1);
+    term.labels += label;
+  }
+  return term;
 }
 
 Term term_of(const std::string& text, const Tensor& x) {
@@ -70,21 +88,23 @@ Term term_of(const std::string& text, const Tensor& x) {
   const int dots = has_dots ? x.ndim() - letters : 0;
   check(dots >= 0 && dots <= most_ellipsis && letters + dots == x.ndim(),
         "einsum: \"{}\" does not fit an operand of shape {}", text, x.shape());
-  return {x, written_out(text, dots)};
+  return with_diagonals({x, written_out(text, dots)});
 }
 
-// Without "->": the ellipsis, then all letters that stand in one term alone, in alphabetical order.
-Labels implicit_result(const std::vector<Term>& terms) {
+// Without "->": the ellipsis, then all letters that stand once in the equation, in alphabetical
+// order.
+Labels implicit_result(const Equation& equation, const std::vector<Term>& terms) {
   std::map<char, int> counts;
-  for (const Term& term : terms)
-    for (const char label : term.labels) ++counts[label];
+  for (const std::string& term : equation.terms)
+    for (const char c : term)
+      if (c != '.') ++counts[c];
   Labels digits, letters;
-  for (const auto& [label, count] : counts) {
-    if (std::isdigit(static_cast<unsigned char>(label)))
-      digits.insert(digits.begin(), label);
-    else if (count == 1)
-      letters += label;
-  }
+  for (const auto& [label, count] : counts)
+    if (count == 1) letters += label;
+  for (const Term& term : terms)
+    for (const char label : term.labels)
+      if (std::isdigit(static_cast<unsigned char>(label)) && !has(digits, label)) digits += label;
+  std::ranges::sort(digits, std::greater<>());
   return digits + letters;
 }
 
@@ -97,6 +117,9 @@ Labels explicit_result(const std::string& text, const std::vector<Term>& terms) 
       if (std::isdigit(static_cast<unsigned char>(label))) dots = std::max(dots, label - '0' + 1);
   }
   const Labels result = written_out(text, dots);
+  for (size_t i = 0; i < result.size(); ++i)
+    check(result.find(result[i]) == i, "einsum: '{}' stands twice in the result \"{}\"", result[i],
+          text);
   for (const char label : result)
     check(has(known, label), "einsum: '{}' stands in the result alone; want a letter of a term",
           label);
@@ -197,7 +220,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   std::vector<Term> terms;
   for (size_t i = 0; i < given.size(); ++i) terms.push_back(term_of(parts.terms[i], given[i]));
   const Labels result =
-      parts.result ? explicit_result(*parts.result, terms) : implicit_result(terms);
+      parts.result ? explicit_result(*parts.result, terms) : implicit_result(parts, terms);
   sizes_of(terms);
   Term y = terms[0];
   for (size_t i = 1; i < terms.size(); ++i)

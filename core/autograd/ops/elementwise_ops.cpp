@@ -6,6 +6,7 @@
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
+#include <cmath>
 #include <string_view>
 
 namespace booster {
@@ -118,12 +119,28 @@ DType result_dtype(BinaryOp kind, DType promoted) {
   return kind == BinaryOp::div && !is_floating(promoted) ? DType::f32 : promoted;
 }
 
+bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
+
+// True if kernels that compute in `dtype`, the promoted one, see the numbers that a cast to it
+// gives: 16-bit floats are computed in f32, and without dimensions x may be of a wider dtype.
+bool is_converted_alike(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype || (is_dimensioned(x) && !is_16_bit(dtype));
+}
+
+// The functions whose gradients ask whether their operands are equal: as in torch, both then have
+// the result's dtype.
+bool has_ties(BinaryOp kind) { return kind == BinaryOp::maximum || kind == BinaryOp::minimum; }
+
 Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   const Row& row = binary_rows[static_cast<int>(kind)];
   check_device(row.name, a, b);
   apply_policy(row.op, {&a, &b});
+  const DType dtype = promoted(a, b);
+  if (has_ties(kind))
+    for (Tensor* x : {&a, &b})
+      if (!is_converted_alike(*x, dtype)) *x = cast(*x, dtype);
   const Shape shape = broadcast_shapes(row.name, a.shape(), b.shape());
-  Tensor y = empty(shape, {result_dtype(kind, promoted(a, b)), a.device()});
+  Tensor y = empty(shape, {result_dtype(kind, dtype), a.device()});
   kernels::on(y.device())
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
@@ -147,7 +164,12 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
   }));
 }
 
-bool is_whole(double value) { return value == static_cast<double>(static_cast<int64_t>(value)); }
+bool is_whole(double value) {
+  return std::abs(value) < 0x1p63 && value == static_cast<double>(static_cast<int64_t>(value));
+}
+
+// The number in a floating dtype.
+double rounded(double value, DType dtype) { return scalar(value, {.dtype = dtype}).item(); }
 
 // A scalar as an operand of the backward kernel: one double, broadcast.
 kernels::View constant_view(const double& value, const kernels::View& like) {
@@ -171,6 +193,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   Tensor y = empty(x.shape(), {dtype, x.device()});
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!is_watched({x})) return y;
+  if (has_ties(kind) && is_floating(dtype)) value = rounded(value, dtype);
   const SavedInput saved_x = row.needs_a || row.needs_b ? SavedInput(x) : SavedInput();
   const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
@@ -178,6 +201,10 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
     const int which = scalar_first ? 1 : 0;
     const Operand operand{g.shape(), g.dtype()};
     if (grad_enabled()) {
+      if (kind == BinaryOp::pow && !scalar_first && value == 0) {
+        d[0] = zeros_like(g);  // x^0 is 1, whatever x
+        return;
+      }
       const Tensor number = scalar(value, {DType::f64, g.device()});
       const Tensor &a = scalar_first ? number : sx, &b = scalar_first ? sx : number;
       d[0] = fitted(binary_slope(kind, which, g, a, b, sy), operand);
@@ -191,8 +218,12 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   }));
 }
 
-Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& b) {
+// In the promoted dtype, as torch compares.
+Tensor compare(const char* name, CompareOp kind, Tensor a, Tensor b) {
   check_device(name, a, b);
+  const DType dtype = promoted(a, b);
+  for (Tensor* x : {&a, &b})
+    if (!is_converted_alike(*x, dtype)) *x = untracked::cast(*x, dtype);
   const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
   Tensor truth = empty(shape, {DType::boolean, a.device()});
   kernels::on(a.device())
@@ -201,7 +232,19 @@ Tensor compare(const char* name, CompareOp kind, const Tensor& a, const Tensor& 
   return truth;
 }
 
-bool is_dimensioned(const Tensor& x) { return x.ndim() > 0; }
+bool holds(DType dtype, double whole) {
+  if (dtype == DType::u8) return whole >= 0 && whole <= 255;
+  return dtype != DType::i32 || std::abs(whole + 0.5) < 0x1p31;
+}
+
+// A number as what x is compared with: rounded to a floating x's dtype; whole with whole numbers,
+// or an f32 if x's dtype does not hold it.
+Tensor comparand(const char* name, const Tensor& x, double value) {
+  check(x.defined(), "{}: argument is undefined", name);
+  DType dtype = x.dtype() == DType::boolean ? DType::i64 : x.dtype();
+  if (!is_floating(dtype) && !(is_whole(value) && holds(dtype, value))) dtype = DType::f32;
+  return scalar(value, {dtype, x.device()});
+}
 
 int category(DType dtype) { return dtype == DType::boolean ? 0 : (is_floating(dtype) ? 2 : 1); }
 
@@ -236,7 +279,7 @@ DType promoted(const Tensor& a, const Tensor& b) {
 #define COMPARE(name, ...)                                                                        \
   Tensor name(const Tensor& a, const Tensor& b) { return compare(#name, CompareOp::name, a, b); } \
   Tensor name(const Tensor& a, double b) {                                                        \
-    return compare(#name, CompareOp::name, a, scalar(b, {DType::f64, a.device()}));               \
+    return compare(#name, CompareOp::name, a, comparand(#name, a, b));                            \
   }
 #include "kernels/elementwise.def"
 
@@ -247,10 +290,10 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
     const NoGradGuard no_grad;
     y = low ? maximum(x, *low) : x;
     if (high) y = minimum(y, *high);
-    if (low) is_inside = greater_equal(x, *low);
-    if (high) is_inside = low ? mul(is_inside, less_equal(x, *high)) : less_equal(x, *high);
+    if (low) is_inside = greater(x, *low);
+    if (high) is_inside = low ? mul(is_inside, less(x, *high)) : less(x, *high);
   }
-  // The bounds themselves are inside.
+  // At a bound the gradient is 0, as in PyTorch (from 2.15 on).
   const Saved inside(is_inside);
   return record(y, "clamp", {x}, twice([inside, dtype = x.dtype()](const Tensor& g, Gradients& d) {
                   const Tensor zero = zeros({}, {g.dtype(), g.device()});

@@ -31,8 +31,14 @@ Tensor silu_slope(const Tensor& x) {
   return s * (1 + x * (1 - s));
 }
 
-Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& y) {
-  return where(equal(a, 0), zero_like(g), g * y * log(a));
+// 0 where the exponent is 0: a factor of 0 alone would make nan of the infinite 0^-1.
+Tensor pow_base_slope(const Tensor& g, const Tensor& a, const Tensor& b) {
+  return where(equal(b, 0), zero_like(g), g * (b * pow(a, b - 1)));
+}
+
+Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& b, const Tensor& y) {
+  const Tensor is_flat = mul(equal(a, 0), greater_equal(b, 0));
+  return where(is_flat, zero_like(g), g * (y * log(a)));
 }
 
 // The share of the gradient of maximum(a, b) that goes to a; `larger` holds a > b. Ties share.
@@ -48,6 +54,7 @@ Tensor unary_slope(UnaryOp op, const Tensor& g, const Tensor& x, const Tensor& y
     case UnaryOp::abs: return g * sign(x);
     case UnaryOp::square: return g * x * 2;
     case UnaryOp::exp: return g * y;
+    case UnaryOp::expm1: return g * (y + 1);
     case UnaryOp::log: return g / x;
     case UnaryOp::sqrt: return g / (y * 2);
     case UnaryOp::rsqrt: return g * y * square(y) * -0.5;
@@ -77,7 +84,7 @@ Tensor binary_slope(BinaryOp op, int which, const Tensor& g, const Tensor& a, co
     case BinaryOp::sub: return first ? g : -g;
     case BinaryOp::mul: return g * (first ? b : a);
     case BinaryOp::div: return first ? g / b : -(g * y) / b;
-    case BinaryOp::pow: return first ? g * b * pow(a, b - 1) : pow_exponent_slope(g, a, y);
+    case BinaryOp::pow: return first ? pow_base_slope(g, a, b) : pow_exponent_slope(g, a, b, y);
     case BinaryOp::maximum:
       return g * share(first ? greater(a, b) : greater(b, a), equal(a, b), g.dtype());
     case BinaryOp::minimum:

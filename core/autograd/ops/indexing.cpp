@@ -6,6 +6,26 @@
 namespace booster {
 namespace {
 
+bool is_mask(const Tensor& places) { return places.defined() && places.dtype() == DType::boolean; }
+
+// How many dimensions of x an index takes.
+int dims_of(const Index& index) {
+  if (const Tensor* places = std::get_if<Tensor>(&index.value()))
+    return is_mask(*places) ? places->ndim() : 1;
+  const bool takes_none = std::holds_alternative<Ellipsis>(index.value()) ||
+                          std::holds_alternative<NewAxis>(index.value());
+  return takes_none ? 0 : 1;
+}
+
+// The positions of a mask's true elements in row-major order. Waits for the mask's device.
+Tensor true_positions(const Tensor& mask) {
+  std::vector<int64_t> positions;
+  const std::vector<uint8_t> truths = mask.to_vector<uint8_t>();
+  for (size_t i = 0; i < truths.size(); ++i)
+    if (truths[i]) positions.push_back(static_cast<int64_t>(i));
+  return from_vector(positions, {static_cast<int64_t>(positions.size())}).to(mask.device());
+}
+
 template <class Kind>
 int count_of(std::initializer_list<Index> places) {
   int count = 0;
@@ -25,11 +45,25 @@ struct Walk {
   }
   void operator()(Ellipsis) { dim += whole; }
   void operator()(NewAxis) { x = unsqueeze(x, dim++); }
-  void operator()(const Tensor& positions) {
-    check(positions.defined() && positions.dtype() == DType::i64,
-          "index: a tensor of positions must be i64; got {} (masks: where, masked_fill)",
-          positions.defined() ? name_of(positions.dtype()) : "an undefined one");
+  void operator()(const Tensor& places) {
     const PolicyScope inside(nullptr);
+    is_mask(places) ? keep_true(places) : take(places);
+  }
+
+  void keep_true(const Tensor& mask) {
+    const int end = dim + mask.ndim();
+    const Shape masked(x.shape().begin() + dim, static_cast<size_t>(mask.ndim()));
+    check(mask.ndim() > 0 && mask.shape() == masked,
+          "index: the mask does not fit; got {} for the dimensions from {} on of {}", mask.shape(),
+          dim, x.shape());
+    x = index_select(flatten(x, dim, end - 1), dim, true_positions(mask));
+    ++dim;
+  }
+
+  void take(const Tensor& positions) {
+    check(positions.defined() && positions.dtype() == DType::i64,
+          "index: a tensor must hold positions (i64) or be a mask (bool); got {}",
+          positions.defined() ? name_of(positions.dtype()) : "an undefined one");
     const Tensor size = scalar(static_cast<double>(x.size(dim)), {DType::i64, x.device()});
     const Tensor from_start = where(less(positions, 0.0), add(positions, size), positions);
     Shape shape(x.shape().begin(), static_cast<size_t>(dim));
@@ -43,16 +77,20 @@ struct Walk {
 }  // namespace
 
 Tensor Tensor::operator[](std::initializer_list<Index> places) const {
-  const int taken = static_cast<int>(places.size()) - count_of<Ellipsis>(places) -
-                    count_of<NewAxis>(places);
+  int taken = 0;
+  for (const Index& place : places) taken += dims_of(place);
   check(taken <= ndim(), "index: too many; got {} for the dimensions of {}", taken, shape());
   check(count_of<Ellipsis>(places) <= 1, "index: ellipsis stands for one place; got it twice");
   check(count_of<Tensor>(places) <= 1,
-        "index: at most one tensor of positions; got {}, want gather or one after the other",
+        "index: at most one tensor; got {}, want gather or one after the other",
         count_of<Tensor>(places));
   Walk walk{*this, ndim() - taken};
   for (const Index& place : places) std::visit(walk, place.value());
   return walk.x;
+}
+
+Tensor Tensor::operator[](const Tensor& places) const {
+  return (*this)[std::initializer_list<Index>{places}];
 }
 
 }  // namespace booster

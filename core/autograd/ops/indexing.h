@@ -3,6 +3,7 @@
 //   x[{Slice(1, {}, 2), 0}]          x[1::2, 0]
 //   x[{ellipsis, new_axis}]          x[..., None]
 //   x[{Slice(), rows}]               x[:, rows], rows an i64 tensor
+//   x[greater(x, 0)]                 x[x > 0]: a mask
 //
 // Each index takes the next dimension; dimensions that are left over stay whole. Recorded.
 #pragma once
@@ -32,8 +33,9 @@ inline constexpr Ellipsis ellipsis;
 struct NewAxis {};
 inline constexpr NewAxis new_axis;
 
-// What stands for one dimension: a position, from the end if negative, whose dimension goes; a
-// Slice; or positions in an i64 tensor, whose shape takes the dimension's place (one at most).
+// What stands for a dimension: a position, from the end if negative, whose dimension goes; a
+// Slice; or one tensor at most: positions (i64), whose shape takes the dimension's place, or a mask
+// (bool) for as many dimensions as it has, which become one of what it keeps.
 class Index {
  public:
   using Value = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;
@@ -42,7 +44,7 @@ class Index {
   Index(Slice range) : value_(range) {}
   Index(Ellipsis dots) : value_(dots) {}
   Index(NewAxis axis) : value_(axis) {}
-  Index(Tensor positions) : value_(std::move(positions)) {}
+  Index(Tensor places) : value_(std::move(places)) {}
   const Value& value() const { return value_; }
 
  private:

@@ -140,30 +140,19 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   return y;
 }
 
-Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value) {
-  check_defined("pad", x);
-  check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
-        "pad: want two sizes for each of {} dimensions at most; got {}", x.ndim(), sizes.size());
-  Tensor y = x;
-  for (size_t i = 0; i < sizes.size(); i += 2) {
-    const int d = x.ndim() - 1 - static_cast<int>(i / 2);
-    const int64_t before = sizes[i], after = sizes[i + 1], size = x.shape()[d];
-    check(size + before + after >= 0, "pad: nothing is left of dimension {}; got {} and {} for {}",
-          d, before, after, size);
-    const int64_t cut = std::max<int64_t>(-before, 0);
-    const int64_t kept = std::max<int64_t>(size - cut - std::max<int64_t>(-after, 0), 0);
-    std::vector<Tensor> pieces = {narrow(y, d, std::min(cut, size), kept)};
-    const auto border = [&](int64_t width) {
-      Shape shape = y.shape();
-      shape[d] = width;
-      return full(shape, value, {y.dtype(), y.device()});
-    };
-    if (before > 0) pieces.insert(pieces.begin(), border(before));
-    if (after > 0) pieces.push_back(border(after));
-    const PolicyScope inside(nullptr);
-    y = pieces.size() == 1 ? contiguous(pieces[0]) : cat(pieces, d);
-  }
-  return y;
+// Every (n + 1)-th element of the matrices in a row.
+Tensor diagonal(const Tensor& x, int64_t dim0, int64_t dim1) {
+  check_defined("diagonal", x);
+  const int a = normal_dim("diagonal", dim0, x.ndim()), b = normal_dim("diagonal", dim1, x.ndim());
+  check(a != b && x.shape()[a] == x.shape()[b],
+        "diagonal: want two dimensions of one size; got {} and {} of {}", dim0, dim1, x.shape());
+  const PolicyScope inside(nullptr);
+  std::vector<int> order;
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i != a && i != b) order.push_back(i);
+  order.insert(order.end(), {a, b});
+  const int64_t n = x.shape()[a];
+  return slice(flatten(permute(x, order), -2), -1, 0, {}, n + 1);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

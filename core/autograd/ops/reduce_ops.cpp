@@ -100,16 +100,32 @@ Tensor mean(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dim
       }));
 }
 
-Tensor var(const Tensor& given, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
+namespace {
+
+// The dtype in which means of squares are computed: rounding every step to 16 bits would leave
+// little of a small spread.
+DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// `op` of the variance over dimensions, both in the wide dtype, rounded once.
+template <class F>
+Tensor spread_measure(const char* name, const Tensor& given, const std::vector<int64_t>& dims,
+                      bool unbiased, bool keep_dims, F op) {
   Tensor x = given;
-  const Reduced to = reduced_shapes("var", x, dims);
+  const Reduced to = reduced_shapes(name, x, dims);
+  check(is_floating(x.dtype()), "{}: want a floating tensor; got {}", name, name_of(x.dtype()));
   apply_policy(Op::var, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor wide = cast(x, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
-  const Tensor deviation = wide - mean(wide, dims, true);
+  const Tensor wide = cast(x, wide_dtype(x));
   const double divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
-  const Tensor y = cast(sum(square(deviation), dims, true) / divisor, x.dtype());
-  return reshape(y, keep_dims ? to.kept : to.squeezed);
+  const Tensor deviation = wide - mean(wide, dims, true);
+  const Tensor y = op(sum(square(deviation), dims, true) / divisor);
+  return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
+  return spread_measure("var", x, dims, unbiased, keep_dims, [](const Tensor& v) { return v; });
 }
 
 Tensor sum(const Tensor& x) { return sum(x, {}); }
@@ -154,23 +170,26 @@ std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {
   return {squeeze(values, dim), untracked::squeeze(index, dim)};
 }
 
-Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
-  return sqrt(var(x, dims, unbiased, keep_dims));
-}
-
 Tensor logsumexp(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims) {
   Tensor x = given;
   const Reduced to = reduced_shapes("logsumexp", x, dims);
   apply_policy(Op::logsumexp, {&x});
   const PolicyScope inside(nullptr);
-  const Tensor top = amax(x.detach(), dims, true);
+  const Tensor wide = cast(x, wide_dtype(x));
+  const Tensor top = amax(wide.detach(), dims, true);
   const Tensor finite = where(less(abs(top), INFINITY), top, zeros_like(top));
-  const Tensor y = log(sum(exp(x - finite), dims, true)) + finite;
+  const Tensor y = cast(log(sum(exp(wide - finite), dims, true)) + finite,
+                        is_floating(x.dtype()) ? x.dtype() : wide.dtype());
   return keep_dims ? y : reshape(y, to.squeezed);
 }
 Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim) {
   return logsumexp(x, std::vector<int64_t>{dim}, keep_dim);
 }
+
+Tensor max(const Tensor& x) { return amax(x); }
+Tensor min(const Tensor& x) { return amin(x); }
+Tensor argmax(const Tensor& x) { return argmax(flatten(x.detach()), 0); }
+Tensor argmin(const Tensor& x) { return argmin(flatten(x.detach()), 0); }
 
 namespace {
 
@@ -194,15 +213,19 @@ Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
 
 }  // namespace
 
+Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
+  return spread_measure("stddev", x, dims, unbiased, keep_dims,
+                        [](const Tensor& v) { return root(v, 2); });
+}
+
 Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims, double p) {
   Tensor x = given;
   const Reduced to = reduced_shapes("norm", x, dims);
   check(is_floating(x.dtype()), "norm: want a floating tensor; got {}", name_of(x.dtype()));
   apply_policy(Op::norm, {&x});
   const DType result = wants_f32_result(Op::norm, x) ? DType::f32 : x.dtype();
-  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const PolicyScope inside(nullptr);
-  const Tensor y = cast(norm_of(cast(x, wide), dims, p), result);
+  const Tensor y = cast(norm_of(cast(x, wide_dtype(x)), dims, p), result);
   return keep_dims ? y : reshape(y, to.squeezed);
 }
 Tensor norm(const Tensor& x) { return norm(x, {}); }

@@ -120,10 +120,23 @@ Tensor leaky_relu(const Tensor& x, double slope) {
   return where(greater(x, 0.0), x, mul(x, slope));
 }
 
+// d = g where x > 0, else g alpha e^x, whose e^x is not e^x - 1 + 1: that is 0 for large -x.
 Tensor elu(const Tensor& x, double alpha) {
   arguments::floating("elu", "x", x);
   const PolicyScope inside(nullptr);
-  return where(greater(x, 0.0), x, mul(sub(exp(clamp(x, {}, 0.0)), 1.0), alpha));
+  const Tensor wide = cast(x, arguments::statistics_dtype(x));
+  Tensor y;
+  {
+    const NoGradGuard no_grad;
+    y = where(greater(wide, 0.0), wide, mul(expm1(wide), alpha));
+  }
+  y = record(y, "elu", {wide}, twice([x = SavedInput(wide), alpha](const Tensor& g, Gradients& d) {
+               const Tensor positive = greater(x.get(), 0.0);
+               const Tensor zero = zeros({}, {g.dtype(), g.device()});
+               const Tensor negative_x = where(positive, zero, x.get());
+               d[0] = where(positive, g, g * mul(exp(negative_x), alpha));
+             }));
+  return cast(y, x.dtype());
 }
 
 }  // namespace booster

@@ -19,17 +19,25 @@ double cubic(double x, double a) {
 }
 double triangle(double x) { return std::max(1 - std::fabs(x), 0.0); }
 
+// One side of an image.
+struct Side {
+  int64_t in, out;
+  double step;  // places of the input for one of the output: in / out, or as scale_factor wants it
+};
+
 // What each of `out` places takes of each of `in`: (out, in), rows with a sum of 1.
 class Weights {
  public:
-  Weights(int64_t in, int64_t out, const InterpolateOptions& options)
-      : in_(in), out_(out), is_cubic_(options.mode == "bicubic"), options_(options),
-        values_(static_cast<size_t>(in * out)) {
-    const auto inputs = static_cast<double>(in), outputs = static_cast<double>(out);
-    scale_ = !options.align_corners ? inputs / outputs
-             : out > 1              ? (inputs - 1) / (outputs - 1)
-                                    : 0;
-    for (int64_t i = 0; i < out; ++i) options.antialias ? add_area(i) : add_neighbours(i);
+  Weights(const Side& side, const InterpolateOptions& options)
+      : in_(side.in),
+        out_(side.out),
+        is_cubic_(options.mode == "bicubic"),
+        options_(options),
+        scale_(side.step),
+        values_(static_cast<size_t>(side.in * side.out)) {
+    const auto between = [](int64_t n) { return static_cast<double>(n - 1); };
+    if (options.align_corners) scale_ = out_ > 1 ? between(in_) / between(out_) : 0;
+    for (int64_t i = 0; i < out_; ++i) options.antialias ? add_area(i) : add_neighbours(i);
   }
   Tensor like(const Tensor& x) const {
     return untracked::cast(from_vector(values_, {out_, in_}).to(x.device()), x.dtype());
@@ -64,22 +72,29 @@ class Weights {
       shares.push_back(is_cubic_ ? cubic(distance, -0.5) : triangle(distance));
       sum += shares.back();
     }
-    for (int64_t j = first; j < last; ++j)
-      at(i, j) = shares[static_cast<size_t>(j - first)] / sum;
+    for (int64_t j = first; j < last; ++j) at(i, j) = shares[static_cast<size_t>(j - first)] / sum;
   }
 
   int64_t in_, out_;
   bool is_cubic_;
   const InterpolateOptions& options_;
-  double scale_ = 0;
+  double scale_;
   std::vector<double> values_;
 };
 
-// Which of `in` places each of `out` places takes its value from.
-Tensor nearest(int64_t in, int64_t out, Device device) {
-  std::vector<int64_t> places(static_cast<size_t>(out));
-  for (int64_t i = 0; i < out; ++i) places[static_cast<size_t>(i)] = i * in / out;
-  return from_vector(places, {out}).to(device);
+// Which place of the input each of the output takes its value from, in PyTorch's arithmetic: the
+// rounding of floats decides where a quotient is whole.
+Tensor nearest(const Side& side, bool exact, Device device) {
+  const auto step = static_cast<float>(side.step);
+  std::vector<int64_t> places(static_cast<size_t>(side.out));
+  for (int64_t i = 0; i < side.out; ++i) {
+    const float at = exact ? static_cast<float>((static_cast<double>(i) + 0.5) * step)
+                           : static_cast<float>(i) * step;
+    places[static_cast<size_t>(i)] =
+        side.in == side.out && !exact ? i
+                                      : std::min(static_cast<int64_t>(std::floor(at)), side.in - 1);
+  }
+  return from_vector(places, {side.out}).to(device);
 }
 
 void check_images(const char* op, const Tensor& x) {
@@ -88,10 +103,41 @@ void check_images(const char* op, const Tensor& x) {
         x.shape());
 }
 
-void check_sizes(const char* op, const Tensor& x, Size2d size) {
+bool is_nearest(const std::string& mode) { return mode == "nearest" || mode == "nearest-exact"; }
+
+// Both sides, from the size or the scale of the options.
+std::pair<Side, Side> sides_of(const char* op, const Tensor& x, const InterpolateOptions& options) {
   check_images(op, x);
-  check(size.height >= 1 && size.width >= 1 && x.size(2) >= 1 && x.size(3) >= 1,
-        "{}: an image has no pixels; got {} to ({}, {})", op, x.shape(), size.height, size.width);
+  check(options.size.has_value() != options.scale_factor.has_value(),
+        "{}: want either size or scale_factor; got {}", op, options.size ? "both" : "none");
+  const auto side = [&](int64_t in, int64_t size, double factor) {
+    const auto inputs = static_cast<double>(in);
+    if (!options.scale_factor) return Side{in, size, inputs / static_cast<double>(size)};
+    return Side{in, static_cast<int64_t>(std::floor(inputs * factor)), 1 / factor};
+  };
+  const Size2d size = options.size.value_or(0);
+  const Scale2d factor = options.scale_factor.value_or(0);
+  const Side rows = side(x.size(2), size.height, factor.height);
+  const Side columns = side(x.size(3), size.width, factor.width);
+  check(rows.out >= 1 && columns.out >= 1 && rows.in >= 1 && columns.in >= 1,
+        "{}: an image has no pixels; got {} to ({}, {})", op, x.shape(), rows.out, columns.out);
+  return {rows, columns};
+}
+
+void check_mode(const InterpolateOptions& options) {
+  const std::vector<std::string> modes = {"nearest", "nearest-exact", "bilinear", "bicubic",
+                                          "area"};
+  check(std::ranges::find(modes, options.mode) != modes.end(),
+        "interpolate: unknown mode; got {}{}", options.mode, legal_names(options.mode, modes));
+  const bool weighs = options.mode == "bilinear" || options.mode == "bicubic";
+  check(weighs || !(options.align_corners || options.antialias),
+        "interpolate: {} is for bilinear and bicubic; got it with {}",
+        options.align_corners ? "align_corners" : "antialias", options.mode);
+}
+
+Tensor picked(const Tensor& x, const Side& rows, const Side& columns, bool exact) {
+  const Tensor y = index_select(x, 2, nearest(rows, exact, x.device()));
+  return index_select(y, 3, nearest(columns, exact, x.device()));
 }
 
 }  // namespace
@@ -107,23 +153,27 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
 }
 
 Tensor interpolate_nearest(const Tensor& x, Size2d size) {
-  check_sizes("interpolate_nearest", x, size);
+  const auto [rows, columns] = sides_of("interpolate_nearest", x, {.size = size});
   const PolicyScope inside(nullptr);
-  const Tensor rows = index_select(x, 2, nearest(x.size(2), size.height, x.device()));
-  return index_select(rows, 3, nearest(x.size(3), size.width, x.device()));
+  return picked(x, rows, columns, false);
 }
 
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options) {
-  check_sizes("interpolate", x, size);
-  const std::vector<std::string> modes = {"bilinear", "bicubic"};
-  check(std::ranges::find(modes, options.mode) != modes.end(),
-        "interpolate: unknown mode; got {}{} (nearest: interpolate_nearest)", options.mode,
-        legal_names(options.mode, modes));
+  check(!options.size, "interpolate: want one size; got two");
+  options.size = size;
+  return interpolate(x, options);
+}
+
+Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+  check_mode(options);
+  const auto [rows, columns] = sides_of("interpolate", x, options);
+  if (options.mode == "area") return adaptive_avg_pool2d(x, {rows.out, columns.out});
   const PolicyScope inside(nullptr);
+  if (is_nearest(options.mode)) return picked(x, rows, columns, options.mode == "nearest-exact");
   const Tensor whole = is_16_bit(x.dtype()) ? cast(x, DType::f32) : x;
-  const Tensor rows = Weights(x.size(2), size.height, options).like(whole);
-  const Tensor columns = Weights(x.size(3), size.width, options).like(whole);
-  const Tensor y = matmul(matmul(rows, whole), transpose(columns, 0, 1));
+  const Tensor of_rows = Weights(rows, options).like(whole);
+  const Tensor of_columns = Weights(columns, options).like(whole);
+  const Tensor y = matmul(matmul(of_rows, whole), transpose(of_columns, 0, 1));
   return is_16_bit(x.dtype()) ? cast(y, x.dtype()) : y;
 }
 

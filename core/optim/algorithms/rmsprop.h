@@ -1,8 +1,11 @@
 // RMSprop (Hinton; centered: Graves, arXiv:1308.0850), by the formulas of torch.optim.RMSprop:
+//
 //   g += weight_decay * p
-//   v = alpha * v + (1 - alpha) * g^2        centered: a = alpha * a + (1 - alpha) * g, v' = v -
-//   a^2 u = g / (sqrt(v or v') + eps)            with momentum: m = momentum * m + u, u = m p -= lr
-//   * u
+//   v = alpha * v + (1 - alpha) * g^2
+//   a = alpha * a + (1 - alpha) * g, v' = v - a^2 if centered, else v' = v
+//   u = g / (sqrt(v') + eps)
+//   m = momentum * m + u, u = m if there is momentum
+//   p -= lr * u
 #pragma once
 
 #include "core/optim/optimizer.h"

@@ -76,7 +76,8 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
     check(std::isfinite(lr) && lr >= 0,
           "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
   const ScheduleMemory remembered = body_->schedule->memory();
-  body_->schedule->remember(state.memory);
+  const size_t groups = body_->base_lrs.size();
+  body_->schedule->remember(state.memory, groups);
   const auto before = std::exchange(body_->base_lrs, state.base_lrs);
   Optimizer& optimizer = body_->optimizer;
   std::vector<OptimizerOptions> options;
@@ -86,7 +87,7 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
     body_->apply(state.step);
   } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
     body_->base_lrs = before;
-    body_->schedule->remember(remembered);
+    body_->schedule->remember(remembered, groups);
     for (size_t group = 0; group < options.size(); ++group)
       optimizer.set_options(static_cast<int>(group), options[group]);
     throw;

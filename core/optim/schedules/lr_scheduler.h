@@ -43,8 +43,8 @@ class Schedule {
   // The metric of this step, with the rates now in force, by group.
   virtual void observe(double /*metric*/, const std::vector<double>& /*rates*/) {}
   virtual ScheduleMemory memory() const { return {}; }
-  // All or nothing; error for what is no memory of this schedule.
-  virtual void remember(const ScheduleMemory&) {}
+  // All or nothing; error for what is no memory of this schedule with so many groups.
+  virtual void remember(const ScheduleMemory&, size_t /*groups*/) {}
 };
 
 struct LRSchedulerState {

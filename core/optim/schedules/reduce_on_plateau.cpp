@@ -68,7 +68,7 @@ class ReduceOnPlateau : public Schedule {
     for (size_t group = 0; group < rates_.size(); ++group) all[rate_name(group)] = rates_[group];
     return all;
   }
-  void remember(const ScheduleMemory& memory) override {
+  void remember(const ScheduleMemory& memory, size_t groups) override {
     const auto count = [&](const char* key) {
       const auto found = memory.find(key);
       check(found != memory.end() && found->second >= 0 && found->second < 0x1p53,
@@ -79,6 +79,9 @@ class ReduceOnPlateau : public Schedule {
     std::vector<double> rates;
     for (size_t group = 0; memory.count(rate_name(group)); ++group)
       rates.push_back(memory.at(rate_name(group)));
+    check(rates.empty() || rates.size() == groups,
+          "{}: rates of other groups were saved; got {}, want {} or none", schedule_name,
+          rates.size(), groups);
     const auto best = memory.find("best");
     best_ = best == memory.end() ? worst_ : best->second;
     bad_steps_ = bad_steps;

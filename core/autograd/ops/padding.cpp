@@ -1,0 +1,108 @@
+// Borders around the last dimensions, of a number or of what lies inside.
+#include "core/autograd/functions.h"
+#include "core/autograd/op_policy.h"
+
+#include <algorithm>
+
+namespace booster {
+namespace {
+
+// The two widths of one dimension; negative ones cut off.
+struct Border {
+  int dim;
+  int64_t before, after, size;
+  int64_t padded() const { return size + before + after; }
+};
+
+// From the last dimension on.
+std::vector<Border> borders(const Tensor& x, const std::vector<int64_t>& sizes) {
+  check(x.defined(), "pad: argument is undefined");
+  check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
+        "pad: want two sizes for each of {} dimensions at most; got {}", x.ndim(), sizes.size());
+  std::vector<Border> all;
+  for (size_t i = 0; i < sizes.size(); i += 2) {
+    const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
+    all.push_back({dim, sizes[i], sizes[i + 1], x.shape()[dim]});
+  }
+  return all;
+}
+
+Tensor without_cut(const Tensor& x, const Border& b) {
+  const int64_t start = std::max<int64_t>(-b.before, 0), end = std::max<int64_t>(-b.after, 0);
+  check(b.size - start - end >= 0,
+        "pad: cuts off more than dimension {} has; got {} and {}, want at most {} together", b.dim,
+        b.before, b.after, b.size);
+  return narrow(x, b.dim, start, b.size - start - end);
+}
+
+Tensor constant_border(const Tensor& x, const Border& b, double value) {
+  std::vector<Tensor> pieces = {without_cut(x, b)};
+  const auto piece = [&](int64_t width) {
+    Shape shape = x.shape();
+    shape[b.dim] = width;
+    return full(shape, value, {x.dtype(), x.device()});
+  };
+  if (b.before > 0) pieces.insert(pieces.begin(), piece(b.before));
+  if (b.after > 0) pieces.push_back(piece(b.after));
+  return pieces.size() == 1 ? contiguous(pieces[0]) : cat(pieces, b.dim);
+}
+
+void check_inner(const std::string& mode, const Border& b) {
+  check(b.size > 0 && b.padded() > 0,
+        "pad: nothing to take or to give in dimension {}; got {} and {} for {}", b.dim, b.before,
+        b.after, b.size);
+  const int64_t most = mode == "reflect" ? b.size - 1 : b.size;
+  check(mode == "replicate" || std::max(b.before, b.after) <= most,
+        "pad: too wide for {} in dimension {}; got {} and {}, want at most {}", mode, b.dim,
+        b.before, b.after, most);
+}
+
+// The place inside of `size` that a place outside stands for.
+int64_t inner_place(const std::string& mode, int64_t place, int64_t size) {
+  if (mode == "replicate") return std::clamp<int64_t>(place, 0, size - 1);
+  if (mode == "circular") return (place + size) % size;
+  const int64_t from_start = place < 0 ? -place : place;
+  return from_start < size ? from_start : 2 * (size - 1) - from_start;
+}
+
+Tensor inner_border(const Tensor& given, Border b, const std::string& mode) {
+  check_inner(mode, b);
+  Tensor x = given;
+  if (mode == "circular") {  // the circle is what a cut leaves
+    x = without_cut(x, b);
+    b = {b.dim, std::max<int64_t>(b.before, 0), std::max<int64_t>(b.after, 0), x.size(b.dim)};
+    check_inner(mode, b);
+  }
+  std::vector<int64_t> places(static_cast<size_t>(b.padded()));
+  for (int64_t i = 0; i < b.padded(); ++i)
+    places[static_cast<size_t>(i)] = inner_place(mode, i - b.before, b.size);
+  return index_select(x, b.dim, from_vector(places, {b.padded()}).to(x.device()));
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value) {
+  const PolicyScope inside(nullptr);
+  Tensor y = x;
+  for (const Border& border : borders(x, sizes)) y = constant_border(y, border, value);
+  return y;
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode) {
+  const std::vector<std::string> modes = {"constant", "reflect", "replicate", "circular"};
+  check(std::ranges::find(modes, mode) != modes.end(), "pad: unknown mode; got {}{}", mode,
+        legal_names(mode, modes));
+  if (mode == "constant") return pad(x, sizes);
+  const std::vector<Border> all = borders(x, sizes);
+  const int n = static_cast<int>(all.size());
+  check(n >= 1 && n <= 3 && (x.ndim() == n + 1 || x.ndim() == n + 2),
+        "pad: {} takes the last one, two or three dimensions, with one or two before them; got {} "
+        "sizes for {}",
+        mode, sizes.size(), x.shape());
+  const PolicyScope inside(nullptr);
+  Tensor y = x;
+  for (const Border& border : all) y = inner_border(y, border, mode);
+  return y;
+}
+
+}  // namespace booster

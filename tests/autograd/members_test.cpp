@@ -1,0 +1,90 @@
+// Members of tensors are the functions of the same name.
+#include "tests/autograd/gradient_check.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+// Values and gradients of both ways to call a function are the same bits.
+template <class Member, class Function>
+void check_same(const char* name, const Tensor& x, Member member, Function function) {
+  CAPTURE(std::string(name));
+  const Tensor a = x.clone().requires_grad_(), b = x.clone().requires_grad_();
+  const Tensor y = member(a), z = function(b);
+  CHECK(y.shape() == z.shape());
+  CHECK(y.dtype() == z.dtype());
+  CHECK(y.to_vector<double>() == z.to_vector<double>());
+  if (!z.requires_grad()) return;
+  const Tensor g = uniform(y.shape(), 0.5, 1.5, {.dtype = DType::f64});
+  backward(y, {.grad = g});
+  backward(z, {.grad = g});
+  CHECK(a.grad().to_vector<double>() == b.grad().to_vector<double>());
+}
+
+}  // namespace
+
+#define SAME(member, function)                               \
+  check_same(                                                \
+      #member, x, [&](const Tensor& x) { return x.member; }, \
+      [&](const Tensor& x) { return function; })
+
+TEST_CASE("every elementwise function is a member") {
+  const Tensor x = random_f64({2, 3}, 0.2, 1.8), other = random_f64({3}, 0.2, 1.8);
+#define UNARY(name, ...) SAME(name(), name(x));
+#define BINARY(name, ...)            \
+  SAME(name(other), name(x, other)); \
+  SAME(name(1.5), name(x, 1.5));
+#include "kernels/elementwise.def"
+  SAME(clamp(0.5, 1.0), clamp(x, 0.5, 1.0));
+  SAME(clamp(0.5), clamp(x, 0.5, {}));
+}
+
+TEST_CASE("reductions are members, over one dimension, several or all") {
+  const Tensor x = random_f64({2, 3, 4});
+  SAME(sum(), sum(x));
+  SAME(sum(1), sum(x, {1}));
+  SAME(sum({0, -1}, true), sum(x, {0, -1}, true));
+  SAME(sum({}), sum(x));
+  SAME(mean(-1, true), mean(x, {-1}, true));
+  SAME(mean(), mean(x));
+  SAME(var(0, false), var(x, {0}, false));
+  SAME(stddev(), stddev(x, {}));
+  SAME(norm(), norm(x));
+  SAME(norm(1, false, 3), norm(x, {1}, false, 3));
+  SAME(max(), amax(x));
+  SAME(min(), amin(x));
+  SAME(max(1).first, max(x, 1).first);
+  SAME(min(-1, true).second, min(x, -1, true).second);
+  SAME(argmax(), argmax(reshape(x, {24}), 0));
+  SAME(argmin(), argmin(reshape(x, {24}), 0));
+  SAME(argmax(0), argmax(x, 0));
+  SAME(argmin(2, true), argmin(x, 2, true));
+  SAME(cumsum(1), cumsum(x, 1));
+}
+
+TEST_CASE("rearrangements and products are members") {
+  const Tensor x = random_f64({3, 4});
+  SAME(reshape({2, -1}), reshape(x, {2, -1}));
+  SAME(view({4, 3}), reshape(x, {4, 3}));
+  SAME(flatten(), flatten(x));
+  SAME(transpose(0, 1), transpose(x, 0, 1));
+  SAME(t(), transpose(x, 0, 1));
+  SAME(permute({1, 0}), permute(x, {1, 0}));
+  SAME(unsqueeze(1).expand({3, 2, 4}), expand(unsqueeze(x, 1), {3, 2, 4}));
+  SAME(unsqueeze(0).squeeze(0), x);
+  SAME(t().contiguous(), contiguous(transpose(x, 0, 1)));
+  SAME(matmul(x.t()), matmul(x, transpose(x, 0, 1)));
+}
+
+TEST_CASE("a view is one, or an error") {
+  const Tensor x = zeros({3, 4});
+  CHECK(x.view({12}).shares_storage(x));
+  CHECK(x.t().view({4, 3, 1}).shares_storage(x));
+  CHECK_THROWS_WITH_AS(x.t().view({12}), doctest::Contains("want reshape"), Error);
+  CHECK(x.t().reshape({12}).shape() == Shape{12});
+  CHECK_THROWS_WITH_AS(zeros({2, 2, 2}).t(), doctest::Contains("at most two"), Error);
+  CHECK(zeros({5}).t().shape() == Shape{5});
+}
