@@ -20,6 +20,13 @@ void with_compute_type(DType dtype, F&& f) {
   return f(int64_t{});
 }
 
+// Derivatives are of floating numbers only.
+template <class F>
+void with_floating_type(DType dtype, F&& f) {
+  if (dtype == DType::f64) return f(double{});
+  return f(float{});
+}
+
 // The compute type that holds both (bool and integers with floating: the floating one).
 DType wider(DType a, DType b) {
   if (a == DType::f64 || b == DType::f64) return DType::f64;
@@ -96,8 +103,8 @@ void unary(UnaryOp op, View y, View x) {
 
 void unary_backward(UnaryOp op, View dx, View g, View x, View y) {
   const View* views[] = {&dx, &g, &x, &y};
-  with_compute_type(wider(dx.dtype, g.dtype),
-                    [&](auto c) { unary_backward_as<decltype(c)>(op, views); });
+  with_floating_type(wider(dx.dtype, g.dtype),
+                     [&](auto c) { unary_backward_as<decltype(c)>(op, views); });
 }
 
 void binary(BinaryOp op, View y, View a, View b) {
@@ -118,8 +125,8 @@ void binary_scalar(BinaryOp op, View y, View a, double scalar, bool scalar_first
 
 void binary_backward(BinaryOp op, int which, View d, View g, View a, View b, View y) {
   const View* views[] = {&d, &g, &a, &b, &y};
-  with_compute_type(wider(d.dtype, g.dtype),
-                    [&](auto c) { binary_backward_as<decltype(c)>(op, which, views); });
+  with_floating_type(wider(d.dtype, g.dtype),
+                     [&](auto c) { binary_backward_as<decltype(c)>(op, which, views); });
 }
 
 void compare(CompareOp op, View truth, View a, View b) {

@@ -3,15 +3,15 @@
 # our packages: programs, the CUDA module and the libraries beside it, without symbols.
 #   scripts/gpu_bundle.sh [BUNDLE] [BUILD]
 # BUNDLE: the folder that is written (gpu-bundle), one archive and its checksum; BUILD: build.
-# The machine needs this glibc or a newer one.
+# The machine needs this glibc or a newer one. BUNDLE_COMPRESSION: -6, as xz takes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bundle=${1:-gpu-bundle} build=${2:-build}
 most_megabytes=60
 
 programs=(
-  tests/kernels_test tests/tensor_test tests/autograd_test tests/nn_test tests/parallel_test
-  tests/spread_test benchmarks/vit_step examples/vit_caltech101 booster/booster
+  tests/kernels_test tests/tensor_test tests/autograd_test tests/data_test tests/nn_test
+  tests/parallel_test tests/spread_test benchmarks/vit_step examples/vit_caltech101 booster/booster
 )
 modules=(kernels/cuda/libbooster_cuda.so tests/cuda_on_host/libbooster_cuda_on_host.so)
 [[ -e $build/build.ninja ]] || meson setup "$build" -Dcuda=enabled
@@ -31,7 +31,7 @@ git rev-parse HEAD > "$stage/commit"
 git diff --quiet HEAD || echo "and changes" >> "$stage/commit"
 
 mkdir -p "$bundle"
-tar -C "$stage" -c . | xz -T0 -6 > "$bundle/programs.tar.xz.part"
+tar -C "$stage" -c . | xz -T0 "${BUNDLE_COMPRESSION:--6}" > "$bundle/programs.tar.xz.part"
 mv "$bundle/programs.tar.xz.part" "$bundle/programs.tar.xz"
 (cd "$bundle" && sha256sum programs.tar.xz > programs.sha256)
 megabytes=$(($(stat -c %s "$bundle/programs.tar.xz") / 1000000))

@@ -111,6 +111,14 @@ void report_gpus(Report& report) {
   else if (text.empty())
     text = "none: no CUDA driver, or no device that this process may use";
   report.object("GPUs", text, all);
+  const kernels::LibraryHere products =
+      kernels::cuda_module() ? kernels::cuda_module()->products()
+                             : kernels::LibraryHere{0, kernels::why_no_cuda_module()};
+  report.row("cuBLASLt", "{}",
+             products.version > 0
+                 ? fmt::format("{}.{}.{}, matrix products on GPUs", products.version / 10000,
+                               products.version / 100 % 100, products.version % 100)
+                 : "off: " + products.missing);
   const NcclHere nccl = nccl_here();
   report.row("NCCL", "{}",
              nccl.version > 0 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"

@@ -63,6 +63,7 @@ char* row(const Tensor& tensor, int64_t i) {
 Engine::Engine(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
   check_options(options_);
+  if (options_.device.type == DeviceType::cuda) staging_.emplace(options_.device);
   if (!options_.weight) options_.weight = std::make_shared<BatchWeight>();
   if (!options_.sampler) options_.sampler = sampler_for(dataset_->size(), options_);
   check(batches() > 0 || (options_.world_size > 1 && !options_.even_shares),
@@ -212,14 +213,18 @@ Shape batch_shape(int64_t n, const Shape& sample) {
   return shape;
 }
 
+Tensor Engine::to_fill(const Shape& shape, DType dtype) {
+  return staging_ ? staging_->to_fill(shape, dtype) : empty(shape, {.dtype = dtype});
+}
+
 // The first sample of a batch determines its shape.
 void Engine::reserve(Job& job, const Sample& sample) {
   std::lock_guard lock(mutex_);
   if (!job.batch.image.defined()) {
     job.shape = sample.shape();
-    job.batch.image = empty(batch_shape(job.size(), job.shape), {.dtype = sample.dtype()});
+    job.batch.image = to_fill(batch_shape(job.size(), job.shape), sample.dtype());
     job.batch.label =
-        empty(batch_shape(job.size(), sample.label().shape()), {.dtype = sample.label().dtype()});
+        to_fill(batch_shape(job.size(), sample.label().shape()), sample.label().dtype());
     return;
   }
   const Batch& batch = job.batch;
@@ -295,8 +300,7 @@ std::optional<Batch> Engine::next() {
 
 // Where the training is, and as it wants it.
 Batch Engine::given_out(Batch batch, LoaderState at) const {
-  batch.image = batch.image.to(options_.device);
-  batch.label = batch.label.to(options_.device);
+  if (staging_) batch = {staging_->on_device(batch.image), staging_->on_device(batch.label)};
   if (!options_.batch_transform) return batch;
   const auto number = static_cast<uint64_t>(at.batch * options_.world_size + options_.rank);
   RandomStream random(options_.seed, at.epoch, batch_streams | number);

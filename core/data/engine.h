@@ -5,6 +5,7 @@
 
 #include "core/data/joined_shares.h"
 #include "core/data/loader.h"
+#include "core/data/staging.h"
 
 #include <condition_variable>
 #include <deque>
@@ -57,6 +58,7 @@ class Engine {
   JoinedShares joined() const;
   void fill(Job& job, int64_t position);
   void reserve(Job& job, const Sample& sample);
+  Tensor to_fill(const Shape& shape, DType dtype);
   bool gives_up() const;
   void finish_inline(Job& job);
   std::shared_ptr<Job> wait_for_front();
@@ -66,6 +68,7 @@ class Engine {
 
   const std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
+  std::optional<Staging> staging_;  // where the batches are for a GPU
 
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;

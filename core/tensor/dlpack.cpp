@@ -1,5 +1,7 @@
 #include "core/tensor/dlpack.h"
 
+#include "kernels/cuda/runtime/loader.h"
+
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -14,11 +16,46 @@ constexpr DLDataType types[] = {{kDLFloat, 32, 1},  {kDLFloat, 64, 1}, {kDLFloat
                                 {kDLBfloat, 16, 1}, {kDLInt, 32, 1},   {kDLInt, 64, 1},
                                 {kDLUInt, 8, 1},    {kDLBool, 8, 1}};  // by DType
 
+// The other side's place in the order of a GPU's work.
+struct Other {
+  // What we have queued comes before what the other side queues from now on.
+  void follow_us() const {
+    if (device.type == DeviceType::cpu) return;
+    const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
+    if (stream)
+      cuda.mark(device.index, nullptr)->precede(stream);
+    else
+      cuda.synchronize(device.index);
+  }
+  // And the other way round.
+  void precede_us() const {
+    if (device.type == DeviceType::cpu) return;
+    const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
+    if (stream)
+      cuda.mark(device.index, stream)->precede(nullptr);
+    else
+      cuda.synchronize_all(device.index);
+  }
+
+  Device device;
+  void* stream;
+};
+
+// In destructors and deleters, which may come when the GPU works no more: then nothing is in order,
+// and nothing uses the memory.
+template <class Order>
+void try_to(Order&& order) {
+  try {
+    order();
+  } catch (const Error&) {
+  }
+}
+
 // What stands behind a structure that was given away.
 template <class Managed>
 struct Given {
-  explicit Given(const Tensor& x)
-      : tensor(x), shape(x.shape().to_vector()), strides(x.strides().to_vector()) {
+  Given(const Tensor& x, const Other& taker)
+      : taker(taker), tensor(x), shape(x.shape().to_vector()), strides(x.strides().to_vector()) {
     DLTensor& out = managed.dl_tensor;
     // The offset is in the pointer: there are readers that forget the field.
     out.data = x.data();
@@ -30,16 +67,24 @@ struct Given {
     managed.manager_ctx = this;
     managed.deleter = [](Managed* self) { delete static_cast<Given*>(self->manager_ctx); };
   }
+  ~Given() {
+    try_to([&] { taker.precede_us(); });
+  }
+  Given(const Given&) = delete;
 
+  Other taker;
   Tensor tensor;
   std::vector<int64_t> shape, strides;
   Managed managed;
 };
 
 template <class Managed>
-Managed* give(const Tensor& x) {
+Managed* give(const Tensor& x, void* stream) {
   check(!x.requires_grad(), "to_dlpack: a tensor that requires gradients; want x.detach()");
-  return &(new Given<Managed>(x))->managed;
+  const Other taker{x.device(), stream};
+  auto given = std::make_unique<Given<Managed>>(x, taker);
+  taker.follow_us();
+  return &given.release()->managed;
 }
 
 DType dtype_of(DLDataType type) {
@@ -81,7 +126,7 @@ int64_t extent(const Shape& shape, const Shape& strides) {
 }
 
 template <class Managed>
-Tensor take(Managed* managed) {
+Tensor take(Managed* managed, void* stream) {
   const auto release = [managed] {
     if (managed->deleter) managed->deleter(managed);
   };
@@ -100,21 +145,28 @@ Tensor take(Managed* managed) {
   check(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(options.dtype)) == 0,
         "from_dlpack: memory that is not aligned to elements of {}", name_of(options.dtype));
   const int64_t elements = extent(shape, strides);
-  const Tensor whole = from_memory(elements > 0 ? data : nullptr, {elements}, options, [owner] {});
+  const Other giver{options.device, stream};
+  giver.precede_us();
+  const auto let_go = [owner, giver] { try_to([&] { giver.follow_us(); }); };
+  const Tensor whole = from_memory(elements > 0 ? data : nullptr, {elements}, options, let_go);
   return elements > 0 ? untracked::strided(whole, shape, strides, 0)
                       : untracked::reshape(whole, shape);
 }
 
 }  // namespace
 
-DLManagedTensorVersioned* to_dlpack(const Tensor& x) { return give<DLManagedTensorVersioned>(x); }
-DLManagedTensor* to_dlpack_unversioned(const Tensor& x) { return give<DLManagedTensor>(x); }
+DLManagedTensorVersioned* to_dlpack(const Tensor& x, void* stream) {
+  return give<DLManagedTensorVersioned>(x, stream);
+}
+DLManagedTensor* to_dlpack_unversioned(const Tensor& x, void* stream) {
+  return give<DLManagedTensor>(x, stream);
+}
 
-Tensor from_dlpack(DLManagedTensorVersioned* tensor) {
+Tensor from_dlpack(DLManagedTensorVersioned* tensor, void* stream) {
   check(tensor != nullptr, "from_dlpack: no tensor; got a null pointer");
   const bool readable = tensor->version.major == DLPackVersion().major;
   const bool read_only = readable && (tensor->flags & read_only_flag) != 0;
-  if (readable && !read_only) return take(tensor);
+  if (readable && !read_only) return take(tensor, stream);
   const uint32_t major = tensor->version.major;
   // The places of the version and of the deleter are the same in every version.
   if (tensor->deleter) tensor->deleter(tensor);
@@ -123,9 +175,9 @@ Tensor from_dlpack(DLManagedTensorVersioned* tensor) {
   fail("from_dlpack: read-only memory; want a copy of it, since operations here may write");
 }
 
-Tensor from_dlpack(DLManagedTensor* tensor) {
+Tensor from_dlpack(DLManagedTensor* tensor, void* stream) {
   check(tensor != nullptr, "from_dlpack: no tensor; got a null pointer");
-  return take(tensor);
+  return take(tensor, stream);
 }
 
 }  // namespace booster

@@ -3,6 +3,7 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
+#include "core/tensor/later_checks.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
 
@@ -165,6 +166,7 @@ Tensor Tensor::to(Device target) const {
   const Tensor dense = untracked::contiguous(*this);
   Tensor there = empty(shape(), {dtype(), target});
   kernels::device_copy(there.data(), target, dense.data(), device(), static_cast<size_t>(bytes()));
+  if (target == Device{}) run_later_checks(device());
   return there;
 }
 

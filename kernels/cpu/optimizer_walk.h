@@ -14,6 +14,12 @@ inline constexpr int64_t run_size = 512;  // elements converted at once
 // Working copies of this size have left the caches before the next forward pass reads them.
 inline constexpr int64_t streamed_from = 1 << 20;
 
+// One thread works on a part.
+template <class Value, class Make>
+Value once_per_block(Make&& make) {
+  return make();
+}
+
 // The gradient's run as compute type C: in place if it has that type, else converted.
 template <class C>
 const C* read_grad(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {

@@ -6,7 +6,7 @@ set -euo pipefail
 output=$1
 shift
 "$@" -Xptxas -v -o "$output" 2> "$output.log" || { cat "$output.log" >&2; exit 1; }
-grep -E '^ptxas info' "$output.log" > "$output.resources" || true
-grep -vE '^ptxas info|^ +[0-9]+ bytes stack frame|^$' "$output.log" >&2 || true
-grep -E '^ +[0-9]+ bytes stack frame' "$output.log" >> "$output.resources" || true
+of_ptxas='^ptxas info|^ +[0-9]+ bytes stack frame'
+grep -E "$of_ptxas" "$output.log" > "$output.resources" || true
+grep -vE "$of_ptxas|^$" "$output.log" >&2 || true
 rm "$output.log"

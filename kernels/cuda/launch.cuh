@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/loaded_kernels.h"
 #include "kernels/view.h"
 
 #define KERNEL_FN __host__ __device__ __forceinline__
@@ -25,11 +26,15 @@ __global__ void __launch_bounds__(threads_per_block, at_once)
   body(int64_t(blockIdx.x));
 }
 
+template <int at_once, class Body>
+inline const bool is_noted = ::booster::kernels::cuda::note_kernel(
+    reinterpret_cast<const void*>(&run_blocks<at_once, Body>));
+
 // Calls body(block) for block in [0, blocks), all threads of a block together. At least `at_once`
 // blocks fit on a multiprocessor, for which the compiler limits the registers of a thread.
 template <int at_once = 1, class Body>
 void for_each_block(int64_t blocks, Body body) {
-  if (blocks <= 0) return;
+  if (blocks <= 0 || !is_noted<at_once, Body>) return;
   void* arguments[] = {&body};
   CUDA_CALL(cudaLaunchKernel(run_blocks<at_once, Body>, static_cast<unsigned>(blocks),
                              threads_per_block, arguments, 0,

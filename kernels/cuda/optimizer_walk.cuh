@@ -10,6 +10,28 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
+// What make() gives, worked out by one thread for its block: powers in f64 take a GPU long. All
+// threads of the block call it, once.
+template <class Value, class Make>
+__device__ Value once_per_block(Make&& make) {
+  static_assert(__is_trivially_copyable(Value));
+  constexpr int count = (sizeof(Value) + 7) / 8;
+  union Words {
+    uint64_t word[count];
+    Value value;
+    __device__ Words() {}
+  };
+  SHARED(uint64_t, shared, count);
+  Words own;
+  if (first_lane()) {
+    own.value = make();
+    for (int i = 0; i < count; ++i) shared[i] = own.word[i];
+  }
+  __syncthreads();
+  for (int i = 0; i < count; ++i) own.word[i] = shared[i];
+  return own.value;
+}
+
 // Stores the new value of element i, rounded as the slot says.
 template <class C>
 __device__ void store_value(const OptimizerSlot& slot, int64_t i, C value) {

@@ -38,7 +38,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
       const GradientFactor<C> factor(control, step->maximize);
-      const Update<C> update(*step, slot);
+      const Update<C> update = once_per_block<Update<C>>([&] { return Update<C>(*step, slot); });
       [[maybe_unused]] C* m = static_cast<C*>(slot.state1);
       [[maybe_unused]] C* v = static_cast<C*>(slot.state2);
       [[maybe_unused]] C* w = static_cast<C*>(slot.state3);
@@ -118,7 +118,8 @@ void lamb_moments(OptimizerSlots slots, const LambStep* step, const double* grad
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambUpdate<C> lamb(*step, slot, lamb_divisor(*step, grad_norm, control));
+      const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
+          [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
       update_moments(slot, part, GradientFactor<C>(control, false), lamb, terms + 2 * chunk);
     });
   });
@@ -132,7 +133,8 @@ void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_n
     if (must_skip(control)) return;
     visit_part(chunks, chunk, [&](const OptimizerSlot& slot, const Part& part, auto* type) {
       using C = __typeof__(*type + 0);
-      const LambUpdate<C> lamb(*step, slot, lamb_divisor(*step, grad_norm, control));
+      const LambUpdate<C> lamb = once_per_block<LambUpdate<C>>(
+          [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
       const double* both = squares + 2 * part.tensor;
       const C rate = lamb.lr * lamb.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
       const C* m = static_cast<const C*>(slot.state1);

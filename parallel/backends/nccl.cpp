@@ -56,7 +56,7 @@ NcclBackend::NcclBackend(std::unique_ptr<Backend> host, bool is_wanted)
 
 std::shared_ptr<kernels::Moment> NcclBackend::mark(Device device) {
   if (device.type == DeviceType::cpu || nccl_here().version == 0) return nullptr;
-  return kernels::cuda_module_for(device).mark(device.index);
+  return kernels::cuda_module_for(device).mark(device.index, nullptr);
 }
 
 void NcclBackend::begin(const char* operation, OperationTag tag,

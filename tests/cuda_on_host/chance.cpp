@@ -1,13 +1,28 @@
 #include "tests/cuda_on_host/chance.h"
 
+#include <fmt/core.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
 
 namespace cuda_on_host {
 namespace {
 
+// A seed that is drawn holds for the processes that this one starts, too.
+uint64_t draw_seed() {
+  const uint64_t seed = std::random_device()();
+  fmt::print(stderr, "cuda_on_host: CUDA_ON_HOST_SEED={}\n", seed);
+  setenv("CUDA_ON_HOST_SEED", std::to_string(seed).c_str(), 1);
+  return seed;
+}
+
 uint64_t chosen_seed() {
   const char* text = std::getenv("CUDA_ON_HOST_SEED");
-  return text && *text ? std::strtoull(text, nullptr, 10) : 1;
+  if (!text || !*text) return 1;
+  return std::string_view(text) == "drawn" ? draw_seed() : std::strtoull(text, nullptr, 10);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/watch.h"
 
+#include <cmath>
 #include <cstring>
 
 struct cuda_on_host_blas {};
@@ -101,6 +102,15 @@ struct Operand {
   int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
 };
 
+// Rounded to TF32's 11 bits.
+float round_to_tf32(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  if (std::isfinite(x)) bits = (bits + 0xFFF + ((bits >> 13) & 1)) & ~uint32_t{0x1FFF};
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
 // What a call of cublasLtMatmul gave, by value: it is computed later.
 struct QueuedProduct {
   Product product;
@@ -109,6 +119,12 @@ struct QueuedProduct {
   char* workspace;
   size_t workspace_bytes;
 
+  template <class C>
+  C factor(const Operand& operand, int64_t batch, int64_t row, int64_t column) const {
+    const C x = load<C>(operand.at(batch, row, column), operand.matrix.type);
+    const bool rounds = product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    return rounds ? static_cast<C>(round_to_tf32(static_cast<float>(x))) : x;
+  }
   template <class C>
   void compute() const;
 };
@@ -131,8 +147,7 @@ void QueuedProduct::compute() const {
       for (int64_t row = 0; row < d.rows(); ++row) {
         C sum = 0;
         for (int64_t k = 0; k < a.columns(); ++k)
-          sum += load<C>(a.at(batch, row, k), a.matrix.type) *
-                 load<C>(b.at(batch, k, column), b.matrix.type);
+          sum += factor<C>(a, batch, row, k) * factor<C>(b, batch, k, column);
         sum *= static_cast<C>(alpha);
         if (beta != 0)
           sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
@@ -189,6 +204,7 @@ void check_alignment(const void* address, uint64_t promised, const char* what) {
 
 extern "C" {
 
+EXPORTED size_t cublasLtGetVersion() { return 130000; }
 EXPORTED cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new cuda_on_host_blas;
   return CUBLAS_STATUS_SUCCESS;
@@ -315,8 +331,8 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                              factor(beta),
                              static_cast<char*>(workspace),
                              algorithm->data[4]};
-  const cudaError_t status = queue_work(
-      stream, [=] { is_wide ? queued.compute<double>() : queued.compute<float>(); });
+  const cudaError_t status =
+      queue_work(stream, [=] { is_wide ? queued.compute<double>() : queued.compute<float>(); });
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 }

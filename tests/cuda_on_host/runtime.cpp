@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace cuda_on_host {
@@ -30,6 +32,19 @@ int devices() {
 std::map<const char*, size_t>& pinned() {
   static auto* ranges = new std::map<const char*, size_t>;
   return *ranges;
+}
+
+// The device's kernels that the driver has loaded, and how many communicators there are, beside
+// whose operations it must not load one.
+std::set<std::pair<int, const void*>>& loaded() {
+  static auto* kernels = new std::set<std::pair<int, const void*>>;
+  return *kernels;
+}
+int communicators = 0;
+
+void load(const void* kernel, const char* name) {
+  if (loaded().insert({device_in_use, kernel}).second && communicators > 0)
+    fault("a kernel runs for the first time, and is loaded, beside NCCL: {}", name);
 }
 
 cudaError_t give_back(cudaError_t error) {
@@ -85,6 +100,10 @@ std::recursive_mutex& runtime_mutex() {
 }
 
 int device_of_thread() { return device_in_use; }
+void count_communicators(int more) {
+  std::lock_guard lock(runtime_mutex());
+  communicators += more;
+}
 
 void copy_now(void* to, const void* from, size_t bytes) {
   check_range(to, bytes);
@@ -109,6 +128,7 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
         launch.grid.y > 65535 || launch.grid.z > 65535 ||
         launch.argument_bytes > most_argument_bytes)
       return cudaErrorInvalidValue;
+    load(launch.kernel, launch.name);
     return queue_work(stream, [launch = std::move(launch)] { run_launch(launch); });
   });
 }
@@ -126,14 +146,27 @@ cudaError_t cudaSetDevice(int device) {
   device_in_use = device;
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = device_in_use;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
   std::snprintf(properties->name, sizeof properties->name, "CUDA on the host");
-  properties->major = 9;
+  // CUDA_ON_HOST_CAPABILITY, such as 7.5, or 9.0.
+  const char* capability = std::getenv("CUDA_ON_HOST_CAPABILITY");
+  if (!capability || std::sscanf(capability, "%d.%d", &properties->major, &properties->minor) != 2)
+    properties->major = 9;
   properties->multiProcessorCount = 2;
   properties->totalGlobalMem = all_device_bytes();
   return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  return done([&] {
+    *attributes = {};
+    loaded().insert({device_in_use, kernel});
+  });
 }
 cudaError_t cudaGetLastError() {
   const cudaError_t error = last_error;

@@ -11,6 +11,8 @@ namespace cuda_on_host {
 // One call of the runtime at a time.
 std::recursive_mutex& runtime_mutex();
 int device_of_thread();
+// NCCL says how many communicators there are.
+void count_communicators(int more);
 
 // Puts work into the stream, unless the device has a fault.
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work);

@@ -1,10 +1,13 @@
 // Wrong arguments raise an error that names the function, what it got and what it wants.
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
+#include "core/tensor/host_reads.h"
+#include "kernels/system/memory.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 using namespace booster;
@@ -271,4 +274,30 @@ TEST_CASE("a batch of no samples gives results and gradients of the same rules o
   }
   CHECK(kernel.grad().shape() == kernel.shape());
   for (const float value : kernel.grad().to_vector<float>()) CHECK(value == 0);
+}
+
+TEST_CASE(
+    "GPU: nobody waits for the check of targets, and the next read of numbers raises its error" *
+    doctest::skip(kernels::cuda_device_count() == 0)) {
+  const Device gpu = {DeviceType::cuda, 0};
+  const auto loss_of = [&](const std::vector<int64_t>& targets, const Tensor& weight) {
+    Tensor logits = f({3, 5}).to(gpu);
+    logits.requires_grad_();
+    const int64_t before = host_reads();
+    const Tensor loss = cross_entropy(logits, classes(targets).to(gpu),
+                                      {.weight = weight, .reduction = Reduction::sum});
+    loss.backward();
+    CHECK(host_reads() == before);
+    return loss;
+  };
+  for (const Tensor& weight : {Tensor(), f({5}).to(gpu)}) {
+    CHECK(loss_of({4, 0, 2}, weight).item() == doctest::Approx(3 * std::log(5)));
+    const Tensor bad = loss_of({4, 5, -1}, weight), unrelated = ones({2}).to(gpu);
+    CHECK_THROWS_WITH_AS(
+        unrelated.to_vector<float>(),
+        "cross_entropy: target is not a class; got 5 in row 1, want 0 to 4 (or ignore_index -100)",
+        Error);
+    CHECK(unrelated.to_vector<float>() == std::vector<float>{1, 1});  // it is said once
+    CHECK(std::isnan(bad.item()));
+  }
 }

@@ -40,6 +40,19 @@ TEST_CASE("GPU: every strategy goes on from a checkpoint with the same bits" * o
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("GPU: a checkpoint of the CPU is gone on from there, and one from there on the CPU" *
+          on_gpu()) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("moved_{}", getpid());
+  Spread spread = there();
+  for (const StrategyLevel& strategy : strategy_levels()) {
+    CAPTURE(std::string(strategy.name));
+    const Device other = spread.device == gpu ? Device{} : gpu;
+    CHECK(resume_elsewhere(strategy, spread, other, folder / strategy.name) == "");
+    spread.device = other;  // the next strategy goes the other way
+  }
+  std::filesystem::remove_all(folder);
+}
+
 // Ranks that have a GPU each, or share some: then tensors go through the host.
 TEST_CASE("GPU: data parallel plugins train as one process on the CPU" * on_gpu()) {
   run_ranks_on_gpus("torch_ddp", 2);

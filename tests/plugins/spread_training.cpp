@@ -204,6 +204,17 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   return far;
 }
 
+namespace {
+std::string different_bits(const StateDict& got, const StateDict& want) {
+  if (got.size() != want.size()) return "other tensors";
+  for (const auto& [name, tensor] : want) {
+    const Tensor* found = find(got, name);
+    if (!found || found->to_vector<double>() != tensor.to_vector<double>()) return name;
+  }
+  return "";
+}
+}  // namespace
+
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder) {
   Training first(strategy, spread, "adamw"), second(strategy, spread, "adamw");
@@ -212,12 +223,23 @@ std::string resume(const StrategyLevel& strategy, const Spread& spread, const st
   second.resume(folder);
   const StateDict want = held_here(first.run(saved_at, steps).state),
                   got = held_here(second.run(saved_at, steps).state);
-  if (got.size() != want.size()) return "other tensors";
-  for (const auto& [name, tensor] : want) {
-    const Tensor* found = find(got, name);
-    if (!found || found->to_vector<double>() != tensor.to_vector<double>()) return name;
-  }
-  return "";
+  return different_bits(got, want);
+}
+
+std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread, Device other,
+                             const std::string& folder) {
+  Spread there = spread;
+  there.device = other;
+  Training first(strategy, spread, "adamw"), second(strategy, there, "adamw");
+  first.run(0, saved_at);
+  first.save(folder);
+  second.resume(folder);
+  const auto state = [](Training& training) { return training.run(saved_at, saved_at).state; };
+  if (const auto name = different_bits(state(second), state(first)); !name.empty())
+    return name + " was not read as it was written";
+  const Trained want = first.run(saved_at, steps), got = second.run(saved_at, steps);
+  double worst = 0;
+  return compare(got.state, want, want.state, tolerance_of(strategy), 1, worst);
 }
 
 }  // namespace booster::testing

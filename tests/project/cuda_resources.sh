@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Registers, spills and shared memory of the GPU's kernels are what tests/golden/cuda_resources.txt
-# holds: the most of any kernel of each source. A smaller number is an error too, so that the file
-# stays true; `cuda_resources.sh --write ROOT OBJECTS...` writes it anew.
+# holds: the most of any kernel of each source, on sm_90. A smaller number is an error too, so that
+# the file stays true; `cuda_resources.sh --write ROOT OBJECTS...` writes it anew.
 # usage: cuda_resources.sh ROOT OBJECTS_FOLDER
 set -euo pipefail
 write=
@@ -15,8 +15,16 @@ shopt -s nullglob
 files=("$folder"/*.resources)
 ((${#files[@]} > 5)) || { echo "only ${#files[@]} sources with resources in $folder"; exit 1; }
 
+arch=sm_90
+grep -q "for '$arch'" "${files[0]}" || {
+  echo "skipped: this build has no code for $arch (-Dgpu_arch)"
+  exit 77
+}
+
 use_of() {  # FILE: "source registers spilled shared"
-  awk -v source="$(basename "$1" .cuda.o.resources)" '
+  awk -v source="$(basename "$1" .cuda.o.resources)" -v arch="'$arch'" '
+    / Compiling entry function / { counts = $NF == arch }
+    !counts { next }
     / Used [0-9]+ registers/ {
       for (i = 1; i <= NF; ++i) {
         if ($i == "registers,") registers = registers > $(i - 1) ? registers : $(i - 1) + 0

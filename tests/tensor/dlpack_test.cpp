@@ -2,8 +2,13 @@
 // long as anybody needs it.
 #include "core/tensor/dlpack.h"
 
+#include "kernels/catalogue.h"
+#include "kernels/cuda/runtime/loader.h"
+#include "kernels/system/memory.h"
+
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -77,6 +82,27 @@ Tensor drawn_view(std::mt19937& random, DType dtype) {
   }
   return x;
 }
+
+constexpr Device gpu = {DeviceType::cuda, 0};
+
+// Another library's stream on the GPU: what its kernels do is done on that.
+struct ForeignStream {
+  static void queue(const std::function<void()>& body) {
+    kernels::cuda_module()->run_beside(gpu.index, body);
+  }
+  static void* handle() {
+    void* stream = nullptr;
+    queue([&] { stream = kernels::cuda_module()->stream(gpu.index); });
+    return stream;
+  }
+  static void finish() {
+    queue([] { kernels::cuda_module()->synchronize(gpu.index); });
+  }
+};
+
+void fill_by_kernel(const Tensor& x, double value) { kernels::on(gpu).fill(x.view(), value); }
+
+auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 }  // namespace
 
@@ -183,4 +209,44 @@ TEST_CASE("what cannot be a tensor on the other side is refused") {
   later.managed.version.major = 2;
   CHECK(says(refusal(later), "another version; got 2, want 1"));
   CHECK_THROWS_AS(from_dlpack(static_cast<DLManagedTensor*>(nullptr)), Error);
+}
+
+TEST_CASE("GPU: a foreign tensor is read behind what made it, and reused behind what reads it" *
+          on_gpu()) {
+  for (void* stream : {static_cast<void*>(nullptr), ForeignStream::handle()})
+    for (int round = 0; round < 10; ++round) {
+      CAPTURE(round);
+      CAPTURE(stream);
+      const Tensor memory = zeros({1000}).to(gpu);
+      Foreign foreign({kDLFloat, 32, 1}, {1000});
+      foreign.managed.dl_tensor.device = {kDLCUDA, 0};
+      foreign.managed.dl_tensor.data = memory.data();
+      ForeignStream::queue([&] { fill_by_kernel(memory, round); });
+      const Tensor read = untracked::cast(from_dlpack(&foreign.managed, stream), DType::f64);
+      CHECK(foreign.deleted == 1);  // the memory is somebody else's from here on
+      ForeignStream::queue([&] { fill_by_kernel(memory, -1); });
+      ForeignStream::finish();
+      CHECK(read.to_vector<double>() == std::vector<double>(1000, round));
+    }
+}
+
+TEST_CASE("GPU: a tensor that is given away is read behind what made it, and reused behind that" *
+          on_gpu()) {
+  for (void* stream : {static_cast<void*>(nullptr), ForeignStream::handle()})
+    for (int round = 0; round < 10; ++round) {
+      CAPTURE(round);
+      CAPTURE(stream);
+      const Tensor seen = zeros({1000}).to(gpu);
+      Tensor x = full({1000}, round, {.device = gpu});
+      const void* data = x.data();
+      auto* given = to_dlpack(x, stream);
+      ForeignStream::queue([&] { kernels::on(gpu).copy(seen.view(), x.view()); });
+      x = Tensor();
+      given->deleter(given);
+      const Tensor next = full({1000}, -1, {.device = gpu});
+      CHECK(next.data() == data);  // or the test would show nothing
+      kernels::device_synchronize(gpu);
+      ForeignStream::finish();
+      CHECK(seen.to_vector<float>() == std::vector<float>(1000, static_cast<float>(round)));
+    }
 }

@@ -5,8 +5,11 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
+#include "core/tensor/later_checks.h"
 #include "core/tensor/spread_columns.h"
 #include "kernels/catalogue.h"
+
+#include <cmath>
 
 namespace booster {
 namespace {
@@ -80,7 +83,7 @@ Logits logits_of(const Tensor& rows) {
 struct RowLosses {
   Tensor loss;
   Tensor log_sum;  // f64: large logits leave f32 few digits behind the point
-  Tensor factor;  // by what loss grows with log_sum; undefined where that is of all classes
+  Tensor factor;   // by what loss grows with log_sum; undefined where that is of all classes
 };
 
 // Each rank has what belongs to its classes, with the log-sum-exp of those.
@@ -97,16 +100,23 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
                          const CrossEntropyOptions& options) {
   const Tensor& x = logits.here;
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  const auto each_row = [&] { return empty({x.size(0)}, statistics); };
-  const Tensor log_sum = empty({x.size(0)}, {DType::f64, x.device()});
-  const RowLosses rows{each_row(), log_sum, logits.ranks ? each_row() : Tensor()};
+  // Of a target that is no class a GPU's thread hears later: until then nobody may read what was
+  // not written.
+  const bool is_told_later = x.device().type != DeviceType::cpu;
+  const auto each_row = [&](TensorOptions options) {
+    return is_told_later ? full({x.size(0)}, NAN, options) : empty({x.size(0)}, options);
+  };
+  const Tensor log_sum = each_row({DType::f64, x.device()});
+  const RowLosses rows{each_row(statistics), log_sum,
+                       logits.ranks ? each_row(statistics) : Tensor()};
   const Tensor bad = full({1}, -1, {DType::i64, x.device()});
   kernels::on(x.device())
       .cross_entropy(rows.loss.view(), rows.log_sum.view(), rows.factor.view(), bad.view(),
                      x.view(), target.view(), weight.view(), options.label_smoothing,
                      options.ignore_index, logits.first_class, logits.classes);
-  if (const auto row = static_cast<int64_t>(bad.item()); row >= 0)
-    bad_target("cross_entropy", target, row, logits.classes, options.ignore_index);
+  check_later(bad, [target, classes = logits.classes, ignored = options.ignore_index](int64_t row) {
+    bad_target("cross_entropy", target, row, classes, ignored);
+  });
   return logits.ranks ? joined(rows, *logits.ranks) : rows;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/collectives/nccl_calls.h"
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/loaded_kernels.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/moments.h"
 #include "kernels/cuda/runtime/refusals.h"
@@ -120,6 +121,7 @@ NcclCommunicator::NcclCommunicator(int device, const std::string& id, int rank, 
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   use(device_);
+  load_kernels();
   require_nccl(calls().connect(&communicator_, size, known, rank, &config),
                "ncclCommInitRankConfig");
   CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));

@@ -65,20 +65,54 @@ void count_digits(const Step& step, int64_t* counts) {
   });
 }
 
-// Each of n counts becomes the sum of those before it.
-void sum_counts(int64_t* counts, int64_t n) {
-  for_each_block(1, [=] ON_DEVICE(int64_t) {
-    const int64_t share = (n + threads_per_block - 1) / threads_per_block;
-    const int64_t begin = int64_t(threadIdx.x) * share;
-    const int64_t end = begin + share < n ? begin + share : n;
+// Counts that one block adds up: neighbours, some for each thread.
+constexpr int counts_of_thread = 4, counts_of_block = counts_of_thread * threads_per_block;
+
+// The counts of a block that are this thread's: [begin, end).
+struct Share {
+  int64_t begin, end;
+  __device__ Share(int64_t block, int64_t of_thread, int64_t n)
+      : begin(block * of_thread * threads_per_block + int64_t(threadIdx.x) * of_thread),
+        end(begin + of_thread < n ? begin + of_thread : n) {}
+  __device__ int64_t sum(const int64_t* counts) const {
     int64_t sum = 0;
     for (int64_t i = begin; i < end; ++i) sum += counts[i];
-    int64_t before = sum_before(sum);
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t count = counts[i];
-      counts[i] = before;
-      before += count;
-    }
+    return sum;
+  }
+};
+
+// Each count becomes the sum of those before it among its block's. The sum of those up to this
+// thread's last.
+__device__ int64_t sum_share(int64_t* counts, const Share& share) {
+  const int64_t sum = share.sum(counts);
+  const int64_t first = sum_before(sum);
+  int64_t before = first;
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t count = counts[i];
+    counts[i] = before;
+    before += count;
+  }
+  return first + sum;
+}
+
+// Each of n counts becomes the sum of those before it.
+void sum_counts(int64_t* counts, int64_t n) {
+  const int64_t blocks = (n + counts_of_block - 1) / counts_of_block;
+  const Workspace<int64_t> totals(blocks);
+  int64_t* total = totals.data();
+  for_each_block(blocks, [=] ON_DEVICE(int64_t block) {
+    const Share share(block, counts_of_thread, n);
+    const int64_t sum = sum_share(counts, share);
+    if (threadIdx.x == threads_per_block - 1) total[block] = sum;
+  });
+  if (blocks == 1) return;
+  for_each_block(1, [=] ON_DEVICE(int64_t) {
+    const int64_t of_thread = (blocks + threads_per_block - 1) / threads_per_block;
+    sum_share(total, Share(0, of_thread, blocks));
+  });
+  for_each_block(blocks, [=] ON_DEVICE(int64_t block) {
+    const Share share(block, counts_of_thread, n);
+    for (int64_t i = share.begin; i < share.end; ++i) counts[i] += total[block];
   });
 }
 

@@ -22,6 +22,7 @@ Loaded load() {
     call = reinterpret_cast<Call>(dlsym(library.handle, name));
     if (!call) loaded.missing = std::string("libcublasLt has no ") + name;
   };
+  find(loaded.calls.version, "cublasLtGetVersion");
   find(loaded.calls.create, "cublasLtCreate");
   find(loaded.calls.status_string, "cublasLtGetStatusString");
   find(loaded.calls.create_product, "cublasLtMatmulDescCreate");

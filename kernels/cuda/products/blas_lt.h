@@ -8,6 +8,7 @@
 namespace booster::kernels::cuda {
 
 struct BlasLt {
+  decltype(&cublasLtGetVersion) version;
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtGetStatusString) status_string;
   decltype(&cublasLtMatmulDescCreate) create_product;

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/products/product_plan.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/system/warn.h"
 
 #include <algorithm>
 #include <limits>
@@ -88,10 +89,20 @@ const ProductPlan& plan_for(const ProductKey& key) {
   return known != plans.end() ? known->second : plans.emplace(key, ProductPlan(key)).first->second;
 }
 
+// What trains on a GPU without it is many times slower, and nothing else shows it.
+bool has_library() {
+  static const bool has = [] {
+    if (!blas_lt())
+      warn("booster: matrix products on GPUs are slow, cuBLASLt was not found: " + why_no_blas_lt());
+    return blas_lt() != nullptr;
+  }();
+  return has;
+}
+
 }  // namespace
 
 bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
-  if (!blas_lt() || out.size() == 0 || a.size() == 0) return false;
+  if (!has_library() || out.size() == 0 || a.size() == 0) return false;
   Batch result(out), left(a), right(b);
   if (!result.lies_by_rows()) {
     if (bias.data) return false;

@@ -20,23 +20,29 @@ template <class C>
 struct Loss {
   Operand logits, log_sum, weight;
   const int64_t* target;
-  int64_t ignore_index, first_class, count;
+  int64_t ignore_index, first_class, count, classes;
   C on_target, on_each;  // factors 1 - smoothing and smoothing / classes
   const C* weight_sums;  // of all classes, of those that the logits are of; if on_each != 0
   const int64_t* bad_target = nullptr;
   Operand loss = {}, factor = {};
 
   __device__ bool has(int64_t t) const { return !outside(t - first_class, count); }
-  __device__ C at_target(int64_t t) const { return on_target * load_one(weight, t, C(1)); }
+  // 0 for what is no class, of which the program may not have heard yet.
+  __device__ C at_target(int64_t t) const {
+    return outside(t, classes) ? C(0) : on_target * load_one(weight, t, C(1));
+  }
 };
 
 template <class C>
 Loss<C> loss_of(const View& logits, const View& log_sum, const View& target, const View& weight,
                 double smoothing, int64_t ignore_index, int64_t first_class, int64_t classes,
                 const Workspace<C>& sums) {
-  return {
-      logits,      log_sum,         weight,           target.as<const int64_t>(),     ignore_index,
-      first_class, logits.shape[1], C(1 - smoothing), C(smoothing / double(classes)), sums.data()};
+  return {logits,           log_sum,
+          weight,           target.as<const int64_t>(),
+          ignore_index,     first_class,
+          logits.shape[1],  classes,
+          C(1 - smoothing), C(smoothing / double(classes)),
+          sums.data()};
 }
 
 // sums[0] and [1]: the weights of all classes, and of those that the logits are of.

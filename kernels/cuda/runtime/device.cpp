@@ -17,10 +17,49 @@ constexpr int most_devices = 64;
 thread_local int device_in_use = 0;
 thread_local cudaStream_t stream_in_use = nullptr;  // of a StreamScope
 
-cudaError_t count_devices(int* count) {
-  const cudaError_t status = cudaGetDeviceCount(count);
-  if (status != cudaSuccess) cudaGetLastError();  // a later call would report it again
-  return status;
+struct Devices {
+  int count = 0;
+  cudaError_t status = cudaSuccess;
+};
+
+Devices count_devices() {
+  Devices devices;
+  devices.status = cudaGetDeviceCount(&devices.count);
+  if (devices.status != cudaSuccess) {
+    cudaGetLastError();  // a later call would report it again
+    devices.count = 0;
+  }
+  return devices;
+}
+
+// Asked once: it takes a call of the driver, and use() comes before every kernel.
+const Devices& devices() {
+  static const Devices counted = count_devices();
+  return counted;
+}
+
+// The module has code for the capabilities that it was built for (gpu_arch), and what is translated
+// for later ones.
+void check_capability(int device) {
+  const CudaDevice about = describe_device(device);
+  check(10 * about.major + about.minor >= BOOSTER_LEAST_GPU_ARCH,
+        "device: cuda:{} is too old a GPU for this build; got {} of compute capability {}.{}, want "
+        "{}.{} or later, or a build with -Dgpu_arch={}{}",
+        device, about.name, about.major, about.minor, BOOSTER_LEAST_GPU_ARCH / 10,
+        BOOSTER_LEAST_GPU_ARCH % 10, about.major, about.minor);
+}
+
+void check_usable(int device) {
+  const auto& [count, status] = devices();
+  if (count == 0)
+    fail("device: there is no usable CUDA device ({}); got cuda:{}, want cpu",
+         cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status), device);
+  check(device >= 0 && device < count,
+        "device: does not exist; got cuda:{}, want cuda:0 to cuda:{}", device, count - 1);
+  check(device < most_devices, "device: too many; got cuda:{}, want less than {}", device,
+        most_devices);
+  static std::once_flag checked[most_devices];
+  std::call_once(checked[device], [=] { check_capability(device); });
 }
 
 cudaStream_t create_stream() {
@@ -36,17 +75,7 @@ bool is_debugging() {
 
 }  // namespace
 
-void require(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();
-  fail_run("cuda: {} failed; got \"{}\" (error {}), want success", call, cudaGetErrorString(status),
-           static_cast<int>(status));
-}
-
-int device_count() {
-  int count = 0;
-  return count_devices(&count) == cudaSuccess ? count : 0;
-}
+int device_count() { return devices().count; }
 
 CudaDevice describe_device(int device) {
   cudaDeviceProp properties = {};
@@ -54,15 +83,12 @@ CudaDevice describe_device(int device) {
   return {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
 }
 
+// Another library in this process may have chosen another device for the thread: asking is quick.
 void use(int device) {
-  int count = 0;
-  const cudaError_t status = count_devices(&count);
-  if (status != cudaSuccess || count == 0)
-    fail("device: there is no usable CUDA device ({}); got cuda:{}, want cpu",
-         cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status), device);
-  check(device >= 0 && device < count,
-        "device: does not exist; got cuda:{}, want cuda:0 to cuda:{}", device, count - 1);
-  CUDA_CALL(cudaSetDevice(device));
+  check_usable(device);
+  int chosen = -1;
+  CUDA_CALL(cudaGetDevice(&chosen));
+  if (chosen != device) CUDA_CALL(cudaSetDevice(device));
   device_in_use = device;
 }
 
@@ -99,6 +125,10 @@ void run_beside(int device, const std::function<void()>& body) {
 void synchronize(int device) {
   use(device);
   CUDA_CALL(cudaStreamSynchronize(current_stream()));
+}
+void synchronize_all(int device) {
+  use(device);
+  CUDA_CALL(cudaDeviceSynchronize());
 }
 
 void wait_if_debugging() {

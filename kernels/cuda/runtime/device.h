@@ -33,8 +33,10 @@ class StreamScope {
 };
 // What `body` queues goes to a stream of this thread's own on that device.
 void run_beside(int device, const std::function<void()>& body);
-// Waits for all work that was given to the device's stream.
+// Waits for all work that was given to the device's stream, or to all of its streams, whoever has
+// made them.
 void synchronize(int device);
+void synchronize_all(int device);
 
 // With BOOSTER_CUDA_DEBUG=1 every kernel is waited for, so that a fault is reported by the call
 // that caused it.

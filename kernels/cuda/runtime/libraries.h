@@ -12,7 +12,7 @@ struct Library {
   std::string missing;     // why there is none
 };
 
-// The first of these files that the system finds.
+// The first of these files that the system finds, or that one of library_folders() has.
 Library open_library(const std::vector<std::string>& files);
 
 }  // namespace booster::kernels::cuda

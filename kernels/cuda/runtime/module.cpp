@@ -6,6 +6,8 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/runtime/staging.h"
+#include "kernels/cuda/products/blas_lt.h"
 
 namespace booster::kernels {
 namespace cuda {
@@ -18,17 +20,31 @@ constexpr Table table = {
 #define KERNEL(name, ...) {&name, #name, DeviceType::cuda},
 #include "kernels/catalogue.def"
 };
+
+std::shared_ptr<Moment> mark(int device, void* stream) {
+  use(device);
+  return mark_stream(device, stream ? static_cast<cudaStream_t>(stream) : current_stream());
+}
+void* stream(int device) {
+  use(device);
+  return current_stream();
+}
+LibraryHere products() { return {blas_lt() ? blas_lt()->version() : 0, why_no_blas_lt()}; }
 }  // namespace
 
 }  // namespace cuda
 
 extern "C" {
 [[gnu::visibility("default")]] extern const CudaModule booster_cuda_module;
-const CudaModule booster_cuda_module = {
-    &cuda::table,      cuda::use,          cuda::allocate,
-    cuda::free,        cuda::copy,         cuda::on_shortage,
-    cuda::synchronize, cuda::device_count, cuda::describe_device,
-    cuda::mark,        cuda::run_beside,   &cuda::collectives};
+const CudaModule booster_cuda_module = {&cuda::table,       cuda::use,
+                                        cuda::allocate,     cuda::free,
+                                        cuda::copy,         cuda::on_shortage,
+                                        cuda::synchronize,  cuda::synchronize_all,
+                                        cuda::device_count, cuda::describe_device,
+                                        cuda::mark,         cuda::stream,
+                                        cuda::run_beside,   cuda::allocate_pinned,
+                                        cuda::free_pinned,  cuda::copy_beside,
+                                        cuda::products,     &cuda::collectives};
 }
 
 }  // namespace booster::kernels

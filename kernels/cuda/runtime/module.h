@@ -8,8 +8,15 @@
 #include "kernels/system/memory.h"
 
 #include <functional>
+#include <string>
 
 namespace booster::kernels {
+
+// One of NVIDIA's libraries, as it was found.
+struct LibraryHere {
+  size_t version = 0;   // as the library gives it; 0: there is none
+  std::string missing;  // why
+};
 
 struct CudaModule {
   const Table* table;
@@ -21,13 +28,24 @@ struct CudaModule {
   void (*copy)(void* to, const void* from, size_t bytes);
   void (*on_shortage)(void (*release)());
   void (*synchronize)(int device);
+  void (*synchronize_all)(int device);
   int (*device_count)();
   CudaDevice (*describe_device)(int device);
-  // What the device's kernels have been given so far.
-  std::shared_ptr<Moment> (*mark)(int device);
+  // What a stream of the device has been given so far: a cudaStream_t, or null for the one that
+  // the calling thread's kernels run on.
+  std::shared_ptr<Moment> (*mark)(int device, void* stream);
+  // That one: a cudaStream_t.
+  void* (*stream)(int device);
   // What `body` queues goes to a stream of the calling thread's own on that device, where it waits
   // for nothing that others have queued.
   void (*run_beside)(int device, const std::function<void()>& body);
+  // kernels/cuda/runtime/staging.h says what they do.
+  void* (*allocate_pinned)(int device, size_t bytes);
+  void (*free_pinned)(void* data);
+  std::shared_ptr<Moment> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
+                                         Moment* after);
+  // What computes matrix products.
+  LibraryHere (*products)();
   // Null in a module that was built without NCCL's header.
   const Collectives* collectives;
 };

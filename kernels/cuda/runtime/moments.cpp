@@ -45,9 +45,4 @@ std::shared_ptr<Moment> mark_stream(int device, cudaStream_t stream) {
   return std::make_shared<EventMoment>(device, stream);
 }
 
-std::shared_ptr<Moment> mark(int device) {
-  use(device);
-  return mark_stream(device, current_stream());
-}
-
 }  // namespace booster::kernels::cuda

@@ -11,7 +11,5 @@ namespace booster::kernels::cuda {
 
 // What the stream of this device holds so far.
 std::shared_ptr<Moment> mark_stream(int device, cudaStream_t stream);
-// The same for the stream that kernels run on.
-std::shared_ptr<Moment> mark(int device);
 
 }  // namespace booster::kernels::cuda

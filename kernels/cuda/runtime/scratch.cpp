@@ -3,6 +3,7 @@
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/refusals.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <vector>
@@ -18,7 +19,8 @@ size_t rounded(size_t bytes) {
 }
 
 // One thread's memory on one device: a stack in chunks. While it is in use it grows by another
-// chunk; when it is empty again, one chunk of their size takes the place of several.
+// chunk; when it is empty again and there are several, one of their size takes their place at the
+// next call. Giving back never fails, so that it may stand in destructors.
 class Stack {
  public:
   explicit Stack(int device) : device_(device) {}
@@ -37,7 +39,7 @@ class Stack {
     size_t last = chunks_.size() - 1;
     while (chunks_[last].used == 0) --last;
     chunks_[last].used -= bytes;
-    if (chunks_.size() > 1 && chunks_.front().used == 0 && last == 0) merge();
+    if (chunks_.size() > 1 && chunks_.front().used == 0 && last == 0) drop_chunks();
   }
 
  private:
@@ -47,24 +49,25 @@ class Stack {
   };
 
   void add_chunk(size_t bytes) {
-    const size_t size = bytes > smallest_chunk ? bytes : smallest_chunk;
+    const size_t least = std::max(bytes, smallest_chunk);
+    size_t size = chunks_.empty() ? std::max(least, dropped_bytes_) : least;
     void* data = allocate_or_release(device_, size);
+    if (!data && size > least) data = allocate_or_release(device_, size = least);
     if (!data) fail_without_memory(device_, size);
     chunks_.push_back({static_cast<char*>(data), size, 0});
   }
-  void merge() {
-    size_t all = 0;
-    for (const Chunk& chunk : chunks_) all += chunk.bytes;
-    drop_chunks();
-    add_chunk(all);
-  }
   // The runtime waits until nothing that was queued uses them.
   void drop_chunks() {
-    for (const Chunk& chunk : chunks_) free(device_, chunk.data);
+    dropped_bytes_ = 0;
+    for (const Chunk& chunk : chunks_) {
+      dropped_bytes_ += chunk.bytes;
+      free(device_, chunk.data);
+    }
     chunks_.clear();
   }
 
   int device_;
+  size_t dropped_bytes_ = 0;  // what the stack needed when it was last in several chunks
   std::vector<Chunk> chunks_;
 };
 

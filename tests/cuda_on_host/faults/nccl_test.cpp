@@ -1,5 +1,6 @@
 // What the played NCCL finds: calls that NCCL itself answers by a hang or by wrong numbers.
 #include "tests/cuda_on_host/faults/apart.h"
+#include "tests/cuda_on_host/faults/scenarios.h"
 #include "tests/cuda_on_host/include/nccl.h"
 
 #include <doctest/doctest.h>
@@ -74,6 +75,11 @@ const Misuse misuses[] = {
      [](Rank& rank) {
        rank.wait();
        ncclCommDestroy(rank.communicator);
+     }},
+    {"loaded, beside NCCL",
+     [](Rank& rank) {
+       rank.wait();
+       copy_within(true);
      }},
     {"nobody has written",
      [](Rank& rank) {

@@ -33,4 +33,7 @@ bool read_result(bool by_copy);
 // Waits for the stream whose results it reads.
 bool wait_for_result(bool waits);
 
+// Whether the launch of a kernel that fails raises the error itself.
+bool ends_in_launch();
+
 }  // namespace cuda_on_host::faults

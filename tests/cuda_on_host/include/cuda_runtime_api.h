@@ -52,10 +52,20 @@ enum cudaError_t {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
@@ -88,6 +98,7 @@ struct cudaDeviceProp {
 
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
@@ -104,6 +115,12 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
+
+struct cudaFuncAttributes {
+  int numRegs;
+};
+// Loads the kernel.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
@@ -123,6 +140,7 @@ namespace cuda_on_host {
 // One launch of a kernel: `run(call)` calls it with its arguments, for one thread.
 struct Launch {
   const char* name = "";
+  const void* kernel = nullptr;
   dim3 grid, block;
   size_t shared_bytes = 0;
   std::shared_ptr<const void> call;
@@ -171,7 +189,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
                              size_t shared_bytes, cudaStream_t stream) {
   const auto call = cuda_on_host::call_of(kernel, arguments, std::index_sequence_for<P...>());
   return cuda_on_host::launch(
-      {__PRETTY_FUNCTION__, grid, block, shared_bytes, call, &cuda_on_host::Call<P...>::run,
+      {__PRETTY_FUNCTION__, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, call, &cuda_on_host::Call<P...>::run,
        &call->arguments, sizeof call->arguments},
       stream);
 }

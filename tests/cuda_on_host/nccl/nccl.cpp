@@ -75,6 +75,7 @@ void check_alive(ncclComm_t communicator, const char* call) {
 void forget(ncclComm_t communicator) {
   std::erase(alive(), communicator);
   delete communicator;
+  count_communicators(-1);
 }
 
 // The operation goes into its stream once NCCL has taken it: an event that was recorded before does
@@ -214,6 +215,7 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size,
   *communicator = new cuda_on_host_communicator{
       std::make_shared<State>(id.internal, rank, size, gpu), rank, size, device_of_thread()};
   alive().push_back(*communicator);
+  count_communicators(1);
   return ncclInProgress;
 }
 

@@ -154,6 +154,15 @@ TEST_CASE("GPU: index_add and embedding_backward add in the order of the indices
   });
 }
 
+TEST_CASE("GPU: the order of so many indices that several blocks count them is found, too" *
+          on_gpu()) {
+  const Plain start = random(DType::f32, {16}, 1), index = indices({140'000}, 16, 2);
+  compare_bits(start, {random(DType::f32, {140'000}, 3), index},
+               [](const Table& table, const View& out, const auto& in) {
+                 table.index_add(out, in[0], in[1], 0);
+               });
+}
+
 TEST_CASE("GPU: gradients of another dtype than the sum's are added" * on_gpu()) {
   const Plain start = random(DType::f32, {50, 24}, 1), index = indices({400}, 50, 2);
   compare_bits(start, {random(DType::bf16, {400, 24}, 3), index},

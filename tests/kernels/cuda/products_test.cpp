@@ -1,6 +1,8 @@
 // Products of matrices, convolutions and attention on a GPU.
 #include "tests/kernels/cuda/compare.h"
 
+#include <cstdlib>
+
 using namespace booster;
 using namespace booster::kernels;
 using namespace booster::kernels::test;
@@ -231,4 +233,25 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
           },
           {}, 1);
     }
+}
+
+// The suites run it with both.
+TEST_CASE(
+    "GPU: products of f32 round their operands to TF32 where BOOSTER_TF32 says so, only there" *
+    on_gpu()) {
+  const char* chosen = std::getenv("BOOSTER_TF32");
+  const bool rounds = chosen && *chosen == '1';
+  constexpr int64_t n = 64;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    CAPTURE(std::string(name_of(dtype)));
+    const Plain a = test::zeros(dtype, {n, n}), b = test::zeros(dtype, {n, n});
+    for_each_index({n, n}, [&](const Index& i) {
+      a.set(i, i[0] == i[1] ? 1 + 0x1p-13 : 0);
+      b.set(i, i[0] == i[1] ? 2 : 0);
+    });
+    const GpuCopies there({a, b}), result({unwritten(dtype, {n, n})});
+    on(gpu).matmul(result.views[0], there.views[0], there.views[1], 0);
+    const double want = rounds && dtype == DType::f32 ? 2 : 2 + 0x1p-12;
+    CHECK(numbers(result.fetch(0, a))[0] == want);
+  }
 }

@@ -1,0 +1,29 @@
+// Batches on their way to a GPU: memory of the host in which workers put them together and which
+// the GPU reads by itself, and memory of the GPU into which they are copied while it computes.
+// Both are used again: for the host's, when the copy is done; for the GPU's, when what was queued
+// while there was a tensor on it is done. Thread-safe; its tensors may outlive it.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <memory>
+
+namespace booster {
+
+class Staging {
+ public:
+  // Of a GPU.
+  explicit Staging(Device device);
+
+  // On the host, not written yet.
+  Tensor to_fill(const Shape& shape, DType dtype);
+  // A copy on the GPU of what to_fill gave, or of its first rows. Returns at once; kernels queued
+  // from now on run behind the copy.
+  Tensor on_device(const Tensor& filled);
+
+ private:
+  struct Buffers;
+  std::shared_ptr<Buffers> buffers_;
+};
+
+}  // namespace booster

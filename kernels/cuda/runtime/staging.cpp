@@ -1,0 +1,52 @@
+#include "kernels/cuda/runtime/staging.h"
+
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/moments.h"
+
+#include <mutex>
+
+namespace booster::kernels::cuda {
+namespace {
+
+constexpr int most_devices = 64;
+
+// The device's stream for copies, for all threads.
+cudaStream_t copy_stream(int device) {
+  static std::once_flag created[most_devices];
+  static cudaStream_t streams[most_devices];  // never destroyed: the runtime may end first
+  std::call_once(created[device], [=] {
+    CUDA_CALL(cudaStreamCreateWithFlags(&streams[device], cudaStreamNonBlocking));
+  });
+  return streams[device];
+}
+
+}  // namespace
+
+// Without a device in use the runtime would open the first one.
+void* allocate_pinned(int device, size_t bytes) {
+  use(device);
+  void* data = nullptr;
+  const cudaError_t status = cudaMallocHost(&data, bytes ? bytes : 1);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  require(status, "cudaMallocHost");
+  return data;
+}
+
+void free_pinned(void* data) { cudaFreeHost(data); }
+
+std::shared_ptr<Moment> copy_beside(int device, void* to, const void* from, size_t bytes,
+                                    Moment* after) {
+  use(device);
+  const cudaStream_t stream = copy_stream(device);
+  if (after) after->precede(stream);
+  CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+  const std::shared_ptr<Moment> arrived = mark_stream(device, stream);
+  arrived->precede(nullptr);
+  return arrived;
+}
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The tests see what is broken in the real sources: each line of the list below takes something out
+# of one, and a test that passes with the source as it is must fail without. Nothing is changed in
+# the tree or in the build folder.
+# usage: mutations.sh ROOT BUILD
+set -euo pipefail
+root=$(realpath "$1") build=$(realpath "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+module=tests/cuda_on_host/libbooster_cuda_on_host.so
+ninja -C "$build" -t commands "$module" > "$work/commands"
+
+# what is missing | source in kernels/cuda | its object's name | how it is taken out | test | cases
+mutations='
+a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
+a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
+a wait of a stream|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test|GPU: memory is filled*
+an event|runtime/moments.cpp|moments.cpp.o|/CUDA_CALL(cudaStreamWaitEvent/d|tensor_test|GPU: a foreign tensor*
+a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/|tensor_test|GPU: draws*
+'
+
+run() {  # MODULE TEST CASES
+  BOOSTER_CUDA_MODULE=$1 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 OMP_NUM_THREADS=2 \
+    timeout 120 "$build/tests/$2" "-tc=$3" < /dev/null > "$work/said" 2>&1
+}
+# Compiles the changed source and links the module with it, by the build's own commands.
+build_with() {  # SOURCE OBJECT: writes $work/module.so
+  local object compile link
+  compile=$(grep -E -- "-o \S*$2 -c |-c \S*/$1 -o " "$work/commands" | head -n 1)
+  object=$(grep -oE -- '-o \S+' <<< "$compile" | cut -c 4-)
+  link=$(tail -n 1 "$work/commands")
+  compile=${compile//..\/kernels\/cuda\/$1/$work/changed/${1##*/}}
+  compile=${compile//$object/$work/changed.o}
+  compile=${compile//${object%.o}.d/$work/changed.d}
+  link=${link//-o $module /-o $work/module.so }
+  link=${link// $object / $work/changed.o }
+  (cd "$build" && eval "$compile" && eval "$link") > "$work/said" 2>&1 || cat "$work/said"
+  [[ -e $work/module.so ]]
+}
+
+failed=0
+mkdir "$work/changed"
+while IFS='|' read -r what source object edit test cases; do
+  [[ -n $what ]] || continue
+  sed "$edit" "$root/kernels/cuda/$source" > "$work/changed/${source##*/}"
+  ! cmp -s "$work/changed/${source##*/}" "$root/kernels/cuda/$source" || {
+    echo "$what: $source has not got it any more" && failed=1 && continue
+  }
+  rm -f "$work/module.so"
+  build_with "$source" "$object"
+  run "$build/$module" "$test" "$cases" || { echo "$test fails as it is" && cat "$work/said" && exit 1; }
+  if run "$work/module.so" "$test" "$cases"; then
+    echo "$what is missing in $source: $test does not see it" && failed=1
+  else
+    echo "$what is missing in $source: seen by $test"
+  fi
+done <<< "$mutations"
+exit $failed
