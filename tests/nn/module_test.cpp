@@ -3,7 +3,6 @@
 #include "core/autograd/tape.h"
 #include "core/nn/criterion.h"
 #include "core/nn/layers.h"
-#include "core/nn/multi_head_attention.h"
 #include "core/nn/replace.h"
 #include "tests/error_of.h"
 #include "tests/nn/golden.h"
@@ -276,121 +275,6 @@ TEST_CASE("a description shows the tree") {
   CHECK(model.to_string() ==
         "Sequential(\n  (0): Linear(2, 3, bias=true)\n  (1): Sequential(\n    (0): "
         "GELU(form=tanh)\n  )\n)");
-}
-
-TEST_CASE("layers compute what their functions compute") {
-  const Tensor image = hashed({2, 4, 6, 6}, 1), rows = hashed({5, 4}, 2);
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    CHECK(a.shape() == b.shape());
-    CHECK(a.to_vector<float>() == b.to_vector<float>());
-  };
-  Conv2d conv(4, 6, {3, 2}, {.stride = 2, .padding = 1, .groups = 2, .bias = false});
-  same(conv(image), conv2d(image, conv.weight, {}, {.stride = 2, .padding = 1, .groups = 2}));
-  same(LayerNorm(4)(rows), layer_norm(rows, {4}));
-  same(LayerNorm(Shape{6, 6}, {.affine = false})(image), layer_norm(image, {6, 6}));
-  same(GroupNorm(2, 4)(image), group_norm(image, 2));
-  same(ReLU()(rows), relu(rows));
-  same(SiLU()(rows), silu(rows));
-  same(Tanh()(rows), tanh(rows));
-  same(Sigmoid()(rows), sigmoid(rows));
-  same(GELU()(rows), gelu(rows));
-  same(GELU(GeluForm::tanh)(rows), gelu_tanh(rows));
-  same(Softmax(0)(rows), softmax(rows, 0));
-  same(MaxPool2d(2)(image), max_pool2d(image, 2));
-  same(AvgPool2d(3, {.stride = 1})(image), avg_pool2d(image, 3, {.stride = 1}));
-  same(AdaptiveAvgPool2d({2, 3})(image), adaptive_avg_pool2d(image, {2, 3}));
-  same(Flatten()(image), reshape(image, {2, 144}));
-  same(DropPath(0)(rows), rows);
-  same(LeakyReLU(0.3)(rows), leaky_relu(rows, 0.3));
-  same(ELU(1.5)(rows), elu(rows, 1.5));
-  same(PixelShuffle(2)(image), pixel_shuffle(image, 2));
-  const Tensor index = from_vector<int64_t>({1, 0, 2}, {3});
-  Embedding table(3, 4, 2);
-  same(table(index), embedding(index, table.weight));
-  CHECK(table(index).to_vector<float>()[8] == 0);
-}
-
-TEST_CASE("layers with weights and options compute what their functions compute") {
-  const Tensor image = hashed({2, 4, 6, 6}, 1), signal = hashed({2, 4, 9}, 3);
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    CHECK(a.shape() == b.shape());
-    CHECK(a.to_vector<float>() == b.to_vector<float>());
-  };
-  ConvTranspose2d up(4, 6, {3, 2}, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2});
-  CHECK(up.weight.shape() == Shape{4, 3, 3, 2});
-  same(up(image), conv_transpose2d(image, up.weight, up.bias,
-                                   {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}));
-  const Conv1dOptions options{.stride = 2, .padding = 1, .dilation = 2, .groups = 2};
-  Conv1d line(4, 6, 3, options), bare(4, 6, 3, options, false);
-  CHECK(line.weight.shape() == Shape{6, 2, 3});
-  same(line(signal), conv1d(signal, line.weight, line.bias, options));
-  CHECK_FALSE(bare.bias.defined());
-  same(bare(signal), conv1d(signal, bare.weight, {}, options));
-  RMSNorm norm(6, {.eps = 0.1}), plain(Shape{6, 6}, {.affine = false});
-  norm.weight.detach().fill_(2);
-  same(norm(image), rms_norm(image, {6}, norm.weight, 0.1));
-  CHECK_FALSE(plain.weight.defined());
-  same(plain(image), rms_norm(image, {6, 6}));
-  same(Upsample(2)(image), interpolate_nearest(image, {12, 12}));
-  same(Upsample({.size = Size2d(5, 9), .mode = "bilinear", .align_corners = true})(image),
-       interpolate(image, {5, 9}, {.align_corners = true}));
-  same(Upsample({.scale_factor = Scale2d(1.4, 0.5), .mode = "bicubic"})(image),
-       interpolate(image, {.mode = "bicubic", .scale_factor = Scale2d(1.4, 0.5)}));
-  CHECK_THROWS_WITH_AS(Upsample(UpsampleOptions{}), doctest::Contains("got none"), Error);
-  CHECK_THROWS_WITH_AS(Upsample({.size = 3, .scale_factor = 2}), doctest::Contains("both"), Error);
-}
-
-TEST_CASE("batch norm of rows and signals is that of images of one line") {
-  const Tensor rows = hashed({5, 3}, 1), signal = hashed({4, 3, 7}, 2);
-  BatchNorm1d one(3), of_signal(3);
-  BatchNorm2d two(3), of_image(3);
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    CHECK(largest_error(a.to_vector<double>(), b.to_vector<double>()) < 1e-6);
-  };
-  same(one(rows), two(reshape(rows, {5, 3, 1, 1})));
-  same(one.running_var, two.running_var);
-  same(of_signal(signal), of_image(unsqueeze(signal, 2)));
-  of_signal.eval();
-  of_image.eval();
-  same(of_signal(signal), of_image(unsqueeze(signal, 2)));
-  CHECK(of_signal(signal).shape() == signal.shape());
-  CHECK_THROWS_AS(of_signal(hashed({4, 3, 2, 2}, 1)), Error);
-}
-
-TEST_CASE("batch norm learns running statistics in training and uses them in eval") {
-  BatchNorm2d norm(3, {.momentum = 0.5});
-  const Tensor x = hashed({4, 3, 2, 2}, 1, 1, 3);
-  norm(x);
-  const Tensor mean = booster::mean(x, {0, 2, 3}), var = booster::var(x, {0, 2, 3});
-  CHECK(largest_error(norm.running_mean.to_vector<double>(), (mean * 0.5).to_vector<double>()) <
-        1e-6);
-  CHECK(largest_error(norm.running_var.to_vector<double>(), (var * 0.5 + 0.5).to_vector<double>()) <
-        1e-6);
-  CHECK(norm.num_batches_tracked.item() == 1);
-  norm.eval();
-  const auto before = norm.running_mean.to_vector<float>();
-  const Tensor y = norm(x);
-  CHECK(norm.running_mean.to_vector<float>() == before);
-  CHECK(y.to_vector<float>()[0] ==
-        doctest::Approx((x.to_vector<float>()[0] - before[0]) /
-                        std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
-}
-
-TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to others alike") {
-  manual_seed(5);
-  MultiHeadAttention layer(12, 3);
-  CHECK(names_of(layer.parameters()) ==
-        Names{"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"});
-  const Tensor x = hashed({2, 5, 12}, 1);
-  const Tensor itself = layer(x), other = layer.attend(x, x, x);
-  CHECK(largest_error(itself.to_vector<double>(), other.to_vector<double>()) < 1e-6);
-  sum(square(itself)).backward();
-  const auto packed = layer.in_proj_weight.grad().to_vector<double>();
-  layer.zero_grad();
-  sum(square(other)).backward();
-  CHECK(largest_error(layer.in_proj_weight.grad().to_vector<double>(), packed) < 1e-5);
-  CHECK(layer.attend(hashed({2, 3, 12}, 2), x, x).shape() == Shape{2, 3, 12});
-  CHECK_THROWS_WITH_AS(MultiHeadAttention(10, 3), doctest::Contains("3 heads of 10"), Error);
 }
 
 TEST_CASE("criteria are called with output and target, and any function can be one") {
