@@ -99,7 +99,9 @@ tests() {
   ours "$work/bin/$1_test" '-tc=*GPU*,*CUDA*' "${some[@]}"
 }
 # What the programs say of themselves; matrix products must not fall back to slow kernels.
-doctor() { ours "$work/bin/booster" doctor --json > "$work/doctor.json" && cat "$work/doctor.json"; }
+doctor() {
+  ours "$work/bin/booster" doctor --json > "$work/doctor.json" && cat "$work/doctor.json"
+}
 uses_cublas() {
   ! grep -o '"cuBLASLt":"off[^"]*"' "$work/doctor.json" || return 1
   ! grep -F 'cuBLASLt was not found' "$results"/*.log
@@ -133,7 +135,8 @@ sanitizers() {
     done
   else
     note compute-sanitizer 0 0 null \
-      "not run, it does not work here: $(tail -n 1 "$results/sanitizer.log" | tr -dc '[:alnum:] .:')"
+      "not run, it does not work here: $(tail -n 1 "$results/sanitizer.log" |
+        tr -dc '[:alnum:] .:')"
   fi
 }
 theirs() { "$@"; }

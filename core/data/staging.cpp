@@ -113,7 +113,7 @@ Tensor Staging::to_fill(const Shape& shape, DType dtype) {
       [all = buffers_, data = buffer.data, size = buffer.bytes] { all->give_of_host(data, size); });
 }
 
-Tensor Staging::on_device(const Tensor& filled) {
+Tensor Staging::on_device(const Tensor& filled) const {
   const size_t bytes = bytes_of(filled.shape(), filled.dtype());
   const Device device = buffers_->device;
   Buffer target;

@@ -19,7 +19,7 @@ class Staging {
   Tensor to_fill(const Shape& shape, DType dtype);
   // A copy on the GPU of what to_fill gave, or of its first rows. Returns at once; kernels queued
   // from now on run behind the copy.
-  Tensor on_device(const Tensor& filled);
+  Tensor on_device(const Tensor& filled) const;
 
  private:
   struct Buffers;

@@ -1,5 +1,5 @@
-// The random order in which threads, blocks and streams run. CUDA_ON_HOST_SEED names another one, or
-// is "drawn" for a new one, which is printed.
+// The random order in which threads, blocks and streams run. CUDA_ON_HOST_SEED names another one,
+// or is "drawn" for a new one, which is printed.
 #pragma once
 
 #include <cstdint>

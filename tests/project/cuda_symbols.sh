@@ -6,8 +6,11 @@ set -euo pipefail
 root=$1 toolkit=$(dirname "$(dirname "$2")")
 
 names_in() { grep -oE '"(cublasLt|nccl)[A-Z][A-Za-z]*"' "$root/kernels/cuda/$1" | tr -d '"'; }
-[[ $(names_in products/blas_lt.cpp | wc -l) -ge 14 ]] || { echo "names of cuBLASLt not found" && exit 1; }
-[[ $(names_in collectives/nccl_calls.cpp | wc -l) -ge 17 ]] || { echo "names of NCCL not found" && exit 1; }
+require() {  # SOURCE COUNT
+  (($(names_in "$1" | wc -l) >= $2)) || { echo "names of $1 not found" && exit 1; }
+}
+require products/blas_lt.cpp 14
+require collectives/nccl_calls.cpp 17
 
 checked=0
 check() {  # SOURCE LIBRARY...

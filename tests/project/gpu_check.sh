@@ -30,7 +30,8 @@ for room in kernels tensor autograd data nn parallel spread; do
     '[[ $CRASH != "$(basename "$0")" ]] || kill -SEGV $$
      echo "[doctest] test cases:  3 | ${PASSED:-3} passed | 0 failed | 0 skipped"'
 done
-play "$build/booster/booster" 'echo "{\"cuBLASLt\":\"${BLAS:-13.0.0, products}\",\"NCCL\":\"off: no\"}"'
+play "$build/booster/booster" \
+  'echo "{\"cuBLASLt\":\"${BLAS:-13.0.0, products}\",\"NCCL\":\"off: no\"}"'
 play "$build/examples/vit_caltech101" '
   for set; do [[ $set != train.output_dir=* ]] || out=${set#*=}; done
   [[ $out == *cuda ]] || LOSS=2
@@ -52,7 +53,9 @@ export CRASH='' REFUSES='' FINDS='' PATH=$work/tools:$PATH
 check() {  # STATUS WORDS...: how it ends and what the result holds
   local want=$1 status=0 words
   bash "$root/scripts/gpu_check.sh" "$build" "$work/results" > "$work/said" 2>&1 || status=$?
-  [[ $status == "$want" ]] || { echo "got status $status, want $want:" && cat "$work/said" && exit 1; }
+  [[ $status == "$want" ]] || {
+    echo "got status $status, want $want:" && cat "$work/said" && exit 1
+  }
   for words in "${@:2}"; do
     grep -qF "$words" "$work/results/gpu_results.json" || {
       echo "the result lacks: $words" && cat "$work/results/gpu_results.json" && exit 1

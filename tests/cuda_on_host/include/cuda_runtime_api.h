@@ -189,8 +189,8 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
                              size_t shared_bytes, cudaStream_t stream) {
   const auto call = cuda_on_host::call_of(kernel, arguments, std::index_sequence_for<P...>());
   return cuda_on_host::launch(
-      {__PRETTY_FUNCTION__, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, call, &cuda_on_host::Call<P...>::run,
-       &call->arguments, sizeof call->arguments},
+      {__PRETTY_FUNCTION__, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, call,
+       &cuda_on_host::Call<P...>::run, &call->arguments, sizeof call->arguments},
       stream);
 }
 
