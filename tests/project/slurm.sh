@@ -20,6 +20,11 @@ folder=$(mktemp -d)
 chmod 755 "$folder"
 daemons=()
 finish() {
+  # The steps' processes are not the daemons' children, and need them to end.
+  if [[ -n ${SLURM_CONF-} ]]; then
+    timeout 5 scancel --user root 2>/dev/null || true
+    within 5 are_idle || true
+  fi
   ((${#daemons[@]} == 0)) || kill "${daemons[@]}" 2>/dev/null || true
   wait 2>/dev/null || true
   rm -rf "$folder"
