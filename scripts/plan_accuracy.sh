@@ -17,7 +17,10 @@ unset DATA
 compare() {
   local name=$1.$2.$3 plugin=single
   local run=("$build/examples/vit_caltech101")
-  [[ $3 == 1 ]] || plugin=torch_ddp run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+  if [[ $3 != 1 ]]; then
+    plugin=torch_ddp
+    run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+  fi
   local config=(--config examples/vit_caltech101.json --set "model.name=$1"
                 --set "model.img_size=${SIDE:-64}" --set "booster.mixed_precision=$2"
                 --set "booster.plugin=$plugin" --set lr_scheduler.warmup_steps=1 "${sets[@]}")
@@ -30,7 +33,8 @@ compare() {
   planned=$(sed 's/"all":\[.*//; s/.*"samples_per_second"://; s/[^0-9.e+-].*//' "$out/$name.json")
   trained=$(sed -n 's/.*"images_per_s":\([0-9.e+-]*\).*/\1/p' "$out/$name/metrics.jsonl" |
     tail -n $((steps / 2)) | sort -g | sed -n "$((steps / 4))p")
-  awk -v p="$planned" -v t="$trained" 'BEGIN { printf "%.3g : %.3g (%+.0f %%)", p, t, 100 * (p / t - 1) }'
+  awk -v p="$planned" -v t="$trained" \
+    'BEGIN { printf "%.3g : %.3g (%+.0f %%)", p, t, 100 * (p / t - 1) }'
 }
 
 sets=("$@")
