@@ -17,8 +17,10 @@ unset DATA
 compare() {
   local name=$1.$2.$3 plugin=single
   local run=("$build/examples/vit_caltech101")
-  [[ $3 == 1 ]] ||
-    plugin=torch_ddp run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+  if [[ $3 != 1 ]]; then
+    plugin=torch_ddp
+    run=("$build/booster/booster" run --nproc_per_node "$3" "${run[@]}")
+  fi
   local config=(--config examples/vit_caltech101.json --set "model.name=$1"
                 --set "model.img_size=${SIDE:-64}" --set "booster.mixed_precision=$2"
                 --set "booster.plugin=$plugin" --set lr_scheduler.warmup_steps=1 "${sets[@]}")

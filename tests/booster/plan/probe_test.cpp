@@ -32,6 +32,31 @@ TEST_CASE("a plan's peak of memory is that of the training, within 10 %") {
       }
 }
 
+TEST_CASE("a trial tells the bytes of a parameter, its blocks, and what a program does besides") {
+  const Config config = Config::from_text(
+      "{}", "config",
+      {"model.name=vit_tiny_patch16_224", "model.img_size=32", "model.num_classes=10",
+       "model.depth=9", "optimizer.name=adamw", "booster.mixed_precision=fp32"});
+  for (const bool timed : {false, true}) {
+    const ModelCost cost = probe(config, {.rows = 2, .timed = timed}, 1);
+    CHECK(cost.parameters() == static_cast<double>(make_model(config)->parameter_count()));
+    CHECK(cost.block.parameters == 12 * 192 * 192 + 13 * 192);
+    CHECK(cost.block.cut == 12 * 192 * 192 + 7 * 192);  // all but two biases and normalisations
+    CHECK(cost.tokens == 5);
+    const BytesPerParameter& bytes = cost.bytes;
+    CHECK(bytes.parameters == doctest::Approx(4).epsilon(0.02));
+    CHECK(bytes.gradients == doctest::Approx(4).epsilon(0.02));
+    CHECK(bytes.optimizer == doctest::Approx(8).epsilon(0.02));
+  }
+  const auto calls_of_update = [&](double clip) {
+    double calls = 0;
+    const TriedStep step = {.rows = 2, .clip_grad_norm = clip, .timed = false};
+    for (const auto& [kind, work] : probe(config, step, 1).update) calls += work.calls;
+    return calls;
+  };
+  CHECK(calls_of_update(1) > calls_of_update(0));
+}
+
 TEST_CASE("booster plan prints a plan, writes the config of the best, and refuses what cannot be") {
   const TemporaryFolder folder;
   const std::string config = (folder / "config.json").string();
@@ -59,6 +84,12 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
   CHECK(run_command("'" + (build_folder() / "booster/booster").string() + "' config check '" +
                     best + "'")
             .code == 0);
+  const CommandResult loading = plan("--loader-ms 50 --json");
+  const auto seconds = nlohmann::json::parse(loading.output)["own"]["seconds"];
+  const double of_batch = 8 * 0.05;  // by the threads of the one rank
+  CHECK(seconds["loading"].get<double>() <= of_batch);
+  CHECK(seconds["loading"].get<double>() * 4096 >= of_batch);
+  CHECK(seconds["all"] > seconds["loading"]);
   CHECK(plan("--set data.batch_size=2").says("; 2 samples in the batch of a rank"));
   const CommandResult wrong = plan("--gpu h2000");
   CHECK(wrong.code == 2);
