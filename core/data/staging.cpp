@@ -93,7 +93,7 @@ struct Staging::Buffers {
 Staging::Staging(Device device) : buffers_(std::make_shared<Buffers>(device)) {}
 
 // What is still copied is left alone: the host does not wait.
-Tensor Staging::to_fill(const Shape& shape, DType dtype) {
+Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
   const size_t bytes = bytes_of(shape, dtype);
   Buffer buffer;
   {

@@ -16,7 +16,7 @@ class Staging {
   explicit Staging(Device device);
 
   // On the host, not written yet.
-  Tensor to_fill(const Shape& shape, DType dtype);
+  Tensor to_fill(const Shape& shape, DType dtype) const;
   // A copy on the GPU of what to_fill gave, or of its first rows. Returns at once; kernels queued
   // from now on run behind the copy.
   Tensor on_device(const Tensor& filled) const;

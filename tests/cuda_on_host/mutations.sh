@@ -11,13 +11,14 @@ module=tests/cuda_on_host/libbooster_cuda_on_host.so
 ninja -C "$build" -t commands "$module" > "$work/commands"
 
 # what is missing | source in kernels/cuda | its object's name | how it is taken out | test | cases
-mutations='
+host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/'
+mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
 a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
-a wait|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test|GPU: memory*
-an event|runtime/moments.cpp|moments.cpp.o|/CUDA_CALL(cudaStreamWait/d|tensor_test|GPU: a foreign*
-a copy of tensors|runtime/memory.cpp|memory.cpp.o|/CUDA.*(to, fr/d|tensor_test|GPU: draws*
-'
+a wait|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test|GPU: memory is*
+an event|runtime/moments.cpp|moments.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GPU: a foreign*
+a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
+"
 
 run() {  # MODULE TEST CASES
   BOOSTER_CUDA_MODULE=$1 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 OMP_NUM_THREADS=2 \

@@ -93,7 +93,7 @@ const ProductPlan& plan_for(const ProductKey& key) {
 bool has_library() {
   static const bool has = [] {
     if (!blas_lt())
-      warn("booster: matrix products on GPUs are slow, no cuBLASLt: " + why_no_blas_lt());
+      warn("booster: slow matrix products on GPUs, cuBLASLt was not found: " + why_no_blas_lt());
     return blas_lt() != nullptr;
   }();
   return has;
