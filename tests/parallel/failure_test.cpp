@@ -123,7 +123,7 @@ TEST_CASE("a stopped rank is named when the time is up") {
 }
 
 TEST_CASE("rank: some do not come" * doctest::skip()) {
-  const Group group = impatient_group(launch_from_env(), "1.5");
+  const Group group = impatient_group(launch_from_env(), "4");
   group.barrier();
   if (group.rank() % 2) {
     for (const char* name : {"/named-0", "/named-2"})
