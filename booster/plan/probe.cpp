@@ -93,9 +93,10 @@ void add_work(const Profiler& profiler, Tried& tried) {
   const double stretch = profiler.seconds() / busy;
   for (const ProfileRow& row : profiler.rows()) {
     if (!row.on_main_thread) continue;
-    Works& works = row.phase == "backward"                           ? tried.part.backward
-                   : row.phase == "step" || row.phase == "zero_grad" ? tried.update
-                                                                     : tried.part.forward;
+    const bool updates = row.phase == "step" || row.phase == "zero_grad" || row.phase == "clip";
+    Works& works = row.phase == "backward" ? tried.part.backward
+                   : updates               ? tried.update
+                                           : tried.part.forward;
     const Works one = {
         {row.gflop > 0 ? row.dtype : row.dtype + " elementwise",
          {row.gflop, row.gbytes, static_cast<double>(row.calls), row.seconds * stretch}}};

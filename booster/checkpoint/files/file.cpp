@@ -126,7 +126,10 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     if (const int injected = injected_read_error()) error.assign(injected, std::generic_category());
     if (error) break;
   }
-  if (error && error != std::errc::no_such_file_or_directory) cannot("list", folder, error.value());
+  // Where there is no folder, or something else has its place, there is nothing in it.
+  const bool is_absent =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !is_absent) cannot("list", folder, error.value());
   return entries;
 }
 
