@@ -2,7 +2,7 @@
 // later layers are on their way, and whoever reads one anywhere else gets what a step left.
 #include "booster/booster.h"
 #include "core/tensor/absence.h"
-#include "tests/booster/temporary_folder.h"
+#include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <random>
 
 using namespace booster;
@@ -180,17 +179,13 @@ void check_left_behind() {
 }  // namespace
 
 TEST_CASE("rank: order of late parameters" * doctest::skip()) { check_order(); }
-TEST_CASE("rank: bits of late parameters" * doctest::skip()) {
-  check_bits(std::getenv("TEST_FOLDER"));
-}
+TEST_CASE("rank: bits of late parameters" * doctest::skip()) { check_bits(test_folder()); }
 TEST_CASE("rank: late parameters left behind" * doctest::skip()) { check_left_behind(); }
 
 TEST_CASE("a layer runs while the parameters of those behind it are on their way") {
   run_ranks("order of late parameters", 2);
 }
 TEST_CASE("parameters that come late are the same bits to whoever reads or writes them") {
-  const TemporaryFolder folder;
-  ::setenv("TEST_FOLDER", folder.path().c_str(), 1);
   run_ranks("bits of late parameters", 3);
 }
 TEST_CASE("parameters that are on their way come to a model that is boosted no more") {
