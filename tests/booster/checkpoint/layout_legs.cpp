@@ -47,7 +47,7 @@ HybridParallelOptions drawn_mesh(Dice& dice, const Kind& kind, int64_t ranks) {
   else if (kind.is_gpt2 && options.tp_size > 1 && dice.below(2))
     options.sequence_parallelism_mode = "split_gather";
   options.pp_style = dice.of<std::string>({"gpipe", "1f1b", "zero_bubble", "interleaved"});
-  if (options.pp_size == 1 || options.pp_size > 2 && options.pp_style == "interleaved")
+  if (options.pp_size == 1 || (options.pp_size > 2 && options.pp_style == "interleaved"))
     options.pp_style = "1f1b";
   if (options.pp_style == "interleaved") options.num_model_chunks = 2;
   options.bucket_cap_mb = 1e-4;
