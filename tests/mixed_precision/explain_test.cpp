@@ -100,6 +100,28 @@ TEST_CASE("a promote op on a CPU is an error for another 16-bit dtype, unless f3
   CHECK(returned("binary_cross_entropy", "bf16 bf16", bf16) == "f32");
 }
 
+TEST_CASE("Fourier transforms take f16 on a GPU, and bf16 nowhere but where a region widens it") {
+  for (const char* op : {"fft_fft", "torch.fft.irfft", "fft.fft2", "stft", "torch.stft"}) {
+    CAPTURE(std::string(op));
+    for (const char* strategy : {"fp32", "bf16", "fp16"})
+      CHECK(returned(op, "bf16", {.strategy = strategy, .device = "cuda"}) == "error");
+    CHECK(returned(op, "f16", {.strategy = "fp16", .device = "cuda"}) != "error");
+    CHECK(returned(op, "bf16", {.strategy = "bf16", .device = "cpu"}) ==
+          returned(op, "f32", {.strategy = "fp32", .device = "cpu"}));
+    CHECK(returned(op, "bf16", {.strategy = "fp32", .device = "cpu"}) == "error");
+  }
+}
+
+TEST_CASE("torch.linalg.matrix_exp is found by that name, as by its others") {
+  for (const char* op : {"torch.linalg.matrix_exp", "linalg.matrix_exp", "linalg_matrix_exp"}) {
+    CAPTURE(std::string(op));
+    const Question bf16{.strategy = "bf16", .device = "cpu"};
+    CHECK(returned(op, "bf16", bf16) == "bf16");
+    CHECK(returned(op, "f32", bf16) == "f32");
+    CHECK(returned(op, "f16", bf16) == "error");
+  }
+}
+
 TEST_CASE("einsum reaches a matrix product on a CPU, which takes no f64 beside another dtype") {
   const Question bf16{.strategy = "bf16", .device = "cpu"};
   CHECK(returned("einsum", "f32 f16", bf16) == "bf16");
