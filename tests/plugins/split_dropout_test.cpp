@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace booster;
 using namespace booster::testing;
@@ -111,7 +112,13 @@ void check_recomputed_dropout(const HybridParallelOptions& options) {
       parameters[recompute].insert(parameters[recompute].end(), some.begin(), some.end());
     }
   }
-  CHECK(parameters[0] == parameters[1]);
+  // Not to the bit: blocks that run again do without some fused functions. Another mask moves the
+  // numbers by far more.
+  REQUIRE(parameters[0].size() == parameters[1].size());
+  double farthest = 0;
+  for (size_t i = 0; i < parameters[0].size(); ++i)
+    farthest = std::max(farthest, std::abs(double{parameters[0][i]} - parameters[1][i]));
+  CHECK(farthest < 1e-5);
 }
 
 }  // namespace
