@@ -34,7 +34,7 @@ Tensor ToyPipeline::rows(const Tensor& batch, int i) const {
 
 Tensor ToyPipeline::run(const Tensor& input, const Tensor& target, const MicroStep& step) {
   std::vector<Tensor> inputs, outputs;
-  Tensor loss = zeros({1});
+  Tensor loss = zeros({1}, {.dtype = DType::f64});  // as wide as that of any strategy
   for (int i = 0; i < microbatches_; ++i) {
     inputs.push_back(stage() == 0 ? rows(input, i) : receive(group(), stage() - 1));
     if (stage() > 0) inputs.back().requires_grad_();
