@@ -61,7 +61,8 @@ class Predictor {
     const double unit = zero == 3 ? share_of(model_.block) : 0;
     memory.parameters =
         parameters_ * bytes.parameters / (zero == 3 ? n : 1) + 2 * unit * bytes.parameters;
-    memory.copies = parameters_ * bytes.copies;  // from forward to backward they are whole
+    // From forward to backward they are whole, unless a unit makes its own again.
+    memory.copies = (zero == 3 && spread_.recompute ? unit : parameters_) * bytes.copies;
     memory.gradients = parameters_ * bytes.gradients / (zero >= 2 ? n : 1);
     memory.masters = parameters_ * bytes.masters / (zero >= 1 ? n : 1);
     memory.optimizer = parameters_ * bytes.optimizer / (zero >= 1 ? n : 1);

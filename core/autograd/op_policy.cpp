@@ -77,8 +77,10 @@ bool is_region_cast(const Tensor& x, DType dtype) {
 }
 
 // Always recorded with gradients enabled: a first use under no_grad must not deprive a later use of
-// its gradient.
+// its gradient. So a checkpoint hears of the leaf here, or its gradient would count as complete only
+// at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
+  if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note({x});
   RegionCast& cast = region_casts[{x.body(), dtype}];
   if (cast.result.defined() && cast.version == x.version()) return cast.result;
   const GradMode recorded(true);

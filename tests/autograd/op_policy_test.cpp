@@ -291,3 +291,26 @@ TEST_CASE("an unknown op name is an error with the nearest one") {
   CHECK(op_named("softmax") == Op::softmax);
   CHECK_THROWS_WITH_AS(op_named("softmx"), doctest::Contains("did you mean softmax?"), Error);
 }
+
+TEST_CASE("a weight is ready when its checkpoint has gone back, also where its cast is kept") {
+  const OpPolicy policy = policy_of(DType::bf16);
+  const Tensor first = of(DType::f32).requires_grad_(), second = of(DType::f32).requires_grad_();
+  const auto times = [](const Tensor& weight) {
+    return [weight](const std::vector<Tensor>& in) { return matmul(in[0], weight); };
+  };
+  std::string order;
+  Tensor y;
+  {
+    const PolicyScope scope(&policy);
+    const Tensor x = checkpoint(times(first), {of(DType::f32)}) * 1;
+    register_grad_hook(x, [&](const Tensor& g) {
+      order += " between";
+      return g;
+    });
+    y = checkpoint(times(second), {x});
+  }
+  on_grad_ready(first, [&](const Tensor&) { order += " first"; });
+  on_grad_ready(second, [&](const Tensor&) { order += " second"; });
+  backward(y, {.grad = of(DType::bf16)});
+  CHECK(order == " second between first");
+}
