@@ -34,6 +34,7 @@ struct Pending {
   std::unique_ptr<UnboundBuffer> buffer;
   int peer;
   bool sends;
+  bool is_over = false;  // waited for
 };
 
 class GlooBackend final : public Backend {
@@ -240,10 +241,12 @@ void GlooBackend::explain(int peer, const char* what) {
   fail_run("{} closed its connection: {}", members().describe(peer), what);
 }
 
-// Whose messages have not moved. Those that have say so at once, the others that they are closed.
+// Whose messages have not moved, among those that nobody has waited for. Those that have say so at
+// once, the others that they are closed.
 std::vector<int> GlooBackend::unfinished() {
   std::vector<int> peers;
   for (Pending& message : pending_) {
+    if (message.is_over) continue;
     constexpr std::chrono::milliseconds moment(1);
     try {
       if (message.sends ? message.buffer->waitSend(moment) : message.buffer->waitRecv(moment))
@@ -267,6 +270,7 @@ void GlooBackend::await(Pending& message) {
     if (message.sends ? buffer.waitSend(timeout_) : buffer.waitRecv(timeout_)) {
       std::lock_guard lock(mutex_);
       last_move_ = Clock::now();
+      message.is_over = true;
       return;
     }
   } catch (const gloo::Exception& error) {

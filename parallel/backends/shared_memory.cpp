@@ -227,9 +227,9 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
     } else if (++idle < spins) {
       spin_once();
     } else if (idle < spins + yields) {
+      if (idle == spins) last_move = Clock::now();  // others may run for long from here on
       sched_yield();
     } else {
-      if (idle == spins + yields) last_move = Clock::now();
       if (!wait) wait.emplace(world_rank());
       sleep(seen);
       // What a rank wrote before it ended still counts, so look once more before giving up.

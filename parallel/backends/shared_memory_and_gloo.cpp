@@ -21,7 +21,7 @@ namespace {
 // costs is that of a few hops (docs/machines.md has the figures).
 constexpr int64_t small_bytes = 16 << 10;
 // How much later the time for the network may be up than that for shared memory, or earlier.
-constexpr auto both_times = std::chrono::milliseconds(300);
+constexpr auto both_times = std::chrono::milliseconds(500);
 
 class SharedMemoryAndGloo final : public Backend {
  public:
@@ -152,9 +152,12 @@ void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   });
   attempt(1, *local_, near, *remote_);
   meanwhile.wait();
-  missing[0].merge(missing[1]);
-  if (!missing[0].empty()) throw timed_out(*members().rendezvous, missing[0]);
-  if (error) std::rethrow_exception(error);
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const TimedOut&) {
+    missing[0].merge(missing[1]);
+    throw timed_out(*members().rendezvous, missing[0]);
+  }
 }
 
 // Each rank's bytes go to one rank of each other machine, which shares them there, a piece at a
