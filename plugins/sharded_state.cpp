@@ -157,9 +157,11 @@ void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
 void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   const bool late = options_.gathers_late && !holds_whole();
+  const auto place = std::ranges::find(optimizers(), optimizer) - optimizers().begin();
+  const OperationTag tag = OperationTag::of(OperationTag::optimizer, place);
   std::vector<std::pair<std::shared_ptr<const Gathering>, std::vector<Tensor>>> sent;
   for (std::vector<Tensor>& parameters : messages(optimizer)) {
-    auto gathering = gather(parameters);
+    auto gathering = gather(parameters, tag);
     sent.emplace_back(std::move(gathering), std::move(parameters));
   }
   std::erase_if(on_their_way_, [](const Work& work) { return work.is_done(); });
@@ -189,7 +191,7 @@ std::vector<std::vector<Tensor>> ShardedStatePlugin::messages(const Optimizer& o
 }
 
 std::shared_ptr<const ShardedStatePlugin::Gathering> ShardedStatePlugin::gather(
-    const std::vector<Tensor>& parameters) const {
+    const std::vector<Tensor>& parameters, OperationTag tag) const {
   PackedParts packed(shards_.size());
   for (const Tensor& parameter : parameters) packed.add(parameter.numel());
   const TensorOptions options = {parameters[0].dtype(), parameters[0].device()};
@@ -197,7 +199,7 @@ std::shared_ptr<const ShardedStatePlugin::Gathering> ShardedStatePlugin::gather(
   const int rank = shards_.rank();
   for (size_t i = 0; i < parameters.size(); ++i)
     packed.own_place(own, i, rank).copy_(flat_window(parameters[i], packed.parts(i).of(rank)));
-  const Work work = gathers_.all_gather_async(all, own);
+  const Work work = gathers_.all_gather_async(all, own, tag);
   return std::make_shared<Gathering>(Gathering{std::move(packed), all, work, gathers_});
 }
 

@@ -72,7 +72,8 @@ class ShardedStatePlugin : public DataParallelPlugin {
   // Those of which a step may have changed parts, as they share messages.
   std::vector<std::vector<Tensor>> messages(const Optimizer& optimizer) const;
   // Sends this rank's parts of parameters of one dtype.
-  std::shared_ptr<const Gathering> gather(const std::vector<Tensor>& parameters) const;
+  std::shared_ptr<const Gathering> gather(const std::vector<Tensor>& parameters,
+                                          OperationTag tag) const;
   static void receive(const std::shared_ptr<const Gathering>& gathering,
                       const std::vector<Tensor>& parameters, bool late);
   // The parameter for which an optimizer keeps this; undefined: something else, or one number.

@@ -1,7 +1,7 @@
 // OperationTag: which of several things alike an operation is for.
 //
-// Ranks that go through their buckets or units in different orders make calls of one kind, size and
-// dtype, and would add up what does not belong together. Their tags differ, so it is an error that
+// Ranks that go through their buckets, units or optimizers in different orders make calls of one kind,
+// size and dtype, and would add up what does not belong together. Their tags differ, so it is an error that
 // names both.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace booster {
 
 // Goes between ranks as it lies in memory.
 struct OperationTag {
-  enum Kind : uint32_t { none, bucket, unit };
+  enum Kind : uint32_t { none, bucket, unit, optimizer };
   Kind kind = none;
   uint32_t number = 0;
 
@@ -23,8 +23,8 @@ struct OperationTag {
   }
   // "bucket 3"; "" for none.
   std::string text() const {
-    if (kind == none) return "";
-    return fmt::format("{} {}", kind == bucket ? "bucket" : "unit", number);
+    constexpr const char* names[] = {"", "bucket", "unit", "optimizer"};
+    return kind == none ? "" : fmt::format("{} {}", names[kind], number);
   }
   friend bool operator==(const OperationTag&, const OperationTag&) = default;
 };

@@ -84,10 +84,26 @@ TEST_CASE("rank: blocks by fsdp" * doctest::skip()) {
   FsdpPlugin plugin({.prefetch = 0});
   check_names_both(error_in_order(plugin, false), ", unit 1)", ", unit 2)");
 }
+TEST_CASE("rank: steps by low_level_zero" * doctest::skip()) {
+  LowLevelZeroPlugin plugin;
+  Sequential chain = experts(2);
+  std::vector<SGD> optimizers;
+  for (int i = 0; i < 2; ++i) optimizers.emplace_back(chain[i].parameters(), SGDOptions{.lr = 0.1});
+  const Model model(std::move(chain));
+  plugin.shard(model, {optimizers[0], optimizers[1]});
+  plugin.prepare(model, {optimizers[0], optimizers[1]});
+  train_with(plugin, model.module());
+  const int mine = launch_from_env().rank;
+  const std::string error = error_of([&] {
+    for (const int i : {mine, 1 - mine}) plugin.sync_params(optimizers[static_cast<size_t>(i)]);
+  });
+  check_names_both(error, ", optimizer 0)", ", optimizer 1)");
+}
 
 TEST_CASE("gradients and parameters of equal layers never mix, in whatever order ranks use them") {
   for (const char* name : {"experts in one order", "experts by torch_ddp",
-                           "experts by low_level_zero", "blocks by fsdp"}) {
+                           "experts by low_level_zero", "blocks by fsdp",
+                           "steps by low_level_zero"}) {
     CAPTURE(name);
     CHECK(failures(Ranks(std::string("rank: ") + name, 2).wait(60)) == "");
   }
