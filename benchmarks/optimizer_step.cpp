@@ -79,7 +79,7 @@ Result measure_masters(const Benchmark& benchmark, const Settings& settings) {
     tensor.set_grad(full(tensor.shape(), 1e-3, {.dtype = tensor.dtype()}));
   return measure_traffic(
       benchmark, "check, norm, clip, unscale, AdamW on masters, f16 copy, " + settings.parameters,
-      parameters, bytes, [&] {
+      parameters, bytes, [&, &optimizer = optimizer] {
         booster.backward(loss, optimizer);
         optimizer.clip_grad_by_norm(1);
         optimizer.step();

@@ -68,7 +68,7 @@ Result measure_training(const Benchmark& benchmark, const TrainingWork& work) {
   Booster booster({.mixed_precision = work.precision.c_str()});
   auto [net, optimizer] = booster.boost(work.model, optimizer_for(work));
   double loss_value = 0;
-  const auto step = [&] {
+  const auto step = [&, &net = net, &optimizer = optimizer] {
     optimizer.zero_grad();
     const Tensor loss = work.criterion(net(work.input), work.target);
     booster.backward(loss, optimizer);

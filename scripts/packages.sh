@@ -10,7 +10,7 @@ packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev doctest-dev
   libdnnl-dev        # matrix products and convolutions
   libgloo-dev        # several ranks
-  libjpeg62-turbo-dev libpng-dev zlib1g-dev
+  libjpeg-dev libpng-dev zlib1g-dev
   libssl-dev         # checksums of checkpoints, proofs of a shared secret
   iproute2           # tests: network namespaces as machines
 )

@@ -27,6 +27,7 @@ shift
 (($# > 0)) || set -- scripts/demo.sh scripts/test.sh
 
 root=$(mktemp -d)
+chmod 755 "$root"  # packages start programs as other users there
 # --one-file-system: never what is mounted there.
 trap 'rm -rf --one-file-system "$root" 2>/dev/null || true' EXIT
 

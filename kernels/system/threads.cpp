@@ -1,5 +1,7 @@
-// The threads of the kernels' loops and of oneDNN: one libgomp team for both, so that cores are
-// never oversubscribed by two runtimes.
+// The threads of the kernels' loops and of oneDNN: one OpenMP runtime for both, so that cores are
+// never oversubscribed by two. g++ brings libgomp, as oneDNN does. clang brings libomp, which
+// defines libgomp's functions too: where it comes first among a program's libraries, as it does
+// when clang links, oneDNN calls them there.
 #include "kernels/system/threads.h"
 
 #include "kernels/system/error.h"
@@ -18,7 +20,10 @@
 namespace booster::kernels {
 namespace {
 
-bool user_decides() { return std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"); }
+bool user_decides() {
+  return std::getenv("GOMP_SPINCOUNT") || std::getenv("KMP_BLOCKTIME") ||
+         std::getenv("OMP_WAIT_POLICY");
+}
 
 thread_local bool has_chosen = false;
 
@@ -30,6 +35,12 @@ int usable_processors(pid_t process) {
              : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+#ifdef KMP_VERSION_MAJOR  // libomp
+void sleep_at_once() {
+  kmp_set_defaults("KMP_BLOCKTIME=0");
+  kmp_set_blocktime(0);  // of this thread's team, should it have one already
+}
+#else
 void rest_forever() {
   omp_set_num_threads(2);
 #pragma omp parallel
@@ -37,12 +48,15 @@ void rest_forever() {
   while (true) ::pause();
 }
 
+void sleep_at_once() { std::thread(rest_forever).detach(); }
+#endif
+
 }  // namespace
 
 void shorten_waiting() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (!user_decides() && omp_get_max_threads() > 1) std::thread(rest_forever).detach();
+    if (!user_decides() && omp_get_max_threads() > 1) sleep_at_once();
   });
 }
 

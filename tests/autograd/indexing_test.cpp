@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace booster;
@@ -35,8 +36,10 @@ class Drawn {
         indices.emplace_back(new_axis);
         kept.push_back({{}, {1}});
       }
-      if (k < named) draw(d++);
-      else while (d < dims) whole(d++);
+      if (k < named)
+        draw(d++);
+      else
+        while (d < dims) whole(d++);
     }
   }
 

@@ -3,6 +3,7 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/files/sha256.h"
 #include "tests/booster/example.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 
@@ -116,8 +117,8 @@ TEST_CASE("a checkpoint's numbers of the program are checked, and metrics are no
       {"/best/step", "1e18", "extra.best.step: got 1e+18"},
       {"/best/value", "\"x\"", "extra.best.value: got \"x\""}};
   for (const auto& [place, value, says] : cases) {
-    CAPTURE(place);
-    CAPTURE(value);
+    CAPTURE_PART(place);
+    CAPTURE_PART(value);
     change_state(checkpoint, [&, place = place, value = value](Json& state) {
       state = whole;
       state["extra"][Json::json_pointer(place)] = Json::parse(value);

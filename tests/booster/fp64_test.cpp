@@ -5,6 +5,7 @@
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "mixed_precision/model_cast.h"
+#include "tests/capture_part.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -86,7 +87,7 @@ TEST_CASE("fp64 trains as PyTorch does in double, by 1e-12") {
     CHECK(largest_error(norms, wanted["norms"]) < 1e-12);
     size_t next = 0;
     for (const auto& [name, p] : model.parameters()) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       CHECK(p.dtype() == DType::f64);
       CHECK(largest_error(p.to_vector<double>(), wanted["parameters"][next++]) < 1e-12);
     }
@@ -178,7 +179,7 @@ std::vector<Trial> real_models() {
 TEST_CASE("fp64: gradients of the models are the differences of their losses") {
   constexpr double h = 1e-8;
   for (auto& [name, model, input] : real_models()) {
-    CAPTURE(std::string(name));
+    CAPTURE_PART(std::string(name));
     Booster booster({.mixed_precision = "fp64"});
     auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
     const auto loss = [&, &net = net, &input = input] {
@@ -229,7 +230,7 @@ TEST_CASE("fp64: an optimizer and its average that have f32 state go on in f64")
     }
     std::vector<double> numbers;
     for (const auto& [name, tensor] : optimizer.state_dict().tensors) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       CHECK(tensor.dtype() == DType::f64);
       const auto values = tensor.to_vector<double>();
       if (!name.ends_with("average")) numbers.insert(numbers.end(), values.begin(), values.end());

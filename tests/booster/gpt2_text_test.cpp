@@ -1,5 +1,6 @@
 // The example that trains a GPT-2 on a text, run as a user runs it.
 #include "tests/booster/example.h"
+#include "tests/capture_part.h"
 
 #include <cmath>
 #include <map>
@@ -113,9 +114,9 @@ TEST_CASE("gpt2_text goes on bit for bit, from an end and from a signal") {
     REQUIRE(example.run(fmt::format("train.max_steps={}", steps)).code == 0);
   CHECK(example.losses() == want);
 
-  const CommandResult stopped = Example().run_and(
-      "step 3:", "kill -TERM $pid",
-      "exec env " + example.command("train.epochs=1000000", "signal"));
+  const CommandResult stopped =
+      Example().run_and("step 3:", "kill -TERM $pid",
+                        "exec env " + example.command("train.epochs=1000000", "signal"));
   CHECK_MESSAGE(stopped.code == 143, stopped.output);
   CHECK(stopped.says("stopped by signal 15"));
   const size_t done = example.losses("signal").size();
@@ -210,11 +211,11 @@ TEST_CASE("gpt2_text trains, validates and writes on a mesh as in one process") 
       {4, R"("tp_size":2,"pp_size":2)"}};
   int number = 0;
   for (const auto& [ranks, mesh] : meshes) {
-    CAPTURE(mesh);
+    CAPTURE_PART(mesh);
     const std::string out = fmt::format("mesh{}", ++number);
-    const CommandResult result = example.run(
-        sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh), out,
-        fmt::format("run --nproc_per_node {}", ranks));
+    const CommandResult result =
+        example.run(sets + fmt::format(R"(booster.plugin={{"name":"hybrid_parallel",{}}})", mesh),
+                    out, fmt::format("run --nproc_per_node {}", ranks));
     REQUIRE_MESSAGE(result.code == 0, result.output);
     const auto got = example.metrics(out);
     REQUIRE(got.size() == want.size());
@@ -255,7 +256,7 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
            {"data.batch_size=4000", 2, "no full batch; got 75 samples"},
            {"train.accumulate=10", 2, "no whole step; got 75 windows, want at least 80"},
            {"model={\"name\":\"mlp\",\"sizes\":[2,2]}", 2, "reads no text; got mlp"}}) {
-    CAPTURE(set);
+    CAPTURE_PART(set);
     const CommandResult result = example.run(set);
     CHECK_MESSAGE(result.code == code, result.output);
     CHECK_MESSAGE(result.says(says), result.output);

@@ -1,5 +1,6 @@
 // Layer-wise learning-rate decay: timm's scales for a ViT, and other models by their links.
 #include "booster/booster.h"
+#include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"
 
@@ -42,7 +43,7 @@ TEST_CASE("a ViT's parameters learn and decay by their layers as in timm") {
                         {.lr = 0.5, .weight_decay = 0.05, .layer_decay = golden["layer_decay"]});
     REQUIRE(found.size() == golden["parameters"].size());
     for (const auto& [name, want] : golden["parameters"].items()) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       CHECK(found.at(name).first == doctest::Approx(0.5 * want[0].get<double>()).epsilon(1e-9));
       CHECK(found.at(name).second == want[1].get<double>());
     }

@@ -10,6 +10,7 @@
 #include "parallel/launch.h"
 #include "plugins/single.h"
 #include "plugins/torch_ddp.h"
+#include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -107,7 +108,7 @@ TEST_CASE("rank: master_grad" * doctest::skip()) {
   accumulate(spread, world.rank, world.size, 3);
   accumulate(alone, 0, 1, 3);
   for (const auto& [name, parameter] : spread.parameters) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     CHECK(parameter.dtype() == DType::f16);
     // Gradients are views of the communication buckets: one f32 bucket holds them all.
     CHECK(parameter.grad().dtype() == DType::f32);

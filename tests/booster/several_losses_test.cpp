@@ -71,13 +71,13 @@ TEST_CASE(
     Optimizer optimizer = SGD(Model(module).parameters(), sgd());
     Booster booster({.mixed_precision = apex(2, level)});
     auto [net, opt] = booster.boost(Model(module), optimizer);
-    const auto iteration = [&](double first, double second) {
+    const auto iteration = [&, &opt = opt](double first, double second) {
       opt.zero_grad();
       booster.backward(loss_of({module}, {first}), opt, {.loss_id = 0});
       booster.backward(loss_of({module}, {second}), opt, {.loss_id = 1});
       return opt.step().skipped();
     };
-    const auto scale = [&](int id) {
+    const auto scale = [&net = net](int id) {
       return net.session().precision->state().at(fmt::format("loss_scaler{}.loss_scale", id));
     };
     CHECK_FALSE(iteration(0.25, 0.125));

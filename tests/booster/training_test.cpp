@@ -5,6 +5,7 @@
 #include "core/tensor/host_reads.h"
 #include "mixed_precision/fp16_torch.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -169,7 +170,7 @@ TEST_CASE("rank: fp8 scales" * doctest::skip()) {
   const StateDict state = session.precision->state_tensors();
   CHECK(state.size() == 12);  // scale, history, its cursor and amax of three tensors
   for (const auto& [name, tensor] : state) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     Tensor most = untracked::cast(tensor, DType::f32);
     session.plugin->agree(most, Among::same_layers);
     CHECK(most.to_vector<float>() == tensor.to_vector<float>());

@@ -2,6 +2,7 @@
 #include "core/data/transforms/mixup.h"
 
 #include "core/data/loader.h"
+#include "tests/capture_part.h"
 #include "tests/data/drawn.h"
 #include "tests/error_of.h"
 
@@ -109,8 +110,8 @@ TEST_CASE("a mode says how many draws a batch gets") {
 }
 
 TEST_CASE("from off_epoch on batches are as they were, and labels only smoothed") {
-  const auto mixup = std::make_shared<Mixup>(
-      MixupOptions{.label_smoothing = 0, .num_classes = 3, .off_epoch = 1});
+  const auto mixup =
+      std::make_shared<Mixup>(MixupOptions{.label_smoothing = 0, .num_classes = 3, .off_epoch = 1});
   DataLoader mixing(numbered(6), {.batch_size = 6, .workers = 0, .batch_transform = mixup});
   const auto first = all_of(mixing), second = all_of(mixing), third = all_of(mixing);
   CHECK(first != second);
@@ -146,7 +147,7 @@ TEST_CASE("mixup and CutMix draw as often and as much as timm") {
 TEST_CASE("numbers of Beta have its mean and deviation, also where doubles nearly end") {
   for (const auto& [a, b] :
        {std::pair(0.2, 0.2), {1.0, 1.0}, {2.0, 5.0}, {0.01, 0.01}, {30.0, 3.0}}) {
-    CAPTURE(a);
+    CAPTURE_PART(a);
     Moments moments;
     for (uint64_t i = 0; i < 20000; ++i) {
       RandomStream random(3, 4, i);

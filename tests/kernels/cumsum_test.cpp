@@ -14,12 +14,13 @@ TEST_CASE("cumsum sums along any dimension, forwards and backwards, in every dty
                         {{2, 5, 300}, 1}, {{4, 257, 1}, 1}, {{0, 4}, 0},   {{4, 0}, 0}};
   for (const DType dtype :
        {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8})
-    for (const auto& [shape, dim] : cases)
+    for (const Case& one : cases)
       for (const bool reverse : {false, true}) {
+        const Index& shape = one.shape;
+        const int along = one.dim;
         CAPTURE(name_of(dtype));
         CAPTURE(shape[0]);
         CAPTURE(reverse);
-        const int along = dim;
         const Plain x = random(dtype, shape, 1);
         const Plain y = zeros(is_floating(dtype) ? dtype : DType::i64, shape);
         const Plain sums = zeros(DType::f64, shape);

@@ -10,6 +10,7 @@
 #include "mixed_precision/fp16_paddle.h"
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/ops/op_table.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 
@@ -155,7 +156,10 @@ TEST_CASE("our ops do under each policy what explain says, for drawn dtypes") {
         if (got != want) wrong.insert(text + ": does " + got + ", explained " + want);
       }
   for (const std::string& line : wrong) FAIL_CHECK(line);
-  for (const auto& [name, count] : compared) CHECK_MESSAGE(count > 200, name);
+  for (const auto& [name, count] : compared) {
+    CAPTURE_PART(name);
+    CHECK(count > 200);
+  }
 }
 
 TEST_CASE("list ops, explain and the policies put each op of ours into one class") {

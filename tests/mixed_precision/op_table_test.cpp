@@ -4,6 +4,7 @@
 
 #include "mixed_precision/ops/op_policies.h"
 #include "mixed_precision/ops/result_rules.h"
+#include "tests/capture_part.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>
@@ -76,8 +77,8 @@ TEST_CASE("Paddle's lists at each level and dtype are the package's own") {
                                                   {DType::bf16, "bfloat16"}};
   for (const auto& [level, level_name] : levels) {
     for (const auto& [dtype, dtype_name] : dtypes) {
-      CAPTURE(level_name);
-      CAPTURE(dtype_name);
+      CAPTURE_PART(level_name);
+      CAPTURE_PART(dtype_name);
       for (const char* colour : {"white", "black"})
         CHECK(paddle_ops(level, dtype, colour) == golden_paddle(dtype_name, level_name, colour));
     }

@@ -4,6 +4,7 @@
 #include "core/nn/models/gpt2.h"
 #include "core/nn/replace.h"
 #include "core/tensor/absence.h"
+#include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/nn/golden.h"
 
@@ -64,7 +65,7 @@ TEST_CASE("gpt2 has Hugging Face's parameter names and initial distributions") {
   CHECK(parameters[4].tensor.shape() == Shape{288, 96});
   CHECK(parameters.back().name == "transformer.ln_f.bias");
   for (const auto& [name, p] : parameters) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const NoGradGuard no_grad;
     const double deviation = norm(p).item() / std::sqrt(double(p.numel()));
     if (p.ndim() == 2) {

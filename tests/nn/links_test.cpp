@@ -153,7 +153,7 @@ TEST_CASE("a run of links uses the tensors that its links name, and all are name
         for (const Tensor& tensor : drawn.model->link(link).tensors) used.push_back(tensor);
       std::vector<std::pair<Tensor, Tensor>> spoilt;
       for (const auto& [name, tensor] : drawn.model.state_dict()) {
-        const auto is_it = [&](const Tensor& one) { return one.same_body(tensor); };
+        const auto is_it = [&tensor = tensor](const Tensor& one) { return one.same_body(tensor); };
         if (!is_floating(tensor.dtype()) || std::ranges::any_of(used, is_it)) continue;
         spoilt.emplace_back(tensor, tensor.clone());
         Tensor(tensor).fill_(NAN);
@@ -166,7 +166,8 @@ TEST_CASE("a run of links uses the tensors that its links name, and all are name
       x = want;
     }
     for (const auto& [name, tensor] : drawn.model.state_dict())
-      CHECK(std::ranges::any_of(named, [&](const Tensor& one) { return one.same_body(tensor); }));
+      CHECK(std::ranges::any_of(
+          named, [&tensor = tensor](const Tensor& one) { return one.same_body(tensor); }));
   }
 }
 

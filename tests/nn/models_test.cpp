@@ -6,6 +6,7 @@
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "kernels/system/memory.h"
+#include "tests/capture_part.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -91,7 +92,7 @@ void check_golden_numbers(const Json& golden, Device device) {
   CHECK(result.loss.item() == doctest::Approx(golden["loss"].get<double>()).epsilon(2e-6));
   CHECK(model.parameters().size() == golden["grads"].size());
   for (const auto& [name, p] : model.parameters()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     REQUIRE(golden["grads"].contains(name));
     const Json& want = golden["grads"][name];
     const std::vector<double> g = p.grad().to_vector<double>();
@@ -139,7 +140,7 @@ TEST_CASE("under bf16 autocast models are as near to exact numbers as PyTorch's 
     size_t i = 0;
     double ours = 0, theirs = 0;
     for (const auto& [name, p] : model.parameters()) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       const double error = distance(p.grad().to_vector<double>(), exact[i++]);
       const double torch_error = golden["bf16"]["grad_error"][name];
       CHECK(p.grad().dtype() == DType::f32);
@@ -166,7 +167,7 @@ TEST_CASE("vit has timm's parameter names, shapes and initial distributions") {
     return norm(x).item() / std::sqrt(double(x.numel()));
   };
   for (const auto& [name, p] : parameters) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const NoGradGuard no_grad;
     if (name == "cls_token") CHECK(deviation(p) == doctest::Approx(1e-6).epsilon(0.3));
     if (name == "pos_embed" || contains(name, "qkv.weight") || contains(name, "fc1.weight"))

@@ -4,6 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "kernels/system/memory.h"
+#include "tests/capture_part.h"
 #include "tests/nn/golden.h"
 
 #include <doctest/doctest.h>
@@ -85,7 +86,7 @@ void check_golden_numbers(Device device) {
         check_numbers(states[i].grad(), one["dstates"][i], 2 * tolerance);
       CHECK(layer.parameters().size() == one["grads"].size());
       for (const auto& [parameter, p] : layer.parameters()) {
-        CAPTURE(parameter);
+        CAPTURE_PART(parameter);
         check_numbers(p.grad(), one["grads"][parameter], 2 * tolerance);
       }
       if (states.empty())  // called as any module is

@@ -9,6 +9,7 @@
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/system/memory.h"
+#include "tests/capture_part.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;
@@ -63,11 +64,11 @@ TEST_CASE("optimizers agree with PyTorch and timm in f64 and f32") {
   for (const Json& one : file["cases"]) {
     CAPTURE(one["case"].get<std::string>());
     for (const auto& [name, tensor] : train(file, one, DType::f64)) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       check_close(tensor.to_vector<double>(), one["f64"][name], 1e-12, 1e-13);
     }
     for (const auto& [name, tensor] : train(file, one, DType::f32)) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       check_close(tensor.to_vector<double>(), one["f32"][name], 2e-6, 1e-6);
     }
   }
@@ -264,11 +265,17 @@ TEST_CASE("a group takes betas as the optimizer itself does") {
   CHECK(betas(1) == std::pair(0.8, 0.9));
   CHECK(betas(2) == std::pair(0.7, 0.95));
   CHECK(optimizer.lr(1) == 0.5);
-  check_error([&] { GroupOptions({{"betas", 0.9}}); },
-              "betas: got one number, want two, as {0.9, 0.999}");
+  check_error(
+      [&] {
+        GroupOptions({{"betas", 0.9}});
+      },
+      "betas: got one number, want two, as {0.9, 0.999}");
   check_error([&] { GroupOptions({{"lr", {0.1, 0.2}}}); }, "lr: got two numbers, want one");
-  check_error([&] { GroupOptions({{"beta2", 0.9}, {"betas", {0.9, 0.95}}}); },
-              "beta2 is given twice");
+  check_error(
+      [&] {
+        GroupOptions({{"beta2", 0.9}, {"betas", {0.9, 0.95}}});
+      },
+      "beta2 is given twice");
   const ParameterGroups wrong = {ParameterGroup{{{"a", a}}, {{"betas", {0.9, 1}}}}};
   check_error([&] { AdamW(wrong, {}); }, "adamw: beta2 is out of range; got 1");
   check_error([&] { SGD(wrong, {}); }, "sgd: no such option; got beta1");

@@ -3,6 +3,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/registry.h"
 #include "kernels/system/threads.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 
@@ -146,8 +147,8 @@ class Comparison {
     const bool clips = draw_.one_in(3);
     const double lr = draw_.one_in(3) ? 0.005 * static_cast<double>(1 + draw_.below(4)) : 0;
     for (size_t i = 0; i < start_.size(); ++i)
-      grads_[i] = draw_.one_in(5) ? Tensor()
-                                  : draw_.numbers(start_[i].tensor.shape(), setup_.dtype);
+      grads_[i] =
+          draw_.one_in(5) ? Tensor() : draw_.numbers(start_[i].tensor.shape(), setup_.dtype);
     const Tensor factor = scalar(inverse);
     const auto one_step = [&](Replica& replica) {
       for (size_t i = 0; i < start_.size(); ++i)
@@ -169,7 +170,7 @@ class Comparison {
     const OptimizerState want = whole_->optimizer.state_dict(), got = merged_state();
     REQUIRE(got.tensors.size() == want.tensors.size());
     for (const auto& [name, tensor] : want.tensors) {
-      CAPTURE(name);
+      CAPTURE_PART(name);
       CHECK(same_bits(got.tensors.at(name), tensor));
     }
     CHECK(got.steps == want.steps);
@@ -206,26 +207,29 @@ class Comparison {
 
   // Parts get the norms of the whole, whose sums have another order; theirs are added up beside.
   void share() {
-    whole_->optimizer.share_norms(
-        {.gradient_norm = [this](double power) {
-           if (!norm_.defined()) norm_ = gradient_norm(whole_->optimizer.gradients(), power);
-           return norm_.clone();
-         },
-         .add_squares = [this](const Tensor& squares, const Parameters& parameters) {
-           squares_ = squares.clone();
-           names_ = parameters;
-         }});
+    whole_->optimizer.share_norms({.gradient_norm =
+                                       [this](double power) {
+                                         if (!norm_.defined())
+                                           norm_ =
+                                               gradient_norm(whole_->optimizer.gradients(), power);
+                                         return norm_.clone();
+                                       },
+                                   .add_squares =
+                                       [this](const Tensor& squares, const Parameters& parameters) {
+                                         squares_ = squares.clone();
+                                         names_ = parameters;
+                                       }});
     for (Replica& part : parts_)
-      part.optimizer.share_norms(
-          {.gradient_norm = [this](double) { return norm_.clone(); },
-           .add_squares = [this](Tensor squares, const Parameters& parameters) {
-             REQUIRE(parameters.size() == names_.size());
-             for (size_t i = 0; i < names_.size(); ++i)
-               CHECK(parameters[i].name == names_[i].name);
-             if (!sum_.defined()) sum_ = zeros_like(squares);
-             sum_.add_(squares);
-             squares.copy_(squares_);
-           }});
+      part.optimizer.share_norms({.gradient_norm = [this](double) { return norm_.clone(); },
+                                  .add_squares =
+                                      [this](Tensor squares, const Parameters& parameters) {
+                                        REQUIRE(parameters.size() == names_.size());
+                                        for (size_t i = 0; i < names_.size(); ++i)
+                                          CHECK(parameters[i].name == names_[i].name);
+                                        if (!sum_.defined()) sum_ = zeros_like(squares);
+                                        sum_.add_(squares);
+                                        squares.copy_(squares_);
+                                      }});
   }
 
   void check_sums() const {

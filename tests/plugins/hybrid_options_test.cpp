@@ -1,5 +1,6 @@
 // Options of hybrid_parallel that change no numbers, and what it tells a program that uses it
 // wrongly.
+#include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
@@ -86,7 +87,9 @@ std::string told_of(const HybridParallelOptions& options, const Tensor& x, const
   Booster booster({.plugin = HybridParallelPlugin(options, launch_from_env().group())});
   auto [net, optimizer, loss] =
       booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), mean_of_squares());
-  return error_of([&] { train_on(x, y, booster, net, loss, optimizer); });
+  return error_of([&, &net = net, &optimizer = optimizer, &loss = loss] {
+    train_on(x, y, booster, net, loss, optimizer);
+  });
 }
 
 }  // namespace
@@ -112,7 +115,7 @@ TEST_CASE("rank: other batches" * doctest::skip()) {
   const std::pair<HybridParallelOptions, const char*> axes[] = {
       {layouts[0], "tensor"}, {layouts[3], "sequence"}, {layouts[4], "pipeline"}};
   for (const auto& [options, axis] : axes) {
-    CAPTURE(axis);
+    CAPTURE_PART(axis);
     const std::string who = fmt::format("on rank 1 ({0} 1) than on rank 0 ({0} 0) (numbers)", axis);
     check_says(told_of(options, odd ? other_x : x, y), "got another input " + who);
     check_says(told_of(options, x, odd ? other_y : y), "got another target " + who);

@@ -28,7 +28,10 @@ Spread of_vit(int64_t blocks) {
                                                             .depth = blocks,
                                                             .num_heads = 4});
               },
-          .input = [](const Tensor& x) { return reshape(narrow(x, 1, 0, 24), {-1, 2, 6, 2}); },
+          .input =
+              [](const Tensor& x) {
+                return reshape(narrow(x, 1, 0, 24), {-1, 2, 6, 2});
+              },
           .target = [](const Tensor& x) { return narrow(x, 1, 0, 8).clone(); },
           .broken = "head.weight"};
 }
@@ -48,7 +51,10 @@ Spread of_gpt2(int64_t blocks) {
                                              .n_head = 4});
               },
           .input = [](const Tensor& x) { return cast((narrow(x, 1, 0, 4) + 1) * 4, DType::i64); },
-          .target = [](const Tensor& x) { return reshape(x, {-1, 4, 8}); },
+          .target =
+              [](const Tensor& x) {
+                return reshape(x, {-1, 4, 8});
+              },
           .broken = "transformer.wte.weight"};
 }
 
@@ -162,8 +168,8 @@ Model vit(int64_t heads) {
 std::vector<float> numbers_of(const Tensor& x) { return x.to_vector<float>(); }
 
 Model gpt2() {
-  return models::gpt2("gpt2", {.vocab_size = 17, .n_positions = 8, .n_embd = 24, .n_layer = 2,
-                               .n_head = 6});
+  return models::gpt2(
+      "gpt2", {.vocab_size = 17, .n_positions = 8, .n_embd = 24, .n_layer = 2, .n_head = 6});
 }
 
 // A model by the plan that comes with it: what it gives, and each step's norm, against the whole
@@ -254,16 +260,18 @@ void check_refusals() {
   contains(refusal(vit(6), {.sp_size = 2}, world), "sp_size 2 has no effect");
   contains(refusal(vit(6), {.sequence_parallelism_mode = "ulysses"}, world),
            "unknown sequence_parallelism_mode; got ulysses");
-  contains(refusal(vit(6), {.sp_size = 2, .sequence_parallelism_mode = to_all,
-                            .sequence_blocks = "layers.*"}, world),
-           "sequence_blocks: matches no module; got layers.*");
+  contains(
+      refusal(vit(6),
+              {.sp_size = 2, .sequence_parallelism_mode = to_all, .sequence_blocks = "layers.*"},
+              world),
+      "sequence_blocks: matches no module; got layers.*");
   const std::string tokens = "5 tokens do not divide among 2 ranks; want 1, 5 ranks";
   const Model odd = models::vit("vit_tiny_patch16_224", {.img_size = 32, .num_heads = 4});
   for (const std::string mode : {"all_to_all", "ring_attn"})  // known before there is a batch
     contains(refusal(odd, {.sp_size = 2, .sequence_parallelism_mode = mode}, world), tokens);
   Model model = gpt2();
-  Booster texts({.plugin = HybridParallelPlugin(
-                     {.sp_size = 2, .sequence_parallelism_mode = to_all}, world)});
+  Booster texts(
+      {.plugin = HybridParallelPlugin({.sp_size = 2, .sequence_parallelism_mode = to_all}, world)});
   auto [net, optimizer] = texts.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   contains(error_of([&, &net = net] { net(zeros({1, 5}, {.dtype = DType::i64})); }), tokens);
   contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
@@ -286,8 +294,8 @@ void check_styles() {
   manual_seed(1);
   Model whole = make(), parts = make();
   parts.load_state_dict(whole.state_dict());
-  Booster booster({.plugin = HybridParallelPlugin({.tp_size = world.size(), .tensor_plan = plan},
-                                                  world)}),
+  Booster booster(
+      {.plugin = HybridParallelPlugin({.tp_size = world.size(), .tensor_plan = plan}, world)}),
       one({.plugin = SinglePlugin({.on_every_rank = true})});
   auto [net, optimizer] = booster.boost(parts, SGD(parts.parameters(), {.lr = 0.02}));
   auto [alone, its_optimizer] = one.boost(whole, SGD(whole.parameters(), {.lr = 0.02}));
@@ -305,7 +313,8 @@ void check_styles() {
     its_optimizer.zero_grad();
   }
   const Tensor bad = from_vector(std::vector<int64_t>{7}, {1});
-  CHECK(error_of([&] { net(bad); }).find("got 7 at position 0, want 0 to 6") != std::string::npos);
+  CHECK(error_of([&, &net = net] { net(bad); }).find("got 7 at position 0, want 0 to 6") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ class RmspropRule : public UpdateRule {
             {"momentum"}, {"centered", 0, 1}, {"maximize", 0, 1}};
   }
   std::vector<std::string> state_names(const OptimizerOptions& o) const override {
-    std::vector<std::string> names = {"square_avg"};
+    std::vector<std::string> names;
+    names.push_back("square_avg");
     if (has_momentum(o)) names.push_back("momentum_buffer");
     if (is_centered(o)) names.push_back("grad_avg");
     return names;

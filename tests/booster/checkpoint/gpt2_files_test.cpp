@@ -3,6 +3,7 @@
 #include "booster/booster.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
@@ -128,7 +129,7 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
   const auto gradients = expected(all, run.boosted.model.unwrap(), "grad.");
   REQUIRE(gradients.size() == run.parameters().size());
   for (const auto& [name, p] : run.parameters()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const double error = distance(p.grad(), gradients.at(name));
     CHECK(error < 2e-5);
     gradient = std::max(gradient, error);
@@ -139,7 +140,7 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
   }
   const auto weights = expected(all, run.boosted.model.unwrap(), "after.");
   for (const auto& [name, p] : run.parameters()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const double error = distance(p, weights.at(name));
     CHECK(error < 2e-5);
     after = std::max(after, error);
@@ -155,7 +156,7 @@ TEST_CASE("under bf16 a gpt2's gradients are as near to exact ones as PyTorch's 
   const auto gradients = expected(all, run.boosted.model.unwrap(), "grad.");
   double ours = 0, theirs = 0;
   for (const auto& [name, p] : run.parameters()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const double error = distance(p.grad(), gradients.at(name));
     const double torch_error = all.at("bf16_error." + name).item();
     CHECK(error < 2.5 * torch_error + 1e-3);
@@ -184,7 +185,7 @@ TEST_CASE("a gpt2 is saved as Hugging Face saves it, in one file and in several"
   for (const auto& file : files.files) joined.merge(load_safetensors(file));
   REQUIRE(joined.size() == theirs.size());
   for (const auto& [name, tensor] : theirs) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     REQUIRE(joined.count(name) == 1);
     CHECK(joined.at(name).shape() == tensor.shape());
     CHECK(joined.at(name).to_vector<float>() == tensor.to_vector<float>());
@@ -291,7 +292,7 @@ TEST_CASE("rank: a gpt2 in parts loads Hugging Face's file" * doctest::skip()) {
 
 TEST_CASE("a gpt2 that ranks hold in parts has Hugging Face's logits and is saved as theirs") {
   for (const auto& [name, plugin] : ways_to_hold_parts()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const TemporaryFolder folder;
     Ranks ranks("rank: a gpt2 in parts loads Hugging Face's file", 2,
                 {{"TEST_ROOT", folder.path().string()}, {"TEST_PARTS", name}});

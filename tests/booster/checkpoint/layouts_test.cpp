@@ -3,6 +3,7 @@
 // bit for bit.
 #include "tests/booster/checkpoint/layout_legs.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -151,13 +152,13 @@ struct Chain {
       for (const auto& [name, tensor] : alone(kind, 1).boosted.model.unwrap().state_dict())
         start.push_back({name, tensor});
       for (const auto& [name, tensor] : plain->training.boosted.model.unwrap().state_dict()) {
-        CAPTURE(name);
+        CAPTURE_PART(name);
         const auto from = std::ranges::find(start, name, &NamedTensor::name)->tensor;
         CHECK(distance(got.model.at(name), tensor, from) <= tolerance);
       }
       for (const auto& [name, tensor] :
            plain->training.boosted.optimizer.unwrap().state_dict().tensors) {
-        CAPTURE(name);
+        CAPTURE_PART(name);
         Tensor from;
         for (const auto& [weight, at] : start)
           if (name == weight + ".master" || name == weight + ".average") from = at;

@@ -2,6 +2,7 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -103,16 +104,17 @@ TEST_CASE("--help lists every key of a config with its legal names and its defau
   const auto listed = [&](const auto& self, const nlohmann::json& object) -> void {
     const auto properties = object.value("properties", nlohmann::json::object());
     for (const auto& [key, option] : properties.items()) {
-      CHECK_MESSAGE(whole.find(key) != std::string::npos, key);
+      CAPTURE_PART(key);
+      CHECK(whole.find(key) != std::string::npos);
       const bool is_section = option.contains("properties") || option.contains("oneOf");
       const bool is_row = whole.find("\n  " + key + " ") != std::string::npos ||
                           whole.find("." + key + " ") != std::string::npos;  // of an object
-      CHECK_MESSAGE((is_section || is_row), key);
+      CHECK((is_section || is_row));
       if (option.contains("default"))
-        CHECK_MESSAGE(whole.find(option["default"].dump()) != std::string::npos, key);
+        CHECK(whole.find(option["default"].dump()) != std::string::npos);
       const auto names = option.value("enum", nlohmann::json::array());
       for (const auto& name : names)
-        CHECK_MESSAGE(whole.find(name.template get<std::string>()) != std::string::npos, key);
+        CHECK(whole.find(name.template get<std::string>()) != std::string::npos);
       self(self, option);
     }
     const auto forms = object.value("oneOf", nlohmann::json::array());
@@ -233,7 +235,7 @@ TEST_CASE("explain answers in words or JSON, and names that do not exist end wit
   const auto object = nlohmann::ordered_json::parse(json.output);
   CHECK(object["op"] == "addcmul");
   CHECK(object["device"] == "cuda");
-  CHECK(object["arguments"] == nlohmann::json{"f32", "bf16", "f16"});
+  CHECK(object["arguments"].dump() == R"(["f32","bf16","f16"])");
   CHECK(object["runs_in"] == "f32");
   CHECK(object["returns"] == "f32");
   CHECK(object["list"] == "promote");
@@ -309,7 +311,7 @@ TEST_CASE("doctor says what each strategy gains on a GPU of a capability") {
   CHECK(run("doctor --device-name T4").code == 2);
   const CommandResult odd = run("doctor --capability 7.5 --device-name '\xff' --json");
   CHECK(odd.code == 0);
-  CHECK_NOTHROW(nlohmann::json::parse(odd.output));
+  CHECK(nlohmann::json::accept(odd.output));
 }
 
 TEST_CASE("--json gives JSON") {

@@ -7,6 +7,7 @@
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 #include "examples/vit_caltech101/program_config.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -189,8 +190,9 @@ TEST_CASE("names of other systems are answered with ours") {
       {R"({"model": {"image_size": 32}})", "model.image_size", "img_size"},
       {R"({"dataset": {"root": "x"}})", "dataset", "data"}};
   for (const auto& [text, path, name] : cases) {
+    CAPTURE_PART(text);
     const Lines lines = mistakes(text);
-    REQUIRE_MESSAGE(lines.size() == 1, text);
+    REQUIRE(lines.size() == 1);
     CHECK_MESSAGE(lines[0].find(fmt::format(": {}: unknown", path)) != std::string::npos, lines[0]);
     CHECK_MESSAGE(lines[0].find(fmt::format("(did you mean {}?)", name)) != std::string::npos,
                   lines[0]);
@@ -223,8 +225,10 @@ TEST_CASE("every name that another system's word stands for is a name of ours") 
 #undef OTHER
   };
   for (const auto& [theirs, ours] : rows) {
-    CHECK_MESSAGE(std::find(legal.begin(), legal.end(), ours) != legal.end(), ours);
-    CHECK_MESSAGE(!meant_by(theirs).empty(), theirs);  // written as words are compared
+    CAPTURE_PART(theirs);
+    CAPTURE_PART(ours);
+    CHECK(std::find(legal.begin(), legal.end(), ours) != legal.end());
+    CHECK_FALSE(meant_by(theirs).empty());  // written as words are compared
   }
 }
 

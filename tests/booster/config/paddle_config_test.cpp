@@ -2,6 +2,7 @@
 #include "booster/booster.h"
 #include "booster/config/config_layout.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 
@@ -10,9 +11,8 @@ using namespace booster;
 namespace {
 
 Config config_of(const std::string& options) {
-  return Config::from_text(R"({"booster": {"mixed_precision": {"name": "fp16_paddle")" + options +
-                               "}}}",
-                           "test.json");
+  return Config::from_text(
+      R"({"booster": {"mixed_precision": {"name": "fp16_paddle")" + options + "}}}", "test.json");
 }
 
 PaddleSettings settings_of(const std::string& options) {
@@ -104,8 +104,8 @@ TEST_CASE("what is wrong in amp_configs is named with its place") {
 TEST_CASE("save_dtype is what a checkpoint holds of the model; the resumed run is exact") {
   const auto run = [](const char* save_dtype) {
     manual_seed(3);
-    Booster booster({.mixed_precision = FP16PaddleMixedPrecision(
-                         {.level = "O2", .save_dtype = save_dtype})});
+    Booster booster(
+        {.mixed_precision = FP16PaddleMixedPrecision({.level = "O2", .save_dtype = save_dtype})});
     Model model = Sequential{Linear(4, 4), BatchNorm2d(4)};
     Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
     DataLoader loader(std::make_shared<TensorDataset>(ones({2, 4}), zeros({2}, {DType::i64})),
@@ -113,7 +113,7 @@ TEST_CASE("save_dtype is what a checkpoint holds of the model; the resumed run i
     return booster.boost(model, optimizer, CrossEntropyLoss(), loader, ConstantLR(optimizer));
   };
   for (const auto& [name, dtype] : {std::pair{"float64", DType::f64}, {"float16", DType::f16}}) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const TemporaryFolder folder;
     Boosted saved = run(name);
     for (const auto& [key, tensor] : saved.model.unwrap().state_dict())

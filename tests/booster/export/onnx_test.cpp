@@ -11,6 +11,7 @@
 #include "core/nn/models/vit.h"
 #include "tests/booster/command.h"
 #include "tests/booster/example.h"
+#include "tests/capture_part.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
@@ -59,7 +60,7 @@ TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its res
   const auto cases = golden();
   REQUIRE(cases.size() == 4);
   for (const auto& [name, row] : cases.items()) {
-    CAPTURE(name);
+    CAPTURE_PART(name);
     const Config config = Config::from_text(nlohmann::json{{"model", row["model"]}}.dump());
     const Model model = make_model(config);
     fill(model);

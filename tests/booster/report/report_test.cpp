@@ -7,6 +7,7 @@
 #include "booster/report/trace_summary.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/capture_part.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -213,8 +214,8 @@ TEST_CASE("charts take any doubles, of which a width or a distance may be none")
                            .lines = {{.name = "n", .points = {{0, a}, {a, b}, {b, b}}}},
                            .powers_of_two = powers};
       const std::string svg = chart_element(chart);
-      CAPTURE(a);
-      CAPTURE(b);
+      CAPTURE_PART(a);
+      CAPTURE_PART(b);
       REQUIRE(svg.size() < 20'000);
       REQUIRE(svg.find("nan") == std::string::npos);
       REQUIRE(svg.find("inf") == std::string::npos);

@@ -1,4 +1,5 @@
 // Sorting and running sums on a GPU.
+#include "tests/capture_part.h"
 #include "tests/kernels/cuda/compare.h"
 
 using namespace booster;
@@ -52,7 +53,7 @@ TEST_CASE("GPU: running sums are the CPU's" * on_gpu()) {
     for (const auto& [shape, dim] : cases)
       for (const bool reverse : {false, true}) {
         CAPTURE(std::string(name_of(dtype)));
-        CAPTURE(shape[0]);
+        CAPTURE_PART(shape[0]);
         compare(unwritten(is_floating(dtype) ? dtype : DType::i64, shape),
                 {random(dtype, shape, 1)},
                 [=, along = dim](const Table& table, const View& out, const auto& in) {

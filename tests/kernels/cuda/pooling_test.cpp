@@ -1,4 +1,5 @@
 // Pooling on a GPU.
+#include "tests/capture_part.h"
 #include "tests/kernels/cuda/compare.h"
 
 using namespace booster;
@@ -38,7 +39,7 @@ void for_each_case(Body&& body) {
   for (const DType dtype : floating_dtypes)
     for (const auto& [shape, window] : cases) {
       CAPTURE(std::string(name_of(dtype)));
-      CAPTURE(shape[2]);
+      CAPTURE_PART(shape[2]);
       body(dtype, shape, window);
     }
 }

@@ -2,6 +2,7 @@
 // same however many ranks share a core.
 #include "core/autograd/tape.h"
 #include "plugins/pipeline/link_costs.h"
+#include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
 
@@ -71,10 +72,9 @@ TEST_CASE("rank: bubbles" * doctest::skip()) {
   for (const auto& [style, chunks, idle] : all) {
     Sequential model;
     for (int i = 0; i < 2 * world.size; ++i) model.append(Sleeper());
-    Booster booster(
-        {.plugin = StagesPlugin(world.group(), {.style = style,
-                                                .num_microbatches = microbatches,
-                                                .num_model_chunks = chunks})});
+    Booster booster({.plugin = StagesPlugin(world.group(), {.style = style,
+                                                            .num_microbatches = microbatches,
+                                                            .num_model_chunks = chunks})});
     const Model sleepers(std::move(model));
     auto [net, optimizer, loss] =
         booster.boost(sleepers, SGD(sleepers.parameters(), {.lr = 0.1}), mean_of_squares());
@@ -96,7 +96,9 @@ TEST_CASE("rank: bubbles" * doctest::skip()) {
       fmt::print("| {} | {} | {:.0f} ms | {:.1f} ms | {:.1f} ms | {:.3f} | {:.3f} |\n",
                  name_of(style), world.size, best[1], best[0], idle, best[0] / best[1],
                  idle / (work + idle));
-    INFO(name_of(style), ": a stage is idle for ", best[0], " ms, want ", idle);
+    CAPTURE_PART(name_of(style));
+    CAPTURE_PART(idle);
+    CAPTURE(best[0]);
     CHECK(best[0] >= 0.9 * idle);
     // Where others never leave both cores alone a wake-up takes its time: then it is a warning, and
     // the batch as a whole is what must be as short as it should.

@@ -103,8 +103,8 @@ TEST_CASE("no schedule comes to a stop, and its bubble is that of theory") {
     if (too_few || (d.style == PipelineStyle::gpipe && d.chunks > 1)) continue;
     const auto [f, b, w] = d.costs;
     const double work = d.microbatches * d.chunks * (f + b + w), idle = bubble_time(d);
-    INFO(name_of(d.style), " ", d.stages, " ", d.microbatches, " ", d.chunks, " costs ", f, " ", b,
-         " ", w);
+    INFO(name_of(d.style), " ", d.stages, " ", d.microbatches, " ", d.chunks, " costs ",
+         d.costs.forward, " ", d.costs.input, " ", d.costs.weight);
     CHECK(timing.makespan == doctest::Approx(work + idle));
     CHECK(timing.bubble == doctest::Approx(idle / (work + idle)));
   }
@@ -121,9 +121,7 @@ TEST_CASE("stages hold no more activations than their style promises") {
       switch (d.style) {
         case PipelineStyle::gpipe: CHECK(peak == d.microbatches * d.chunks); break;
         case PipelineStyle::one_f_one_b: CHECK(peak == std::min(left, d.microbatches)); break;
-        case PipelineStyle::zero_bubble:
-          CHECK(peak <= std::min(d.stages, d.microbatches));
-          break;
+        case PipelineStyle::zero_bubble: CHECK(peak <= std::min(d.stages, d.microbatches)); break;
         case PipelineStyle::interleaved: {
           const int ahead = d.chunks == 1 ? left : 2 * left - 1 + (d.chunks - 1) * d.stages;
           CHECK(peak == std::min(ahead, d.microbatches * d.chunks));
