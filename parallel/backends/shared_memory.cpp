@@ -33,6 +33,7 @@ constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
 constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often have 64 MB in all
 constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other side is told
 constexpr int spins = 200, yields = 20;
+constexpr auto crowded = std::chrono::microseconds(50);
 constexpr auto nap = std::chrono::milliseconds(50);
 
 // Leaves the core's other thread its turn.
@@ -227,8 +228,11 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
     } else if (++idle < spins) {
       spin_once();
     } else if (idle < spins + yields) {
-      if (idle == spins) last_move = Clock::now();  // others may run for long from here on
+      const auto yielded = Clock::now();
+      if (idle == spins) last_move = yielded;
       sched_yield();
+      // Where others need the core it comes back late; who sleeps is woken as soon as a message comes.
+      if (Clock::now() - yielded > crowded) idle = spins + yields - 1;
     } else {
       if (!wait) wait.emplace(world_rank());
       sleep(seen);
