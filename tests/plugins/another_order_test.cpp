@@ -87,11 +87,11 @@ TEST_CASE("rank: blocks by fsdp" * doctest::skip()) {
 TEST_CASE("rank: steps by low_level_zero" * doctest::skip()) {
   LowLevelZeroPlugin plugin;
   Sequential chain = experts(2);
-  std::vector<SGD> optimizers;
-  for (int i = 0; i < 2; ++i) optimizers.emplace_back(chain[i].parameters(), SGDOptions{.lr = 0.1});
+  Optimizers optimizers;
+  for (int i = 0; i < 2; ++i) optimizers.push_back(SGD(chain[i].parameters(), {.lr = 0.1}));
   const Model model(std::move(chain));
-  plugin.shard(model, {optimizers[0], optimizers[1]});
-  plugin.prepare(model, {optimizers[0], optimizers[1]});
+  plugin.shard(model, optimizers);
+  plugin.prepare(model, optimizers);
   train_with(plugin, model.module());
   const int mine = launch_from_env().rank;
   const std::string error = error_of([&] {
