@@ -36,9 +36,9 @@ int usable_processors(pid_t process) {
 }
 
 #ifdef KMP_VERSION_MAJOR  // libomp
-void sleep_at_once() {
-  kmp_set_defaults("KMP_BLOCKTIME=0");
-  kmp_set_blocktime(0);  // of this thread's team, should it have one already
+void sleep_soon() {
+  kmp_set_defaults("KMP_BLOCKTIME=3");
+  kmp_set_blocktime(3);  // of this thread's team, should it have one already
 }
 #else
 void rest_forever() {
@@ -48,7 +48,7 @@ void rest_forever() {
   while (true) ::pause();
 }
 
-void sleep_at_once() { std::thread(rest_forever).detach(); }
+void sleep_soon() { std::thread(rest_forever).detach(); }
 #endif
 
 }  // namespace
@@ -56,7 +56,7 @@ void sleep_at_once() { std::thread(rest_forever).detach(); }
 void shorten_waiting() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (!user_decides() && omp_get_max_threads() > 1) sleep_at_once();
+    if (!user_decides() && omp_get_max_threads() > 1) sleep_soon();
   });
 }
 

@@ -13,7 +13,10 @@ namespace {
 class Simulation {
  public:
   Simulation(const PipelineSchedule& schedule, const ActionCosts& costs)
-      : schedule_(schedule), costs_(costs), next_(schedule.size()), free_at_(schedule.size()),
+      : schedule_(schedule),
+        costs_(costs),
+        next_(schedule.size()),
+        free_at_(schedule.size()),
         held_(schedule.size()) {
     timing_.peak_activations.resize(schedule.size());
     for (const auto& actions : schedule)
@@ -59,20 +62,22 @@ class Simulation {
   // When what the action needs is there; nothing: not yet known.
   std::optional<double> ready_at(const PipelineAction& action, size_t stage) const {
     const int i = action.microbatch, at = piece(action, stage);
-    std::vector<Key> needs;
-    if (action.kind == Kind::forward && at > 0) needs = {{false, i, at - 1}};
-    if (action.kind == Kind::backward_weight) needs = {{true, i, at}};
-    if (action.kind == Kind::backward || action.kind == Kind::backward_input) {
-      needs = {{false, i, at}};
-      if (at < last_piece_) needs.push_back({true, i, at + 1});
-    }
     double time = 0;
-    for (const Key& need : needs) {
-      const auto known = known_at_.find(need);
-      if (known == known_at_.end()) return {};
-      time = std::max(time, known->second);
+    bool is_known = true;
+    const auto need = [&](const Key& key) {
+      const auto known = known_at_.find(key);
+      if (known == known_at_.end())
+        is_known = false;
+      else
+        time = std::max(time, known->second);
+    };
+    if (action.kind == Kind::forward && at > 0) need({false, i, at - 1});
+    if (action.kind == Kind::backward_weight) need({true, i, at});
+    if (action.kind == Kind::backward || action.kind == Kind::backward_input) {
+      need({false, i, at});
+      if (at < last_piece_) need({true, i, at + 1});
     }
-    return time;
+    return is_known ? std::optional(time) : std::nullopt;
   }
 
   bool advance(size_t stage) {

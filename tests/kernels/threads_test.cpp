@@ -1,4 +1,4 @@
-// The threads of loops and of oneDNN: of one runtime, and asleep when they wait.
+// The threads of loops and of oneDNN: of one runtime, and asleep when they wait long.
 #include "kernels/system/threads.h"
 
 #include "kernels/catalogue.h"
@@ -53,14 +53,14 @@ TEST_CASE("a loop has the threads that it is told, and products of oneDNN have t
 TEST_CASE("rank: waits" * doctest::skip()) {
   const Plain out = square(512);
   const double before = processor_seconds();
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     on({}).fill(out.view(), i);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  CHECK(processor_seconds() - before < 0.03);
+  CHECK(processor_seconds() - before < 0.25);  // half of the time is one thread of two that spins
 }
 
-TEST_CASE("threads sleep while there is no loop, where the environment does not say otherwise") {
+TEST_CASE("threads that wait long sleep, where the environment does not say otherwise") {
   const std::string here = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command =
       "env -u GOMP_SPINCOUNT -u KMP_BLOCKTIME -u OMP_WAIT_POLICY "
