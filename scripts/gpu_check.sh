@@ -98,13 +98,13 @@ tests() {
   ! $dry_run || some=(--last=2)
   ours "$work/bin/$1_test" '-tc=*GPU*,*CUDA*' "${some[@]}"
 }
-# What the programs say of themselves; matrix products must not fall back to slow kernels.
+# What the programs say of themselves; products and convolutions must not fall back to slow kernels.
 doctor() {
   ours "$work/bin/booster" doctor --json > "$work/doctor.json" && cat "$work/doctor.json"
 }
-uses_cublas() {
-  ! grep -o '"cuBLASLt":"off[^"]*"' "$work/doctor.json" || return 1
-  ! grep -F 'cuBLASLt was not found' "$results"/*.log
+uses_libraries() {
+  ! grep -oE '"(cuBLASLt|cuDNN)":"off[^"]*"' "$work/doctor.json" || return 1
+  ! grep -E 'cuBLASLt was not found|cuDNN (was not found|does not start)' "$results"/*.log
 }
 # The losses of a short training on a device, a line each.
 losses() {
@@ -157,14 +157,15 @@ all_steps() {
   step doctor 20 bash -c doctor
   together 150 tests kernels tensor autograd data nn parallel spread
   step "training beside the CPU" 40 bash -c same_losses
-  step "cuBLASLt is used" 5 bash -c uses_cublas
+  step "cuBLASLt and cuDNN are used" 5 bash -c uses_libraries
   if ! $dry_run; then
     sanitizers
     for precision in fp32 bf16 fp16; do timings vit_base_patch16_224 8 $precision; done
     timings vit_tiny_patch16_224 16 bf16
   fi
 }
-export -f ours tests doctor uses_cublas losses same_losses sanitizer sanitizer_works timing theirs
+export -f ours tests doctor uses_libraries losses same_losses sanitizer sanitizer_works timing
+export -f theirs
 export results
 
 counting=true && all_steps && counting=false
@@ -184,7 +185,7 @@ from_torch() { python3 -c "import torch; print($1)"; }
   printf ' "versions": {"torch": "%s", "CUDA of torch": "%s", "compute-sanitizer": "%s"},\n' \
     "$(version_of from_torch torch.__version__)" "$(version_of from_torch torch.version.cuda)" \
     "$(compute-sanitizer --version 2> /dev/null | grep -o 'Version.*' || true)"
-  # cuBLASLt, NCCL and the machine
+  # cuBLASLt, cuDNN, NCCL and the machine
   printf ' "doctor": %s,\n' "$(tail -n 1 "$work/doctor.json" 2> /dev/null | grep '^{' || echo null)"
   printf ' "seconds": %d,\n "steps": [\n  ' $((SECONDS - begin))
   paste -sd, "$entries" | sed 's/},{/},\n  {/g'

@@ -94,6 +94,19 @@ Json json_of(const numerics::Capability& capability) {
           {"matrix_units", units}};
 }
 
+// One of NVIDIA's, what it computes on GPUs, and how the module is asked for it.
+void report_library(Report& report, const char* name, const char* what,
+                    kernels::LibraryHere (*kernels::CudaModule::*ask)()) {
+  const kernels::CudaModule* module = kernels::cuda_module();
+  const auto [version, missing] =
+      module ? (module->*ask)() : kernels::LibraryHere{0, kernels::why_no_cuda_module()};
+  if (version > 0)
+    report.row(name, "{}.{}.{}, {} on GPUs", version / 10000, version / 100 % 100, version % 100,
+               what);
+  else
+    report.row(name, "off: {}", missing);
+}
+
 void report_gpus(Report& report) {
   Json all = Json::array();
   std::string text;
@@ -111,14 +124,8 @@ void report_gpus(Report& report) {
   else if (text.empty())
     text = "none: no CUDA driver, or no device that this process may use";
   report.object("GPUs", text, all);
-  const kernels::LibraryHere products =
-      kernels::cuda_module() ? kernels::cuda_module()->products()
-                             : kernels::LibraryHere{0, kernels::why_no_cuda_module()};
-  report.row("cuBLASLt", "{}",
-             products.version > 0
-                 ? fmt::format("{}.{}.{}, matrix products on GPUs", products.version / 10000,
-                               products.version / 100 % 100, products.version % 100)
-                 : "off: " + products.missing);
+  report_library(report, "cuBLASLt", "matrix products", &kernels::CudaModule::products);
+  report_library(report, "cuDNN", "convolutions", &kernels::CudaModule::convolutions);
   const NcclHere nccl = nccl_here();
   report.row("NCCL", "{}",
              nccl.version > 0 ? nccl_version(nccl.version) + ", between ranks that have a GPU each"

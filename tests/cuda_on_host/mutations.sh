@@ -12,11 +12,16 @@ ninja -C "$build" -t commands "$module" > "$work/commands"
 
 # what is missing | source in kernels/cuda | its object's name | how it is taken out | test | cases
 host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/'
+drawn='kernels_test|GPU: drawn conv*'
+by_cudnn=products/library_convolution plan=products/convolution_plan
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
 a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
 a wait|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test|GPU: memory is*
 an event|runtime/moments.cpp|moments.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GPU: a foreign*
+an alignment|$by_cudnn.cpp|library_convolution.cpp.o|s/ % alignment != 0/ % 2 != 0/|$drawn
+a workspace|$plan.cpp|convolution_plan.cpp.o|s/workspace(workspace_bytes_)/workspace(0)/|$drawn
+a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
 "
 

@@ -5,11 +5,14 @@
 set -euo pipefail
 root=$1 toolkit=$(dirname "$(dirname "$2")")
 
-names_in() { grep -oE '"(cublasLt|nccl)[A-Z][A-Za-z]*"' "$root/kernels/cuda/$1" | tr -d '"'; }
+names_in() {
+  grep -oE '"(cublasLt|cudnn|nccl)[A-Z][A-Za-z0-9]*"' "$root/kernels/cuda/$1" | tr -d '"'
+}
 require() {  # SOURCE COUNT
   (($(names_in "$1" | wc -l) >= $2)) || { echo "names of $1 not found" && exit 1; }
 }
 require products/blas_lt.cpp 14
+require products/cudnn_calls.cpp 21
 require collectives/nccl_calls.cpp 17
 
 checked=0
@@ -30,6 +33,7 @@ IFS=: read -ra named <<< "${BOOSTER_CUDA_LIBRARIES-}"
 for each in "${named[@]}"; do folders+=("$each" "$each"/nvidia/*/lib); done
 for folder in "${folders[@]}"; do
   check products/blas_lt.cpp "$folder"/libcublasLt.so.1[23]
+  check products/cudnn_calls.cpp "$folder"/libcudnn.so.9
   check collectives/nccl_calls.cpp "$folder"/libnccl.so.2
 done
-((checked > 0)) || { echo "skipped: neither cuBLASLt nor NCCL in ${folders[*]}" && exit 77; }
+((checked > 0)) || { echo "skipped: neither cuBLASLt, cuDNN nor NCCL in ${folders[*]}" && exit 77; }

@@ -31,7 +31,7 @@ for room in kernels tensor autograd data nn parallel spread; do
      echo "[doctest] test cases:  3 | ${PASSED:-3} passed | 0 failed | 0 skipped"'
 done
 play "$build/booster/booster" \
-  'echo "{\"cuBLASLt\":\"${BLAS:-13.0.0, products}\",\"NCCL\":\"off: no\"}"'
+  'echo "{\"cuBLASLt\":\"${BLAS:-13.0.0, products}\",\"cuDNN\":\"${DNN:-9}\",\"NCCL\":\"off: no\"}"'
 play "$build/examples/vit_caltech101" '
   for set; do [[ $set != train.output_dir=* ]] || out=${set#*=}; done
   [[ $out == *cuda ]] || LOSS=2
@@ -72,7 +72,8 @@ if grep FAILED "$work/results/gpu_results.json"; then exit 1; fi
 CRASH=vit_step check 1 '"step": "vit_tiny_patch16_224 in bf16", "status": 139'
 CRASH=nn_test check 1 '"step": "tests of nn", "status": 139'
 PASSED=0 check 1 '"step": "tests of kernels", "status": 77'
-BLAS='off: not found' check 1 '"step": "cuBLASLt is used", "status": 1'
+BLAS='off: not found' check 1 '"step": "cuBLASLt and cuDNN are used", "status": 1'
+DNN='off: not found' check 1 '"step": "cuBLASLt and cuDNN are used", "status": 1'
 LOSS=3 check 1 '"step": "training beside the CPU", "status": 1'
 FINDS=racecheck check 1 '"step": "compute-sanitizer racecheck", "status": 9'
 REFUSES=yes check 0 'not run, it does not work here: Error: Device not supported'

@@ -1,6 +1,7 @@
-// Convolutions on a GPU as products of tiles whose operands are gathered where they lie, for every
-// dtype, any strides and groups.
+// Convolutions on a GPU: by cuDNN, or as products of tiles whose operands are gathered where they
+// lie, for every dtype, any strides and groups.
 #include "kernels/catalogue.h"
+#include "kernels/cuda/products/library_convolution.h"
 #include "kernels/cuda/products/tile_product.cuh"
 #include "kernels/rows/row_sums.h"
 
@@ -171,6 +172,7 @@ void sum_over_images(const View& dbias, const View& g) {
 }  // namespace
 
 void conv2d(View y, View x, View weight, View bias, Window2d window) {
+  if (library_convolution(ConvolutionPass::forward, x, weight, y, bias, window)) return;
   const Shape s = shape_of(x, weight, y, window);
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
@@ -181,6 +183,7 @@ void conv2d(View y, View x, View weight, View bias, Window2d window) {
 }
 
 void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
+  if (library_convolution(ConvolutionPass::input, dx, weight, g, {}, window)) return;
   const Shape s = shape_of(dx, weight, g, window);
   visit_compute(g.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
@@ -191,11 +194,13 @@ void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
 
 void conv2d_backward_weight(View dweight, View dbias, View g, View x, Window2d window) {
   const Shape s = shape_of(x, dweight, g, window);
+  const bool is_done = library_convolution(ConvolutionPass::weight, x, dweight, g, {}, window);
   visit_compute(g.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    tile_product<C>(
-        {s.groups, s.features, s.channels * s.taps(), s.images * s.out_height * s.out_width},
-        Gradients<C>{g, s}, PatchesOfAll<C>{x, s}, WeightGradient<C>{dweight, s});
+    if (!is_done)
+      tile_product<C>(
+          {s.groups, s.features, s.channels * s.taps(), s.images * s.out_height * s.out_width},
+          Gradients<C>{g, s}, PatchesOfAll<C>{x, s}, WeightGradient<C>{dweight, s});
     if (dbias.data) sum_over_images<C>(dbias, g);
   });
 }

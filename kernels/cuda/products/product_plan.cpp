@@ -53,16 +53,6 @@ cublasLtHandle_t handle() {
   return handles[device];
 }
 
-struct TakenScratch {
-  explicit TakenScratch(size_t bytes) : bytes(bytes), data(bytes ? take_scratch(bytes) : nullptr) {}
-  ~TakenScratch() {
-    if (data) give_scratch(bytes);
-  }
-  TakenScratch(const TakenScratch&) = delete;
-  size_t bytes;
-  void* data;
-};
-
 }  // namespace
 
 bool allows_tf32() {
@@ -138,10 +128,11 @@ void ProductPlan::run(void* result, const void* left, const void* right, const v
   const void* factor = is_wide ? static_cast<const void*>(&wide[0]) : &narrow[0];
   const void* kept = is_wide ? static_cast<const void*>(&wide[1]) : &narrow[1];
   const TakenScratch workspace(workspace_bytes_);
-  require_blas(blas_lt()->multiply(handle(), product_.get(), factor, left, left_.get(), right,
-                                   right_.get(), kept, result, result_.get(), result, result_.get(),
-                                   &algorithm_, workspace.data, workspace_bytes_, current_stream()),
-               "cublasLtMatmul");
+  require_blas(
+      blas_lt()->multiply(handle(), product_.get(), factor, left, left_.get(), right, right_.get(),
+                          kept, result, result_.get(), result, result_.get(), &algorithm_,
+                          workspace.data(), workspace_bytes_, current_stream()),
+      "cublasLtMatmul");
   wait_if_debugging();
 }
 

@@ -24,6 +24,21 @@ void refuse_copies(const std::string& reason);
 // nothing.
 void* take_scratch(size_t bytes);
 void give_scratch(size_t bytes);
+// The same while it lives; of 0 bytes there is none.
+class TakenScratch {
+ public:
+  explicit TakenScratch(size_t bytes)
+      : bytes_(bytes), data_(bytes ? take_scratch(bytes) : nullptr) {}
+  ~TakenScratch() {
+    if (data_) give_scratch(bytes_);
+  }
+  TakenScratch(const TakenScratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
 // `release` gives back to the device what a cache keeps for later.
 void on_shortage(void (*release)());
 

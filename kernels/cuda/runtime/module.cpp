@@ -8,6 +8,7 @@
 #include "kernels/cuda/runtime/moments.h"
 #include "kernels/cuda/runtime/staging.h"
 #include "kernels/cuda/products/blas_lt.h"
+#include "kernels/cuda/products/library_convolution.h"
 
 namespace booster::kernels {
 namespace cuda {
@@ -30,6 +31,7 @@ void* stream(int device) {
   return current_stream();
 }
 LibraryHere products() { return {blas_lt() ? blas_lt()->version() : 0, why_no_blas_lt()}; }
+LibraryHere convolutions() { return {convolution_library_version(), why_no_convolution_library()}; }
 }  // namespace
 
 }  // namespace cuda
@@ -44,7 +46,8 @@ const CudaModule booster_cuda_module = {&cuda::table,       cuda::use,
                                         cuda::mark,         cuda::stream,
                                         cuda::run_beside,   cuda::allocate_pinned,
                                         cuda::free_pinned,  cuda::copy_beside,
-                                        cuda::products,     &cuda::collectives};
+                                        cuda::products,     cuda::convolutions,
+                                        &cuda::collectives};
 }
 
 }  // namespace booster::kernels

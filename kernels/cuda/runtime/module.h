@@ -44,8 +44,9 @@ struct CudaModule {
   void (*free_pinned)(void* data);
   std::shared_ptr<Moment> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
                                          Moment* after);
-  // What computes matrix products.
+  // What computes matrix products, and convolutions.
   LibraryHere (*products)();
+  LibraryHere (*convolutions)();
   // Null in a module that was built without NCCL's header.
   const Collectives* collectives;
 };

@@ -1,4 +1,4 @@
-// Products of matrices, convolutions and attention on a GPU.
+// Products of matrices and attention on a GPU.
 #include "tests/kernels/cuda/compare.h"
 
 #include <cstdlib>
@@ -151,43 +151,6 @@ TEST_CASE("GPU: drawn linear layers agree with the CPU" * on_gpu()) {
         },
         {}, terms);
   }
-}
-
-TEST_CASE("GPU: convolutions and their gradients agree with the CPU" * on_gpu()) {
-  struct Case {
-    Index x, weight, y;
-    Window2d window;
-  };
-  const Case cases[] = {
-      {{2, 3, 9, 8}, {5, 3, 3, 3}, {2, 5, 9, 8}, {{3, 3}, {1, 1}, {1, 1}}},
-      {{1, 4, 11, 7}, {6, 2, 2, 3}, {1, 6, 5, 4}, {{2, 3}, {2, 2}, {0, 2}, {2, 2}, 2}},
-      {{2, 3, 16, 16}, {8, 3, 8, 8}, {2, 8, 2, 2}, {{8, 8}, {8, 8}}}};
-  for (const Case& one : cases)
-    for (const DType dtype : floating_dtypes) {
-      CAPTURE(std::string(name_of(dtype)));
-      CAPTURE(one.x[1]);
-      const Plain x = random(dtype, one.x, 1), weight = random(dtype, one.weight, 2);
-      const Plain bias = random(dtype, {one.weight[0]}, 3), g = random(dtype, one.y, 4);
-      const Window2d window = one.window;
-      compare(
-          unwritten(dtype, one.y), {x, weight, bias},
-          [=](const Table& table, View out, const std::vector<View>& in) {
-            table.conv2d(out, in[0], in[1], in[2], window);
-          },
-          {}, terms);
-      compare(
-          unwritten(dtype, one.x), {g, weight},
-          [=](const Table& table, View out, const std::vector<View>& in) {
-            table.conv2d_backward_input(out, in[0], in[1], window);
-          },
-          {}, terms);
-      compare_all(
-          {unwritten(wide(dtype), one.weight), unwritten(wide(dtype), {one.weight[0]})}, {g, x},
-          [=](const Table& table, const std::vector<View>& out, const std::vector<View>& in) {
-            table.conv2d_backward_weight(out[0], out[1], in[0], in[1], window);
-          },
-          dtype, terms);
-    }
 }
 
 TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {

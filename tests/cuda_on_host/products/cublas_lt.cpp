@@ -3,15 +3,14 @@
 // workspace that is too small, memory that nobody wrote.
 #include "tests/cuda_on_host/include/cublasLt.h"
 
-#include "tests/cuda_on_host/arena.h"
 #include "tests/cuda_on_host/chance.h"
 #include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/halves.h"
+#include "tests/cuda_on_host/products/numbers.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/watch.h"
 
-#include <cmath>
 #include <cstring>
+#include <utility>
 
 struct cuda_on_host_blas {};
 struct cuda_on_host_product {
@@ -41,46 +40,24 @@ using namespace cuda_on_host;
 using Matrix = cuda_on_host_matrix;
 using Product = cuda_on_host_product;
 
-int64_t size_of(cudaDataType type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
-
-float widen(uint16_t bits, cudaDataType type) {
-  return type == CUDA_R_16BF ? from_bf16(bits) : from_f16(bits);
+Number number_of(cudaDataType type) {
+  switch (type) {
+    case CUDA_R_64F: return Number::f64;
+    case CUDA_R_32F: return Number::f32;
+    case CUDA_R_16BF: return Number::bf16;
+    default: return Number::f16;
+  }
 }
-uint16_t narrow(float value, cudaDataType type) {
-  return type == CUDA_R_16F ? to_f16(value) : to_bf16(value);
-}
-
+int64_t size_of(cudaDataType type) { return cuda_on_host::size_of(number_of(type)); }
 template <class C>
 C load(const char* at, cudaDataType type) {
-  uint16_t bits = 0;
-  float single = 0;
-  double wide = 0;
-  switch (type) {
-    case CUDA_R_64F: std::memcpy(&wide, at, 8); return static_cast<C>(wide);
-    case CUDA_R_32F: std::memcpy(&single, at, 4); return static_cast<C>(single);
-    default: std::memcpy(&bits, at, 2); return static_cast<C>(widen(bits, type));
-  }
-}
-template <class C>
-void store(char* at, cudaDataType type, C value) {
-  const auto wide = static_cast<double>(value);
-  const auto single = static_cast<float>(value);
-  const uint16_t bits = type == CUDA_R_16F || type == CUDA_R_16BF ? narrow(single, type) : 0;
-  switch (type) {
-    case CUDA_R_64F: std::memcpy(at, &wide, 8); break;
-    case CUDA_R_32F: std::memcpy(at, &single, 4); break;
-    default: std::memcpy(at, &bits, 2);
-  }
+  return static_cast<C>(cuda_on_host::load(at, number_of(type)));
 }
 
-// Memory of the device that holds a run of numbers, open for this process.
+constexpr const char* multiply = "cublasLtMatmul";
+
 void open(const void* address, int64_t bytes, bool is_read, const char* what) {
-  if (bytes == 0) return;
-  if (!is_on_device(address)) fault("cublasLtMatmul: {} is not in the device's memory", what);
-  const std::string wrong = open_on_device(address, static_cast<size_t>(bytes));
-  if (!wrong.empty()) fault("cublasLtMatmul: {} touches {}", what, wrong);
-  if (is_read && !is_written(address, static_cast<size_t>(bytes)))
-    fault("cublasLtMatmul: {} holds numbers that nobody has written", what);
+  open_for(multiply, what, address, bytes, is_read);
 }
 
 struct Operand {
@@ -101,15 +78,6 @@ struct Operand {
   int64_t rows() const { return transposed ? matrix.columns : matrix.rows; }
   int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
 };
-
-// Rounded to TF32's 11 bits.
-float round_to_tf32(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  if (std::isfinite(x)) bits = (bits + 0xFFF + ((bits >> 13) & 1)) & ~uint32_t{0x1FFF};
-  std::memcpy(&x, &bits, 4);
-  return x;
-}
 
 // What a call of cublasLtMatmul gave, by value: it is computed later.
 struct QueuedProduct {
@@ -139,9 +107,7 @@ void QueuedProduct::compute() const {
   const auto* bias = static_cast<const char*>(product.bias);
   const int64_t bias_size = size_of(product.bias_type);
   if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
-  open(workspace, static_cast<int64_t>(workspace_bytes), false, "the workspace");
-  std::memset(workspace, 0xAB, workspace_bytes);
-  mark_written(workspace, workspace_bytes);
+  open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
   for (int64_t batch = 0; batch < d.matrix.batches; ++batch)
     for (int64_t column = 0; column < d.columns(); ++column)
       for (int64_t row = 0; row < d.rows(); ++row) {
@@ -153,7 +119,7 @@ void QueuedProduct::compute() const {
           sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
         if (has_bias) sum += load<C>(bias + row * bias_size, product.bias_type);
         char* at = const_cast<char*>(d.at(batch, row, column));
-        store(at, d.matrix.type, sum);
+        store(at, number_of(d.matrix.type), sum);
         mark_written(at, static_cast<size_t>(size_of(d.matrix.type)));
       }
 }
@@ -191,11 +157,6 @@ cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix
     if (matrix.leading < matrix.rows || matrix.rows <= 0 || matrix.columns <= 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-
-void check_alignment(const void* address, uint64_t promised, const char* what) {
-  if (reinterpret_cast<uintptr_t>(address) % promised != 0)
-    fault("cublasLtMatmul: {} is less aligned than was promised, {} bytes", what, promised);
 }
 
 }  // namespace
@@ -315,10 +276,10 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                                       check_types(*product, *a_layout, *b_layout, *d_layout)})
     if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (workspace_bytes < algorithm->data[4]) return CUBLAS_STATUS_INVALID_VALUE;
-  check_alignment(a, algorithm->data[0], "A");
-  check_alignment(b, algorithm->data[1], "B");
-  check_alignment(c, algorithm->data[2], "C");
-  check_alignment(d, algorithm->data[3], "D");
+  check_alignment(multiply, "A", a, algorithm->data[0]);
+  check_alignment(multiply, "B", b, algorithm->data[1]);
+  check_alignment(multiply, "C", c, algorithm->data[2]);
+  check_alignment(multiply, "D", d, algorithm->data[3]);
   const auto bytes = [](const void* data) { return static_cast<const char*>(data); };
   const bool is_wide = product->scale == CUDA_R_64F;
   const auto factor = [&](const void* at) { return load<double>(bytes(at), product->scale); };

@@ -1,0 +1,24 @@
+// The numbers that libraries which play NVIDIA's read and write on the device.
+#pragma once
+
+#include <cstdint>
+
+namespace cuda_on_host {
+
+enum class Number { f16, bf16, f32, f64 };
+
+int64_t size_of(Number type);
+// Rounded once, to nearest even.
+double load(const void* at, Number type);
+void store(void* at, Number type, double value);
+float round_to_tf32(float x);
+
+// Memory of the device that a call touches, open for this process from now on; a fault that begins
+// with `call` and names `what` if it must not be touched, or is read and nobody has written it.
+void open_for(const char* call, const char* what, const void* address, int64_t bytes, bool is_read);
+// The same for what a call may write anything to.
+void open_workspace(const char* call, void* address, int64_t bytes);
+// A fault if the address is no multiple of `bytes`.
+void check_alignment(const char* call, const char* what, const void* address, uint64_t bytes);
+
+}  // namespace cuda_on_host
