@@ -58,7 +58,7 @@ struct Kernel<void(Args...)> {
     if (view.data && view.device.type != device) [[unlikely]] check_misplaced(name, device, view);
   }
   [[gnu::noinline]] void call_traced(const Args&... args) const {
-    CallTrace trace(name);
+    CallTrace trace(name, device);
     (trace.see(args), ...);
     trace.begin();
     function(args...);
