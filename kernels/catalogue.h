@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/fp8.h"
+#include "kernels/images/image_batch.h"
 #include "kernels/optimizer/loss_scale.h"
 #include "kernels/optimizer/multi_tensor.h"
 #include "kernels/system/call_trace.h"
