@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/fp8.h"
+#include "kernels/images/image_batch.h"
 #include "kernels/optimizer/loss_scale.h"
 #include "kernels/optimizer/multi_tensor.h"
 #include "kernels/system/call_trace.h"
@@ -58,7 +59,7 @@ struct Kernel<void(Args...)> {
     if (view.data && view.device.type != device) [[unlikely]] check_misplaced(name, device, view);
   }
   [[gnu::noinline]] void call_traced(const Args&... args) const {
-    CallTrace trace(name);
+    CallTrace trace(name, device);
     (trace.see(args), ...);
     trace.begin();
     function(args...);

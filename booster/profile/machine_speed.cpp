@@ -2,6 +2,7 @@
 
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
+#include "kernels/system/memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,14 +29,32 @@ double fastest(double budget, Work&& work) {
   return best;
 }
 
+double matmul_seconds(Device device, DType dtype, int64_t n, double budget) {
+  const Tensor a = full({n, n}, 0.5, {dtype, device}), b = full({n, n}, 0.25, {dtype, device});
+  const Tensor out = empty({n, n}, {dtype, device});
+  return fastest(budget, [&] {
+    kernels::on(device).matmul(out.view(), a.view(), b.view(), 0);
+    kernels::device_synchronize(device);
+  });
+}
+
+double matmul_gflop(int64_t n) {
+  const auto size = static_cast<double>(n);
+  return 2e-9 * size * size * size;
+}
+
 }  // namespace
 
 double measure_matmul_gflops(DType dtype, double seconds) {
   constexpr int64_t n = 1024;
-  const Tensor a = full({n, n}, 0.5, {dtype}), b = full({n, n}, 0.25, {dtype});
-  const Tensor out = empty({n, n}, {dtype});
-  const auto product = [&] { kernels::on({}).matmul(out.view(), a.view(), b.view(), 0); };
-  return 2e-9 * n * n * n / fastest(seconds, product);
+  return matmul_gflop(n) / matmul_seconds({}, dtype, n, seconds);
+}
+
+MatmulRate measure_matmul_rate(Device gpu, DType dtype, double seconds) {
+  constexpr int64_t largest = 4096;
+  int64_t n = 128;
+  while (n < largest && matmul_seconds(gpu, dtype, n, 0) < 1e-3) n *= 2;
+  return {matmul_gflop(n) / matmul_seconds(gpu, dtype, n, seconds), n};
 }
 
 double measure_copy_gbytes_per_s(double seconds) {

@@ -1,11 +1,12 @@
-// The profiler's table: one line per kernel and phase, and a line for the time between them.
+// The profiler's table: one line per kernel and phase, and a line for the time between them; those
+// of GPUs above those of the host.
 #include "booster/profile/machine_speed.h"
 #include "booster/profile/profiler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 namespace booster {
 
@@ -13,15 +14,50 @@ namespace {
 
 constexpr double seconds_per_rate = 0.2;
 
-// Rates of matrix products, for the dtypes that the rows multiply in.
-std::map<std::string, double> matmul_rates(const std::vector<ProfileRow>& rows) {
-  std::map<std::string, double> rates;
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
-    for (const auto& row : rows)
-      if (row.gflop > 0 && row.dtype == name_of(dtype) && !rates.contains(row.dtype))
-        rates[row.dtype] = measure_matmul_gflops(dtype, seconds_per_rate);
-  return rates;
-}
+bool is_on_gpu(Device device) { return device.type == DeviceType::cuda; }
+bool has_share(const ProfileRow& row) { return row.on_main_thread || is_on_gpu(row.device); }
+std::string name_of(Device device) { return fmt::format("cuda:{}", int{device.index}); }
+
+// Rates of matrix products, for the dtypes that the rows multiply in, and where.
+class Bounds {
+ public:
+  explicit Bounds(const std::vector<ProfileRow>& rows) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (const auto& row : rows)
+        if (row.gflop > 0 && row.dtype == name_of(dtype) && !find(row)) measure(row.device, dtype);
+  }
+  double of(const ProfileRow& row) const {
+    const Bound* bound = find(row);
+    return bound ? bound->rate.gflops : 0;
+  }
+  std::string text() const {
+    std::string lines;
+    for (const auto& [device, dtype, rate] : all_)
+      lines += fmt::format("bound in {}{}: {:.0f} GFLOP/s, a {} x {} x {} matmul just now\n", dtype,
+                           is_on_gpu(device) ? " on " + name_of(device) : "", rate.gflops,
+                           rate.size, rate.size, rate.size);
+    return lines;
+  }
+
+ private:
+  struct Bound {
+    Device device;
+    std::string dtype;
+    MatmulRate rate;
+  };
+  const Bound* find(const ProfileRow& row) const {
+    for (const Bound& each : all_)
+      if (each.device == row.device && each.dtype == row.dtype) return &each;
+    return nullptr;
+  }
+  void measure(Device device, DType dtype) {
+    all_.push_back({device, name_of(dtype),
+                    is_on_gpu(device)
+                        ? measure_matmul_rate(device, dtype, seconds_per_rate)
+                        : MatmulRate{measure_matmul_gflops(dtype, seconds_per_rate), 1024}});
+  }
+  std::vector<Bound> all_;
+};
 
 // A number right-aligned in `width` columns, blank if there is none.
 std::string cell(double value, int width, int digits) {
@@ -30,13 +66,23 @@ std::string cell(double value, int width, int digits) {
 
 constexpr int name_width = 32;
 
+// A kernel may be shorter than a GPU's clock tells apart.
+double per_second(double amount, const ProfileRow& row) {
+  return row.seconds > 0 ? amount / row.seconds : 0;
+}
+
 std::string line(const ProfileRow& row, double total, double matmul_rate) {
-  const double rate = row.gflop / row.seconds;
+  const double rate = per_second(row.gflop, row);
   return fmt::format("{:<{}} {:<5} {:<9} {:>7} {} {} {} {} {} {}\n", row.name, name_width,
                      row.dtype, row.phase, row.calls, cell(1e3 * row.seconds, 9, 2),
-                     cell(row.on_main_thread ? 100 * row.seconds / total : 0, 6, 1),
-                     cell(rate, 8, 1), cell(matmul_rate > 0 ? rate / matmul_rate : 0, 8, 2),
-                     cell(1e3 * row.gbytes, 9, 1), cell(row.gbytes / row.seconds, 6, 1));
+                     cell(has_share(row) ? 100 * row.seconds / total : 0, 6, 1), cell(rate, 8, 1),
+                     cell(matmul_rate > 0 ? rate / matmul_rate : 0, 8, 2),
+                     cell(1e3 * row.gbytes, 9, 1), cell(per_second(row.gbytes, row), 6, 1));
+}
+
+std::string rest_line(const std::string& name, double seconds, double total) {
+  return fmt::format("{:<{}} {:<5} {:<9} {:>7} {} {}\n", name, name_width, "", "", "",
+                     cell(1e3 * seconds, 9, 2), cell(100 * seconds / total, 6, 1));
 }
 
 // Seconds of the main thread by phase, in the order of the step.
@@ -60,28 +106,30 @@ std::string phases_of(const ProfileThread& main, double total) {
 std::string Profiler::table() const {
   const std::vector<ProfileRow> all = rows();
   const double total = seconds();
-  const auto rates = matmul_rates(all);
+  const Bounds bounds(all);
   std::string text =
       fmt::format("profile: {:.3f} s{}\n", total, phases_of(threads_.front(), total));
   text += fmt::format("{:<{}} {:<5} {:<9} {:>7} {:>9} {:>6} {:>8} {:>8} {:>9} {:>6}\n", "kernel",
                       name_width, "dtype", "in", "calls", "ms", "%", "GFLOP/s", "of bound", "MB",
                       "GB/s");
+  const auto busy = busy_seconds();
   double rest = total;
+  bool is_below_gpus = busy.empty();
   for (const auto& row : all) {
+    if (!is_on_gpu(row.device) && !std::exchange(is_below_gpus, true))
+      for (const auto& [device, seconds] : busy)
+        text += rest_line(fmt::format("({} has nothing to do)", name_of(device)), total - seconds,
+                          total);
     if (row.on_main_thread) rest -= row.seconds;
-    const auto rate = rates.find(row.dtype);
-    text += line(row, total, rate == rates.end() ? 0 : rate->second);
+    text += line(row, total, bounds.of(row));
   }
-  text += fmt::format("{:<{}} {:<5} {:<9} {:>7} {} {}\n", "(between kernels)", name_width, "", "",
-                      "", cell(1e3 * rest, 9, 2), cell(100 * rest / total, 6, 1));
+  text += rest_line(busy.empty() ? "(between kernels)" : "(between launches)", rest, total);
   if (const auto [all, hidden] = communication(); all > 0)
-    text += fmt::format("communication: {:.2f} ms beside the main thread, "
-                        "{:.0f} % behind backward\n",
-                        1e3 * all, 100 * hidden / all);
-  for (const auto& [dtype, rate] : rates)
-    text += fmt::format("bound in {}: {:.0f} GFLOP/s, a 1024 x 1024 x 1024 matmul just now\n",
-                        dtype, rate);
-  return text;
+    text += fmt::format(
+        "communication: {:.2f} ms beside the main thread, "
+        "{:.0f} % behind backward\n",
+        1e3 * all, 100 * hidden / all);
+  return text + bounds.text();
 }
 
 }  // namespace booster

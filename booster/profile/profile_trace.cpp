@@ -31,7 +31,9 @@ class RankTrace {
     add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}", number,
         quoted(thread.name));
     for (const ProfileEvent& event : thread.events) {
-      add_span(number, event.span);
+      const bool is_launch = event.device.type == DeviceType::cuda;
+      add_span(number, event.span, is_launch ? "launch" : name_of(event.span.kind),
+               event.span.begin, event.span.end);
       // Kernels do not nest; scopes end later than the spans listed after them.
       if (event.span.kind != kernels::SpanKind::kernel) continue;
       if (std::exchange(live_bytes_, event.live_bytes) != event.live_bytes)
@@ -40,10 +42,21 @@ class RankTrace {
     }
   }
 
+  // The kernels that a GPU ran, as those of a thread with this number.
+  void add_gpu(int number, Device gpu, const std::vector<ProfileThread>& threads) {
+    add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"cuda:{}\"}}",
+        number, int{gpu.index});
+    for (const ProfileThread& thread : threads)
+      for (const ProfileEvent& event : thread.events)
+        if (event.device == gpu)
+          add_span(number, event.span, "gpu", event.gpu_begin, event.gpu_end);
+  }
+
   const std::string& text() const { return text_; }
 
  private:
-  void add_span(int thread, const kernels::Span& span) {
+  void add_span(int thread, const kernels::Span& span, const char* category, int64_t begin,
+                int64_t end) {
     const std::string name =
         *span.detail ? fmt::format("{} {}", span.name, span.detail) : span.name;
     std::string details;
@@ -53,8 +66,7 @@ class RankTrace {
     if (!details.empty()) details.erase(0, 1);
     add("\"ph\":\"X\",\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{:.3f},\"dur\":{:.3f},"
         "\"args\":{{{}}}",
-        thread, quoted(name), name_of(span.kind), microseconds(span.begin),
-        microseconds(span.end - span.begin), details);
+        thread, quoted(name), category, microseconds(begin), microseconds(end - begin), details);
   }
 
   template <class... T>
@@ -73,7 +85,9 @@ class RankTrace {
 
 void Profiler::write_trace(const std::filesystem::path& path, const Group& group) const {
   RankTrace trace(group.rank());
-  for (size_t i = 0; i < threads_.size(); ++i) trace.add_thread(static_cast<int>(i), threads_[i]);
+  int number = 0;
+  for (const ProfileThread& thread : threads_) trace.add_thread(number++, thread);
+  for (const auto& [gpu, seconds] : busy_seconds()) trace.add_gpu(number++, gpu, threads_);
   const auto texts = gather_text(trace.text(), group);
   if (group.rank() > 0) return;
   write_file(path, fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",

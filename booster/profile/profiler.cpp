@@ -2,6 +2,7 @@
 #include "booster/profile/profiler.h"
 
 #include "core/tensor/memory/allocator.h"
+#include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 
 #include <algorithm>
@@ -31,12 +32,14 @@ class Recorder {
     running_ = true;
     ++recording_;
     logs_.clear();
+    kernels::gpu_times_wanted = true;
     kernels::trace_listener = [](const Span& span) { recorder().record(span); };
   }
 
   std::vector<std::vector<ProfileEvent>> stop() {
     std::lock_guard lock(mutex_);
     kernels::trace_listener = nullptr;
+    kernels::gpu_times_wanted = false;
     running_ = false;
     std::vector<std::vector<ProfileEvent>> events;
     for (const auto& log : logs_) {
@@ -109,6 +112,42 @@ std::string thread_name(size_t index, const std::vector<ProfileEvent>& events) {
 }
 
 bool is_row(const Span& span) { return span.kind != SpanKind::op && span.kind != SpanKind::phase; }
+bool is_on_gpu(Device device) { return device.type == DeviceType::cuda; }
+
+class RowSums {
+ public:
+  void add(const ProfileEvent& event, bool is_main) {
+    const Span& span = event.span;
+    std::string name = *span.detail ? fmt::format("{} {}", span.name, span.detail) : span.name;
+    if (!is_on_gpu(event.device)) {
+      add({std::move(name), span.dtype, event.phase, is_main}, span, event.own_nanoseconds);
+      return;
+    }
+    add({std::move(name), span.dtype, event.phase, false, event.device}, span,
+        event.gpu_end - event.gpu_begin);
+    add({"launch kernels", "", event.phase, is_main}, {}, event.own_nanoseconds);
+  }
+  std::vector<ProfileRow> rows() const {
+    std::vector<ProfileRow> all;
+    for (const auto& [key, row] : sums_) all.push_back(row);
+    return all;
+  }
+
+ private:
+  void add(ProfileRow row, const Span& work, int64_t nanoseconds) {
+    ProfileRow& sum = sums_
+                          .try_emplace({row.device.index, is_on_gpu(row.device), row.on_main_thread,
+                                        row.name, row.dtype, row.phase},
+                                       row)
+                          .first->second;
+    ++sum.calls;
+    sum.seconds += static_cast<double>(nanoseconds) * 1e-9;
+    sum.gflop += work.flop * 1e-9;
+    sum.gbytes += work.bytes * 1e-9;
+  }
+
+  std::map<std::tuple<int, bool, bool, std::string, std::string, std::string>, ProfileRow> sums_;
+};
 
 }  // namespace
 
@@ -122,40 +161,67 @@ Profiler::~Profiler() { stop(); }
 
 void Profiler::stop() {
   if (end_) return;
-  end_ = kernels::trace_clock();
   for (auto& events : Recorder::recorder().stop()) {
     // Drops spans that began before the recording.
     std::erase_if(events, [this](const auto& e) { return e.span.begin < begin_; });
     nest(events);
     threads_.push_back({thread_name(threads_.size(), events), std::move(events)});
   }
+  read_gpu_times();
+  end_ = kernels::trace_clock();
+}
+
+void Profiler::read_gpu_times() try {
+  std::vector<ProfileEvent*> timed;
+  for (ProfileThread& thread : threads_)
+    for (ProfileEvent& event : thread.events)
+      if (event.span.gpu_time >= 0) timed.push_back(&event);
+  if (timed.empty()) return;
+  const auto [first, times] = kernels::cuda_module()->take_times();
+  for (ProfileEvent* event : timed) {
+    const int64_t index = event->span.gpu_time - first;
+    if (index < 0 || index >= static_cast<int64_t>(times.size())) continue;
+    const kernels::GpuTime& time = times[static_cast<size_t>(index)];
+    if (time.device < 0) continue;
+    event->device = {DeviceType::cuda, static_cast<int8_t>(time.device)};
+    event->gpu_begin = time.begin;
+    event->gpu_end = time.end;
+  }
+} catch (const Error&) {  // of a GPU that works no more, which the program's next call tells
 }
 
 std::vector<ProfileRow> Profiler::rows() const {
-  std::map<std::tuple<bool, std::string, std::string, std::string>, ProfileRow> sums;
-  for (const auto& thread : threads_) {
-    const bool is_main = &thread == &threads_[0];
-    for (const auto& [span, live_bytes, own, phase] : thread.events) {
-      if (!is_row(span)) continue;
-      const std::string name =
-          *span.detail ? fmt::format("{} {}", span.name, span.detail) : span.name;
-      ProfileRow& row = sums[{is_main, name, span.dtype, phase}];
-      row.name = name;
-      row.dtype = span.dtype;
-      row.phase = phase;
-      row.on_main_thread = is_main;
-      ++row.calls;
-      row.seconds += static_cast<double>(own) * 1e-9;
-      row.gflop += span.flop * 1e-9;
-      row.gbytes += span.bytes * 1e-9;
-    }
-  }
-  std::vector<ProfileRow> rows;
-  for (auto& [key, row] : sums) rows.push_back(std::move(row));
-  std::stable_sort(rows.begin(), rows.end(), [](const ProfileRow& a, const ProfileRow& b) {
-    return std::tuple(a.on_main_thread, a.seconds) > std::tuple(b.on_main_thread, b.seconds);
-  });
+  RowSums sums;
+  for (const auto& thread : threads_)
+    for (const ProfileEvent& event : thread.events)
+      if (is_row(event.span)) sums.add(event, &thread == &threads_[0]);
+  std::vector<ProfileRow> rows = sums.rows();
+  const auto rank = [](const ProfileRow& row) {
+    return std::tuple(is_on_gpu(row.device), row.on_main_thread, row.seconds);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const ProfileRow& a, const ProfileRow& b) { return rank(a) > rank(b); });
   return rows;
+}
+
+std::vector<std::pair<Device, double>> Profiler::busy_seconds() const {
+  std::map<int, std::vector<std::pair<int64_t, int64_t>>> kernels;  // by device
+  for (const auto& thread : threads_)
+    for (const ProfileEvent& event : thread.events)
+      if (is_on_gpu(event.device))
+        kernels[event.device.index].emplace_back(event.gpu_begin, event.gpu_end);
+  std::vector<std::pair<Device, double>> busy;
+  for (auto& [index, intervals] : kernels) {
+    std::sort(intervals.begin(), intervals.end());
+    int64_t sum = 0, until = begin_;
+    for (const auto& [begin, end] : intervals) {
+      sum += std::max<int64_t>(0, end - std::max(begin, until));
+      until = std::max(until, end);
+    }
+    busy.emplace_back(Device{DeviceType::cuda, static_cast<int8_t>(index)},
+                      static_cast<double>(sum) * 1e-9);
+  }
+  return busy;
 }
 
 }  // namespace booster

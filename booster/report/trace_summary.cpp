@@ -69,11 +69,11 @@ TraceSummary summarize_trace(const std::filesystem::path& path) {
       ++summary.left_out;
       continue;
     }
-    const bool main = number_in(event, "pid", -1) == 0 && number_in(event, "tid", -1) == 0;
-    if (!main || text_in(event, {"ph"}) != "X") continue;
+    if (number_in(event, "pid", -1) != 0 || text_in(event, {"ph"}) != "X") continue;
+    const bool main = number_in(event, "tid", -1) == 0;
     const std::string kind = text_in(event, {"cat"});
-    if (kind == "phase") phases.add(event);
-    if (kind == "kernel") kernels.add(event);
+    if (main && kind == "phase") phases.add(event);
+    if ((main && kind == "kernel") || kind == "gpu") kernels.add(event);
   }
   summary.phases = phases.take();
   summary.kernels = kernels.take();

@@ -20,8 +20,8 @@ struct TraceSummary {
   int64_t left_out = 0;           // events that could not be read
 };
 
-// Of rank 0's main thread. Read line by line, so that a trace may be larger than memory; empty for
-// a file that is none.
+// Of rank 0's main thread; kernels that its GPU ran by the GPU's time. Read line by line, so that a
+// trace may be larger than memory; empty for a file that is none.
 TraceSummary summarize_trace(const std::filesystem::path& path);
 
 }  // namespace booster::report

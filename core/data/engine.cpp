@@ -51,11 +51,25 @@ void check_options(const DataLoaderOptions& options) {
   check(options.repeated_augmentation == 1 ||
             (options.even_shares && !options.join && !options.sampler),
         "DataLoader: repeated_augmentation divides the samples itself; got it {}, want it alone",
-        options.sampler ? "with a sampler" : options.join ? "with join" : "without even_shares");
+        options.sampler ? "with a sampler"
+        : options.join  ? "with join"
+                        : "without even_shares");
 }
 
 char* row(const Tensor& tensor, int64_t i) {
   return static_cast<char*>(tensor.data()) + i * (tensor.bytes() / tensor.size(0));
+}
+
+// The rows that are not bad, moved to the front.
+Tensor without_rows(const Tensor& all, const std::map<int64_t, std::exception_ptr>& bad) {
+  int64_t good = 0;
+  for (int64_t i = 0; i < all.size(0); ++i) {
+    if (bad.contains(i)) continue;
+    if (i != good)
+      std::memcpy(row(all, good), row(all, i), static_cast<size_t>(row(all, i + 1) - row(all, i)));
+    ++good;
+  }
+  return untracked::narrow(all, 0, 0, good);
 }
 
 }  // namespace
@@ -183,7 +197,12 @@ void Engine::work() {
     lock.unlock();
     fill(*job, position);
     lock.lock();
-    if (++job->finished == job->size()) batch_ready_.notify_one();
+    if (++job->finished < job->size()) continue;
+    lock.unlock();
+    pack(*job);
+    lock.lock();
+    job->is_ready = true;
+    batch_ready_.notify_one();
   }
 }
 
@@ -198,12 +217,26 @@ void Engine::fill(Job& job, int64_t position) {
                         static_cast<uint64_t>(index) | repeat << repeat_bits);
     const Sample sample = dataset_->load(index, random);
     reserve(job, sample);
-    sample.write(row(job.batch.image, position));
+    if (job.images)
+      job.images->set(position, *sample.lazy());
+    else
+      sample.write(row(job.batch.image, position));
     const Tensor& label = sample.label();
     std::memcpy(row(job.batch.label, position), label.data(), static_cast<size_t>(label.bytes()));
   } catch (...) {
     std::lock_guard lock(mutex_);
     job.errors[position] = std::current_exception();
+  }
+}
+
+// What is left to do once all samples are loaded. Never throws, as above.
+void Engine::pack(Job& job) const {
+  if (!job.images) return;
+  const MemoryScope memory(MemoryTag::data);
+  try {
+    job.images->pack(&*staging_);
+  } catch (...) {
+    job.error = std::current_exception();
   }
 }
 
@@ -217,18 +250,23 @@ Tensor Engine::to_fill(const Shape& shape, DType dtype) {
   return staging_ ? staging_->to_fill(shape, dtype) : empty(shape, {.dtype = dtype});
 }
 
-// The first sample of a batch determines its shape.
+// The first sample of a batch determines its shape, and who puts it together.
 void Engine::reserve(Job& job, const Sample& sample) {
   std::lock_guard lock(mutex_);
-  if (!job.batch.image.defined()) {
+  Batch& batch = job.batch;
+  if (!batch.label.defined()) {
     job.shape = sample.shape();
-    job.batch.image = to_fill(batch_shape(job.size(), job.shape), sample.dtype());
-    job.batch.label =
-        to_fill(batch_shape(job.size(), sample.label().shape()), sample.label().dtype());
+    if (staging_ && sample.lazy())
+      job.images.emplace(options_.device, job.size());
+    else
+      batch.image = to_fill(batch_shape(job.size(), job.shape), sample.dtype());
+    batch.label = to_fill(batch_shape(job.size(), sample.label().shape()), sample.label().dtype());
     return;
   }
-  const Batch& batch = job.batch;
-  check(sample.dtype() == batch.image.dtype() && sample.label().dtype() == batch.label.dtype() &&
+  check(!job.images || sample.lazy(),
+        "DataLoader: samples of one batch differ in kind; got images and a tensor, want either");
+  const DType dtype = job.images ? DType::f32 : batch.image.dtype();
+  check(sample.dtype() == dtype && sample.label().dtype() == batch.label.dtype() &&
             batch_shape(job.size(), sample.label().shape()) == batch.label.shape(),
         "DataLoader: samples of one batch differ in dtype or in the shape of their labels; got {} "
         "and {}, want the same for all",
@@ -248,6 +286,9 @@ void Engine::finish_inline(Job& job) {
     fill(job, job.claimed++);
     ++job.finished;
   }
+  if (job.finished < job.size() || job.is_ready) return;
+  pack(job);
+  job.is_ready = true;
 }
 
 // The finished first job, or null at the end of the epoch and if the consumer gives up.
@@ -257,7 +298,7 @@ std::shared_ptr<Engine::Job> Engine::wait_for_front() {
   std::unique_lock lock(mutex_);
   if (jobs_.empty() || prepared_) return nullptr;
   auto job = jobs_.front();
-  const auto ready = [&] { return job->finished == job->size(); };
+  const auto ready = [&] { return job->is_ready; };
   bool given_up = false;
   if (options_.workers == 0) {
     lock.unlock();
@@ -289,7 +330,7 @@ std::optional<Batch> Engine::next() {
       at = now_;
       ++now_.batch;
     }
-    if (batch) return given_out(std::move(*batch), at);
+    if (batch) return given_out(*job, std::move(*batch), at);
   }
   // The consumer has left the epoch: a position taken from here on is in the next one.
   std::lock_guard lock(mutex_);
@@ -299,8 +340,10 @@ std::optional<Batch> Engine::next() {
 }
 
 // Where the training is, and as it wants it.
-Batch Engine::given_out(Batch batch, LoaderState at) const {
-  if (staging_) batch = {staging_->on_device(batch.image), staging_->on_device(batch.label)};
+Batch Engine::given_out(const Job& job, Batch batch, LoaderState at) const {
+  if (staging_)
+    batch = {job.images ? job.images->tensor(&*staging_) : staging_->on_device(batch.image),
+             staging_->on_device(batch.label)};
   if (!options_.batch_transform) return batch;
   const auto number = static_cast<uint64_t>(at.batch * options_.world_size + options_.rank);
   RandomStream random(options_.seed, at.epoch, batch_streams | number);
@@ -316,6 +359,10 @@ void Engine::abandon() {
 // The batch without its bad samples, or nothing if none are left. Throws errors that the policy
 // does not cover, lowest position first, whichever worker had it.
 std::optional<Batch> Engine::without_bad(Job& job) {
+  if (job.error) {
+    abandon();
+    std::rethrow_exception(job.error);
+  }
   for (const auto& [position, error] : job.errors) try {
       std::rethrow_exception(error);
     } catch (const Error& bad) {
@@ -330,20 +377,10 @@ std::optional<Batch> Engine::without_bad(Job& job) {
       throw;
     }
   if (job.errors.empty()) return job.batch;
-  int64_t good = 0;
-  for (int64_t i = 0; i < job.size(); ++i) {
-    if (job.errors.contains(i)) continue;
-    if (i != good) {
-      std::memcpy(row(job.batch.image, good), row(job.batch.image, i),
-                  row(job.batch.image, i + 1) - row(job.batch.image, i));
-      std::memcpy(row(job.batch.label, good), row(job.batch.label, i),
-                  row(job.batch.label, i + 1) - row(job.batch.label, i));
-    }
-    ++good;
-  }
-  if (good > 0)
-    return Batch{untracked::narrow(job.batch.image, 0, 0, good),
-                 untracked::narrow(job.batch.label, 0, 0, good)};
+  const Batch& all = job.batch;
+  if (static_cast<int64_t>(job.errors.size()) < job.size())
+    return Batch{job.images ? Tensor() : without_rows(all.image, job.errors),
+                 without_rows(all.label, job.errors)};
   // The other ranks have a batch now; continuing without one would leave them waiting.
   if (options_.world_size > 1 && options_.even_shares)
     fail_data("DataLoader: all {} images of a batch of rank {} are bad, the first: {}", job.size(),

@@ -3,6 +3,7 @@
 // All members are guarded by one mutex, which is not held while a sample is loaded.
 #pragma once
 
+#include "core/data/gpu/gpu_batch.h"
 #include "core/data/joined_shares.h"
 #include "core/data/loader.h"
 #include "core/data/staging.h"
@@ -42,8 +43,11 @@ class Engine {
     uint64_t epoch;
     int64_t place;  // of the first sample, in the epoch's order
     std::vector<int64_t> indices;
-    Batch batch;  // allocated when the first sample's shape is known
-    Shape shape;  // of a sample
+    Batch batch;                     // allocated when the first sample's shape is known
+    Shape shape;                     // of a sample
+    std::optional<GpuBatch> images;  // in place of batch.image, if a GPU puts it together
+    bool is_ready = false;           // all are finished, and those images are packed
+    std::exception_ptr error;        // of that
     int64_t claimed = 0, finished = 0;
     std::map<int64_t, std::exception_ptr> errors;  // by position
     int64_t size() const { return static_cast<int64_t>(indices.size()); }
@@ -57,13 +61,14 @@ class Engine {
   void schedule();
   JoinedShares joined() const;
   void fill(Job& job, int64_t position);
+  void pack(Job& job) const;
   void reserve(Job& job, const Sample& sample);
   Tensor to_fill(const Shape& shape, DType dtype);
   bool gives_up() const;
   void finish_inline(Job& job);
   std::shared_ptr<Job> wait_for_front();
   std::optional<Batch> without_bad(Job& job);
-  Batch given_out(Batch batch, LoaderState at) const;
+  Batch given_out(const Job& job, Batch batch, LoaderState at) const;
   void abandon();
 
   const std::shared_ptr<const Dataset> dataset_;

@@ -1,5 +1,8 @@
 #include "kernels/system/call_trace.h"
 
+#include "kernels/cuda/runtime/loader.h"
+
+#include <cstdio>
 #include <cstring>
 
 namespace booster::kernels {
@@ -71,12 +74,16 @@ thread_local int depth = 0;  // > 1 in a kernel called by a kernel
 
 }  // namespace
 
-CallTrace::CallTrace(const char* kernel) : span_{.name = kernel, .kind = SpanKind::kernel} {
+CallTrace::CallTrace(const char* kernel, DeviceType device)
+    : span_{.name = kernel, .kind = SpanKind::kernel}, is_on_gpu_(device == DeviceType::cuda) {
   ++depth;
 }
 
 CallTrace::~CallTrace() {
-  if (--depth == 0) tell(span_);
+  if (--depth > 0) return;
+  if (span_.gpu_time >= 0) cuda_module()->end_time(span_.gpu_time);
+  if (marker_) marker_->pop();
+  tell(span_);
 }
 
 void CallTrace::see(const View& view) {
@@ -114,7 +121,19 @@ void CallTrace::see(ReduceOp op) { span_.detail = reduce_names[static_cast<int>(
 
 void CallTrace::begin() {
   span_.flop = flop_of(span_.name, views_, count_);
+  if (depth == 1) mark();
   span_.begin = trace_clock();
+}
+
+void CallTrace::mark() {
+  marker_ = range_marker.load(std::memory_order_acquire);
+  if (marker_) {
+    char name[64];  // a tool copies it
+    std::snprintf(name, sizeof name, "%s%s%s", span_.name, *span_.detail ? " " : "", span_.detail);
+    marker_->push(name);
+  }
+  if (is_on_gpu_ && gpu_times_wanted.load(std::memory_order_relaxed))
+    span_.gpu_time = cuda_module()->begin_time();
 }
 
 }  // namespace booster::kernels

@@ -18,7 +18,7 @@ enum class ReduceOp : uint8_t;
 // but is not counted as work. Bytes count each operand once, broadcast ones at their true size.
 class CallTrace {
  public:
-  explicit CallTrace(const char* kernel);
+  CallTrace(const char* kernel, DeviceType device);
   ~CallTrace();
   CallTrace(const CallTrace&) = delete;
   CallTrace& operator=(const CallTrace&) = delete;
@@ -38,7 +38,11 @@ class CallTrace {
  private:
   static constexpr int most_views = 12;  // attention_backward's, and one more
 
+  void mark();
+
   Span span_;
+  const RangeMarker* marker_ = nullptr;  // that was told of the begin
+  bool is_on_gpu_;
   const View* views_[most_views] = {};
   int count_ = 0;
   int64_t largest_ = -1;

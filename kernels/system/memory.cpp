@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/host_memory.h"
+#include "kernels/system/trace.h"
 
 #include <cstring>
 
@@ -28,6 +29,8 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
     return;
   }
   const Device gpu = is_cpu(to_device) ? from_device : to_device;
+  const TraceScope span(is_cpu(to_device) ? "copy from GPU" : "copy to GPU", SpanKind::transfer,
+                        static_cast<int64_t>(bytes));
   const CudaModule& cuda = cuda_module_for(gpu);
   // The copy is queued behind the work of one GPU only.
   if (!is_cpu(from_device) && from_device != gpu) cuda.synchronize(from_device.index);
@@ -36,7 +39,9 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
 }
 
 void device_synchronize(Device device) {
-  if (!is_cpu(device)) cuda_module_for(device).synchronize(device.index);
+  if (is_cpu(device)) return;
+  const TraceScope span("wait for GPU", SpanKind::transfer);
+  cuda_module_for(device).synchronize(device.index);
 }
 
 int cuda_device_count() { return cuda_module() ? cuda_module()->device_count() : 0; }

@@ -1,7 +1,7 @@
 // Reports where time goes to a listener (booster/profile/profiler.h): every kernel call, and the
-// scopes that other code opens around a phase of the step, an op, a wait for the loader or a
-// collective. Without a listener each costs one relaxed load and a branch. Thread-safe; a listener
-// is called on the thread that did the work.
+// scopes that other code opens around a phase of the step, an op, a wait for the loader or the GPU,
+// or a collective. A marker is told of the same as it begins and ends. Without either each costs
+// two relaxed loads and a branch. Thread-safe; both are called on the thread that did the work.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace booster::kernels {
 
-enum class SpanKind : uint8_t { kernel, op, phase, loader, collective };
+enum class SpanKind : uint8_t { kernel, op, phase, loader, collective, transfer };
 constexpr const char* name_of(SpanKind kind) {
-  constexpr const char* names[] = {"kernel", "op", "phase", "loader", "collective"};
+  constexpr const char* names[] = {"kernel", "op", "phase", "loader", "collective", "transfer"};
   return names[static_cast<int>(kind)];
 }
 
@@ -25,12 +25,28 @@ struct Span {
   int64_t end = 0;
   double flop = 0;   // of matrix products, attention and convolutions; 0: not counted
   double bytes = 0;  // the least that must be read and written
+  // Of a kernel that ran on a GPU while its time was wanted: the number of what the GPU measured
+  // (kernels/cuda/trace/gpu_times.h); begin and end are then those of the launch.
+  int64_t gpu_time = -1;
 };
 
 using TraceListener = void (*)(const Span&);
 extern std::atomic<TraceListener> trace_listener;  // null: no listener
 
-inline bool is_tracing() { return trace_listener.load(std::memory_order_relaxed) != nullptr; }
+// Whether a listener wants to know when GPUs ran their kernels.
+extern std::atomic<bool> gpu_times_wanted;
+
+// Ranges on the timeline of another tool (NVTX, for Nsight Systems). They nest on each thread.
+struct RangeMarker {
+  void (*push)(const char* name);
+  void (*pop)();
+};
+extern std::atomic<const RangeMarker*> range_marker;  // null: nobody draws them
+
+inline bool is_tracing() {
+  return trace_listener.load(std::memory_order_relaxed) != nullptr ||
+         range_marker.load(std::memory_order_relaxed) != nullptr;
+}
 int64_t trace_clock();
 // Passes the span, which ends now, to the listener, if there still is one.
 void tell(Span span);
@@ -41,7 +57,7 @@ class TraceScope {
   TraceScope(const char* name, SpanKind kind, int64_t bytes = 0)
       : name_(name), bytes_(bytes), kind_(kind) {
     if (is_tracing()) [[unlikely]]
-      begin_ = trace_clock();
+      open();
   }
   ~TraceScope() {
     if (begin_) [[unlikely]]
@@ -51,11 +67,13 @@ class TraceScope {
   TraceScope& operator=(const TraceScope&) = delete;
 
  private:
+  void open();
   void close() const;
 
   const char* name_;
   int64_t bytes_;
   int64_t begin_ = 0;
+  const RangeMarker* marker_ = nullptr;  // that was told of the begin
   SpanKind kind_;
 };
 

@@ -280,14 +280,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaDeviceSynchronize() {
   return done([] { finish_everything(); });
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return done([&] { *event = create_event(); });
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return done([&] { *event = create_event(device_in_use, !(flags & cudaEventDisableTiming)); });
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return done([&] { destroy_event(event); });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return done([&] { record(event, stream); });
+  return call([&] {
+    if (device_of(event) != device_of(stream)) return cudaErrorInvalidResourceHandle;
+    record(event, stream);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&] { return is_done(event) ? cudaSuccess : cudaErrorNotReady; });
@@ -296,5 +300,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return done([&] { finish(event); });
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  return done([&] { *milliseconds = static_cast<float>(1e3 * seconds_between(from, to)); });
+  return call([&] {
+    if (device_of(from) != device_of(to) || !can_be_timed(from) || !can_be_timed(to))
+      return cudaErrorInvalidResourceHandle;
+    if (!has_time(from) || !has_time(to)) return cudaErrorNotReady;
+    *milliseconds = static_cast<float>(1e3 * seconds_between(from, to));
+    return cudaSuccess;
+  });
 }

@@ -43,6 +43,8 @@ constexpr auto nap = std::chrono::microseconds(200);
 }  // namespace cuda_on_host
 
 struct cuda_on_host_event {
+  int device = 0;
+  bool is_timed = false;
   std::shared_ptr<cuda_on_host::EventState> state = std::make_shared<cuda_on_host::EventState>();
 };
 
@@ -148,7 +150,10 @@ void give_attempts(cudaStream_t stream, std::function<bool()> attempt) {
   stream->queue.push_back({.attempt = std::move(attempt), .given = Clock::now()});
 }
 
-cudaEvent_t create_event() { return new cuda_on_host_event; }
+cudaEvent_t create_event(int device, bool is_timed) {
+  return new cuda_on_host_event{device, is_timed};
+}
+int device_of(cudaEvent_t event) { return event->device; }
 void destroy_event(cudaEvent_t event) { delete event; }
 
 void record(cudaEvent_t event, cudaStream_t stream) {
@@ -197,6 +202,10 @@ bool is_done(cudaEvent_t event) {
   }
   return state.reached >= state.recorded;
 }
+
+bool can_be_timed(cudaEvent_t event) { return event->is_timed && event->state->recorded > 0; }
+
+bool has_time(cudaEvent_t event) { return event->state->reached >= event->state->recorded; }
 
 double seconds_between(cudaEvent_t from, cudaEvent_t to) {
   return std::chrono::duration<double>(to->state->time - from->state->time).count();

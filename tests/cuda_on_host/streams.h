@@ -16,7 +16,8 @@ void give(cudaStream_t stream, std::function<void()> work);
 // anybody to wait for such work, so a thread here goes on with it after a moment.
 void give_attempts(cudaStream_t stream, std::function<bool()> attempt);
 
-cudaEvent_t create_event();
+cudaEvent_t create_event(int device, bool is_timed);
+int device_of(cudaEvent_t event);
 void destroy_event(cudaEvent_t event);
 void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for_event(cudaStream_t stream, cudaEvent_t event);
@@ -28,6 +29,9 @@ void finish_everything();
 // Whether all is done; perhaps does something first.
 bool is_done(cudaStream_t stream);
 bool is_done(cudaEvent_t event);
+// Whether an event was made for that and recorded, and whether its time has come.
+bool can_be_timed(cudaEvent_t event);
+bool has_time(cudaEvent_t event);
 // Between two events that are done.
 double seconds_between(cudaEvent_t from, cudaEvent_t to);
 

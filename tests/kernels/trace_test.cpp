@@ -1,10 +1,14 @@
 // What a kernel call reports to a listener.
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
+#include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/trace.h"
+#include "tests/kernels/cuda/compare.h"
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -100,4 +104,82 @@ TEST_CASE("a scope is a span; nothing is told without a listener or to one that 
   }
   kernels::trace_listener = nullptr;
   CHECK(heard.size() == 1);
+}
+
+namespace {
+
+std::string drawn;  // "+forward +unary relu - -"
+
+constexpr kernels::RangeMarker pen = {
+    [](const char* name) { drawn += std::string("+") + name + " "; }, [] { drawn += "- "; }};
+
+// A phase with kernels of this table; matmul_loop runs within matmul.
+void work_in_a_phase(const kernels::Table& there, const Tensor& a, const Tensor& y) {
+  const kernels::TraceScope phase("forward", kernels::SpanKind::phase);
+  there.unary(kernels::UnaryOp::relu, y.view(), a.view());
+  there.matmul(y.view(), a.view(), a.view(), 0);
+}
+
+}  // namespace
+
+TEST_CASE("a marker is told when kernels and scopes begin and end, and needs no listener") {
+  const Tensor a = ones({4, 4}), y = empty({4, 4});
+  drawn.clear();
+  kernels::range_marker = &pen;
+  work_in_a_phase(table(), a, y);
+  {
+    const kernels::TraceScope begun("begun", kernels::SpanKind::op);
+    kernels::range_marker = nullptr;  // what has begun ends nevertheless
+  }
+  work_in_a_phase(table(), a, y);
+  CHECK(drawn == "+forward +unary relu - +matmul - - +begun - ");
+}
+
+TEST_CASE("GPU: kernels and phases are ranges of NVTX" * kernels::test::on_gpu()) {
+  const Tensor a = ones({4, 4}, {.device = kernels::test::gpu}), y = empty_like(a);
+  const kernels::RangeMarker* const nvtx = kernels::cuda_module()->ranges;
+  REQUIRE(nvtx);
+  // Meson runs this once with BOOSTER_NVTX and once without.
+  CHECK(kernels::range_marker == (std::getenv("BOOSTER_NVTX") ? nvtx : nullptr));
+  using Told = const char* (*)();
+  const char* const file = std::getenv("BOOSTER_CUDA_MODULE");
+  void* const module = file ? dlopen(file, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  const auto told = module ? reinterpret_cast<Told>(dlsym(module, "cuda_on_host_ranges")) : nullptr;
+  const size_t before = told ? std::string(told()).size() : 0;
+  const auto* was = kernels::range_marker.exchange(nvtx);
+  work_in_a_phase(kernels::on(kernels::test::gpu), a, y);
+  kernels::range_marker = was;
+  if (!told) return;  // a card, whose tools listen elsewhere
+  CHECK(std::string(told()).substr(before) == "forward/unary relu\nforward/matmul\nforward\n");
+}
+
+TEST_CASE("GPU: the device's times are of the kernels, in their order" * kernels::test::on_gpu()) {
+  const Tensor a = ones({300, 100}, {.device = kernels::test::gpu}), y = empty_like(a);
+  kernels::device_synchronize(kernels::test::gpu);
+  const int64_t begin = kernels::trace_clock();
+  kernels::gpu_times_wanted = true;
+  const auto spans = spans_of([&] {
+    for (int i = 0; i < 5; ++i)
+      kernels::on(kernels::test::gpu).unary(kernels::UnaryOp::exp, y.view(), a.view());
+  });
+  kernels::gpu_times_wanted = false;
+  const auto unwanted = spans_of(
+      [&] { kernels::on(kernels::test::gpu).unary(kernels::UnaryOp::exp, y.view(), a.view()); });
+  const kernels::GpuTimes times = kernels::cuda_module()->take_times();
+  const int64_t end = kernels::trace_clock();
+  REQUIRE(spans.size() == 5);
+  REQUIRE(times.times.size() == 5);
+  CHECK(unwanted[0].gpu_time == -1);
+  constexpr int64_t microsecond = 1000;  // rounding of what CUDA tells
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(spans[i].gpu_time == times.first + static_cast<int64_t>(i));
+    const auto [device, from, until] = times.times[i];
+    CHECK(device == 0);
+    CHECK(from >= spans[i].begin - microsecond);
+    CHECK(until > from);
+    CHECK(until <= end);
+    if (i > 0) CHECK(from >= times.times[i - 1].end - microsecond);
+  }
+  CHECK(times.times[0].begin >= begin - microsecond);
+  CHECK(kernels::cuda_module()->take_times().times.empty());
 }

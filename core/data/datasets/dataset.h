@@ -23,6 +23,8 @@ class Sample {
 
   Shape shape() const;  // (3, 224, 224)
   DType dtype() const;
+  // Null if the image is a tensor already.
+  const LazyImage* lazy() const { return std::get_if<LazyImage>(&image_); }
   // Writes the image, dense, to `to`.
   void write(void* to) const;
   const Tensor& label() const { return label_; }

@@ -1,6 +1,7 @@
 #include "core/data/datasets/image_dataset.h"
 
 #include "core/data/datasets/image_listing.h"
+#include "core/data/gpu/gpu_image_cache.h"
 #include "core/data/images/image_cache.h"
 #include "kernels/system/error.h"
 
@@ -17,7 +18,46 @@ struct ImageDataset::Files {
   std::shared_ptr<const ImageFiles> files;
   ImageListing list;
   DecodeOptions decode;
-  std::unique_ptr<ImageCache> cache;  // null without a budget
+  std::unique_ptr<ImageCache> cache;            // null without a budget
+  std::unique_ptr<GpuImageCache> device_cache;  // the same
+
+  std::shared_ptr<const Image> image(size_t file) const {
+    std::shared_ptr<const Image> image = cache ? cache->find(file) : nullptr;
+    if (image) return image;
+    const std::string& path = list.paths[file];
+    image = std::make_shared<Image>(decode_image(files->read(path), path, decode));
+    if (cache) cache->offer(file, image);
+    return image;
+  }
+};
+
+// Of a data set with a cache on a GPU.
+class ImageDataset::KeptImage : public StoredImage {
+ public:
+  KeptImage(std::shared_ptr<const Files> files, size_t file)
+      : files_(std::move(files)), file_(file), kept_(files_->device_cache->find(file)) {
+    if (!kept_) image_ = files_->image(file_);
+  }
+  int width() const override { return kept_ ? kept_->width : image_->width(); }
+  int height() const override { return kept_ ? kept_->height : image_->height(); }
+  int channels() const override { return kept_ ? kept_->channels : image_->channels(); }
+  std::shared_ptr<const Image> pixels() const override {
+    return image_ ? image_ : files_->image(file_);
+  }
+  const uint8_t* on(Device device) const override {
+    GpuImageCache& cache = *files_->device_cache;
+    if (device != cache.device()) return nullptr;
+    const auto kept = kept_ ? kept_ : cache.offer(file_, *image_);
+    return kept ? kept->address : nullptr;
+  }
+  // Without reading it: null if it only lies on the GPU.
+  const std::shared_ptr<const Image>& decoded() const { return image_; }
+
+ private:
+  std::shared_ptr<const Files> files_;
+  size_t file_;
+  std::optional<GpuImageCache::Kept> kept_;
+  std::shared_ptr<const Image> image_;  // null if it is kept there
 };
 
 ImageDataset::ImageDataset(const char* what, const std::string& root,
@@ -31,22 +71,25 @@ ImageDataset::ImageDataset(const char* what, const std::string& root,
   items_.resize(files->list.paths.size());
   if (options.cache_bytes > 0)
     files->cache = std::make_unique<ImageCache>(options.cache_bytes, items_.size());
+  if (options.device_cache_bytes > 0 && options.device.type == DeviceType::cuda)
+    files->device_cache =
+        std::make_unique<GpuImageCache>(options.device, options.device_cache_bytes, items_.size());
   std::iota(items_.begin(), items_.end(), 0);
   files_ = std::move(files);
 }
 
 Sample ImageDataset::load(int64_t index, RandomStream& random) const {
   const auto file = static_cast<size_t>(items_.at(index));
-  ImageCache* cache = files_->cache.get();
-  std::shared_ptr<const Image> image = cache ? cache->find(file) : nullptr;
-  if (!image) {
-    const std::string& path = files_->list.paths[file];
-    image = std::make_shared<Image>(decode_image(files_->files->read(path), path, files_->decode));
-    if (cache) cache->offer(file, image);
-  }
-  LazyImage lazy(std::move(image), files_->list.paths[file]);
+  LazyImage lazy = lazy_image(file);
   transform_.apply(lazy, random);
   return {std::move(lazy), files_->list.labels[file]};
+}
+
+LazyImage ImageDataset::lazy_image(size_t file) const {
+  const std::string& path = files_->list.paths[file];
+  if (!files_->device_cache) return {files_->image(file), path};
+  auto stored = std::make_shared<KeptImage>(files_, file);
+  return {stored, stored->decoded(), path};
 }
 
 DatasetIdentity ImageDataset::identity() const {
@@ -150,6 +193,8 @@ Caltech101::Caltech101(const std::string& root, Caltech101Options options)
                                       : std::vector<std::string>{"BACKGROUND_Google"},
                    {.transform = std::move(options.transform),
                     .cache_bytes = options.cache_bytes,
+                    .device = options.device,
+                    .device_cache_bytes = options.device_cache_bytes,
                     .apply_orientation = options.apply_orientation}) {}
 
 }  // namespace booster

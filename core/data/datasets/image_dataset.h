@@ -16,6 +16,10 @@ struct ImageDatasetOptions {
   Compose transform = {};  // must end in a tensor
   // Decoded images are kept in memory up to this many bytes, so that later epochs need not decode.
   size_t cache_bytes = 0;
+  // For loaders whose batches go to that GPU: there they are kept, too, up to this many bytes, as
+  // long as transforms only crop, resize, flip, normalise and erase them.
+  Device device = {};
+  size_t device_cache_bytes = 0;
   bool apply_orientation = false;  // rotate images according to EXIF
   // The order of the labels; error if a folder is none of these, and they may lack folders of their
   // own (a validation set by the classes of its training set). Empty: the folders' names, sorted.
@@ -55,6 +59,8 @@ class ImageDataset : public Dataset {
 
  private:
   struct Files;
+  class KeptImage;
+  LazyImage lazy_image(size_t file) const;
   std::shared_ptr<const Files> files_;
   std::vector<int64_t> items_;  // indices of files_
   Compose transform_;
@@ -80,6 +86,8 @@ class ImageFolder : public ImageDataset {
 struct Caltech101Options {
   Compose transform = {};
   size_t cache_bytes = 0;
+  Device device = {};
+  size_t device_cache_bytes = 0;
   bool apply_orientation = false;
   bool background = false;  // include the class BACKGROUND_Google
 };

@@ -10,8 +10,24 @@ namespace booster {
 
 LazyImage::LazyImage(std::shared_ptr<const Image> source, std::string name)
     : source_(std::move(source)),
+      source_width_(source_->width()),
+      source_channels_(source_->channels()),
       name_(std::move(name)),
       window_{0, 0, source_->width(), source_->height()} {}
+
+LazyImage::LazyImage(std::shared_ptr<const StoredImage> stored, std::shared_ptr<const Image> pixels,
+                     std::string name)
+    : stored_(std::move(stored)),
+      source_(std::move(pixels)),
+      source_width_(stored_->width()),
+      source_channels_(stored_->channels()),
+      name_(std::move(name)),
+      window_{0, 0, stored_->width(), stored_->height()} {}
+
+const Image& LazyImage::source() const {
+  if (!source_) source_ = stored_->pixels();
+  return *source_;
+}
 
 void LazyImage::resize(int width, int height, Interpolation interpolation) {
   check(!is_tensor_, "Resize: '{}' is a tensor already; want it before ToTensor", name_);
@@ -123,8 +139,8 @@ PixelView LazyImage::shown(Workshop& workshop) const {
 // The pixels `need` of the result of the first `stages` stages.
 PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) const {
   if (stages == 0)
-    return {source_->row(need.top) + need.left * ptrdiff_t{source_->channels()},
-            source_->row_bytes(), source_->channels(), need.left, need.top};
+    return {source().row(need.top) + need.left * ptrdiff_t{source().channels()},
+            source().row_bytes(), source().channels(), need.left, need.top};
   const Stage& stage = stages_[stages - 1];
   auto& [x, y, out] = workshop.steps[stages - 1];
   x.compute(stage.crop.width, stage.width, stage.interpolation, need.left, need.left + need.width);
@@ -140,6 +156,25 @@ PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) 
 }
 
 namespace {
+
+// Adds the passes of one resizing, in the order of resample().
+void add_passes(const Taps& x, const Taps& y, ImagePlan& plan) {
+  const auto add = [&](bool vertical, const Taps& taps, int rows, int columns) {
+    if (taps.identity()) return;
+    const auto n = static_cast<size_t>(taps.outputs());
+    ImagePlan::Pass& pass = plan.passes.emplace_back();
+    pass = {vertical, rows, columns, taps.count(), {taps.first(), taps.first() + n}, {}};
+    for (int32_t& first : pass.first) first -= taps.input_begin();
+    pass.weights.assign(taps.weights(0), taps.weights(0) + n * static_cast<size_t>(pass.count));
+  };
+  if (vertical_first(x, y)) {
+    add(true, y, y.outputs(), x.input_end() - x.input_begin());
+    add(false, x, y.outputs(), x.outputs());
+  } else {
+    add(false, x, y.input_end() - y.input_begin(), x.outputs());
+    add(true, y, y.outputs(), x.outputs());
+  }
+}
 
 void copy_row(const uint8_t* from, uint8_t* to, int width, int from_channels, int to_channels,
               bool flipped) {
@@ -180,9 +215,45 @@ Image LazyImage::pixels() const {
 // Applies all pending changes of geometry.
 void LazyImage::settle() {
   source_ = std::make_shared<Image>(pixels());
+  source_width_ = source_->width();
+  source_channels_ = source_->channels();
+  stored_.reset();
   stages_.clear();
   window_ = {0, 0, source_->width(), source_->height()};
   flipped_ = false;
+}
+
+// As region(), which reads what is planned here.
+void LazyImage::plan_region(size_t stages, const Box& need, ImagePlan& plan) const {
+  if (stages == 0) {
+    plan.part = need;
+    return;
+  }
+  const Stage& stage = stages_[stages - 1];
+  Taps x, y;
+  x.compute(stage.crop.width, stage.width, stage.interpolation, need.left, need.left + need.width);
+  y.compute(stage.crop.height, stage.height, stage.interpolation, need.top, need.top + need.height);
+  plan_region(stages - 1,
+              {stage.crop.left + x.input_begin(), stage.crop.top + y.input_begin(),
+               x.input_end() - x.input_begin(), y.input_end() - y.input_begin()},
+              plan);
+  add_passes(x, y, plan);
+}
+
+ImagePlan LazyImage::plan() const {
+  check_is_tensor();
+  ImagePlan plan = {.stored = stored_,
+                    .pixels = source_,
+                    .source_width = source_width_,
+                    .source_channels = source_channels_,
+                    .part = {},
+                    .passes = {},
+                    .is_flipped = flipped_,
+                    .channels = channels(),
+                    .values = values_,
+                    .erased = erased_};
+  plan_region(stages_.size(), window_, plan);
+  return plan;
 }
 
 void LazyImage::write_erased(float* out) const {
@@ -192,14 +263,20 @@ void LazyImage::write_erased(float* out) const {
     for (int c = 0; c < channels(); ++c)
       for (int y = box.top; y < box.top + box.height; ++y) {
         float* row = out + (size_t(c) * height() + y) * width() + box.left;
-        if (is_flat) std::fill_n(row, box.width, values[static_cast<size_t>(c)]);
-        else std::copy_n(std::exchange(value, value + box.width), box.width, row);
+        if (is_flat)
+          std::fill_n(row, box.width, values[static_cast<size_t>(c)]);
+        else
+          std::copy_n(std::exchange(value, value + box.width), box.width, row);
       }
   }
 }
 
-void LazyImage::write(float* out) const {
+void LazyImage::check_is_tensor() const {
   check(is_tensor_, "dataset: '{}' is still pixels; want ToTensor in its transform", name_);
+}
+
+void LazyImage::write(float* out) const {
+  check_is_tensor();
   const PixelView view = shown(workshop());
   float* const begin = out;
   const size_t area = size_t(width()) * height();

@@ -7,7 +7,9 @@
 #pragma once
 
 #include "core/data/images/image.h"
+#include "core/data/images/image_plan.h"
 #include "core/data/images/resize.h"
+#include "core/data/images/stored_image.h"
 
 #include <array>
 #include <functional>
@@ -21,10 +23,13 @@ class LazyImage {
  public:
   // `name` is for messages.
   LazyImage(std::shared_ptr<const Image> source, std::string name);
+  // `pixels` are the image's, if they are on the host already, or null.
+  LazyImage(std::shared_ptr<const StoredImage> stored, std::shared_ptr<const Image> pixels,
+            std::string name);
 
   int width() const { return window_.width; }
   int height() const { return window_.height; }
-  int channels() const { return rgb_ ? 3 : source_->channels(); }
+  int channels() const { return rgb_ ? 3 : source_channels_; }
   const std::string& name() const { return name_; }
 
   // Error of kind data, naming the image, if the result exceeds image_limits::pixels.
@@ -52,6 +57,8 @@ class LazyImage {
   Image pixels() const;
   // channels() x height() x width() floats in that order; requires to_tensor.
   void write(float* out) const;
+  // The same as a plan, of which nothing is computed but weights; requires to_tensor.
+  ImagePlan plan() const;
 
  private:
   struct Stage {
@@ -61,19 +68,21 @@ class LazyImage {
   };
   struct Workshop;
 
-  struct Erased {
-    Box box;
-    std::vector<float> values;
-  };
+  using Erased = ImagePlan::Erased;
 
+  const Image& source() const;
   void settle();
   void check_not_erased(const char* what) const;
   void write_erased(float* out) const;
   static Workshop& workshop();
   PixelView shown(Workshop& workshop) const;
   PixelView region(size_t stages, const Box& need, Workshop& workshop) const;
+  void plan_region(size_t stages, const Box& need, ImagePlan& plan) const;
+  void check_is_tensor() const;
 
-  std::shared_ptr<const Image> source_;
+  std::shared_ptr<const StoredImage> stored_;    // null where the source was changed
+  mutable std::shared_ptr<const Image> source_;  // null: nobody on the host has needed it
+  int source_width_, source_channels_;
   std::string name_;
   std::vector<Stage> stages_;
   Box window_;  // visible part of the last stage

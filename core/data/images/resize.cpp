@@ -120,10 +120,6 @@ void vertical_pass(const PixelView& in, const Taps& y, int columns, Image& out) 
                out.row(row), static_cast<int>(out.row_bytes()));
 }
 
-bool vertical_first(const Taps& x, const Taps& y) {
-  return y.shrinks_by() > std::max(0, 2 * x.shrinks_by());
-}
-
 // `in` without the pixels before the first one that x and y need.
 PixelView needed(const PixelView& in, const Taps& x, const Taps& y) {
   const int left = x.input_begin(), top = y.input_begin();
@@ -135,6 +131,10 @@ PixelView view_of(const Image& image, int left, int top) {
 }
 
 }  // namespace
+
+bool vertical_first(const Taps& x, const Taps& y) {
+  return y.shrinks_by() > std::max(0, 2 * x.shrinks_by());
+}
 
 void resample(const PixelView& source, const Taps& x, const Taps& y, Image& between, Image& out) {
   const PixelView in = needed(source, x, y);

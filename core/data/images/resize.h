@@ -56,6 +56,9 @@ class Taps {
   std::vector<double> raw_;
 };
 
+// Whether the pass along y comes first.
+bool vertical_first(const Taps& x, const Taps& y);
+
 // A window of an image: `data` points to the pixel (left, top).
 struct PixelView {
   const uint8_t* data = nullptr;

@@ -2,6 +2,8 @@
 
 #include "kernels/system/error.h"
 #include "kernels/system/module_file.h"
+#include "kernels/system/trace.h"
+#include "kernels/system/warn.h"
 
 #include <dlfcn.h>
 
@@ -27,6 +29,14 @@ ModuleFile open() {
 
 std::atomic<void (*)()> release_kept{nullptr};
 
+// With BOOSTER_NVTX=1 kernels and the parts of a step are ranges for Nsight Systems.
+void mark_ranges(const CudaModule& module) {
+  const char* wanted = std::getenv("BOOSTER_NVTX");
+  if (!wanted || !*wanted || *wanted == '0') return;
+  range_marker = module.ranges;
+  if (!module.ranges) warn("BOOSTER_NVTX: this build has no NVTX, whose header the toolkit has");
+}
+
 Loaded load() {
   const ModuleFile file = open();
   if (!file.handle) return {nullptr, file.missing};
@@ -36,6 +46,7 @@ Loaded load() {
   module->on_shortage([] {
     if (void (*release)() = release_kept) release();
   });
+  mark_ranges(*module);
   return {module, ""};
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/moments.h"
+#include "kernels/cuda/trace/nvtx.h"
 #include "kernels/cuda/runtime/staging.h"
 #include "kernels/cuda/products/blas_lt.h"
 #include "kernels/cuda/products/library_convolution.h"
@@ -46,6 +47,8 @@ const CudaModule booster_cuda_module = {&cuda::table,       cuda::use,
                                         cuda::mark,         cuda::stream,
                                         cuda::run_beside,   cuda::allocate_pinned,
                                         cuda::free_pinned,  cuda::copy_beside,
+                                        cuda::begin_time,   cuda::end_time,
+                                        cuda::take_times,   &cuda::nvtx_ranges,
                                         cuda::products,     cuda::convolutions,
                                         &cuda::collectives};
 }

@@ -5,7 +5,9 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cuda/collectives/communicator.h"
+#include "kernels/cuda/trace/gpu_times.h"
 #include "kernels/system/memory.h"
+#include "kernels/system/trace.h"
 
 #include <functional>
 #include <string>
@@ -44,6 +46,12 @@ struct CudaModule {
   void (*free_pinned)(void* data);
   std::shared_ptr<Moment> (*copy_beside)(int device, void* to, const void* from, size_t bytes,
                                          Moment* after);
+  // kernels/cuda/trace/gpu_times.h says what they do.
+  int64_t (*begin_time)() noexcept;
+  void (*end_time)(int64_t number) noexcept;
+  GpuTimes (*take_times)();
+  // NVTX; null in a module that was built without its headers.
+  const RangeMarker* ranges;
   // What computes matrix products, and convolutions.
   LibraryHere (*products)();
   LibraryHere (*convolutions)();

@@ -3,6 +3,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/libraries.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/trace/gpu_times.h"
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/faults/scenarios.h"
 
@@ -75,6 +76,44 @@ TEST_CASE("it is given back without an error, in destructors, when the GPU works
     give_scratch(2 * megabyte);
     give_scratch(megabyte);
     return is_broken;
+  });
+  CHECK_MESSAGE(outcome.how == Outcome::right, outcome.words);
+}
+
+TEST_CASE("events have times once they are past, if they were made for that") {
+  const Outcome outcome = run_apart(1, [] {
+    use(0);
+    cudaEvent_t begin = nullptr, end = nullptr, untimed = nullptr;
+    cudaEventCreateWithFlags(&begin, 0);
+    cudaEventCreateWithFlags(&end, 0);
+    cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming);
+    for (cudaEvent_t event : {begin, untimed, end}) cudaEventRecord(event, current_stream());
+    float milliseconds = -1;
+    const bool too_early = cudaEventElapsedTime(&milliseconds, begin, end) == cudaErrorNotReady;
+    cudaEventSynchronize(end);
+    const bool has_time = cudaEventElapsedTime(&milliseconds, begin, end) == cudaSuccess;
+    const bool has_none =
+        cudaEventElapsedTime(&milliseconds, untimed, end) == cudaErrorInvalidResourceHandle;
+    use(1);
+    const bool is_elsewhere =
+        cudaEventRecord(begin, current_stream()) == cudaErrorInvalidResourceHandle;
+    return too_early && has_time && milliseconds >= 0 && has_none && is_elsewhere;
+  });
+  CHECK_MESSAGE(outcome.how == Outcome::right, outcome.words);
+}
+
+TEST_CASE(
+    "on a GPU that works no more kernels have no times, and nothing is thrown for want of them") {
+  const Outcome outcome = run_apart(1, [] {
+    use(0);
+    end_time(begin_time());
+    const bool was_measured = take_times().times.at(0).device == 0;
+    const int64_t open = begin_time();
+    ends_in_launch();
+    const bool is_broken = says(error_of([] { synchronize(0); }), "any more");
+    end_time(open);
+    return was_measured && is_broken && open == 1 && begin_time() == -1 &&
+           take_times().times.at(0).device == -1;
   });
   CHECK_MESSAGE(outcome.how == Outcome::right, outcome.words);
 }

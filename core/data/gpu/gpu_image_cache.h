@@ -1,0 +1,59 @@
+// Decoded images in a GPU's memory, up to a budget: as images/image_cache.h, the first ones are
+// kept for good. Thread-safe.
+#pragma once
+
+#include "core/data/images/image.h"
+#include "kernels/cuda/runtime/moment.h"
+#include "kernels/view.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace booster {
+
+class GpuImageCache {
+ public:
+  GpuImageCache(Device gpu, size_t budget_bytes, size_t files);
+  ~GpuImageCache();
+  GpuImageCache(const GpuImageCache&) = delete;
+
+  struct Kept {
+    const uint8_t* address;  // on the GPU; rows have no gaps
+    int width, height, channels;
+  };
+  Device device() const { return gpu_; }
+  // Nothing if it is not there.
+  std::optional<Kept> find(size_t file) const;
+  // Copies the image there if there is room; nothing if there is none, or while another thread
+  // copies it. The first time that there is none a line for the user says so.
+  std::optional<Kept> offer(size_t file, const Image& image);
+
+ private:
+  struct Entry {
+    uint8_t* address = nullptr;
+    int width = 0, height = 0, channels = 0;
+    bool is_there = false;
+  };
+  // Memory of the GPU, of which images take their parts one after another.
+  struct Slab {
+    uint8_t* data;
+    size_t bytes, used;
+    std::shared_ptr<kernels::Moment> from;  // when kernels have left it that were queued before
+  };
+  uint8_t* take(size_t bytes);
+  bool add_slab(size_t least);
+  void say_full();
+
+  const Device gpu_;
+  const size_t budget_;
+  mutable std::mutex mutex_;
+  size_t left_, kept_ = 0;  // bytes of the budget; images
+  bool has_said_full_ = false;
+  std::vector<Slab> slabs_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace booster

@@ -1,0 +1,11 @@
+// Ranges on the timeline of NVIDIA's tools; a null address in a module that was built without
+// NVTX's header, which the toolkit has.
+#pragma once
+
+#include "kernels/system/trace.h"
+
+namespace booster::kernels::cuda {
+
+[[gnu::weak]] extern const RangeMarker nvtx_ranges;
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,89 @@
+// Profiler on a GPU, which runs kernels later than they are launched.
+#include "booster/profile/profiler.h"
+#include "booster/report/trace_summary.h"
+#include "core/autograd/functions.h"
+#include "kernels/system/memory.h"
+#include "tests/booster/temporary_folder.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <map>
+
+using namespace booster;
+
+namespace {
+
+const ProfileRow* find(const std::vector<ProfileRow>& rows, std::string_view name,
+                       std::string_view phase) {
+  for (const auto& row : rows)
+    if (row.name == name && row.phase == phase) return &row;
+  return nullptr;
+}
+
+// Lines of a table by their first words.
+bool has_line(const std::string& table, const std::string& begin) {
+  return table.find("\n" + begin) != table.npos;
+}
+
+}  // namespace
+
+TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host launched" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  const Device gpu = {DeviceType::cuda, 0};
+  const Tensor a = ones({96, 96}, {.device = gpu});
+  exp(matmul(a, a));  // the first time takes longer
+  kernels::device_synchronize(gpu);
+  Profiler profiler;
+  {
+    const kernels::TraceScope pass("forward", kernels::SpanKind::phase);
+    for (int i = 0; i < 4; ++i) exp(matmul(a, a));
+  }
+  ones({100});  // on the CPU
+  profiler.stop();
+  const auto rows = profiler.rows();
+  const ProfileRow *product = find(rows, "matmul", "forward"),
+                   *launches = find(rows, "launch kernels", "forward");
+  REQUIRE(product);
+  REQUIRE(launches);
+  CHECK(rows[0].device == gpu);
+  CHECK(product->device == gpu);
+  CHECK_FALSE(product->on_main_thread);
+  CHECK(product->calls == 4);
+  CHECK(product->gflop == doctest::Approx(4 * 2e-9 * 96 * 96 * 96));
+  CHECK(launches->on_main_thread);
+  CHECK(launches->calls == 8);
+  CHECK(launches->gflop == 0);
+  CHECK(find(rows, "fill", "")->device == Device{});
+  double on_gpu = 0, on_main = 0;
+  for (const auto& row : rows) (row.on_main_thread ? on_main : on_gpu) += row.seconds;
+  const auto busy = profiler.busy_seconds();
+  REQUIRE(busy.size() == 1);
+  CHECK(busy[0].second == doctest::Approx(on_gpu).epsilon(0.01));  // one stream: no overlap
+  CHECK(on_gpu <= profiler.seconds());
+  CHECK(on_main <= profiler.seconds());
+  // The GPU that every machine has is slow, and works when somebody waits for it.
+  const char* module = std::getenv("BOOSTER_CUDA_MODULE");
+  if (module && std::string(module).find("on_host") != std::string::npos)
+    CHECK(on_gpu > 3 * launches->seconds);
+  const std::string table = profiler.table();
+  for (const char* begin : {"matmul ", "launch kernels ", "(cuda:0 has nothing to do) ",
+                            "(between launches) ", "bound in f32 on cuda:0: "})
+    CHECK(has_line(table, begin));
+  const TemporaryFolder folder;
+  profiler.write_trace(folder / "trace.json");
+  const auto trace = nlohmann::json::parse(folder.read("trace.json"));
+  std::map<std::string, std::string> tracks;  // by number
+  std::map<std::string, int> products;        // by track
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") tracks[event["tid"].dump()] = event["args"]["name"];
+    if (event["ph"] == "X" && event["name"] == "matmul")
+      ++products[tracks[event["tid"].dump()] + " " + event["cat"].get<std::string>()];
+  }
+  CHECK(products == std::map<std::string, int>{{"cuda:0 gpu", 4}, {"main launch", 4}});
+  const report::TraceSummary summary = report::summarize_trace(folder / "trace.json");
+  REQUIRE_FALSE(summary.kernels.empty());
+  CHECK(summary.kernels[0].name == "matmul");
+  CHECK(1e-3 * summary.kernels[0].milliseconds == doctest::Approx(product->seconds).epsilon(0.01));
+}
