@@ -77,8 +77,8 @@ bool is_region_cast(const Tensor& x, DType dtype) {
 }
 
 // Always recorded with gradients enabled: a first use under no_grad must not deprive a later use of
-// its gradient. So a checkpoint hears of the leaf here, or its gradient would count as complete only
-// at the end of the pass.
+// its gradient. So a checkpoint hears of the leaf here, or its gradient would count as complete
+// only at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
   if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note({x});
   RegionCast& cast = region_casts[{x.body(), dtype}];

@@ -231,7 +231,7 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
       const auto yielded = Clock::now();
       if (idle == spins) last_move = yielded;
       sched_yield();
-      // Where others need the core it comes back late; who sleeps is woken as soon as a message comes.
+      // Where others need the core it comes back late; a message wakes at once whoever sleeps.
       if (Clock::now() - yielded > crowded) idle = spins + yields - 1;
     } else {
       if (!wait) wait.emplace(world_rank());

@@ -1,8 +1,8 @@
 // OperationTag: which of several things alike an operation is for.
 //
-// Ranks that go through their buckets, units or optimizers in different orders make calls of one kind,
-// size and dtype, and would add up what does not belong together. Their tags differ, so it is an error that
-// names both.
+// Ranks that go through their buckets, units or optimizers in different orders make calls of one
+// kind, size and dtype, and would add up what does not belong together. Their tags differ, so it is
+// an error that names both.
 #pragma once
 
 #include <fmt/format.h>
