@@ -58,7 +58,7 @@ class GlooBackend final : public Backend {
   std::vector<int> unfinished();
   void tell_wait();
   [[noreturn]] void explain(int peer, const char* what);
-  void watch();
+  void watch_peers();
   void end_watch();
   bool is_hopeless();
 
@@ -79,7 +79,7 @@ class GlooBackend final : public Backend {
 GlooBackend::GlooBackend(Membership joined) : Backend(std::move(joined)) {
   // Gloo's own threads inherit the mask: a write to a dead peer must not end the process.
   const kernels::BlockedSignals guard;
-  watcher_ = std::thread([this] { watch(); });
+  watcher_ = std::thread([this] { watch_peers(); });
   try {
     connect();
   } catch (...) {
@@ -214,7 +214,7 @@ bool GlooBackend::is_hopeless() {
 // Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and
 // wakes whoever waits. A second look lets data arrive that was sent before the end. Pairs that are
 // closed are connected no more.
-void GlooBackend::watch() {
+void GlooBackend::watch_peers() {
   for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
     std::lock_guard lock(mutex_);
     tell_wait();
