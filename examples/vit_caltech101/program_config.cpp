@@ -23,6 +23,8 @@ Section data_section() {
               choice_option("on_bad_image", "fail", {"fail", "skip"},
                             "an unreadable image ends the run, or is left out and listed"),
               integer_option("cache_mb", 0, at_least(0), "memory for decoded images, in MiB"),
+              integer_option("device_cache_mb", 2048, at_least(0),
+                             "memory of the GPU for decoded images, in MiB, if it trains there"),
               number_option("validation_fraction", 0.2, {0, 1, true, true},
                             "share of each class kept for validation"),
               boolean_option("include_background", false, "keep the class BACKGROUND_Google"),

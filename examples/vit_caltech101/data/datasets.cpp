@@ -56,7 +56,9 @@ bool is_caltech101(const fs::path& root) {
 Sets open_sets(const std::string& root, const Config& config) {
   const ImageDatasetOptions options = {
       .transform = training_transform(config, image_side(config)),
-      .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20};
+      .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
+      .device = device_of(config),
+      .device_cache_bytes = static_cast<size_t>(config.get<int64_t>("data.device_cache_mb")) << 20};
   const auto split = [&](const ImageDataset& all) {
     const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
     return Sets{train, validation};
@@ -64,6 +66,8 @@ Sets open_sets(const std::string& root, const Config& config) {
   if (is_caltech101(root))
     return split(Caltech101(root, {.transform = options.transform,
                                    .cache_bytes = options.cache_bytes,
+                                   .device = options.device,
+                                   .device_cache_bytes = options.device_cache_bytes,
                                    .background = config.get<bool>("data.include_background")}));
   if (const std::string inner = within_archive(root, {"train"}); inner != root)
     return open_sets(inner, config);
