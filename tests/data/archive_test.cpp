@@ -36,7 +36,7 @@ Tree drawn_tree(std::mt19937& random) {
 }
 
 void append(std::string& bytes, uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) bytes += i < 8 ? static_cast<char>(value >> (8 * i)) : 0;
+  for (int i = 0; i < size; ++i) bytes += i < 8 ? static_cast<char>(value >> (8 * i)) : '\0';
 }
 
 std::string tar_header(const std::string& name, size_t size, char type) {

@@ -25,7 +25,7 @@ play() {  # PROGRAM TEXT
   printf '#!/usr/bin/env bash\n%s\n' "$2" > "$1"
   chmod +x "$1"
 }
-for room in kernels tensor autograd data nn parallel spread; do
+for room in kernels tensor autograd data nn booster parallel spread; do
   play "$build/tests/${room}_test" \
     '[[ $CRASH != "$(basename "$0")" ]] || kill -SEGV $$
      echo "[doctest] test cases:  3 | ${PASSED:-3} passed | 0 failed | 0 skipped"'
