@@ -15,15 +15,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
-#include <thread>
 
 namespace booster::kernels {
 namespace {
-
-bool user_decides() {
-  return std::getenv("GOMP_SPINCOUNT") || std::getenv("KMP_BLOCKTIME") ||
-         std::getenv("OMP_WAIT_POLICY");
-}
 
 thread_local bool has_chosen = false;
 
@@ -35,30 +29,20 @@ int usable_processors(pid_t process) {
              : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-#ifdef KMP_VERSION_MAJOR  // libomp
-void sleep_soon() {
-  kmp_set_defaults("KMP_BLOCKTIME=3");
-  kmp_set_blocktime(3);  // of this thread's team, should it have one already
-}
-#else
-void rest_forever() {
-  omp_set_num_threads(2);
-#pragma omp parallel
-  {}
-  while (true) ::pause();
-}
-
-void sleep_soon() { std::thread(rest_forever).detach(); }
-#endif
-
 }  // namespace
 
+#ifdef KMP_VERSION_MAJOR  // libomp
 void shorten_waiting() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (!user_decides() && omp_get_max_threads() > 1) sleep_soon();
+    if (std::getenv("KMP_BLOCKTIME") || std::getenv("OMP_WAIT_POLICY")) return;
+    kmp_set_defaults("KMP_BLOCKTIME=3");
+    kmp_set_blocktime(3);  // of this thread's team, should it have one already
   });
 }
+#else
+void shorten_waiting() {}  // libgomp reads its environment before the program begins
+#endif
 
 int thread_count() { return omp_get_max_threads(); }
 void set_thread_count(int threads) {

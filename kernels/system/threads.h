@@ -15,15 +15,13 @@ void share_processors(int processes);
 // launcher that gives each its own (mpirun, srun) has divided them already.
 int threads_of_share(int processes, int usable, int machine);
 
-// Makes waiting threads sleep after a microsecond rather than spin for three milliseconds.
+// Makes waiting threads sleep after three milliseconds, as libgomp's do: libomp, which clang brings,
+// spins for 200 at the end of every parallel loop. Called at the first use of a kernel; does nothing
+// if KMP_BLOCKTIME or OMP_WAIT_POLICY is set.
 //
-// libgomp spins that long at the end of every parallel loop. If all processors compute and anything
-// else needs one (loader threads, another rank, another process), the spinning keeps it busy: a ViT
-// step on a machine with two processors and a load of eight took 7 times as long. libgomp spins
-// only briefly when it manages more threads than there are processors; a team of two that idles for
-// the life of the program triggers that. libomp, which clang brings, spins for 200 milliseconds,
-// and is told to spin for three. Called at the first use of a kernel; does nothing if
-// GOMP_SPINCOUNT, KMP_BLOCKTIME or OMP_WAIT_POLICY is set.
+// If all processors compute and anything else needs one (loader threads, another rank, another
+// process), spinning keeps it busy: a ViT step on a machine with two processors and a load of eight
+// took 7 times as long as with OMP_WAIT_POLICY=passive. libgomp cannot be told at run time.
 void shorten_waiting();
 
 }  // namespace booster::kernels

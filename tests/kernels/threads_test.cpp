@@ -46,7 +46,7 @@ TEST_CASE("a loop has the threads that it is told, and products of oneDNN have t
     const int64_t with_a_loop = threads_here();
     CHECK(with_a_loop >= 9);
     on({}).matmul(out.view(), a.view(), b.view(), 0);
-    CHECK(threads_here() < with_a_loop + 8);  // less than 8: those of shorten_waiting
+    CHECK(threads_here() < with_a_loop + 8);  // of two runtimes each would have its 8
   }).join();
 }
 
