@@ -15,9 +15,9 @@ void share_processors(int processes);
 // launcher that gives each its own (mpirun, srun) has divided them already.
 int threads_of_share(int processes, int usable, int machine);
 
-// Makes waiting threads sleep after three milliseconds, as libgomp's do: libomp, which clang brings,
-// spins for 200 at the end of every parallel loop. Called at the first use of a kernel; does nothing
-// if KMP_BLOCKTIME or OMP_WAIT_POLICY is set.
+// Makes waiting threads sleep after three milliseconds, as libgomp's do: libomp, which clang has,
+// spins for 200 at the end of every parallel loop. Called at the first use of a kernel; does
+// nothing if KMP_BLOCKTIME or OMP_WAIT_POLICY is set.
 //
 // If all processors compute and anything else needs one (loader threads, another rank, another
 // process), spinning keeps it busy: a ViT step on a machine with two processors and a load of eight
