@@ -15,6 +15,7 @@
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
 // the same bits from run to run, but oneDNN sums the images per thread first.
 #include "kernels/catalogue.h"
+#include "kernels/convolution.h"
 #include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
@@ -29,7 +30,7 @@ namespace {
 
 using dnnl::memory;
 
-enum class Pass : int64_t { forward, input, weight };
+using Pass = ConvolutionPass;
 
 // The tensors that a pass reads and writes, in the order (first operand, second operand, result):
 // forward (x, weight, y), input (g, weight, dx), weight (x, g, dweight). All have 4 dimensions.
@@ -37,23 +38,6 @@ struct Operands {
   View left, right, result;
   View bias;  // f32; forward only
 };
-
-// The view with the strides of its shape, rows innermost (n, c, h, w) or channels (n, h, w, c).
-View laid_out(View view, bool channels_last) {
-  const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
-  int64_t stride = 1;
-  for (const int i : channels_last ? channels_inside : rows_inside) {
-    view.strides[i] = stride;
-    stride *= view.shape[i];
-  }
-  return view;
-}
-
-bool same_layout(const View& a, const View& b) {
-  for (int i = 0; i < a.ndim; ++i)
-    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
-  return true;
-}
 
 // The library takes both layouts; strides are normalised so that equal layouts have equal keys.
 // False for any other layout.

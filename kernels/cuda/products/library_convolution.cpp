@@ -27,30 +27,13 @@ namespace {
 
 constexpr uintptr_t alignment = 16;  // what cuDNN's matrix units read at once
 
-// The view with the strides of its shape.
-View laid_out(View view, bool channels_last) {
-  const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
-  int64_t stride = 1;
-  for (const int i : channels_last ? channels_inside : rows_inside) {
-    view.strides[i] = stride;
-    stride *= view.shape[i];
-  }
-  return view;
-}
-
-bool lies_as(const View& a, const View& b) {
-  for (int i = 0; i < a.ndim; ++i)
-    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
-  return true;
-}
-
 // A tensor in the layout and the dtype in which cuDNN computes: itself, or a copy.
 class Arranged {
  public:
   Arranged(const View& asked, DType dtype, bool channels_last)
       : asked_(asked),
         given_(laid_out(asked, channels_last)),
-        is_copy_(asked.dtype != dtype || !lies_as(asked, given_) ||
+        is_copy_(asked.dtype != dtype || !same_layout(asked, given_) ||
                  reinterpret_cast<uintptr_t>(asked.data) % alignment != 0),
         room_(is_copy_ ? static_cast<size_t>(asked.size() * size_of(dtype)) : 0) {
     given_.dtype = dtype;

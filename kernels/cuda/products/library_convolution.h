@@ -2,15 +2,12 @@
 // instead.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/convolution.h"
 
 #include <cstddef>
 #include <string>
 
 namespace booster::kernels::cuda {
-
-// What a convolution's pass computes: y, the gradient of x, or that of the weight.
-enum class ConvolutionPass { forward, input, weight };
 
 // Computes the pass's result from the other two, as the catalogue's conv2d, conv2d_backward_input
 // and conv2d_backward_weight do; only `forward` may have a bias. False if cuDNN is missing or has

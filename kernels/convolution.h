@@ -1,0 +1,30 @@
+// What the convolutions of libraries have in common. They take two orders of a tensor's elements:
+// (n, c, h, w), rows innermost, and (n, h, w, c), channels innermost.
+#pragma once
+
+#include "kernels/view.h"
+
+namespace booster::kernels {
+
+// What a pass computes: y, the gradient of x, or that of the weight.
+enum class ConvolutionPass : int64_t { forward, input, weight };
+
+// A view of 4 dimensions with the strides of its shape in that order.
+inline View laid_out(View view, bool channels_last) {
+  const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
+  int64_t stride = 1;
+  for (const int i : channels_last ? channels_inside : rows_inside) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return view;
+}
+
+// Whether both place their elements alike; along a dimension of one element no stride counts.
+inline bool same_layout(const View& a, const View& b) {
+  for (int i = 0; i < a.ndim; ++i)
+    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
+}  // namespace booster::kernels
