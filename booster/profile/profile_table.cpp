@@ -1,5 +1,6 @@
 // The profiler's table: one line per kernel and phase, and a line for the time between them; those
 // of GPUs above those of the host.
+#include "booster/profile/gpu.h"
 #include "booster/profile/machine_speed.h"
 #include "booster/profile/profiler.h"
 
@@ -14,9 +15,7 @@ namespace {
 
 constexpr double seconds_per_rate = 0.2;
 
-bool is_on_gpu(Device device) { return device.type == DeviceType::cuda; }
-bool has_share(const ProfileRow& row) { return row.on_main_thread || is_on_gpu(row.device); }
-std::string name_of(Device device) { return fmt::format("cuda:{}", int{device.index}); }
+bool has_share(const ProfileRow& row) { return row.on_main_thread || is_gpu(row.device); }
 
 // Rates of matrix products, for the dtypes that the rows multiply in, and where.
 class Bounds {
@@ -34,7 +33,7 @@ class Bounds {
     std::string lines;
     for (const auto& [device, dtype, rate] : all_)
       lines += fmt::format("bound in {}{}: {:.0f} GFLOP/s, a {} x {} x {} matmul just now\n", dtype,
-                           is_on_gpu(device) ? " on " + name_of(device) : "", rate.gflops,
+                           is_gpu(device) ? " on " + gpu_name(device) : "", rate.gflops,
                            rate.size, rate.size, rate.size);
     return lines;
   }
@@ -52,7 +51,7 @@ class Bounds {
   }
   void measure(Device device, DType dtype) {
     all_.push_back({device, name_of(dtype),
-                    is_on_gpu(device)
+                    is_gpu(device)
                         ? measure_matmul_rate(device, dtype, seconds_per_rate)
                         : MatmulRate{measure_matmul_gflops(dtype, seconds_per_rate), 1024}});
   }
@@ -116,19 +115,18 @@ std::string Profiler::table() const {
   double rest = total;
   bool is_below_gpus = busy.empty();
   for (const auto& row : all) {
-    if (!is_on_gpu(row.device) && !std::exchange(is_below_gpus, true))
+    if (!is_gpu(row.device) && !std::exchange(is_below_gpus, true))
       for (const auto& [device, seconds] : busy)
-        text += rest_line(fmt::format("({} has nothing to do)", name_of(device)), total - seconds,
+        text += rest_line(fmt::format("({} has nothing to do)", gpu_name(device)), total - seconds,
                           total);
     if (row.on_main_thread) rest -= row.seconds;
     text += line(row, total, bounds.of(row));
   }
   text += rest_line(busy.empty() ? "(between kernels)" : "(between launches)", rest, total);
   if (const auto [all, hidden] = communication(); all > 0)
-    text += fmt::format(
-        "communication: {:.2f} ms beside the main thread, "
-        "{:.0f} % behind backward\n",
-        1e3 * all, 100 * hidden / all);
+    text += fmt::format("communication: {:.2f} ms beside the main thread, "
+                        "{:.0f} % behind backward\n",
+                        1e3 * all, 100 * hidden / all);
   return text + bounds.text();
 }
 

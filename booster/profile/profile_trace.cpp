@@ -2,6 +2,7 @@
 // a span, "C" a counter, "M" a name. Times are microseconds of the machine's steady clock, so ranks
 // on one machine line up.
 #include "booster/checkpoint/files/file.h"
+#include "booster/profile/gpu.h"
 #include "booster/profile/profiler.h"
 #include "parallel/groups/gather_text.h"
 
@@ -31,7 +32,7 @@ class RankTrace {
     add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}", number,
         quoted(thread.name));
     for (const ProfileEvent& event : thread.events) {
-      const bool is_launch = event.device.type == DeviceType::cuda;
+      const bool is_launch = is_gpu(event.device);
       add_span(number, event.span, is_launch ? "launch" : name_of(event.span.kind),
                event.span.begin, event.span.end);
       // Kernels do not nest; scopes end later than the spans listed after them.
@@ -44,8 +45,8 @@ class RankTrace {
 
   // The kernels that a GPU ran, as those of a thread with this number.
   void add_gpu(int number, Device gpu, const std::vector<ProfileThread>& threads) {
-    add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"cuda:{}\"}}",
-        number, int{gpu.index});
+    add("\"ph\":\"M\",\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":{}}}", number,
+        quoted(gpu_name(gpu)));
     for (const ProfileThread& thread : threads)
       for (const ProfileEvent& event : thread.events)
         if (event.device == gpu)

@@ -1,6 +1,7 @@
 // The recorder: a log per thread, so that threads do not wait for one another.
 #include "booster/profile/profiler.h"
 
+#include "booster/profile/gpu.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
@@ -112,14 +113,13 @@ std::string thread_name(size_t index, const std::vector<ProfileEvent>& events) {
 }
 
 bool is_row(const Span& span) { return span.kind != SpanKind::op && span.kind != SpanKind::phase; }
-bool is_on_gpu(Device device) { return device.type == DeviceType::cuda; }
 
 class RowSums {
  public:
   void add(const ProfileEvent& event, bool is_main) {
     const Span& span = event.span;
     std::string name = *span.detail ? fmt::format("{} {}", span.name, span.detail) : span.name;
-    if (!is_on_gpu(event.device)) {
+    if (!is_gpu(event.device)) {
       add({std::move(name), span.dtype, event.phase, is_main}, span, event.own_nanoseconds);
       return;
     }
@@ -136,7 +136,7 @@ class RowSums {
  private:
   void add(ProfileRow row, const Span& work, int64_t nanoseconds) {
     ProfileRow& sum = sums_
-                          .try_emplace({row.device.index, is_on_gpu(row.device), row.on_main_thread,
+                          .try_emplace({row.device.index, is_gpu(row.device), row.on_main_thread,
                                         row.name, row.dtype, row.phase},
                                        row)
                           .first->second;
@@ -197,7 +197,7 @@ std::vector<ProfileRow> Profiler::rows() const {
       if (is_row(event.span)) sums.add(event, &thread == &threads_[0]);
   std::vector<ProfileRow> rows = sums.rows();
   const auto rank = [](const ProfileRow& row) {
-    return std::tuple(is_on_gpu(row.device), row.on_main_thread, row.seconds);
+    return std::tuple(is_gpu(row.device), row.on_main_thread, row.seconds);
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const ProfileRow& a, const ProfileRow& b) { return rank(a) > rank(b); });
@@ -208,7 +208,7 @@ std::vector<std::pair<Device, double>> Profiler::busy_seconds() const {
   std::map<int, std::vector<std::pair<int64_t, int64_t>>> kernels;  // by device
   for (const auto& thread : threads_)
     for (const ProfileEvent& event : thread.events)
-      if (is_on_gpu(event.device))
+      if (is_gpu(event.device))
         kernels[event.device.index].emplace_back(event.gpu_begin, event.gpu_end);
   std::vector<std::pair<Device, double>> busy;
   for (auto& [index, intervals] : kernels) {

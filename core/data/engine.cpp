@@ -51,9 +51,7 @@ void check_options(const DataLoaderOptions& options) {
   check(options.repeated_augmentation == 1 ||
             (options.even_shares && !options.join && !options.sampler),
         "DataLoader: repeated_augmentation divides the samples itself; got it {}, want it alone",
-        options.sampler ? "with a sampler"
-        : options.join  ? "with join"
-                        : "without even_shares");
+        options.sampler ? "with a sampler" : options.join ? "with join" : "without even_shares");
 }
 
 char* row(const Tensor& tensor, int64_t i) {

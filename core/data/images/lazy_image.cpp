@@ -263,10 +263,8 @@ void LazyImage::write_erased(float* out) const {
     for (int c = 0; c < channels(); ++c)
       for (int y = box.top; y < box.top + box.height; ++y) {
         float* row = out + (size_t(c) * height() + y) * width() + box.left;
-        if (is_flat)
-          std::fill_n(row, box.width, values[static_cast<size_t>(c)]);
-        else
-          std::copy_n(std::exchange(value, value + box.width), box.width, row);
+        if (is_flat) std::fill_n(row, box.width, values[static_cast<size_t>(c)]);
+        else std::copy_n(std::exchange(value, value + box.width), box.width, row);
       }
   }
 }

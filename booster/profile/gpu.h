@@ -1,0 +1,16 @@
+// How a profile tells and calls GPUs.
+#pragma once
+
+#include "kernels/view.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace booster {
+
+inline bool is_gpu(Device device) { return device.type == DeviceType::cuda; }
+// "cuda:0"
+inline std::string gpu_name(Device gpu) { return fmt::format("cuda:{}", int{gpu.index}); }
+
+}  // namespace booster
