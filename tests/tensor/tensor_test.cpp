@@ -125,7 +125,8 @@ TEST_CASE("every call on an undefined tensor is an error, but those that are doc
       [&] { x.copy_(zeros({})); }, [&] { zeros({}).copy_(u); }, [&] { x.add_(zeros({})); },
       [&] { zeros({}).add_(u); }, [&] { x.mul_(2); }, [&] { u.version(); },
       [&] { u.bump_version(); }, [&] { u.detach(); }, [&] { u.clone(); }, [&] { u.to(Device{}); },
-      [&] { empty_like(u); }, [&] { zeros_like(u); }, [&] { untracked::reshape(u, {1}); },
+      [&] { empty_like(u); }, [&] { zeros_like(u); }, [&] { ones_like(u); },
+      [&] { untracked::reshape(u, {1}); },
       [&] { untracked::strided(u, {1}, {1}, 0); }, [&] { untracked::permute(u, {}); },
       [&] { untracked::transpose(u, 0, 1); }, [&] { untracked::expand(u, {1}); },
       [&] { untracked::narrow(u, 0, 0, 0); }, [&] { untracked::select(u, 0, 0); },
@@ -169,4 +170,17 @@ TEST_CASE("memory of somebody else is used in place and given back once") {
     CHECK(released == 0);
   }
   CHECK(released == 1);
+}
+
+TEST_CASE("tensors like another have its shape and dtype, and numbers of their own") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64}) {
+    const Tensor x = full({3, 2}, 7, {.dtype = dtype});
+    for (const auto& [like, value] : {std::pair(zeros_like(untracked::transpose(x, 0, 1)), 0.0),
+                                      std::pair(ones_like(untracked::transpose(x, 0, 1)), 1.0)}) {
+      CHECK(like.dtype() == dtype);
+      CHECK(like.shape() == Shape{2, 3});
+      CHECK(like.to_vector<double>() == std::vector<double>(6, value));
+    }
+    CHECK(x.to_vector<double>() == std::vector<double>(6, 7));
+  }
 }
