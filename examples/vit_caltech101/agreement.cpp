@@ -16,10 +16,12 @@ void on_first_rank(const World& world, const char* what, const std::function<voi
   constexpr int64_t none = -1;
   const int64_t mine = failure ? static_cast<int64_t>(failure->kind()) : none;
   const int64_t kind = largest(world, {mine})[0];
+  if (kind == none) return;
+  // In full: the run tool stops the other ranks when one ends, and that may be before rank 0 has
+  // said anything.
+  const std::string cause = gather_text(failure ? failure->what() : "", world.group())[0];
   if (failure) throw *failure;
-  if (kind != none)
-    raise(static_cast<ErrorKind>(kind),
-          fmt::format("{}: rank 0 could not; its message says why", what));
+  raise(static_cast<ErrorKind>(kind), fmt::format("{}: on rank 0: {}", what, cause));
 }
 
 std::string told_by_first_rank(const World& world, const char* what,

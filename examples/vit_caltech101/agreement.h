@@ -11,7 +11,7 @@
 namespace example {
 
 // Runs `action` on rank 0 alone. If it fails with an Error, that is thrown there, and on the other
-// ranks one of the same kind that says which rank's message to read. `what` begins the latter.
+// ranks one of the same kind that repeats its message behind `what`.
 void on_first_rank(const booster::World& world, const char* what,
                    const std::function<void()>& action);
 
