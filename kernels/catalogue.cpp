@@ -3,7 +3,7 @@
 #include "kernels/cpu/library.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
-#include "kernels/system/threads.h"
+#include "kernels/system/waiting.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -72,7 +72,6 @@ const Variant& find_variant(std::string_view name) {
 }
 
 const Variant& initial_variant() {
-  shorten_waiting();
   const char* wanted = std::getenv("BOOSTER_CPU_VARIANT");
   const std::string name = wanted && *wanted ? wanted : cpu_variants().back();
   const Variant& variant = find_variant(name);
@@ -99,8 +98,10 @@ const std::string& cpu_variant() { return current().load()->name; }
 void force_cpu_variant(const std::string& name) { current().store(&find_variant(name)); }
 
 const Table& on(Device device) {
-  if (device.type == DeviceType::cpu) [[likely]]
+  if (device.type == DeviceType::cpu) [[likely]] {
+    adapt_waiting();
     return *current().load(std::memory_order_relaxed)->table;
+  }
   const CudaModule& cuda = cuda_module_for(device);
   cuda.use(device.index);
   return *cuda.table;

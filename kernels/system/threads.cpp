@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
 
 namespace booster::kernels {
 namespace {
@@ -30,19 +29,6 @@ int usable_processors(pid_t process) {
 }
 
 }  // namespace
-
-#ifdef KMP_VERSION_MAJOR  // libomp
-void shorten_waiting() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (std::getenv("KMP_BLOCKTIME") || std::getenv("OMP_WAIT_POLICY")) return;
-    kmp_set_defaults("KMP_BLOCKTIME=3");
-    kmp_set_blocktime(3);  // of this thread's team, should it have one already
-  });
-}
-#else
-void shorten_waiting() {}  // libgomp reads its environment before the program begins
-#endif
 
 int thread_count() { return omp_get_max_threads(); }
 void set_thread_count(int threads) {

@@ -1,18 +1,24 @@
-// The threads of loops and of oneDNN: of one runtime, and asleep when they wait long.
+// The threads of loops and of oneDNN: of one runtime, and asleep when they wait long or others want
+// their processors.
 #include "kernels/system/threads.h"
 
 #include "kernels/catalogue.h"
+#include "kernels/system/waiting.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>
 
 #include <sys/resource.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace booster;
 using namespace booster::kernels;
@@ -60,11 +66,72 @@ TEST_CASE("rank: waits" * doctest::skip()) {
   CHECK(processor_seconds() - before < 0.25);  // half of the time is one thread of two that spins
 }
 
-TEST_CASE("threads that wait long sleep, where the environment does not say otherwise") {
+TEST_CASE("rank: waits in a crowd" * doctest::skip()) {
+  const Plain out = square(512);
+  std::atomic<bool> has_ended = false;
+  std::vector<std::thread> crowd;
+  for (int i = 0; i < 8; ++i)
+    crowd.emplace_back([&] {
+      while (!has_ended) {
+      }
+    });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!waiting_sleeps() && std::chrono::steady_clock::now() < end) on({}).fill(out.view(), 1);
+  CHECK(waiting_sleeps());
+  has_ended = true;
+  for (std::thread& one : crowd) one.join();
+}
+
+void check_elsewhere(const std::string& test) {
   const std::string here = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command =
       "env -u GOMP_SPINCOUNT -u KMP_BLOCKTIME -u OMP_WAIT_POLICY "
       "OMP_NUM_THREADS=2 '" +
-      here + "' '-tc=rank: waits' --no-skip";
+      here + "' '-tc=" + test + "' --no-skip";
   CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("threads that wait long sleep, where the environment does not say otherwise") {
+  check_elsewhere("rank: waits");
+}
+
+#ifndef __clang__  // libomp's cannot be told later
+TEST_CASE("threads that wait sleep at once while others want their processors") {
+  if (!std::filesystem::exists("/proc/thread-self/schedstat")) {
+    MESSAGE("skipped: this Linux does not say how long a thread stands in line");
+    return;
+  }
+  check_elsewhere("rank: waits in a crowd");
+}
+#endif
+
+TEST_CASE("a machine is crowded from the first long line on, until lines stay short for a while") {
+  // A model that remembers everything, on random histories.
+  std::mt19937 draw(7);
+  for (int round = 0; round < 200; ++round) {
+    Crowding crowding;
+    std::vector<double> shares;  // of whole windows
+    int64_t now = 1'000'000'000, delayed = static_cast<int64_t>(draw() % 1000), began = 0,
+            before = 0;
+    for (int i = 0; i < 60; ++i) {
+      const int64_t step = Crowding::window / 4 * static_cast<int64_t>(1 + draw() % 6);
+      const double share = std::array{0.0, 0.01, 0.1, 0.2, 0.9}[draw() % 5];
+      now += step;
+      delayed += static_cast<int64_t>(share * static_cast<double>(step));
+      if (began == 0 || now - began >= Crowding::window) {
+        if (began)
+          shares.push_back(static_cast<double>(delayed - before) /
+                           static_cast<double>(now - began));
+        began = now;
+        before = delayed;
+      }
+      bool wanted = false;
+      int calm = 0;
+      for (const double one : shares) {
+        calm = one > 0.15 ? 0 : one < 0.05 ? calm + 1 : calm;
+        wanted = one > 0.15 || (wanted && calm < 5);
+      }
+      REQUIRE(crowding.seen(now, delayed) == wanted);
+    }
+  }
 }
