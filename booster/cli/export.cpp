@@ -19,7 +19,7 @@ namespace booster::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using ReadJson = nlohmann::json;
 using report::part_of;
 
 constexpr size_t longest_record = size_t{64} << 20;
@@ -35,9 +35,9 @@ std::map<std::string, Tensor> read_weights(const fs::path& path, bool averages) 
 }
 
 // A config as a program was given it, or run.json, which holds one.
-Json read_config(const fs::path& file) {
-  const Json json = Json::parse(read_file(file, longest_record), nullptr, false);
-  const Json& config = json.is_object() && json.contains("config") ? json["config"] : json;
+ReadJson read_config(const fs::path& file) {
+  const ReadJson json = ReadJson::parse(read_file(file, longest_record), nullptr, false);
+  const ReadJson& config = json.is_object() && json.contains("config") ? json["config"] : json;
   check(config.is_object() && config.contains("model"),
         "export: {}: no model; want a JSON config, or the run.json of a training", file.string());
   return config;
@@ -56,7 +56,7 @@ Model model_of(const Config& config, const std::map<std::string, Tensor>& weight
 }
 
 // Of one image or row.
-Shape sample_of(const Config& config, const Json& data) {
+Shape sample_of(const Config& config, const ReadJson& data) {
   if (config.has("model.img_size")) {
     const auto side = config.get<int64_t>("model.img_size");
     return {3, side, side};
@@ -68,7 +68,7 @@ Shape sample_of(const Config& config, const Json& data) {
         "mlp",
         config.get<std::string>("model.name"));
   const int64_t features = config.get<std::vector<int64_t>>("model.sizes").front();
-  const Json& side = part_of(data, {"img_size"});
+  const ReadJson& side = part_of(data, {"img_size"});
   const int64_t pixels = side.is_number_integer() ? side.get<int64_t>() : 0;
   const bool is_side = pixels > 0 && pixels <= image_limits::side;
   if (is_side && config.get<bool>("model.flatten") && 3 * pixels * pixels == features)
@@ -78,9 +78,9 @@ Shape sample_of(const Config& config, const Json& data) {
 
 std::vector<std::string> classes_of(const fs::path& checkpoint) {
   if (!is_checkpoint(checkpoint)) return {};
-  const Json state = CheckpointReader(checkpoint).state();
+  const ReadJson state = CheckpointReader(checkpoint).state();
   std::vector<std::string> classes;
-  for (const Json& name : part_of(state, {"extra", "classes"}))
+  for (const ReadJson& name : part_of(state, {"extra", "classes"}))
     if (name.is_string()) classes.push_back(name.get<std::string>());
   return classes;
 }
@@ -98,10 +98,10 @@ int export_model(const ExportArguments& what) {
         "export: no config; want --config FILE, since no run.json stands above these weights");
   const fs::path file_of_config =
       what.config.empty() ? source.run / "run.json" : fs::path(what.config);
-  const Json json = read_config(file_of_config);
+  const ReadJson json = read_config(file_of_config);
   // What else it says may name libraries and strategies that are not here.
   const Config config =
-      Config::from_text(Json{{"model", json["model"]}}.dump(), file_of_config.string());
+      Config::from_text(ReadJson{{"model", json["model"]}}.dump(), file_of_config.string());
   const Model model = model_of(config, read_weights(source.weights, what.averages));
   const Shape sample = sample_of(config, part_of(json, {"data"}));
   export_onnx(model, sample, what.file, {.classes = classes_of(source.weights)});

@@ -18,7 +18,7 @@ enum ModelField {
   opset_import = 8,
   metadata_props = 14
 };
-enum GraphField { initializer = 5 };
+enum GraphTensorField { initializer = 5 };
 enum TensorField { dims = 1, data_type = 2, tensor_name = 8, raw_data = 9 };
 enum OperatorSetField { set_version = 2 };
 enum EntryField { entry_key = 1, entry_value = 2 };

@@ -18,7 +18,7 @@ enum GraphField { node = 1, graph_name = 2, graph_input = 11, graph_output = 12 
 enum ValueField { value_name = 1, value_type = 2 };
 enum TypeField { tensor_type = 1, elem_type = 1, shape_of_type = 2 };
 enum ShapeField { dimension = 1, dim_value = 1, dim_param = 2 };
-constexpr int64_t type_float = 1;
+constexpr int64_t of_floats = 1;
 
 // ValueInfoProto of an f32 tensor.
 Message value_info(const std::string& name, const Graph::Dimensions& dimensions) {
@@ -28,7 +28,7 @@ Message value_info(const std::string& name, const Graph::Dimensions& dimensions)
     shape.message(dimension, is_number ? Message().integer(dim_value, std::stoll(size))
                                        : Message().text(dim_param, size));
   }
-  const Message tensor = Message().integer(elem_type, type_float).message(shape_of_type, shape);
+  const Message tensor = Message().integer(elem_type, of_floats).message(shape_of_type, shape);
   return Message()
       .text(value_name, name)
       .message(value_type, Message().message(tensor_type, tensor));

@@ -14,10 +14,6 @@ namespace {
 
 constexpr double headroom = 16, largest_scale = 0x1p24;
 
-double share(int64_t part, int64_t whole) {
-  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
-
 void add_gradient(ParameterHealth& health, double true_value, double loss_scale) {
   ++health.gradients;
   const double magnitude = std::fabs(true_value), scaled = magnitude * loss_scale;
@@ -48,8 +44,7 @@ std::vector<double> owned_of(const Tensor& x, const NamedTensor& parameter,
 std::vector<double> updated(const Optimizer& optimizer, const NamedTensor& parameter,
                             const OwnedParts& parts) {
   const Tensor master = optimizer.master(parameter.name);
-  return owned_of(master.defined() ? master : numbers_here(parameter.tensor), parameter,
-                  parts);
+  return owned_of(master.defined() ? master : numbers_here(parameter.tensor), parameter, parts);
 }
 
 }  // namespace
@@ -107,8 +102,6 @@ double GradientHealth::suggested_scale() const {
 }
 
 namespace {
-
-constexpr size_t rows_shown = 24;
 
 // The share that 16 bits lose.
 double loss_of(const ParameterHealth& h) {

@@ -1,5 +1,7 @@
 #include "booster/numerics/quantization.h"
 
+#include "booster/numerics/statistics.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +16,6 @@ constexpr double notable_share = 0.05;  // of numbers that become 0
 // A magnitude this many times smaller than its scale is made for leaves half of e4m3's exponents
 // unused; one this many times larger is clipped to a quarter.
 constexpr double too_large_for = 256, too_small_for = 4;
-constexpr size_t rows_shown = 24;
-
-double share(int64_t part, int64_t whole) {
-  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
 
 // The record of one use; its amax is not finite if a number was not.
 QuantizedTensor look_at(const QuantizeEvent& event) {

@@ -9,6 +9,14 @@
 
 namespace booster::numerics {
 
+// Of a printed table; the file has all.
+inline constexpr size_t rows_shown = 24;
+
+// 0 of nothing.
+inline double share(int64_t part, int64_t whole) {
+  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
 struct Statistics {
   int64_t numel = 0, nans = 0, infs = 0, zeros = 0;
   // Running comparisons from the first element, as in paddle.amp.debugging: a nan in first place

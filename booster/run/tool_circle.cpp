@@ -13,7 +13,7 @@ namespace booster {
 
 namespace {
 
-constexpr auto look_interval = std::chrono::milliseconds(50);
+constexpr auto circle_interval = std::chrono::milliseconds(50);
 
 // How the ranks of a machine have ended, for the others to see: "1 stopped".
 std::string text_of(const Outcome& outcome) {
@@ -36,9 +36,9 @@ ToolCircle::ToolCircle(const RunOptions& options)
         "--max_restarts: the run tools meet at the port behind --master_port; got {}, want less "
         "than 65535",
         options.master_port);
-  meeting_ = std::make_unique<StoreRendezvous>(
-      Endpoint{options.master_addr, options.master_port + 1}, node_, nodes_,
-      "run tools: " + job_of(nodes_));
+  meeting_ =
+      std::make_unique<StoreRendezvous>(Endpoint{options.master_addr, options.master_port + 1},
+                                        node_, nodes_, "run tools: " + job_of(nodes_));
   std::vector<int> all(static_cast<size_t>(nodes_));
   std::iota(all.begin(), all.end(), 0);
   for (const int node : all) meeting_->set_place(node, fmt::format("the tool of node {}", node));
@@ -76,7 +76,7 @@ Outcome ToolCircle::agree(int attempt, const Outcome& own) {
       continue;
     }
     if (const std::string lost = lost_tool(); !lost.empty()) fail_run("run: {}", lost);
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(circle_interval);
   }
   return all;
 }

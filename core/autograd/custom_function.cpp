@@ -3,7 +3,7 @@
 namespace booster {
 namespace {
 
-bool takes_part(const OpPolicy& policy, const Tensor& x) {
+bool is_cast(const OpPolicy& policy, const Tensor& x) {
   return x.defined() && is_floating(x.dtype()) && x.dtype() != DType::f64 &&
          x.device().type == policy.device;
 }
@@ -13,7 +13,7 @@ const OpPolicy* enter(std::initializer_list<Tensor*> arguments, std::optional<DT
   const OpPolicy* policy = current_policy();
   if (!policy || !dtype) return policy;
   for (Tensor* x : arguments)
-    if (takes_part(*policy, *x)) *x = cast(*x, *dtype);
+    if (is_cast(*policy, *x)) *x = cast(*x, *dtype);
   return nullptr;
 }
 

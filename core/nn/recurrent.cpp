@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-void check_sizes(const char* kind, int64_t in, int64_t hidden) {
+void check_layer_sizes(const char* kind, int64_t in, int64_t hidden) {
   check(in > 0 && hidden > 0, "{}: sizes must be positive; got {} in, {} hidden", kind, in, hidden);
 }
 
@@ -59,7 +59,7 @@ Recurrent::Recurrent(const char* kind, Op op, int64_t gates, int64_t states, int
       op_(op),
       states_(static_cast<size_t>(states)),
       options_(options) {
-  check_sizes(kind, in, hidden);
+  check_layer_sizes(kind, in, hidden);
   check(options.num_layers >= 1, "{}: want at least one layer; got {}", kind, options.num_layers);
   arguments::probability(kind, "dropout", options.dropout);
   const int64_t rows = gates * hidden;
@@ -184,7 +184,7 @@ LSTMCell::LSTMCell(int64_t in, int64_t hidden, bool bias)
                add_parameter("weight_hh", empty({4 * hidden, hidden})),
                add_parameter("bias_ih", bias ? empty({4 * hidden}) : Tensor()),
                add_parameter("bias_hh", bias ? empty({4 * hidden}) : Tensor())} {
-  check_sizes("LSTMCell", in, hidden);
+  check_layer_sizes("LSTMCell", in, hidden);
   init_weights(weights_, hidden);
 }
 

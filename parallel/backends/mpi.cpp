@@ -21,8 +21,8 @@ namespace booster {
 namespace {
 
 constexpr size_t longest_message = 1 << 30;  // MPI counts in int
-constexpr auto look_every = std::chrono::milliseconds(20);
-constexpr auto farewell = std::chrono::seconds(1);
+constexpr auto mpi_look_every = std::chrono::milliseconds(20);
+constexpr auto mpi_farewell = std::chrono::seconds(1);
 
 // One for the process. MPI's end is a meeting of all, so it comes last: a rank that ends early has
 // left the rendezvous by then, and the others know that they wait in vain.
@@ -159,7 +159,7 @@ void MpiBackend::wait() {
       continue;
     }
     if (idle > 100) std::this_thread::sleep_for(std::chrono::microseconds(idle > 1000 ? 200 : 20));
-    if (now - last_look < look_every) continue;
+    if (now - last_look < mpi_look_every) continue;
     last_look = now;
     const int peer = pending_.front().peer;
     if (stopped_)
@@ -176,7 +176,7 @@ void MpiBackend::wait() {
 // What was to be received may be let go at once; what is being sent gets a moment to leave.
 void MpiBackend::abandon() {
   if (!stopped_) mpi_.has_lost_one = true;  // a group may be left amid an operation
-  const auto end = Clock::now() + farewell;
+  const auto end = Clock::now() + mpi_farewell;
   try {
     while (!pending_.empty() && Clock::now() < end) advance();
   } catch (const Error&) {

@@ -10,10 +10,10 @@ namespace booster {
 
 namespace {
 
-constexpr auto look_every = std::chrono::milliseconds(20);  // whether members still live
+constexpr auto nccl_look_every = std::chrono::milliseconds(20);  // whether members still live
 constexpr auto quick = std::chrono::microseconds(50);
-constexpr auto nap = std::chrono::microseconds(100);
-constexpr auto farewell = std::chrono::seconds(1);
+constexpr auto nccl_nap = std::chrono::microseconds(100);
+constexpr auto nccl_farewell = std::chrono::seconds(1);
 
 double seconds_of(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -24,11 +24,11 @@ double seconds_of(std::chrono::milliseconds time) {
 // What was left running has been given to the GPUs of all ranks, and so comes to an end.
 NcclBackend::~NcclBackend() {
   try {
-    for (; !in_flight_.empty(); std::this_thread::sleep_for(nap)) watch();
+    for (; !in_flight_.empty(); std::this_thread::sleep_for(nccl_nap)) watch();
     for (Communicator* each : communicators()) each->leave();
-    const auto end = Clock::now() + farewell;
+    const auto end = Clock::now() + nccl_farewell;
     for (Communicator* each : communicators())
-      while (!each->is_ready() && Clock::now() < end) std::this_thread::sleep_for(nap);
+      while (!each->is_ready() && Clock::now() < end) std::this_thread::sleep_for(nccl_nap);
   } catch (const Error&) {
   }
 }
@@ -48,9 +48,9 @@ void NcclBackend::wait_for(Communicator& communicator) {
   // NCCL takes most calls within some microseconds.
   while (Clock::now() - since < quick)
     if (communicator.is_ready()) return;
-  for (; !communicator.is_ready(); std::this_thread::sleep_for(nap)) {
+  for (; !communicator.is_ready(); std::this_thread::sleep_for(nccl_nap)) {
     if (is_stopped_) fail_run("the group was closed while NCCL connected ranks");
-    if (Clock::now() - last_look_ > look_every) {
+    if (Clock::now() - last_look_ > nccl_look_every) {
       last_look_ = Clock::now();
       check_members();
     }
@@ -73,7 +73,7 @@ void NcclBackend::finish(const std::vector<Communicator*>& used, std::vector<Buf
 // what the device has to do first is waited for here, where NCCL is looked after meanwhile.
 void NcclBackend::copy(Device device, const std::function<void()>& body) {
   if (!behind_) return body();
-  for (; !behind_->is_past(); std::this_thread::sleep_for(nap)) watch();
+  for (; !behind_->is_past(); std::this_thread::sleep_for(nccl_nap)) watch();
   kernels::cuda_module_for(device).run_beside(device.index, body);
 }
 
@@ -93,7 +93,7 @@ void NcclBackend::look() {
       fail_run("NCCL: {}", trouble);
   const auto now = Clock::now();
   if (!in_flight_.front().work->has_begun()) last_progress_ = now;
-  if (now - last_progress_ > farewell && now - last_look_ > look_every) {
+  if (now - last_progress_ > nccl_farewell && now - last_look_ > nccl_look_every) {
     last_look_ = now;
     const std::string trouble = trouble_among(in_flight_.front().participants);
     if (!trouble.empty()) fail_run("{}", trouble);

@@ -34,7 +34,7 @@ constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often h
 constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other side is told
 constexpr int spins = 200, yields = 20;
 constexpr auto crowded = std::chrono::microseconds(50);
-constexpr auto nap = std::chrono::milliseconds(50);
+constexpr auto longest_sleep = std::chrono::milliseconds(50);
 
 // Leaves the core's other thread its turn.
 void spin_once() {
@@ -143,7 +143,7 @@ void SharedMemoryBackend::ring_bell(int rank) {
 
 void SharedMemoryBackend::sleep(uint32_t seen) {
   Bell& bell = segment_.bell(me());
-  const timespec limit{0, std::chrono::nanoseconds(nap).count()};
+  const timespec limit{0, std::chrono::nanoseconds(longest_sleep).count()};
   bell.asleep = 1;
   futex(&bell.rings, FUTEX_WAIT, seen, &limit);
   bell.asleep = 0;

@@ -13,7 +13,7 @@ namespace booster {
 
 namespace {
 
-constexpr double look_every = 0.25, longest_gap = 1;  // seconds
+constexpr double stop_look_every = 0.25, longest_gap = 1;  // seconds
 
 struct ProcessState {
   bool stopped = false;
@@ -45,7 +45,7 @@ double StoppedProcesses::seconds(pid_t pid) {
   const double now = monotonic_seconds();
   Seen& seen = seen_[pid];
   const double gap = now - seen.looked;
-  if (gap < look_every) return seen.seconds;
+  if (gap < stop_look_every) return seen.seconds;
   const ProcessState state = state_of(pid);
   const bool still = seen.stopped && state.stopped && state.ticks == seen.ticks;
   seen = {now, state.stopped, state.ticks, still ? seen.seconds + std::min(gap, longest_gap) : 0};

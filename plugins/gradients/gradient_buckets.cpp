@@ -11,7 +11,7 @@ namespace booster {
 
 namespace {
 
-constexpr int64_t mib = 1 << 20;
+constexpr int64_t first_bytes = 1 << 20;
 
 // The last bucket cannot leave before backward has ended, so it should be a small share of all; on
 // the other hand a message below a MiB costs more than it saves.
@@ -42,8 +42,8 @@ void GradientBuckets::pack(const std::vector<int64_t>& order) {
   };
   int64_t total = 0;
   for (const int64_t i : order) total += bytes_of(i);
-  const int64_t cap = std::min(options_.cap_bytes, std::max(total / least_messages, mib)),
-                first_cap = std::min(cap, mib);
+  const int64_t cap = std::min(options_.cap_bytes, std::max(total / least_messages, first_bytes)),
+                first_cap = std::min(cap, first_bytes);
   std::map<DType, Open> open;
   for (const int64_t i : order) {
     auto& [members, bytes] = open[grad_dtype(slots_[i].parameter)];

@@ -18,8 +18,8 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t samples = 48, features = 6, classes = 4;
-const char* const strategies[] = {
+constexpr int64_t samples = 48, inputs = 6, targets = 4;
+const char* const trained_strategies[] = {
     "fp32",         "fp16",         "bf16",       "fp16_apex O0", "fp16_apex O1",
     "fp16_apex O2", "fp16_apex O3", "fp16_naive", "bf16 cast",    "bf16 kahan",
     "bf16 noise",   "fp16_paddle",  "paddle OD",  "paddle O2",    "paddle O2 bf16",
@@ -30,8 +30,8 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 TensorDataset dataset() {
   Generator generator(5);
   std::vector<int64_t> labels;
-  for (int64_t i = 0; i < samples; ++i) labels.push_back(i * 7 % classes);
-  return {uniform({samples, features}, -1, 1, {}, generator), from_vector(labels, {samples})};
+  for (int64_t i = 0; i < samples; ++i) labels.push_back(i * 7 % targets);
+  return {uniform({samples, inputs}, -1, 1, {}, generator), from_vector(labels, {samples})};
 }
 
 // A registered name, or one with options.
@@ -64,8 +64,8 @@ Run make_run(const Choice<Plugin>& plugin, const char* strategy, int64_t batch_s
              double dropout = 0.3) {
   manual_seed(11);
   Booster booster({.plugin = plugin, .mixed_precision = precision(strategy)});
-  Model model = Sequential{Linear(features, 32), ReLU(), Dropout(dropout),
-                           Linear(32, 32),       GELU(), Linear(32, classes)};
+  Model model = Sequential{Linear(inputs, 32), ReLU(), Dropout(dropout),
+                           Linear(32, 32),     GELU(), Linear(32, targets)};
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.01, .weight_decay = 0.1});
   LRScheduler scheduler =
       CosineAnnealingWarmupLR(optimizer, {.warmup_steps = 3, .total_steps = 20});
@@ -125,14 +125,14 @@ void check_resume(const Choice<Plugin>& plugin, const char* strategy,
 }  // namespace
 
 TEST_CASE("a resumed training continues bit for bit, in every precision, mid-epoch, with dropout") {
-  for (const char* strategy : strategies) {
+  for (const char* strategy : trained_strategies) {
     const TemporaryFolder folder;
     check_resume("single", strategy, folder.path());
   }
 }
 
 TEST_CASE("rank: resume" * doctest::skip()) {
-  for (const char* strategy : strategies)
+  for (const char* strategy : trained_strategies)
     check_resume("torch_ddp", strategy, std::filesystem::path(std::getenv("TEST_ROOT")) / strategy);
 }
 TEST_CASE("two ranks resume bit for bit") {
@@ -142,7 +142,7 @@ TEST_CASE("two ranks resume bit for bit") {
 }
 
 TEST_CASE("rank: equivalence" * doctest::skip()) {
-  for (const char* strategy : strategies) {
+  for (const char* strategy : trained_strategies) {
     CAPTURE(strategy);
     Run spread = make_run("torch_ddp", strategy, 4, 0);
     Run alone = make_run(SinglePlugin({.on_every_rank = true}), strategy,
@@ -226,14 +226,14 @@ TEST_CASE("with masters a training in f16 stays close to one in f32") {
 // Only rank 1 has an infinite loss in step 2: no rank takes that step, and all scales stay equal.
 TEST_CASE("rank: overflow on one rank" * doctest::skip()) {
   const World world = launch_from_env();
-  for (const std::string strategy : strategies) {
+  for (const std::string strategy : trained_strategies) {
     CAPTURE(strategy);
     Run run = make_run("torch_ddp", strategy.c_str(), 4, 0);
     auto& [net, opt, loss_fn, data, lr] = run.boosted;
     for (int step = 0; step < 4; ++step) {
       opt.zero_grad();
       const bool bad = world.rank == 1 && step == 2;
-      const Tensor x = full({4, features}, 0.1 * (world.rank + 1));
+      const Tensor x = full({4, inputs}, 0.1 * (world.rank + 1));
       const Tensor loss = loss_fn(net(x), zeros({4}, {.dtype = DType::i64}));
       run.booster.backward(bad ? loss * INFINITY : loss, opt);
       const auto before = weights(run);
@@ -262,7 +262,7 @@ TEST_CASE("a skipped step changes neither weights, moments nor the schedule") {
   std::vector<std::vector<float>> moments;
   for (const auto& [name, tensor] : state.tensors) moments.push_back(tensor.to_vector<float>());
   opt.zero_grad();
-  const Tensor loss = loss_fn(net(ones({8, features})), zeros({8}, {.dtype = DType::i64}));
+  const Tensor loss = loss_fn(net(ones({8, inputs})), zeros({8}, {.dtype = DType::i64}));
   run.booster.backward(loss * INFINITY, opt);
   const StepReport report = opt.step();
   const int64_t steps = lr.step_count();
@@ -279,11 +279,11 @@ TEST_CASE("a skipped step changes neither weights, moments nor the schedule") {
 
 TEST_CASE("clipping uses true gradients in every strategy") {
   double in_f32 = 0;
-  for (const std::string strategy : strategies) {
+  for (const std::string strategy : trained_strategies) {
     CAPTURE(strategy);
     Run run = make_run("single", strategy.c_str(), 8, 0);
     auto& [net, opt, loss_fn, data, lr] = run.boosted;
-    run.booster.backward(loss_fn(net(ones({8, features})), zeros({8}, {.dtype = DType::i64})), opt);
+    run.booster.backward(loss_fn(net(ones({8, inputs})), zeros({8}, {.dtype = DType::i64})), opt);
     const double norm = opt.clip_grad_by_norm(0.01);
     CHECK(opt.step().grad_norm() == norm);
     if (strategy == "fp32") in_f32 = norm;
@@ -293,11 +293,11 @@ TEST_CASE("clipping uses true gradients in every strategy") {
 }
 
 TEST_CASE("clipping by value bounds true gradients in every strategy") {
-  for (const std::string strategy : strategies) {
+  for (const std::string strategy : trained_strategies) {
     CAPTURE(strategy);
     Run run = make_run("single", strategy.c_str(), 8, 0);
     auto& [net, opt, loss_fn, data, lr] = run.boosted;
-    run.booster.backward(loss_fn(net(ones({8, features})), zeros({8}, {.dtype = DType::i64})), opt);
+    run.booster.backward(loss_fn(net(ones({8, inputs})), zeros({8}, {.dtype = DType::i64})), opt);
     opt.clip_grad_by_value(1e-3);
     double largest = 0;
     for (const auto& [name, parameter] : opt.unwrap().parameters_with_grad())
@@ -339,7 +339,7 @@ TEST_CASE("a checkpoint of another model, precision or rank count changes nothin
 
   manual_seed(1);
   Booster booster;
-  Model model = models::mlp({features, 32, 31, classes});
+  Model model = models::mlp({inputs, 32, 31, targets});
   Optimizer optimizer = AdamW(model.parameters(), {.lr = 0.01});
   auto boosted = booster.boost(model, optimizer, CrossEntropyLoss(), run.boosted.dataloader,
                                ConstantLR(optimizer));
@@ -364,10 +364,10 @@ TEST_CASE("wrong names are errors with the nearest one") {
 TEST_CASE("strategy objects are chosen like names") {
   Booster booster(
       {.plugin = SinglePlugin(), .mixed_precision = FP16TorchMixedPrecision({.init_scale = 1024})});
-  Model model = models::mlp({features, 8, classes});
+  Model model = models::mlp({inputs, 8, targets});
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.1});
   auto [net, opt] = booster.boost(model, optimizer);
-  booster.backward(cross_entropy(net(ones({2, features})), zeros({2}, {.dtype = DType::i64})), opt);
+  booster.backward(cross_entropy(net(ones({2, inputs})), zeros({2}, {.dtype = DType::i64})), opt);
   CHECK(opt.step().loss_scale() == 1024);
 }
 

@@ -56,7 +56,8 @@ const auto both =
 }  // namespace
 
 TEST_CASE("mixup and CutMix make timm's batches of given shares and rectangles") {
-  for (const Json& golden : golden_json("mixup")["cases"]) {
+  const Json all = golden_json("mixup");
+  for (const Json& golden : all["cases"]) {
     CAPTURE(golden["lam"].dump());
     CAPTURE(golden["box"].dump());
     const Tensor image = from_vector(golden["image"].get<std::vector<float>>(),
@@ -124,7 +125,8 @@ TEST_CASE("from off_epoch on batches are as they were, and labels only smoothed"
 
 TEST_CASE("mixup and CutMix draw as often and as much as timm") {
   constexpr int draws = 40000;
-  for (const Json& golden : golden_json("mixup")["draws"]) {
+  const Json all = golden_json("mixup");
+  for (const Json& golden : all["draws"]) {
     CAPTURE(golden.dump());
     const Mixup mixup(options_of(golden["options"]));
     Moments shares, cuts;

@@ -16,12 +16,12 @@ using booster::testing::Weight;
 namespace {
 
 // A step as in a Booster, without ranks.
-struct Training {
+struct NaiveTraining {
   FP16NaiveMixedPrecision precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(zeros({1}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
-  explicit Training(FP16NaiveOptions options) : precision(options) {
+  explicit NaiveTraining(FP16NaiveOptions options) : precision(options) {
     precision.prepare(module, optimizer);
   }
   double value() const { return optimizer.master("w").item(); }
@@ -51,7 +51,7 @@ struct Training {
 }  // namespace
 
 TEST_CASE("the divisor is the scale that the loss was multiplied by, also when the scale grows") {
-  Training training({.initial_scale = 1024, .growth_interval = 3});
+  NaiveTraining training({.initial_scale = 1024, .growth_interval = 3});
   for (int i = 0; i < 7; ++i) {
     CAPTURE(i);
     CHECK(training.step(2) == -2);
@@ -60,7 +60,7 @@ TEST_CASE("the divisor is the scale that the loss was multiplied by, also when t
 }
 
 TEST_CASE("hysteresis counts overflows since the last growth; every overflow skips its step") {
-  Training training({.initial_scale = 1024, .growth_interval = 3, .hysteresis = 2});
+  NaiveTraining training({.initial_scale = 1024, .growth_interval = 3, .hysteresis = 2});
   const double inf = INFINITY;
   const double gradients[] = {inf, 1, 1, inf, 1, 1, inf, 1, 1};
   const double scales[] = {1024, 1024, 1024, 512, 512, 512, 256, 256, 256};
@@ -74,7 +74,7 @@ TEST_CASE("hysteresis counts overflows since the last growth; every overflow ski
 }
 
 TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
-  Training training({.initial_scale = 1024});
+  NaiveTraining training({.initial_scale = 1024});
   CHECK(training.step(4, 1) == doctest::Approx(-1).epsilon(1e-5));
   // 1.0009765625 * 2^-14 has all of f16's digits; divided by the scale it has none of them left.
   const double small = std::ldexp(1.0 + 0x1p-10, -14);
@@ -87,7 +87,7 @@ TEST_CASE("clipping sees true gradients, and small ones are not lost in f16") {
 }
 
 TEST_CASE("everything inside is f16; inputs of other kinds, outputs and the loss are not") {
-  Training training({});
+  NaiveTraining training({});
   CHECK(training.module->w.dtype() == DType::f16);
   CHECK(training.precision.cast_input(arange(3)).dtype() == DType::i64);
   CHECK(training.precision.cast_input(ones({2})).dtype() == DType::f16);
@@ -109,7 +109,7 @@ TEST_CASE("options out of range are errors") {
 }
 
 TEST_CASE("gradients of a loss that was not scaled are an error; no gradients are none") {
-  Training training({});
+  NaiveTraining training({});
   CHECK(training.precision.inspect(training.optimizer).found_inf.item() == 0);
   training.module->w.set_grad(full({1}, 1, {.dtype = DType::f16}));
   const auto refuses = [](auto&& call) {
@@ -121,10 +121,8 @@ TEST_CASE("gradients of a loss that was not scaled are an error; no gradients ar
 }
 
 TEST_CASE("verbose and log_num_zeros_in_grad tell of skipped steps and of zeros") {
-  Training training({.initial_scale = 1024,
-                     .hysteresis = 1,
-                     .verbose = true,
-                     .log_num_zeros_in_grad = true});
+  NaiveTraining training(
+      {.initial_scale = 1024, .hysteresis = 1, .verbose = true, .log_num_zeros_in_grad = true});
   training.step(0);
   training.step(INFINITY);
   CHECK(training.precision.take_notes() ==

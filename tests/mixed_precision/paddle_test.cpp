@@ -27,12 +27,12 @@ using Paddle = FP16PaddleMixedPrecision;
 Tensor of(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 
 // A step as in a Booster, without ranks.
-struct Training {
+struct PaddleTraining {
   Paddle precision;
   std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({2}));
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
 
-  explicit Training(FP16PaddleOptions options) : precision(options) {
+  explicit PaddleTraining(FP16PaddleOptions options) : precision(options) {
     precision.prepare(module, optimizer);
   }
   bool step(double gradient) {
@@ -80,8 +80,8 @@ void refused(const FP16PaddleOptions& options, const char* message) {
 TEST_CASE("each interface of Paddle has its own scaler numbers") {
   const auto numbers = [](const FP16PaddleOptions& options) {
     const LossScalePolicy s = resolved(options).scaler;
-    return std::vector<double>{s.init, s.growth, s.backoff, double(s.growth_interval),
-                               double(s.hysteresis), s.minimum};
+    return std::vector<double>{
+        s.init, s.growth, s.backoff, double(s.growth_interval), double(s.hysteresis), s.minimum};
   };
   CHECK(numbers({}) == std::vector<double>{65536, 2, 0.5, 2000, 1, 0});
   CHECK(numbers({.use_pure_fp16 = true}) == std::vector<double>{32768, 2, 0.8, 1000, 2, 1});
@@ -168,7 +168,7 @@ TEST_CASE("O2 converts the model but for normalisations and excluded layers") {
 }
 
 TEST_CASE("ops run by level, and those that take a black variable in f32") {
-  Training o1({.custom_black_varnames = {"w"}});
+  PaddleTraining o1({.custom_black_varnames = {"w"}});
   {
     const PolicyScope scope(o1.precision.policy({}));
     CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f16);
@@ -176,7 +176,7 @@ TEST_CASE("ops run by level, and those that take a black variable in f32") {
     CHECK(softmax(of(DType::f16), -1).dtype() == DType::f32);
     CHECK((full({2}, 1, {DType::f16}) * o1.module->w).dtype() == DType::f32);
   }
-  Training o2({.level = "O2", .custom_black_varnames = {"w"}});
+  PaddleTraining o2({.level = "O2", .custom_black_varnames = {"w"}});
   CHECK(o2.module->w.dtype() == DType::f16);
   {
     const PolicyScope scope(o2.precision.policy({}));
@@ -184,7 +184,7 @@ TEST_CASE("ops run by level, and those that take a black variable in f32") {
     CHECK((full({2}, 1, {DType::f16}) * o2.module->w).dtype() == DType::f32);
     CHECK((full({2}, 1, {DType::f16}) * full({2}, 1, {DType::f16})).dtype() == DType::f16);
   }
-  CHECK_THROWS_WITH_AS(Training({.custom_black_varnames = {"v"}}),
+  CHECK_THROWS_WITH_AS(PaddleTraining({.custom_black_varnames = {"v"}}),
                        doctest::Contains("of that name; got v"), Error);
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a layer's name keeps its ops, and those of the layers in it, in f32")
 }
 
 TEST_CASE("with the guard on ops are f32 outside of it and 16-bit inside") {
-  Training guarded({.use_pure_fp16 = true});
+  PaddleTraining guarded({.use_pure_fp16 = true});
   const PolicyScope scope(guarded.precision.policy({}));
   CHECK(matmul(of(DType::f16), of(DType::f16)).dtype() == DType::f32);
   {
@@ -222,7 +222,7 @@ TEST_CASE("with the guard on ops are f32 outside of it and 16-bit inside") {
     CHECK(relu(of(DType::f32)).dtype() == DType::f16);
   }
   CHECK(relu(of(DType::f16)).dtype() == DType::f32);
-  Training o1({});
+  PaddleTraining o1({});
   const PolicyScope other(o1.precision.policy({}));
   const FP16Guard no_effect;
   CHECK(relu(of(DType::f32)).dtype() == DType::f32);
@@ -230,7 +230,7 @@ TEST_CASE("with the guard on ops are f32 outside of it and 16-bit inside") {
 
 TEST_CASE("a gradient of 1e-8 survives with master_grad alone") {
   const auto change = [](bool master_grad) {
-    Training training({.level = "O2", .master_grad = master_grad});
+    PaddleTraining training({.level = "O2", .master_grad = master_grad});
     {
       const NoGradGuard no_grad;
       training.module->w.detach().fill_(0);
@@ -244,7 +244,7 @@ TEST_CASE("a gradient of 1e-8 survives with master_grad alone") {
 
 TEST_CASE("gradients of several passes add up in f32 with master_grad") {
   const auto gradient = [](bool master_grad) {
-    Training training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
+    PaddleTraining training({.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1.0});
     for (double part : {2048.0, 1.0}) {
       training.precision.begin_loss({}, training.optimizer);
       backward(training.precision.scale(
@@ -261,7 +261,7 @@ TEST_CASE("gradients of several passes add up in f32 with master_grad") {
 TEST_CASE("counters go on where they were saved, under Paddle's names") {
   const FP16PaddleOptions options = {
       .init_loss_scaling = 1024, .incr_every_n_steps = 3, .decr_every_n_nan_or_inf = 2};
-  Training first(options), second(options);
+  PaddleTraining first(options), second(options);
   for (double g : {1.0, 1.0, double(INFINITY)}) first.step(g);
   const PrecisionState state = first.precision.state();
   CHECK(state == PrecisionState{{"scale", 1024},
@@ -289,12 +289,13 @@ TEST_CASE("scales, counters and weights follow PaddlePaddle's own, step by step"
   for (const auto& one : golden.at("cases")) {
     CAPTURE(one.dump());
     const auto& o = one.at("options");
-    Training training({.init_loss_scaling = o.at("init_loss_scaling").get<double>(),
-                       .incr_ratio = o.at("incr_ratio").get<double>(),
-                       .decr_ratio = o.at("decr_ratio").get<double>(),
-                       .incr_every_n_steps = o.at("incr_every_n_steps").get<int64_t>(),
-                       .decr_every_n_nan_or_inf = o.at("decr_every_n_nan_or_inf").get<int64_t>(),
-                       .use_dynamic_loss_scaling = o.at("use_dynamic_loss_scaling").get<bool>()});
+    PaddleTraining training(
+        {.init_loss_scaling = o.at("init_loss_scaling").get<double>(),
+         .incr_ratio = o.at("incr_ratio").get<double>(),
+         .decr_ratio = o.at("decr_ratio").get<double>(),
+         .incr_every_n_steps = o.at("incr_every_n_steps").get<int64_t>(),
+         .decr_every_n_nan_or_inf = o.at("decr_every_n_nan_or_inf").get<int64_t>(),
+         .use_dynamic_loss_scaling = o.at("use_dynamic_loss_scaling").get<bool>()});
     {
       const NoGradGuard no_grad;
       training.module->w.detach().fill_(0);
@@ -312,7 +313,7 @@ TEST_CASE("scales, counters and weights follow PaddlePaddle's own, step by step"
 }
 
 TEST_CASE("a fixed scale stays and still skips bad steps") {
-  Training training({.init_loss_scaling = 1024, .use_dynamic_loss_scaling = false});
+  PaddleTraining training({.init_loss_scaling = 1024, .use_dynamic_loss_scaling = false});
   CHECK(!training.step(1));
   CHECK(training.step(INFINITY));
   CHECK(training.value() == 0);

@@ -12,7 +12,7 @@ namespace booster {
 
 namespace {
 
-[[noreturn]] void cannot(const char* what, const std::filesystem::path& path, int reason) {
+[[noreturn]] void cannot_be(const char* what, const std::filesystem::path& path, int reason) {
   fail_run("{}: cannot be {}: {}", path.string(), what, std::strerror(reason));
 }
 
@@ -21,7 +21,7 @@ namespace {
 AppendedFile::AppendedFile(const std::filesystem::path& path, Start start) : path_(path) {
   const int mode = start == Start::new_file ? O_EXCL : 0;
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | mode, 0666);
-  if (descriptor_ < 0) cannot("opened for writing", path_, errno);
+  if (descriptor_ < 0) cannot_be("opened for writing", path_, errno);
   bytes_ = ::lseek(descriptor_, 0, SEEK_END);
 }
 
@@ -35,11 +35,11 @@ void AppendedFile::append(std::string_view piece) {
   }
   const int reason = n < 0 ? errno : ENOSPC;  // a part was written: there is no room for the rest
   [[maybe_unused]] const int left = ::ftruncate(descriptor_, bytes_);
-  cannot("written", path_, reason);
+  cannot_be("written", path_, reason);
 }
 
 void AppendedFile::keep(int64_t bytes) {
-  if (::ftruncate(descriptor_, bytes) != 0) cannot("shortened", path_, errno);
+  if (::ftruncate(descriptor_, bytes) != 0) cannot_be("shortened", path_, errno);
   bytes_ = bytes;
 }
 

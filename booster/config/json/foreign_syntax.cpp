@@ -9,8 +9,6 @@ namespace booster {
 
 namespace {
 
-constexpr std::string_view white_space = " \t\r\n";
-
 bool is_word_letter(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_';
 }
@@ -26,7 +24,7 @@ std::string_view word_at(std::string_view text, size_t offset, size_t& begin) {
 
 // What follows an offset, white space and a word skipped.
 char next_letter(std::string_view text, size_t offset) {
-  const size_t at = text.find_first_not_of(white_space, offset);
+  const size_t at = text.find_first_not_of(json_white_space, offset);
   return at == text.npos ? '\0' : text[at];
 }
 
@@ -36,10 +34,10 @@ std::string_view line_at(std::string_view text, size_t offset) {
 
 // The first line that says something.
 std::string_view first_line(std::string_view text) {
-  size_t begin = text.find_first_not_of(white_space);
+  size_t begin = text.find_first_not_of(json_white_space);
   while (begin != text.npos && text[begin] == '#') {
     const size_t end = text.find('\n', begin);
-    begin = end == text.npos ? end : text.find_first_not_of(white_space, end);
+    begin = end == text.npos ? end : text.find_first_not_of(json_white_space, end);
   }
   return begin == text.npos ? "" : line_at(text, begin);
 }
@@ -66,9 +64,7 @@ bool is_toml(std::string_view text, std::string_view line) {
 ForeignSyntax foreign_word(std::string_view text, size_t offset) {
   size_t begin = 0;
   const std::string_view word = word_at(text, offset, begin);
-  const auto says = [&](std::string problem) {
-    return ForeignSyntax{begin, std::move(problem)};
-  };
+  const auto says = [&](std::string problem) { return ForeignSyntax{begin, std::move(problem)}; };
   if (word == "True" || word == "False")
     return says(fmt::format("not JSON; got {}, want {}", word, word == "True" ? "true" : "false"));
   if (word == "None" || word == "nil" || word == "undefined")
@@ -80,7 +76,7 @@ ForeignSyntax foreign_word(std::string_view text, size_t offset) {
 
 bool closes_after_comma(std::string_view text, size_t offset) {
   if (offset >= text.size() || (text[offset] != '}' && text[offset] != ']')) return false;
-  const size_t before = text.find_last_not_of(white_space, offset == 0 ? 0 : offset - 1);
+  const size_t before = text.find_last_not_of(json_white_space, offset == 0 ? 0 : offset - 1);
   return before != text.npos && text[before] == ',';
 }
 
@@ -90,8 +86,7 @@ ForeignSyntax foreign_syntax(std::string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   const std::string_view line = first_line(text), rest = text.substr(offset);
   const size_t first = line.empty() ? 0 : static_cast<size_t>(line.data() - text.data());
-  if (is_yaml(line))
-    return {first, "not JSON but YAML; want a JSON object { ... }"};
+  if (is_yaml(line)) return {first, "not JSON but YAML; want a JSON object { ... }"};
   if (is_toml(text, line)) return {first, "not JSON but TOML; want a JSON object { ... }"};
   if (rest.starts_with("//") || rest.starts_with("/*") || rest.starts_with("#"))
     return {offset, "a comment; want none: JSON has no comments"};

@@ -7,6 +7,8 @@
 
 namespace booster {
 
+inline constexpr std::string_view json_white_space = " \t\r\n";
+
 struct ForeignSyntax {
   size_t offset = 0;    // of what is foreign
   std::string problem;  // "a comment; want none: JSON has no comments"; empty: not recognised

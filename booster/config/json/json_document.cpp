@@ -12,8 +12,6 @@ namespace booster {
 
 namespace {
 
-constexpr std::string_view white_space = " \t\r\n";
-
 bool is_plain_name(std::string_view name) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
@@ -250,7 +248,7 @@ JsonValue parse_json(std::string_view text, const std::string& name, const JsonL
     raise(kind, fmt::format("{}: too large; got {} bytes, want at most {}", name, text.size(),
                             limits.bytes));
   }
-  if (text.find_first_not_of(white_space) == text.npos)
+  if (text.find_first_not_of(json_white_space) == text.npos)
     builder.stop(text.size(), "empty; want a JSON value");
   if (const std::string encoding = foreign_encoding(text); !encoding.empty())
     builder.stop(0, encoding);

@@ -7,9 +7,8 @@ namespace booster {
 
 namespace {
 
-using Fields = FsdpOptions;
-
-FieldTable<Fields> fields() {
+FieldTable<FsdpOptions> fsdp_fields() {
+  using Fields = FsdpOptions;
   return {field("sharding", &Fields::sharding, {"full", "hybrid"},
                 "full: parts over all ranks; hybrid: over those of a machine, each with a copy"),
           field("wrap", &Fields::wrap,
@@ -26,10 +25,11 @@ FieldTable<Fields> fields() {
 
 RegistryEntry<Plugin> fsdp_plugin() {
   return {.name = "fsdp",
-          .description = "data parallel with ZeRO 3: each rank keeps a part of parameters, "
-                         "gradients and optimizer state (also called gemini)",
-          .options = fields().options(),
-          .make = maker<FsdpPlugin>(fields()),
+          .description =
+              "data parallel with ZeRO 3: each rank keeps a part of parameters, "
+              "gradients and optimizer state (also called gemini)",
+          .options = fsdp_fields().options(),
+          .make = maker<FsdpPlugin>(fsdp_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             if (!layout.is_data_alone() || layout.zero_stage != 3) return std::nullopt;
             return nlohmann::json::object();

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-using Fields = HybridParallelOptions;
+using Hybrid = HybridParallelOptions;
 
 OptionTable layer_options() {
   using Layer = LayerPlan;
@@ -21,11 +21,11 @@ OptionTable layer_options() {
           boolean_option("gather", Layer().gather, "all ranks get all output features")};
 }
 
-FieldRow<Fields> tensor_plan() {
+FieldRow<Hybrid> tensor_plan() {
   return {table_option("tensor_plan", layer_options(),
                        "how layers are cut, by patterns of module names with * and ?; {} stands "
                        "for the plan that comes with the model"),
-          [](Fields& fields, const OptionValues& values) {
+          [](Hybrid& fields, const OptionValues& values) {
             for (const auto& [pattern, layer] : values.values().at("tensor_plan").items())
               fields.tensor_plan.push_back(
                   {pattern,
@@ -35,60 +35,60 @@ FieldRow<Fields> tensor_plan() {
           }};
 }
 
-FieldTable<Fields> fields() {
-  return {field("tp_size", &Fields::tp_size, at_least(1), "ranks that share each layer"),
-          field("pp_size", &Fields::pp_size, at_least(1),
+FieldTable<Hybrid> hybrid_fields() {
+  return {field("tp_size", &Hybrid::tp_size, at_least(1), "ranks that share each layer"),
+          field("pp_size", &Hybrid::pp_size, at_least(1),
                 "ranks that have different layers: the stages of a pipeline"),
-          field("sp_size", &Fields::sp_size, at_least(1),
+          field("sp_size", &Hybrid::sp_size, at_least(1),
                 "ranks that share the tokens, with sequence_parallelism_mode all_to_all or "
                 "ring_attn"),
-          field("dp_size", &Fields::dp_size, at_least(0),
+          field("dp_size", &Hybrid::dp_size, at_least(0),
                 "ranks that see different data; 0: as many as are left"),
-          field("zero_stage", &Fields::zero_stage, between(0, 3),
+          field("zero_stage", &Hybrid::zero_stage, between(0, 3),
                 "what ranks along the data axis keep a part of: 0 nothing, 1 optimizer state, 2 "
                 "gradients too, 3 parameters too"),
           tensor_plan(),
-          field("parallel_output", &Fields::parallel_output,
+          field("parallel_output", &Hybrid::parallel_output,
                 "in training, logits of a head that is cut stay on their ranks for cross_entropy; "
                 "all ranks gather them where anything else reads them"),
-          field("sequence_parallelism_mode", &Fields::sequence_parallelism_mode,
+          field("sequence_parallelism_mode", &Hybrid::sequence_parallelism_mode,
                 {"none", "split_gather", "all_to_all", "ring_attn"},
                 "split_gather: tensor ranks have some tokens each between layers that are cut; "
                 "all_to_all: ranks have some tokens each, and in attention some heads; ring_attn: "
                 "in attention keys and values go from rank to rank"),
-          field("sequence_blocks", &Fields::sequence_blocks,
+          field("sequence_blocks", &Hybrid::sequence_blocks,
                 "pattern of the modules that work on some tokens, one after the other; \"\" stands "
                 "for the blocks that come with the model"),
-          field("pp_style", &Fields::pp_style, pipeline_style_names(),
+          field("pp_style", &Hybrid::pp_style, pipeline_style_names(),
                 "how stages take turns with the microbatches of a batch"),
-          field("num_microbatches", &Fields::num_microbatches, at_least(0),
+          field("num_microbatches", &Hybrid::num_microbatches, at_least(0),
                 "pieces of a batch; 0, and microbatch_size 0: as many as there are stages"),
-          field("microbatch_size", &Fields::microbatch_size, at_least(0),
+          field("microbatch_size", &Hybrid::microbatch_size, at_least(0),
                 "rows of a piece at most, instead of their number"),
-          field("num_model_chunks", &Fields::num_model_chunks, at_least(1),
+          field("num_model_chunks", &Hybrid::num_model_chunks, at_least(1),
                 "pieces of the model on each stage; 2 or more with pp_style interleaved"),
-          field("stages", &Fields::stages, at_least(1),
+          field("stages", &Hybrid::stages, at_least(1),
                 "links of each stage, such as a ViT's embedding, blocks and head; []: cut by "
                 "numbers of parameters"),
-          field("stage_links", &Fields::stage_links,
+          field("stage_links", &Hybrid::stage_links,
                 "the same, by the name of each stage's first link"),
-          field("stage_costs", &Fields::stage_costs, {"parameters", "measured"},
+          field("stage_costs", &Hybrid::stage_costs, {"parameters", "measured"},
                 "what comes out even where neither of these is given: numbers of parameters, or "
                 "the time of each link, forward and backward, on an example input of the model"),
-          field("recompute", &Fields::recompute,
+          field("recompute", &Hybrid::recompute,
                 "blocks keep their inputs only, and run again in backward"),
-          field("bucket_cap_mb", &Fields::bucket_cap_mb, above(0),
+          field("bucket_cap_mb", &Hybrid::bucket_cap_mb, above(0),
                 "MiB of gradients in one message along the data axis")};
 }
 
 // A config that is tried with several sizes keeps its other options.
 IdleTable idle_options() {
   const auto mode_is = [](std::initializer_list<const char*> modes) {
-    return [modes = std::vector<std::string>(modes.begin(), modes.end())](
-               const OptionValues& values) {
-      const auto mode = values.get<std::string>("sequence_parallelism_mode");
-      return std::find(modes.begin(), modes.end(), mode) != modes.end();
-    };
+    return
+        [modes = std::vector<std::string>(modes.begin(), modes.end())](const OptionValues& values) {
+          const auto mode = values.get<std::string>("sequence_parallelism_mode");
+          return std::find(modes.begin(), modes.end(), mode) != modes.end();
+        };
   };
   const auto both = [](auto first, auto second) {
     return [=](const OptionValues& values) { return first(values) && second(values); };
@@ -113,12 +113,11 @@ IdleTable idle_options() {
 RegistryEntry<Plugin> hybrid_parallel_plugin() {
   return {.name = "hybrid_parallel",
           .description = "tensor, pipeline, sequence and data parallel with ZeRO, on one mesh",
-          .options = fields().options(),
-          .make = maker<HybridParallelPlugin>(fields()),
+          .options = hybrid_fields().options(),
+          .make = maker<HybridParallelPlugin>(hybrid_fields()),
           .idle = idle_options(),
-          .layout = [table = fields()](const OptionValues& values) {
-            return layout_of(table.read(values));
-          },
+          .layout = [table = hybrid_fields()](
+                        const OptionValues& values) { return layout_of(table.read(values)); },
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             nlohmann::json options = {{"tp_size", layout.tensor},
                                       {"pp_size", layout.pipeline},

@@ -7,29 +7,28 @@ namespace booster {
 
 namespace {
 
-using Fields = LowLevelZeroOptions;
-
-FieldTable<Fields> fields() {
-  return {
-      field("stage", &Fields::stage, between(1, 2),
-            "what ranks keep a part of: 1 optimizer state, 2 gradients too"),
-      field("reduce_bucket_size_in_m", &Fields::reduce_bucket_size_in_m, above(0),
-            "elements of one message, in units of 2^20"),
-      field("overlap_communication", &Fields::overlap_communication,
-            "gradients leave during backward"),
-      field("overlap_allgather", &Fields::overlap_allgather,
-            "parameters arrive while the next forward pass runs, each when its layer uses it"),
-      field("cpu_offload", &Fields::cpu_offload, "optimizer state in host memory")};
+FieldTable<LowLevelZeroOptions> zero_fields() {
+  using Fields = LowLevelZeroOptions;
+  return {field("stage", &Fields::stage, between(1, 2),
+                "what ranks keep a part of: 1 optimizer state, 2 gradients too"),
+          field("reduce_bucket_size_in_m", &Fields::reduce_bucket_size_in_m, above(0),
+                "elements of one message, in units of 2^20"),
+          field("overlap_communication", &Fields::overlap_communication,
+                "gradients leave during backward"),
+          field("overlap_allgather", &Fields::overlap_allgather,
+                "parameters arrive while the next forward pass runs, each when its layer uses it"),
+          field("cpu_offload", &Fields::cpu_offload, "optimizer state in host memory")};
 }
 
 }  // namespace
 
 RegistryEntry<Plugin> low_level_zero_plugin() {
   return {.name = "low_level_zero",
-          .description = "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
-                         "state, and of the gradients",
-          .options = fields().options(),
-          .make = maker<LowLevelZeroPlugin>(fields()),
+          .description =
+              "data parallel with ZeRO 1 and 2: each rank keeps a part of the optimizer "
+              "state, and of the gradients",
+          .options = zero_fields().options(),
+          .make = maker<LowLevelZeroPlugin>(zero_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             const int stage = layout.zero_stage;
             if (!layout.is_data_alone() || stage < 1 || stage > 2) return std::nullopt;

@@ -7,9 +7,8 @@ namespace booster {
 
 namespace {
 
-using Fields = SingleOptions;
-
-FieldTable<Fields> fields() {
+FieldTable<SingleOptions> single_fields() {
+  using Fields = SingleOptions;
   return {field("on_every_rank", &Fields::on_every_rank,
                 "under a run tool with several ranks each trains a model of its own")};
 }
@@ -19,8 +18,8 @@ FieldTable<Fields> fields() {
 RegistryEntry<Plugin> single_plugin() {
   return {.name = "single",
           .description = "one process, one device",
-          .options = fields().options(),
-          .make = maker<SinglePlugin>(fields()),
+          .options = single_fields().options(),
+          .make = maker<SinglePlugin>(single_fields()),
           .options_for = [](const Layout& layout) -> std::optional<nlohmann::json> {
             if (layout.ranks() > 1) return std::nullopt;
             return nlohmann::json::object();

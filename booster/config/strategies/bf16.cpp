@@ -7,20 +7,18 @@ namespace booster {
 
 namespace {
 
-using Fields = BF16Options;
-
-FieldTable<Fields> fields() {
-  return {
-      field("style", &Fields::style, {"autocast", "cast"},
-            "autocast: f32 parameters, listed ops in bf16; cast: a bf16 model"),
-      field("master_weights", &Fields::master_weights, "cast: steps update f32 masters"),
-      field("update", &Fields::update, {"nearest", "stochastic", "kahan"},
-            "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
-      field("seed", &Fields::seed, between(0, 4294967295), "of stochastic rounding"),
-      field("skip_non_finite", &Fields::skip_non_finite,
-            "leave out steps whose gradients are not finite"),
-      field("round_gradients", &Fields::round_gradients,
-            "autocast: round weights' gradients to bf16, as torch does")};
+FieldTable<BF16Options> bf16_fields() {
+  using Fields = BF16Options;
+  return {field("style", &Fields::style, {"autocast", "cast"},
+                "autocast: f32 parameters, listed ops in bf16; cast: a bf16 model"),
+          field("master_weights", &Fields::master_weights, "cast: steps update f32 masters"),
+          field("update", &Fields::update, {"nearest", "stochastic", "kahan"},
+                "cast without masters: how a new weight is rounded; kahan keeps what is lost"),
+          field("seed", &Fields::seed, between(0, 4294967295), "of stochastic rounding"),
+          field("skip_non_finite", &Fields::skip_non_finite,
+                "leave out steps whose gradients are not finite"),
+          field("round_gradients", &Fields::round_gradients,
+                "autocast: round weights' gradients to bf16, as torch does")};
 }
 
 bool rounds_the_same_each_time(const OptionValues& values) {
@@ -32,10 +30,11 @@ bool rounds_the_same_each_time(const OptionValues& values) {
 RegistryEntry<Precision> bf16_strategy() {
   return {.name = "bf16",
           .description = "bf16 without a loss scale: torch's autocast, or a bf16 model",
-          .options = fields().options(),
-          .make = maker<BF16MixedPrecision>(fields()),
+          .options = bf16_fields().options(),
+          .make = maker<BF16MixedPrecision>(bf16_fields()),
           .idle = {{{"seed"}, rounds_the_same_each_time, "unless update is stochastic"},
-                   {{"round_gradients"}, option_is("style", std::string("cast")),
+                   {{"round_gradients"},
+                    option_is("style", std::string("cast")),
                     "in style cast, whose gradients are bf16"}},
           .product_dtype = "bf16"};
 }

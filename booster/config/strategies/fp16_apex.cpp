@@ -7,7 +7,7 @@ namespace booster {
 
 namespace {
 
-using Fields = FP16ApexOptions;
+using Apex = FP16ApexOptions;
 
 // A property that the config may leave to the level.
 ApexValue property_value(const OptionValues& values, const std::string& name) {
@@ -18,48 +18,48 @@ ApexValue property_value(const OptionValues& values, const std::string& name) {
   return value.get<std::string>();
 }
 
-FieldRow<Fields> property(const char* name, ApexValue Fields::*member, const char* legal,
-                          const char* description) {
-  return {scalar_option(name, legal, description), [=](Fields& fields, const OptionValues& values) {
+FieldRow<Apex> property(const char* name, ApexValue Apex::*member, const char* legal,
+                        const char* description) {
+  return {scalar_option(name, legal, description), [=](Apex& fields, const OptionValues& values) {
             fields.*member = property_value(values, name);
           }};
 }
 
-FieldRow<Fields> level() {
-  auto row = field("opt_level", &Fields::opt_level,
+FieldRow<Apex> level() {
+  auto row = field("opt_level", &Apex::opt_level,
                    "O0: fp32; O1: ops cast by lists; O2: f16 model, f32 masters; O3: f16");
   row.option.legal = "O0, O1, O2 or O3";  // what else is wrong with one, the strategy says best
   return row;
 }
 
-FieldTable<Fields> fields() {
+FieldTable<Apex> apex_fields() {
   const char* flag = "true, false, \"True\" or \"False\"";
-  return {
-      field("enabled", &Fields::enabled, "false: as fp32"), level(),
-      property("cast_model_type", &Fields::cast_model_type, "fp16, fp32 or false",
-               "dtype of the model; null: fp32 in O0, none in O1, fp16 in O2 and O3"),
-      property("patch_torch_functions", &Fields::patch_torch_functions, flag,
-               "cast around ops; null: true in O1 alone"),
-      property("keep_batchnorm_fp32", &Fields::keep_batchnorm_fp32, flag,
-               "batch normalisation stays f32; null: true in O2, false in O3"),
-      property("master_weights", &Fields::master_weights, flag,
-               "f32 masters; null: true in O2, false in O0 and O3"),
-      property("loss_scale", &Fields::loss_scale, "\"dynamic\" or a number > 0",
-               "null: dynamic in O1 and O2, 1 in O0 and O3"),
-      property("cast_model_outputs", &Fields::cast_model_outputs, "fp16 or fp32",
-               "dtype of outputs; null: fp32, but in O1 as they come"),
-      field("num_losses", &Fields::num_losses, between(1, 1000),
-            "loss scalers, chosen by the loss_id of backward"),
-      field("verbosity", &Fields::verbosity, between(0, 2),
-            "0: silent, 1: tells the properties, 2: and casts of O1 and, with the next loss, "
-            "skipped steps"),
-      field("min_loss_scale", &Fields::min_loss_scale, at_least(0),
-            "smallest dynamic scale; 0: no limit"),
-      field("max_loss_scale", &Fields::max_loss_scale, above(0), "largest dynamic scale"),
-      field("half_functions", &Fields::half_functions, "O1: more ops that run in f16"),
-      field("float_functions", &Fields::float_functions, "O1: more ops that run in f32"),
-      field("promote_functions", &Fields::promote_functions,
-            "O1: more ops that take the widest dtype")};
+  return {field("enabled", &Apex::enabled, "false: as fp32"),
+          level(),
+          property("cast_model_type", &Apex::cast_model_type, "fp16, fp32 or false",
+                   "dtype of the model; null: fp32 in O0, none in O1, fp16 in O2 and O3"),
+          property("patch_torch_functions", &Apex::patch_torch_functions, flag,
+                   "cast around ops; null: true in O1 alone"),
+          property("keep_batchnorm_fp32", &Apex::keep_batchnorm_fp32, flag,
+                   "batch normalisation stays f32; null: true in O2, false in O3"),
+          property("master_weights", &Apex::master_weights, flag,
+                   "f32 masters; null: true in O2, false in O0 and O3"),
+          property("loss_scale", &Apex::loss_scale, "\"dynamic\" or a number > 0",
+                   "null: dynamic in O1 and O2, 1 in O0 and O3"),
+          property("cast_model_outputs", &Apex::cast_model_outputs, "fp16 or fp32",
+                   "dtype of outputs; null: fp32, but in O1 as they come"),
+          field("num_losses", &Apex::num_losses, between(1, 1000),
+                "loss scalers, chosen by the loss_id of backward"),
+          field("verbosity", &Apex::verbosity, between(0, 2),
+                "0: silent, 1: tells the properties, 2: and casts of O1 and, with the next loss, "
+                "skipped steps"),
+          field("min_loss_scale", &Apex::min_loss_scale, at_least(0),
+                "smallest dynamic scale; 0: no limit"),
+          field("max_loss_scale", &Apex::max_loss_scale, above(0), "largest dynamic scale"),
+          field("half_functions", &Apex::half_functions, "O1: more ops that run in f16"),
+          field("float_functions", &Apex::float_functions, "O1: more ops that run in f32"),
+          field("promote_functions", &Apex::promote_functions,
+                "O1: more ops that take the widest dtype")};
 }
 
 // What it resolves to is a fixed scale.
@@ -75,7 +75,7 @@ bool casts_no_ops(const OptionValues& values) {
 
 std::vector<std::string> all_but_enabled() {
   std::vector<std::string> names;
-  for (const Option& option : fields().options())
+  for (const Option& option : apex_fields().options())
     if (option.name != "enabled") names.push_back(option.name);
   return names;
 }
@@ -83,18 +83,17 @@ std::vector<std::string> all_but_enabled() {
 }  // namespace
 
 RegistryEntry<Precision> fp16_apex_strategy() {
-  return {.name = "fp16_apex",
-          .description = "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
-          .options = fields().options(),
-          .make = maker<FP16ApexMixedPrecision>(fields()),
-          .idle = {{all_but_enabled(), option_is("enabled", false), "with enabled = false"},
-                   {{"half_functions", "float_functions", "promote_functions"},
-                    casts_no_ops,
-                    "at a level other than O1"},
-                   {{"min_loss_scale", "max_loss_scale"},
-                    has_fixed_scale,
-                    "with a fixed loss_scale"}},
-          .product_dtype = "fp16"};
+  return {
+      .name = "fp16_apex",
+      .description = "NVIDIA Apex's amp: levels O0, O1, O2 and O3",
+      .options = apex_fields().options(),
+      .make = maker<FP16ApexMixedPrecision>(apex_fields()),
+      .idle = {{all_but_enabled(), option_is("enabled", false), "with enabled = false"},
+               {{"half_functions", "float_functions", "promote_functions"},
+                casts_no_ops,
+                "at a level other than O1"},
+               {{"min_loss_scale", "max_loss_scale"}, has_fixed_scale, "with a fixed loss_scale"}},
+      .product_dtype = "fp16"};
 }
 
 }  // namespace booster

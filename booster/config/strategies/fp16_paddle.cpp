@@ -62,17 +62,15 @@ void append(std::vector<Row>& to, std::vector<Row> rows) {
 }
 
 FieldTable<Fleet> fleet_fields() {
-  auto rows = scaler_fields(
-      scaler_rows(Fleet()), &Fleet::init_loss_scaling, &Fleet::incr_ratio,
-      &Fleet::decr_ratio, &Fleet::incr_every_n_steps, &Fleet::decr_every_n_nan_or_inf,
-      &Fleet::use_dynamic_loss_scaling);
+  auto rows = scaler_fields(scaler_rows(Fleet()), &Fleet::init_loss_scaling, &Fleet::incr_ratio,
+                            &Fleet::decr_ratio, &Fleet::incr_every_n_steps,
+                            &Fleet::decr_every_n_nan_or_inf, &Fleet::use_dynamic_loss_scaling);
   append(rows, list_fields<Fleet>());
-  append(rows,
-         {field("use_pure_fp16", &Fleet::use_pure_fp16, "level O2, without masters"),
-          field("use_fp16_guard", &Fleet::use_fp16_guard,
-                "O2: ops outside of an FP16Guard stay f32"),
-          field("use_optimizer_fp16", &Fleet::use_optimizer_fp16, "accepted; has no effect"),
-          field("use_pure_bf16", &Fleet::use_pure_bf16, "level O2 in bfloat16")});
+  append(rows, {field("use_pure_fp16", &Fleet::use_pure_fp16, "level O2, without masters"),
+                field("use_fp16_guard", &Fleet::use_fp16_guard,
+                      "O2: ops outside of an FP16Guard stay f32"),
+                field("use_optimizer_fp16", &Fleet::use_optimizer_fp16, "accepted; has no effect"),
+                field("use_pure_bf16", &Fleet::use_pure_bf16, "level O2 in bfloat16")});
   return rows;
 }
 
@@ -82,7 +80,7 @@ std::optional<Fleet> fleet_configs(const OptionValues& values) {
   return fleet_fields().read(OptionValues(*given));
 }
 
-using Fields = FP16PaddleOptions;
+using Paddle = FP16PaddleOptions;
 
 // What null stands for depends on use_pure_fp16, so the descriptions say it.
 OptionTable scaler_rows_with_both_defaults() {
@@ -96,52 +94,52 @@ OptionTable scaler_rows_with_both_defaults() {
   return options;
 }
 
-FieldRow<Fields> save_dtype() {
-  return {or_null(choice_option("save_dtype", "float32",
-                                {"float16", "bfloat16", "float32", "float64"},
-                                "dtype of weights in checkpoints; null: as they train")),
-          [](Fields& fields, const OptionValues& values) {
-            fields.save_dtype = values.given<std::string>("save_dtype").value_or("");
-          }};
+FieldRow<Paddle> save_dtype() {
+  return {
+      or_null(choice_option("save_dtype", "float32", {"float16", "bfloat16", "float32", "float64"},
+                            "dtype of weights in checkpoints; null: as they train")),
+      [](Paddle& fields, const OptionValues& values) {
+        fields.save_dtype = values.given<std::string>("save_dtype").value_or("");
+      }};
 }
 
-FieldRow<Fields> amp_configs() {
+FieldRow<Paddle> amp_configs() {
   return {object_option("amp_configs", fleet_fields().options(),
                         "Fleet's amp_configs as it stands, in place of these options"),
-          [](Fields& fields, const OptionValues& values) {
+          [](Paddle& fields, const OptionValues& values) {
             fields.amp_configs = fleet_configs(values);
           }};
 }
 
-FieldRow<Fields> flag_or_null(const char* name, std::optional<bool> Fields::*member,
+FieldRow<Paddle> flag_or_null(const char* name, std::optional<bool> Paddle::*member,
                               const char* description) {
   return field(boolean_option(name, true, description), member);
 }
 
-FieldTable<Fields> fields() {
-  std::vector<FieldRow<Fields>> rows = {
-      field("level", &Fields::level, {"O0", "OD", "O1", "O2"},
+FieldTable<Paddle> paddle_fields() {
+  std::vector<FieldRow<Paddle>> rows = {
+      field("level", &Paddle::level, {"O0", "OD", "O1", "O2"},
             "O0: f32; OD: white ops in 16 bits; O1: by lists; O2: a 16-bit model"),
-      field("dtype", &Fields::dtype, {"float16", "bfloat16"}, "the 16-bit dtype")};
-  append(rows, list_fields<Fields>());
-  append(rows,
-         {flag_or_null("use_promote", &Fields::use_promote,
-                       "O2, ops off the lists: f32 if an argument is, else all 16 bits; null: "
-                       "true, false with use_pure_fp16"),
-          flag_or_null("master_weight", &Fields::master_weight,
-                       "O2: f32 masters; null: true, false with use_pure_fp16"),
-          field("master_grad", &Fields::master_grad,
-                "gradients of 16-bit parameters add up in f32"),
-          field("excluded_layers", &Fields::excluded_layers,
-                "O2: layers that stay f32, by name (with all below) or kind"),
-          save_dtype(),
-          field("use_pure_fp16", &Fields::use_pure_fp16,
-                "level O2 as Paddle's static graph has it, with its scaler's defaults"),
-          flag_or_null("use_fp16_guard", &Fields::use_fp16_guard,
-                       "O2: ops outside of an FP16Guard stay f32; null: as use_pure_fp16")});
-  append(rows, scaler_fields(scaler_rows_with_both_defaults(), &Fields::init_loss_scaling,
-                             &Fields::incr_ratio, &Fields::decr_ratio, &Fields::incr_every_n_steps,
-                             &Fields::decr_every_n_nan_or_inf, &Fields::use_dynamic_loss_scaling));
+      field("dtype", &Paddle::dtype, {"float16", "bfloat16"}, "the 16-bit dtype")};
+  append(rows, list_fields<Paddle>());
+  append(
+      rows,
+      {flag_or_null("use_promote", &Paddle::use_promote,
+                    "O2, ops off the lists: f32 if an argument is, else all 16 bits; null: "
+                    "true, false with use_pure_fp16"),
+       flag_or_null("master_weight", &Paddle::master_weight,
+                    "O2: f32 masters; null: true, false with use_pure_fp16"),
+       field("master_grad", &Paddle::master_grad, "gradients of 16-bit parameters add up in f32"),
+       field("excluded_layers", &Paddle::excluded_layers,
+             "O2: layers that stay f32, by name (with all below) or kind"),
+       save_dtype(),
+       field("use_pure_fp16", &Paddle::use_pure_fp16,
+             "level O2 as Paddle's static graph has it, with its scaler's defaults"),
+       flag_or_null("use_fp16_guard", &Paddle::use_fp16_guard,
+                    "O2: ops outside of an FP16Guard stay f32; null: as use_pure_fp16")});
+  append(rows, scaler_fields(scaler_rows_with_both_defaults(), &Paddle::init_loss_scaling,
+                             &Paddle::incr_ratio, &Paddle::decr_ratio, &Paddle::incr_every_n_steps,
+                             &Paddle::decr_every_n_nan_or_inf, &Paddle::use_dynamic_loss_scaling));
   append(rows, {amp_configs()});
   return rows;
 }
@@ -199,7 +197,7 @@ IdleTable in_amp_configs(IdleTable table) {
   return table;
 }
 
-IdleTable idle_options() {
+IdleTable idle_paddle_options() {
   IdleTable table = {
       {{"dtype", "custom_white_list", "custom_black_list", "custom_black_varnames",
         "init_loss_scaling", "incr_ratio", "decr_ratio", "incr_every_n_steps",
@@ -216,8 +214,8 @@ IdleTable idle_options() {
       {{"amp_configs.use_optimizer_fp16"},
        [](const OptionValues&) { return true; },
        "outside automatic parallelism"}};
-  for (const IdleTable& more : {idle_scaler_options(is_unscaled_bf16),
-                                in_amp_configs(idle_scaler_options(is_pure_bf16))})
+  for (const IdleTable& more :
+       {idle_scaler_options(is_unscaled_bf16), in_amp_configs(idle_scaler_options(is_pure_bf16))})
     table.insert(table.end(), more.begin(), more.end());
   return table;
 }
@@ -227,9 +225,9 @@ IdleTable idle_options() {
 RegistryEntry<Precision> fp16_paddle_strategy() {
   return {.name = "fp16_paddle",
           .description = "PaddlePaddle's amp: levels O0, OD, O1 and O2, and Fleet's amp_configs",
-          .options = fields().options(),
-          .make = maker<FP16PaddleMixedPrecision>(fields()),
-          .idle = idle_options(),
+          .options = paddle_fields().options(),
+          .make = maker<FP16PaddleMixedPrecision>(paddle_fields()),
+          .idle = idle_paddle_options(),
           .product_dtype = "fp16"};
 }
 

@@ -7,9 +7,8 @@ namespace booster {
 
 namespace {
 
-using Fields = FP8Options;
-
-FieldTable<Fields> fields() {
+FieldTable<FP8Options> fp8_fields() {
+  using Fields = FP8Options;
   return {
       field("scaling", &Fields::scaling, {"delayed", "current"},
             "scales from earlier steps' magnitudes, or from each tensor itself"),
@@ -34,7 +33,7 @@ FieldTable<Fields> fields() {
             "leave out steps whose gradients or quantized tensors are not finite")};
 }
 
-IdleTable idle_options() {
+IdleTable idle_fp8_options() {
   return {{{"amax_history_len", "amax_compute_algo", "margin", "reduce_amax"},
            option_is("scaling", std::string("current")),
            "with scaling = current"},
@@ -50,9 +49,9 @@ RegistryEntry<Precision> fp8_strategy() {
           .description =
               "Linear layers in 8-bit floats, the rest as bf16; emulated exactly where no "
               "unit does",
-          .options = fields().options(),
-          .make = maker<FP8MixedPrecision>(fields()),
-          .idle = idle_options(),
+          .options = fp8_fields().options(),
+          .make = maker<FP8MixedPrecision>(fp8_fields()),
+          .idle = idle_fp8_options(),
           .product_dtype = "fp8"};
 }
 

@@ -18,7 +18,8 @@ Option layer_decay() {
 }
 
 template <class Made, class Fields>
-OptimizerEntry entry(const char* name, const char* description, const FieldTable<Fields>& fields) {
+OptimizerEntry optimizer_entry(const char* name, const char* description,
+                               const FieldTable<Fields>& fields) {
   OptionTable options = fields.options();
   options.push_back(layer_decay());
   return {name, description, options,
@@ -49,13 +50,13 @@ FieldRow<Fields> eps() {
 
 FieldTable<SGDOptions> sgd_fields() {
   using Fields = SGDOptions;
-  return {lr<Fields>(),
-          field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
-          field("dampening", &Fields::dampening, between(0, 1),
-                "share of the gradient left out of the momentum"),
-          field("nesterov", &Fields::nesterov,
-                "Nesterov's momentum; wants momentum and no dampening"),
-          weight_decay<Fields>()};
+  return {
+      lr<Fields>(),
+      field("momentum", &Fields::momentum, between(0, 1), "share of the last update kept"),
+      field("dampening", &Fields::dampening, between(0, 1),
+            "share of the gradient left out of the momentum"),
+      field("nesterov", &Fields::nesterov, "Nesterov's momentum; wants momentum and no dampening"),
+      weight_decay<Fields>()};
 }
 
 template <class Fields>
@@ -91,11 +92,12 @@ FieldTable<LAMBOptions> lamb_fields() {
 
 const std::vector<OptimizerEntry>& optimizer_entries() {
   static const std::vector<OptimizerEntry> entries = {
-      entry<SGD>("sgd", "stochastic gradient descent", sgd_fields()),
-      entry<Adam>("adam", "Adam", adam_fields<AdamOptions>()),
-      entry<AdamW>("adamw", "Adam with decoupled weight decay", adam_fields<AdamWOptions>()),
-      entry<RMSprop>("rmsprop", "RMSprop", rmsprop_fields()),
-      entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields())};
+      optimizer_entry<SGD>("sgd", "stochastic gradient descent", sgd_fields()),
+      optimizer_entry<Adam>("adam", "Adam", adam_fields<AdamOptions>()),
+      optimizer_entry<AdamW>("adamw", "Adam with decoupled weight decay",
+                             adam_fields<AdamWOptions>()),
+      optimizer_entry<RMSprop>("rmsprop", "RMSprop", rmsprop_fields()),
+      optimizer_entry<LAMB>("lamb", "LAMB: Adam with a trust ratio per layer", lamb_fields())};
   return entries;
 }
 

@@ -2,6 +2,7 @@
 // batched product of permuted tensors.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 
 #include <algorithm>
 #include <cctype>
@@ -82,7 +83,7 @@ Term with_diagonals(Term term) {
 }
 
 Term term_of(const std::string& text, const Tensor& x) {
-  check(x.defined(), "einsum: argument is undefined");
+  check_defined("einsum", x);
   const bool has_dots = text.find("...") != text.npos;
   const int letters = static_cast<int>(text.size()) - (has_dots ? 3 : 0);
   const int dots = has_dots ? x.ndim() - letters : 0;

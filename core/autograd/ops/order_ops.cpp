@@ -1,6 +1,7 @@
 // Functions that go by the order of numbers along a dimension.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -21,7 +22,7 @@ std::pair<Tensor, Tensor> ordered(Op op, const Tensor& given, int64_t dim, bool 
                                   std::optional<int64_t> count) {
   Tensor x = given;
   const char* name = name_of(op);
-  check(x.defined(), "{}: argument is undefined", name);
+  check_defined(name, x);
   apply_policy(op, {&x});
   const PolicyScope inside(nullptr);
   const int d = normal_dim(name, dim, x.ndim());
@@ -49,7 +50,7 @@ std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim, bool descending) {
 }
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
-  check(x.defined(), "argsort: argument is undefined");
+  check_defined("argsort", x);
   const int d = normal_dim("argsort", dim, x.ndim());
   return order_of(x, d, descending, x.shape()[d]);
 }

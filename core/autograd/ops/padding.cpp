@@ -1,6 +1,7 @@
 // Borders around the last dimensions, of a number or of what lies inside.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ struct Border {
 
 // From the last dimension on.
 std::vector<Border> borders(const Tensor& x, const std::vector<int64_t>& sizes) {
-  check(x.defined(), "pad: argument is undefined");
+  check_defined("pad", x);
   check(sizes.size() % 2 == 0 && static_cast<int>(sizes.size()) <= 2 * x.ndim(),
         "pad: want two sizes for each of {} dimensions at most; got {}", x.ndim(), sizes.size());
   std::vector<Border> all;

@@ -1,6 +1,7 @@
 // Functions that take tensors apart, and change some of their elements; made of other functions.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -9,10 +10,6 @@
 
 namespace booster {
 namespace {
-
-void check_defined(const char* op, const Tensor& x) {
-  check(x.defined(), "{}: argument is undefined", op);
-}
 
 // A position that may count from the end, moved inside of 0 ... size.
 int64_t position(std::optional<int64_t> given, int64_t missing, int64_t size) {

@@ -1,6 +1,7 @@
 // Reductions over any dimensions.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -20,7 +21,7 @@ struct Reduced {
 };
 
 Reduced reduced_shapes(const char* op, const Tensor& x, const std::vector<int64_t>& dims) {
-  check(x.defined(), "{}: argument is undefined", op);
+  check_defined(op, x);
   unsigned mask = dims.empty() ? ~0u : 0u;
   for (int64_t dim : dims) {
     const unsigned bit = 1u << normal_dim(op, dim, x.ndim());
@@ -139,7 +140,7 @@ Tensor amin(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims) {
 }
 
 Tensor argmax(const Tensor& x, int64_t dim, bool keep_dim) {
-  check(x.defined(), "argmax: argument is undefined");
+  check_defined("argmax", x);
   const int d = normal_dim("argmax", dim, x.ndim());
   check(x.shape()[d] > 0, "argmax: nothing to reduce; got shape {}", x.shape());
   const Reduced to = reduced_shapes("argmax", x, {dim});
@@ -157,7 +158,7 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
 
 // The smallest of u8 and booleans has no negative.
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
-  check(x.defined(), "argmin: argument is undefined");
+  check_defined("argmin", x);
   const PolicyScope inside(nullptr);
   const bool is_small = x.dtype() == DType::u8 || x.dtype() == DType::boolean;
   return argmax(neg(is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);

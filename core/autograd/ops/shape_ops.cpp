@@ -1,15 +1,12 @@
 // Functions that rearrange numbers without changing them.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
 namespace {
-
-void check_defined(const char* op, const Tensor& x) {
-  check(x.defined(), "{}: argument is undefined", op);
-}
 
 // Zeros of a shape but for g, at `start` of that dimension: the gradient of narrow.
 Tensor in_zeros(const Tensor& g, const Shape& whole, int64_t dim, int64_t start) {
@@ -115,9 +112,10 @@ Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0
 Tensor contiguous(const Tensor& x) {
   check_defined("contiguous", x);
   if (x.is_contiguous()) return x;
-  const Tensor y = record(x.clone(), "contiguous", {x},
-                          twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
-  if (results_are_marked) [[unlikely]] mark_made_by_op(y, was_made_by_op(x));
+  const Tensor y =
+      record(x.clone(), "contiguous", {x}, twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
+  if (results_are_marked) [[unlikely]]
+    mark_made_by_op(y, was_made_by_op(x));
   return y;
 }
 
@@ -150,13 +148,13 @@ Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
     dtypes.push_back(x.dtype());
   }
   return record(y, "cat", tensors, twice([=](const Tensor& g, Gradients& grads) {
-    int64_t start = 0;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      if (grads.wanted(static_cast<int>(i)))
-        grads[static_cast<int>(i)] = cast(narrow(g, d, start, sizes[i]), dtypes[i]);
-      start += sizes[i];
-    }
-  }));
+                  int64_t start = 0;
+                  for (size_t i = 0; i < sizes.size(); ++i) {
+                    if (grads.wanted(static_cast<int>(i)))
+                      grads[static_cast<int>(i)] = cast(narrow(g, d, start, sizes[i]), dtypes[i]);
+                    start += sizes[i];
+                  }
+                }));
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {

@@ -11,8 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int side = 32, channels = 3;
-constexpr size_t plane = size_t{side} * side, record = 1 + channels * plane;
+constexpr int cifar_side = 32, channels = 3;
+constexpr size_t plane = size_t{cifar_side} * cifar_side, record = 1 + channels * plane;
 constexpr size_t images_per_file = 10'000;
 
 fs::path folder_of(const std::string& root) {
@@ -20,9 +20,10 @@ fs::path folder_of(const std::string& root) {
     if (fs::exists(folder / "data_batch_1.bin") || fs::exists(folder / "test_batch.bin"))
       return folder;
   const bool pickled = fs::exists(fs::path(root) / "cifar-10-batches-py");
-  fail_data("CIFAR10: no files data_batch_1.bin in '{}'; want the binary version, "
-            "cifar-10-binary.tar.gz, unpacked there{}",
-            root, pickled ? ", instead of the pickled one (cifar-10-batches-py)" : "");
+  fail_data(
+      "CIFAR10: no files data_batch_1.bin in '{}'; want the binary version, "
+      "cifar-10-binary.tar.gz, unpacked there{}",
+      root, pickled ? ", instead of the pickled one (cifar-10-batches-py)" : "");
 }
 
 std::vector<std::string> files_of(bool train) {
@@ -48,8 +49,8 @@ void add_records(const std::string& path, PackedContents& contents) {
 
 PackedContents read_cifar10(const std::string& root, bool train) {
   PackedContents contents = {.kind = "CIFAR-10",
-                             .width = side,
-                             .height = side,
+                             .width = cifar_side,
+                             .height = cifar_side,
                              .channels = channels,
                              .classes = {"airplane", "automobile", "bird", "cat", "deer", "dog",
                                          "frog", "horse", "ship", "truck"}};

@@ -13,9 +13,11 @@ namespace booster {
 namespace {
 
 constexpr size_t slab_bytes = size_t{32} << 20;
-constexpr size_t alignment = 16;
+constexpr size_t image_alignment = 16;
 
-size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+size_t aligned_image(size_t bytes) {
+  return (bytes + image_alignment - 1) / image_alignment * image_alignment;
+}
 
 }  // namespace
 
@@ -42,7 +44,7 @@ std::optional<GpuImageCache::Kept> GpuImageCache::offer(size_t file, const Image
     entry = entries_[file];
     if (entry.is_there) return Kept{entry.address, entry.width, entry.height, entry.channels};
     if (entry.address) return std::nullopt;
-    entry = {take(aligned(image.bytes())), image.width(), image.height(), image.channels()};
+    entry = {take(aligned_image(image.bytes())), image.width(), image.height(), image.channels()};
     if (!entry.address) return std::nullopt;
     entries_[file] = entry;
     from = slabs_.back().from;

@@ -11,7 +11,7 @@ namespace booster {
 namespace {
 
 // As in jpeg.cpp: libpng leaves a failed call by longjmp, so its state is plain.
-struct Decoder {
+struct PngDecoder {
   png_structp png;
   png_infop info;
   const uint8_t* data;
@@ -21,7 +21,7 @@ struct Decoder {
 };
 
 void leave(png_structp png, png_const_charp message) {
-  auto* decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::strncpy(decoder->message, message, sizeof decoder->message - 1);
   longjmp(decoder->escape, 1);
 }
@@ -30,7 +30,7 @@ void leave(png_structp png, png_const_charp message) {
 void ignore_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, size_t n) {
-  auto* decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (n > decoder->left) png_error(png, "the file ends early");
   std::memcpy(to, decoder->data, n);
   decoder->data += n;
@@ -51,7 +51,7 @@ void set_limits(png_structp png) {
                               sizeof ignored_chunks / 5);
 }
 
-bool read_header(Decoder& decoder) {
+bool read_png_header(PngDecoder& decoder) {
   if (setjmp(decoder.escape)) return false;
   set_limits(decoder.png);
   png_set_read_fn(decoder.png, &decoder, read_bytes);
@@ -60,7 +60,7 @@ bool read_header(Decoder& decoder) {
 }
 
 // Everything becomes 8-bit grey or RGB without alpha.
-bool set_conversions(Decoder& decoder) {
+bool set_conversions(PngDecoder& decoder) {
   if (setjmp(decoder.escape)) return false;
   png_structp png = decoder.png;
   const int colour = png_get_color_type(png, decoder.info);
@@ -77,7 +77,7 @@ bool set_conversions(Decoder& decoder) {
   return true;
 }
 
-bool read_pixels(Decoder& decoder, Image& image) {
+bool read_png_pixels(PngDecoder& decoder, Image& image) {
   if (setjmp(decoder.escape)) return false;
   const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
   const int passes = interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
@@ -95,7 +95,7 @@ class PngReader {
     decoder_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder_, leave, ignore_warning);
     if (decoder_.png) decoder_.info = png_create_info_struct(decoder_.png);
     if (!decoder_.info) fail_run("libpng: could not start; got no memory");
-    if (!read_header(decoder_)) bad_image(name_, decoder_.message);
+    if (!read_png_header(decoder_)) bad_image(name_, decoder_.message);
   }
 
   Image pixels() {
@@ -111,7 +111,7 @@ class PngReader {
                 png_get_channels(decoder_.png, decoder_.info));
     if (png_get_rowbytes(decoder_.png, decoder_.info) != image.row_bytes())
       bad_image(name_, "its pixels are of a kind that is not supported");
-    if (!read_pixels(decoder_, image)) bad_image(name_, decoder_.message);
+    if (!read_png_pixels(decoder_, image)) bad_image(name_, decoder_.message);
     return image;
   }
 
@@ -123,8 +123,8 @@ class PngReader {
   }
 
  private:
-  struct OwnedDecoder : Decoder {
-    OwnedDecoder() : Decoder{} {}
+  struct OwnedDecoder : PngDecoder {
+    OwnedDecoder() : PngDecoder{} {}
     ~OwnedDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
   };
 

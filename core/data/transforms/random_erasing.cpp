@@ -1,5 +1,6 @@
 #include "core/data/transforms/random_erasing.h"
 
+#include "core/data/transforms/rounding.h"
 #include "kernels/system/error.h"
 
 #include <cmath>
@@ -7,9 +8,6 @@
 
 namespace booster {
 namespace {
-
-// Python's round: half to even.
-int rounded(double x) { return static_cast<int>(std::nearbyint(x)); }
 
 std::optional<Box> one_box(const RandomErasingOptions& options, int width, int height, double area,
                            RandomStream& random) {

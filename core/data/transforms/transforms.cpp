@@ -1,5 +1,6 @@
 #include "core/data/transforms/transforms.h"
 
+#include "core/data/transforms/rounding.h"
 #include "kernels/system/error.h"
 
 #include <algorithm>
@@ -7,9 +8,6 @@
 
 namespace booster {
 namespace {
-
-// Python's round: half to even.
-int rounded(double x) { return static_cast<int>(std::nearbyint(x)); }
 
 void check_size(const char* what, ImageSize size) {
   check(size.height >= 1 && size.width >= 1 && size.height <= image_limits::side &&

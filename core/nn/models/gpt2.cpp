@@ -22,7 +22,7 @@ void check_sizes(const Gpt2Options& options) {
         *options.n_embd);
 }
 
-void initialize(Module& module) {
+void initialize_gpt2(Module& module) {
   if (auto* table = dynamic_cast<Embedding*>(&module))
     init::normal(table->weight, 0, initial_deviation);
   if (auto* layer = dynamic_cast<Linear*>(&module)) {
@@ -122,7 +122,7 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
 
 Gpt2::Gpt2(const Gpt2Options& options)
     : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
-  apply(initialize);
+  apply(initialize_gpt2);
   // What branches add to the stream shrinks with their number.
   const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
   apply([&](Module& module) {
@@ -194,17 +194,17 @@ NamedTensor Gpt2::from_file(const NamedTensor& stored, const StoredShapes& all) 
 
 namespace {
 
-struct Preset {
+struct Gpt2Preset {
   const char* name;
   int64_t features, layers, heads;
 };
-constexpr Preset presets[] = {{"gpt2", 768, 12, 12},
-                              {"gpt2-medium", 1024, 24, 16},
-                              {"gpt2-large", 1280, 36, 20},
-                              {"gpt2-xl", 1600, 48, 25}};
+constexpr Gpt2Preset gpt2_presets[] = {{"gpt2", 768, 12, 12},
+                                       {"gpt2-medium", 1024, 24, 16},
+                                       {"gpt2-large", 1280, 36, 20},
+                                       {"gpt2-xl", 1600, 48, 25}};
 
-const Preset& preset_named(const std::string& name) {
-  for (const Preset& preset : presets)
+const Gpt2Preset& gpt2_preset(const std::string& name) {
+  for (const Gpt2Preset& preset : gpt2_presets)
     if (name == preset.name) return preset;
   fail("gpt2: unknown model; got {}{}", name, legal_names(name, gpt2_names()));
 }
@@ -213,12 +213,12 @@ const Preset& preset_named(const std::string& name) {
 
 std::vector<std::string> gpt2_names() {
   std::vector<std::string> names;
-  for (const Preset& preset : presets) names.push_back(preset.name);
+  for (const Gpt2Preset& preset : gpt2_presets) names.push_back(preset.name);
   return names;
 }
 
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options) {
-  const Preset& preset = preset_named(name);
+  const Gpt2Preset& preset = gpt2_preset(name);
   options.n_embd = options.n_embd.value_or(preset.features);
   options.n_layer = options.n_layer.value_or(preset.layers);
   options.n_head = options.n_head.value_or(preset.heads);

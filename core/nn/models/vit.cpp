@@ -9,7 +9,7 @@ namespace {
 
 constexpr double norm_eps = 1e-6;  // timm's; PyTorch's default is 1e-5
 
-void initialize(Module& module) {
+void initialize_vit(Module& module) {
   if (auto* layer = dynamic_cast<Linear*>(&module)) {
     init::truncated_normal(layer->weight, 0, 0.02);
     if (layer->bias.defined()) init::zeros(layer->bias);
@@ -134,7 +134,7 @@ VisionTransformer::VisionTransformer(const VitOptions& options)
     head_ = &add<Linear>("head", *options.embed_dim, options.num_classes);
   init::truncated_normal(pos_embed, 0, 0.02);
   init::normal(cls_token, 0, 1e-6);
-  apply(initialize);
+  apply(initialize_vit);
 }
 
 Tensor VisionTransformer::embedded(const Tensor& image) {
@@ -177,19 +177,19 @@ Tensor VisionTransformer::forward_links(const Tensor& x, int first, int last) {
 
 namespace {
 
-struct Preset {
+struct VitPreset {
   const char* name;
   int64_t patch, features, depth, heads;
 };
-constexpr Preset presets[] = {
+constexpr VitPreset vit_presets[] = {
     {"vit_tiny_patch16_224", 16, 192, 12, 3},    {"vit_small_patch16_224", 16, 384, 12, 6},
     {"vit_small_patch32_224", 32, 384, 12, 6},   {"vit_base_patch16_224", 16, 768, 12, 12},
     {"vit_base_patch32_224", 32, 768, 12, 12},   {"vit_large_patch16_224", 16, 1024, 24, 16},
     {"vit_large_patch32_224", 32, 1024, 24, 16},
 };
 
-const Preset& preset_named(const std::string& name) {
-  for (const Preset& preset : presets)
+const VitPreset& vit_preset(const std::string& name) {
+  for (const VitPreset& preset : vit_presets)
     if (name == preset.name) return preset;
   fail("vit: unknown model; got {}{}", name, legal_names(name, vit_names()));
 }
@@ -198,12 +198,12 @@ const Preset& preset_named(const std::string& name) {
 
 std::vector<std::string> vit_names() {
   std::vector<std::string> names;
-  for (const Preset& preset : presets) names.push_back(preset.name);
+  for (const VitPreset& preset : vit_presets) names.push_back(preset.name);
   return names;
 }
 
 VitOptions vit_options(const std::string& name, VitOptions options) {
-  const Preset& preset = preset_named(name);
+  const VitPreset& preset = vit_preset(name);
   options.img_size = options.img_size.value_or(224);
   options.patch_size = options.patch_size.value_or(preset.patch);
   options.embed_dim = options.embed_dim.value_or(preset.features);

@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 constexpr auto pause_between_tries = milliseconds(50);
 constexpr auto one_try = std::chrono::seconds(5);
 constexpr auto longest_send = std::chrono::seconds(10);
-constexpr auto tick = milliseconds(200);
+constexpr auto store_tick = milliseconds(200);
 // How long a process of an earlier run may still hold the port.
-constexpr auto handover = std::chrono::seconds(2);
+constexpr auto store_handover = std::chrono::seconds(2);
 constexpr const char* has_ended = "has ended";
 
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -60,7 +60,7 @@ void StoreRendezvous::leave() {
 
 void StoreRendezvous::keep_store() {
   std::string problem;
-  const auto end = Clock::now() + handover;
+  const auto end = Clock::now() + store_handover;
   for (;; std::this_thread::sleep_for(pause_between_tries)) {
     Socket listener = Socket::listening(endpoint_, problem);
     if (listener.defined()) {
@@ -88,7 +88,7 @@ void StoreRendezvous::join() {
       refused.reset();
     else if (!refused)
       refused = Clock::now();
-    if (refused && Clock::now() - *refused > handover) fail_run("rendezvous: {}", refusal);
+    if (refused && Clock::now() - *refused > store_handover) fail_run("rendezvous: {}", refusal);
     if (Clock::now() - start > group_timeout())
       fail_run("rendezvous: rank 0 did not come to {} within {:g} s: {}", endpoint_.text(),
                seconds(group_timeout()), refusal.empty() ? obstacle : refusal);
@@ -152,7 +152,8 @@ void StoreRendezvous::listen() {
       return lose_store(error.what());
     }
     pollfd waiting = {socket_.file(), POLLIN, 0};
-    if (poll(&waiting, 1, static_cast<int>(tick.count())) > 0) connected = socket_.read_into(bytes);
+    if (poll(&waiting, 1, static_cast<int>(store_tick.count())) > 0)
+      connected = socket_.read_into(bytes);
     reader_.add(bytes);
     const auto now = Clock::now();
     if (!bytes.empty()) silence.end();
@@ -198,7 +199,7 @@ bool StoreRendezvous::wait_until(const std::vector<int>& ranks, Ready&& ready, W
   const auto end = Clock::now() + group_timeout();
   SlowWait wait(rank());
   std::unique_lock lock(mutex_);
-  for (; !ready(); changed_.wait_for(lock, tick)) {
+  for (; !ready(); changed_.wait_for(lock, store_tick)) {
     if (!failure_.empty() || lost_of(ranks)) {
       lock.unlock();
       fail_run("rendezvous: {}", trouble(ranks));

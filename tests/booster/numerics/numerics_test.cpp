@@ -6,6 +6,7 @@
 #include "booster/numerics/tensor_checker.h"
 #include "booster/profile/gpu_capability.h"
 #include "kernels/system/error.h"
+#include "tests/booster/numerics/diagnosed.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -16,12 +17,12 @@
 
 using namespace booster;
 using namespace booster::numerics;
+using booster::test::infinity;
 using doctest::Approx;
 using doctest::Contains;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 Tensor floats(const std::vector<float>& values) {

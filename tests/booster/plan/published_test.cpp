@@ -11,7 +11,7 @@ using namespace booster::plan;
 namespace {
 
 // bf16 with f32 masters and AdamW: 16 bytes for each parameter.
-constexpr BytesPerParameter sixteen = {2, 0, 2, 4, 8};
+constexpr BytesPerParameter in_16_bits = {2, 0, 2, 4, 8};
 // The same where gradients add up, and travel, in f32.
 constexpr BytesPerParameter f32_gradients = {2, 0, 4, 4, 8};
 
@@ -73,7 +73,7 @@ TEST_CASE("Megatron-LM: GPT-3 175B of a fixed batch scales as published, within 
   const auto each = [](int nodes) {
     const int data = nodes * 8 / 96;
     const ModelCost gpt3 = transformer_cost(
-        {.layers = 96, .features = 12288, .tokens = 2048, .heads = 96}, 1152 / data, sixteen);
+        {.layers = 96, .features = 12288, .tokens = 2048, .heads = 96}, 1152 / data, in_16_bits);
     const Spread spread = {.layout = {.data = data, .tensor = 8, .pipeline = 12, .zero_stage = 1},
                            .style = PipelineStyle::interleaved,
                            .microbatches = 1152 / data,

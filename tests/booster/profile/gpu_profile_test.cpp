@@ -3,6 +3,7 @@
 #include "booster/report/trace_summary.h"
 #include "core/autograd/functions.h"
 #include "kernels/system/memory.h"
+#include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -12,15 +13,9 @@
 #include <map>
 
 using namespace booster;
+using booster::test::find_row;
 
 namespace {
-
-const ProfileRow* find(const std::vector<ProfileRow>& rows, std::string_view name,
-                       std::string_view phase) {
-  for (const auto& row : rows)
-    if (row.name == name && row.phase == phase) return &row;
-  return nullptr;
-}
 
 // Lines of a table by their first words.
 bool has_line(const std::string& table, const std::string& begin) {
@@ -43,8 +38,8 @@ TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host la
   ones({100});  // on the CPU
   profiler.stop();
   const auto rows = profiler.rows();
-  const ProfileRow *product = find(rows, "matmul", "forward"),
-                   *launches = find(rows, "launch kernels", "forward");
+  const ProfileRow *product = find_row(rows, "matmul", "forward"),
+                   *launches = find_row(rows, "launch kernels", "forward");
   REQUIRE(product);
   REQUIRE(launches);
   CHECK(rows[0].device == gpu);
@@ -55,7 +50,7 @@ TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host la
   CHECK(launches->on_main_thread);
   CHECK(launches->calls == 8);
   CHECK(launches->gflop == 0);
-  CHECK(find(rows, "fill", "")->device == Device{});
+  CHECK(find_row(rows, "fill", "")->device == Device{});
   double on_gpu = 0, on_main = 0;
   for (const auto& row : rows) (row.on_main_thread ? on_main : on_gpu) += row.seconds;
   const auto busy = profiler.busy_seconds();

@@ -4,6 +4,7 @@
 #include "booster/profile/step_range.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "kernels/catalogue.h"
+#include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"
 
@@ -17,6 +18,7 @@
 #include <thread>
 
 using namespace booster;
+using booster::test::find_row;
 using doctest::Contains;
 
 namespace {
@@ -42,13 +44,6 @@ nlohmann::json trace_of(const Profiler& profiler, const TemporaryFolder& folder)
   return nlohmann::json::parse(folder.read("trace.json"))["traceEvents"];
 }
 
-const ProfileRow* find(const std::vector<ProfileRow>& rows, std::string_view name,
-                       std::string_view phase) {
-  for (const auto& row : rows)
-    if (row.name == name && row.phase == phase) return &row;
-  return nullptr;
-}
-
 }  // namespace
 
 TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
@@ -57,15 +52,15 @@ TEST_CASE("a profile tells calls, phases and FLOPs, and times that add up") {
   profiler.stop();
   ones({100});  // after the end
   const auto rows = profiler.rows();
-  const ProfileRow* linear = find(rows, "linear", "forward");
+  const ProfileRow* linear = find_row(rows, "linear", "forward");
   REQUIRE(linear);
   CHECK(linear->calls == 4);
   CHECK(linear->gflop == doctest::Approx(2e-9 * 2 * 4 * (6 * 8 + 8 * 3)));
   CHECK(linear->dtype == "f32");
-  CHECK(find(rows, "unary_backward relu", "backward"));
-  CHECK(find(rows, "sgd_step", "step"));
-  CHECK(find(rows, "wait for batch", ""));
-  const ProfileRow* loading = find(rows, "load sample", "");
+  CHECK(find_row(rows, "unary_backward relu", "backward"));
+  CHECK(find_row(rows, "sgd_step", "step"));
+  CHECK(find_row(rows, "wait for batch", ""));
+  const ProfileRow* loading = find_row(rows, "load sample", "");
   REQUIRE(loading);
   CHECK_FALSE(loading->on_main_thread);
   double sum = 0;
@@ -85,8 +80,8 @@ TEST_CASE("a batch that runs by execute_pipeline has its passes") {
   Profiler profiler;
   booster.execute_pipeline(at, net, MSELoss(), opt);
   profiler.stop();
-  CHECK(find(profiler.rows(), "linear", "forward"));
-  CHECK(find(profiler.rows(), "unary_backward relu", "backward"));
+  CHECK(find_row(profiler.rows(), "linear", "forward"));
+  CHECK(find_row(profiler.rows(), "unary_backward relu", "backward"));
 }
 
 TEST_CASE("the table has a line per kernel, the bound and what lies between kernels") {
