@@ -20,25 +20,24 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int threads_per_block = 256;
 inline constexpr int warp_size = 32;
 
-template <int at_once, class Body>
-__global__ void __launch_bounds__(threads_per_block, at_once)
-    run_blocks(const __grid_constant__ Body body) {
+template <int at_once, int threads, class Body>
+__global__ void __launch_bounds__(threads, at_once) run_blocks(const __grid_constant__ Body body) {
   body(int64_t(blockIdx.x));
 }
 
-template <int at_once, class Body>
+template <int at_once, int threads, class Body>
 inline const bool is_noted = ::booster::kernels::cuda::note_kernel(
-    reinterpret_cast<const void*>(&run_blocks<at_once, Body>));
+    reinterpret_cast<const void*>(&run_blocks<at_once, threads, Body>));
 
 // Calls body(block) for block in [0, blocks), all threads of a block together. At least `at_once`
-// blocks fit on a multiprocessor, for which the compiler limits the registers of a thread.
-template <int at_once = 1, class Body>
+// blocks fit on a multiprocessor, for which the compiler limits the registers of a thread. A body
+// that is written for another number of threads names it, and does not use what counts on theirs.
+template <int at_once = 1, int threads = threads_per_block, class Body>
 void for_each_block(int64_t blocks, Body body) {
-  if (blocks <= 0 || !is_noted<at_once, Body>) return;
+  if (blocks <= 0 || !is_noted<at_once, threads, Body>) return;
   void* arguments[] = {&body};
-  CUDA_CALL(cudaLaunchKernel(run_blocks<at_once, Body>, static_cast<unsigned>(blocks),
-                             threads_per_block, arguments, 0,
-                             ::booster::kernels::cuda::current_stream()));
+  CUDA_CALL(cudaLaunchKernel(run_blocks<at_once, threads, Body>, static_cast<unsigned>(blocks),
+                             threads, arguments, 0, ::booster::kernels::cuda::current_stream()));
   ::booster::kernels::cuda::wait_if_debugging();
 }
 

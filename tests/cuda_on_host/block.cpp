@@ -24,11 +24,13 @@ struct Thread {
   Fiber* fiber = nullptr;  // once it has started and had to wait
 };
 
-// Lanes that meet to give each other values.
+// Lanes that meet to give each other values. What they gave stays until they meet again.
 struct Warp {
   unsigned come = 0, mask = 0;
-  uint64_t meetings = 0;
-  uint64_t given[warp_size], got[warp_size];
+  const char* what = nullptr;  // they meet for
+  uint64_t meetings = 0;       // that put accesses to memory in an order
+  int turn = 0;
+  Gift gifts[2][warp_size];
 };
 
 class Block {
@@ -36,8 +38,8 @@ class Block {
   void begin(const Launch& launch);
   void run(uint64_t index);
   void wait_for_all();
-  void meet(unsigned mask);
-  uint64_t exchange(unsigned mask, uint64_t mine, int source);
+  void meet(unsigned mask, const char* what, bool orders);
+  const Gift* gather(unsigned mask, const char* what, bool orders, const Gift& mine);
   [[noreturn]] void end();
   Accessor accessor() const;
   bool is_running() const { return current_ >= 0; }
@@ -177,29 +179,30 @@ void Block::wait_for_all() {
   suspend(State::ready);
 }
 
-void Block::meet(unsigned mask) {
+void Block::meet(unsigned mask, const char* what, bool orders) {
   if (!(mask >> lane() & 1))
     fault("a lane that the mask {:#x} does not name takes part in a warp's exchange", mask);
   Warp& mine = warp();
   if (mine.come != 0 && mine.mask != mask)
     fault("lanes of one warp meet with different masks: {:#x} and {:#x}", mine.mask, mask);
+  if (mine.come != 0 && std::strcmp(mine.what, what) != 0)
+    fault("lanes of one warp meet for different things: {} and {}", mine.what, what);
   mine.mask = mask;
+  mine.what = what;
   mine.come |= 1u << lane();
   if (mine.come != mask) return suspend(State::in_warp);
   mine.come = 0;
-  ++mine.meetings;
-  std::memcpy(mine.got, mine.given, sizeof mine.got);
+  mine.meetings += orders;
+  mine.turn = 1 - mine.turn;
   const int first = current_ - lane(), self = current_;
   for (int i = 0; i < warp_size; ++i)
     if ((mask >> i & 1) && first + i != self) wake(first + i);
 }
 
-uint64_t Block::exchange(unsigned mask, uint64_t mine, int source) {
-  if (!(mask >> source & 1))
-    fault("a lane asks for the value of lane {}, which the mask {:#x} does not name", source, mask);
-  warp().given[lane()] = mine;
-  meet(mask);
-  return warp().got[source];
+const Gift* Block::gather(unsigned mask, const char* what, bool orders, const Gift& mine) {
+  warp().gifts[warp().turn][lane()] = mine;
+  meet(mask, what, orders);
+  return warp().gifts[1 - warp().turn];
 }
 
 void Block::check_all_ended() {
@@ -271,14 +274,20 @@ Accessor accessor() { return the_block().accessor(); }
 Place place_of(const void* address) { return the_block().place_of(address); }
 
 void wait_for_block() { the_block().wait_for_all(); }
-void wait_for_warp(unsigned mask) { the_block().meet(mask); }
+void wait_for_warp(unsigned mask) { the_block().meet(mask, "a barrier", true); }
 int lane_of_thread() { return the_block().accessor().thread % warp_size; }
+int thread_of_block() { return the_block().accessor().thread; }
 
 void exchange_in_warp(unsigned mask, const void* mine, void* result, size_t bytes, int source) {
-  uint64_t given = 0;
-  std::memcpy(&given, mine, bytes);
-  const uint64_t got = the_block().exchange(mask, given, source);
-  std::memcpy(result, &got, bytes);
+  if (!(mask >> source & 1))
+    fault("a lane asks for the value of lane {}, which the mask {:#x} does not name", source, mask);
+  Gift gift = {};
+  std::memcpy(&gift, mine, bytes);
+  std::memcpy(result, the_block().gather(mask, "a shuffle", true, gift) + source, bytes);
+}
+
+const Gift* gather_in_warp(const char* instruction, const Gift& mine) {
+  return the_block().gather(0xFFFFFFFF, instruction, false, mine);
 }
 
 }  // namespace cuda_on_host

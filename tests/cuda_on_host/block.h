@@ -28,6 +28,15 @@ struct Accessor {
 };
 Accessor accessor();
 
+// What a lane gives to its warp, for an instruction of all 32 lanes; returns what each gave, until
+// the warp's next. It puts no accesses to memory in an order.
+struct Gift {
+  uint32_t words[6];
+};
+const Gift* gather_in_warp(const char* instruction, const Gift& mine);
+// The running thread's number.
+int thread_of_block();
+
 // What kind of memory of the running thread or block an address is.
 enum class Place { elsewhere, own_stack, other_stack, argument, shared };
 Place place_of(const void* address);

@@ -10,10 +10,12 @@ trap 'rm -rf "$work"' EXIT
 module=tests/cuda_on_host/libbooster_cuda_on_host.so
 ninja -C "$build" -t commands "$module" > "$work/commands"
 
-# what is missing | source in kernels/cuda | its object's name | how it is taken out | test | cases
+# what is missing | source in kernels/cuda | object that has it | how it is taken out | test | cases
 host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/'
 drawn='kernels_test|GPU: drawn conv*'
 by_cudnn=products/library_convolution plan=products/convolution_plan
+heads='kernels_test|GPU: attention by tiles has heads*'
+tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
 a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
@@ -23,19 +25,25 @@ an alignment|$by_cudnn.cpp|library_convolution.cpp.o|s/ % alignment != 0/ % 2 !=
 a workspace|$plan.cpp|convolution_plan.cpp.o|s/workspace(workspace_bytes_)/workspace(0)/|$drawn
 a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
+a fragment's order|attention/fragments.cuh|$forward|s/i % 2 \* 2 + half\]/half * 2 + i % 2]/|$heads
+the mask of a tail|${tiles}_scores.cuh|$forward|s/key >= call.keys .. //|$heads
+a wait for copies|${tiles}_forward.cu|$forward|0,/ ptx::cp_async_wait_all();/s///|$heads
+a barrier behind copies|${tiles}_backward.cu|$backward|0,/ __syncthreads();/s///|$heads
+a barrier, rows are read|${tiles}_backward.cu|$backward|/^      __syncthreads();/d|$heads
 "
 
 run() {  # MODULE TEST CASES
   BOOSTER_CUDA_MODULE=$1 BOOSTER_CUDA_POISON=1 CUDA_ON_HOST_MEMORY=512 OMP_NUM_THREADS=2 \
     timeout 120 "$build/tests/$2" "-tc=$3" < /dev/null > "$work/said" 2>&1
 }
-# Compiles the changed source and links the module with it, by the build's own commands.
+# Compiles with the changed source, or header, and links the module, by the build's own commands.
 build_with() {  # SOURCE OBJECT: writes $work/module.so
   local object compile link
-  compile=$(grep -E -- "-o \S*$2 -c |-c \S*/$1 -o " "$work/commands" | head -n 1)
+  compile=$(grep -E -- "-o \S*[/_]$2( |$)" "$work/commands" | head -n 1)
   object=$(grep -oE -- '-o \S+' <<< "$compile" | cut -c 4-)
   link=$(tail -n 1 "$work/commands")
-  compile=${compile//..\/kernels\/cuda\/$1/$work/changed/${1##*/}}
+  compile=${compile//..\/kernels\/cuda\/$1/$work/changed/kernels/cuda/$1}
+  compile=${compile/ -I/ -I$work/changed -I}
   compile=${compile//$object/$work/changed.o}
   compile="${compile//${object%.o}.d/$work/changed.d} -Wno-error"  # what is left may be unused
   link=${link//-o $module /-o $work/module.so }
@@ -45,11 +53,13 @@ build_with() {  # SOURCE OBJECT: writes $work/module.so
 }
 
 failed=0
-mkdir "$work/changed"
 while IFS='|' read -r what source object edit test cases; do
   [[ -n $what ]] || continue
-  sed "$edit" "$root/kernels/cuda/$source" > "$work/changed/${source##*/}"
-  ! cmp -s "$work/changed/${source##*/}" "$root/kernels/cuda/$source" || {
+  changed=$work/changed/kernels/cuda/$source
+  rm -rf "$work/changed"
+  mkdir -p "${changed%/*}"
+  sed "$edit" "$root/kernels/cuda/$source" > "$changed"
+  ! cmp -s "$changed" "$root/kernels/cuda/$source" || {
     echo "$what: $source has not got it any more" && failed=1 && continue
   }
   rm -f "$work/module.so"

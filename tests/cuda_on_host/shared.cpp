@@ -1,10 +1,12 @@
 #include "tests/cuda_on_host/shared.h"
 
+#include "tests/cuda_on_host/block.h"
 #include "tests/cuda_on_host/fault.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
 #include "tests/cuda_on_host/watch.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace cuda_on_host {
@@ -22,11 +24,20 @@ alignas(256) char memory[room];
 std::vector<Declared> declared;
 size_t used = 0, counted = 0;
 
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+constexpr size_t copied_at_once = 16;
+std::map<int, std::vector<Copy>> on_their_way;  // of each thread
+
 }  // namespace
 
 void begin_shared_memory() {
   declared.clear();
   used = counted = 0;
+  on_their_way.clear();
 }
 
 void* shared_memory(const void* site, size_t bytes, size_t alignment) {
@@ -40,7 +51,7 @@ void* shared_memory(const void* site, size_t bytes, size_t alignment) {
   used = begin + bytes + gap;
   if (used > room) fault("a block has too many declarations of shared memory");
   std::memset(memory + begin, 0xFF, bytes);  // nan
-  forget_shared_accesses(begin, bytes);
+  forget_shared_accesses(begin, bytes, true);
   declared.push_back({site, begin, begin + bytes});
   return memory + begin;
 }
@@ -56,6 +67,29 @@ SharedRange shared_range(const void* address, size_t bytes) {
     return offset >= one.begin && offset + bytes <= one.end;
   });
   return {offset, inside};
+}
+
+// The thread counts as one that writes from here on: whoever still reads, or reads before the copy
+// is done, is found.
+void begin_copy(void* to, const void* from, int bytes) {
+  if (bytes != 0 && bytes != copied_at_once)
+    fault("a copy beside the threads takes {} bytes; want 0 or 16", bytes);
+  if (!is_shared_memory(to)) fault("a copy beside the threads goes to no memory of the block");
+  if (bytes != 0) watch(from, copied_at_once, Access::read, true);
+  watch(to, copied_at_once, Access::write, true);
+  std::memset(to, 0xFF, copied_at_once);
+  forget_shared_accesses(shared_range(to, copied_at_once).offset, copied_at_once, false);
+  on_their_way[thread_of_block()].push_back({to, from, bytes});
+}
+
+void finish_copies() {
+  std::vector<Copy>& mine = on_their_way[thread_of_block()];
+  for (const Copy& copy : mine) {
+    watch(copy.to, copied_at_once, Access::write, true);
+    std::memset(copy.to, 0, copied_at_once);
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+  mine.clear();
 }
 
 }  // namespace cuda_on_host

@@ -129,9 +129,9 @@ void mark_written(const void* address, size_t bytes) {
 bool is_written(const void* address, size_t bytes) {
   return of_device().is_written(offset_on_device(address), bytes);
 }
-void forget_shared_accesses(size_t offset, size_t bytes) {
+void forget_shared_accesses(size_t offset, size_t bytes, bool and_by_whom) {
   of_block().forget(offset, bytes);
-  of_block().forget_who(offset, bytes);  // blocks have the same addresses for memory of their own
+  if (and_by_whom) of_block().forget_who(offset, bytes);
 }
 
 // Of variables and arguments the compiler keeps account by itself.

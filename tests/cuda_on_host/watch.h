@@ -14,7 +14,9 @@ void watch(const void* address, size_t bytes, Access access, bool aligned);
 
 // Bytes of the device that were allocated anew: nobody has written them.
 void forget_accesses(size_t offset, size_t bytes);
-void forget_shared_accesses(size_t offset, size_t bytes);
+// The same of the block's memory; `and_by_whom`: it was no block's before, since blocks have the
+// same addresses for memory of their own.
+void forget_shared_accesses(size_t offset, size_t bytes, bool and_by_whom);
 // They were written by something else than a kernel.
 void mark_written(const void* address, size_t bytes);
 bool is_written(const void* address, size_t bytes);

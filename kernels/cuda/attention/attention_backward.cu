@@ -3,6 +3,7 @@
 // comes first.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -171,6 +172,9 @@ void backward(const Given<C>& x, const View& dq, const View& dk, const View& dv)
 void attention_backward(View dq, View dk, View dv, View g, View q, View k, View v, View out,
                         View log_sum, View mask, double scale, bool causal, double dropout,
                         RandomPosition position) {
+  const AttentionTensors tensors = {q, k, v, out, log_sum, mask, g, dq, dk, dv};
+  if (fits_tiles(tensors))
+    return tile_attention_backward(tensors, scale, causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     const Workspace<C> deltas(q.shape[0] * q.shape[1] * q.shape[2] + 1);

@@ -2,6 +2,7 @@
 // probabilities relative to the best score so far (Dao et al., "FlashAttention", 2022).
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/tile_attention.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -92,6 +93,8 @@ void forward(const Scores<C>& s, const View& out, const View& log_sum) {
 
 void attention(View out, View log_sum, View q, View k, View v, View mask, double scale, bool causal,
                double dropout, RandomPosition position) {
+  const AttentionTensors tensors = {q, k, v, out, log_sum, mask};
+  if (fits_tiles(tensors)) return tile_attention(tensors, scale, causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     forward(scores_of<C>(q, k, v, mask, scale, causal, dropout, position), out, log_sum);

@@ -1,6 +1,6 @@
 #include "tests/cuda_on_host/faults/scenarios.h"
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ptx.cuh"
 
 #include <vector>
 
@@ -183,6 +183,61 @@ bool fill_shared(bool fits) {
     *y = more[0];
   });
   return out.read()[0] == 3;
+}
+
+bool copy_beside(bool waits) {
+  const Numbers in = Numbers::counted(128), out(32);
+  launch_on(Numbers::stream(), 32, [=, x = in.data(), y = out.data()] ON_DEVICE(int lane) {
+    SHARED(uint4, quads, 32);
+    ptx::cp_async_16(quads + lane, x + lane * 4, lane < 31 ? 16 : 0);
+    if (waits) ptx::cp_async_wait_all();
+    __syncwarp();
+    const float* numbers = reinterpret_cast<const float*>(quads);
+    y[lane] = numbers[lane < 31 ? lane + 4 : 31 * 4] + (lane < 31 ? -4 : 31);
+  });
+  return is_counted(out.read());
+}
+
+bool multiply_matrices(bool in_order) {
+  const Numbers out(16 * 8);
+  launch_on(Numbers::stream(), 32, [=, y = out.data()] ON_DEVICE(int lane) {
+    SHARED(uint4, memory, 4 * 16);
+    uint32_t* words = reinterpret_cast<uint32_t*>(memory);
+    // A (row, k) = row + 2 k; B (k, column) = 3 k - column, with a second B beside it.
+    for (int i = lane; i < 128; i += 32) {
+      const float row = static_cast<float>(i / 8), column = static_cast<float>(i % 8 * 2);
+      words[i] = ptx::cvt_f16x2(row + 2 * column + 2, row + 2 * column);
+      words[128 + i] = ptx::cvt_f16x2(3 * row - column - 1, 3 * row - column);
+    }
+    __syncwarp();
+    uint32_t a[4], b[4];
+    ptx::ldmatrix_x4(a, memory + lane % 16 * 2 + lane / 16);
+    ptx::ldmatrix_x4_trans(b, memory + 32 + lane % 16 * 2 + lane / 16);
+    const uint32_t swapped[4] = {a[0], a[2], a[1], a[3]};
+    float sums[4] = {0, 0, 0, 0};
+    ptx::mma_f16(sums, in_order ? a : swapped, b[0], b[1]);
+    for (int i = 0; i < 4; ++i) y[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = sums[i];
+  });
+  const std::vector<float> values = out.read();
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      int want = 0;
+      for (int k = 0; k < 16; ++k) want += (row + 2 * k) * (3 * k - column);
+      if (values[row * 8 + column] != static_cast<float>(want)) return false;
+    }
+  return true;
+}
+
+bool multiply_together(bool all_lanes) {
+  const Numbers out(32);
+  launch_on(Numbers::stream(), 32, [=, y = out.data()] ON_DEVICE(int lane) {
+    if (!all_lanes && lane == 5) return;
+    const uint32_t ones = ptx::cvt_bf16x2(1, 1), a[4] = {ones, ones, ones, ones};
+    float sums[4] = {0, 0, 0, 0};
+    ptx::mma_bf16(sums, a, ones, ones);
+    y[lane] = sums[lane % 4] - 16 + static_cast<float>(lane);
+  });
+  return is_counted(out.read());
 }
 
 bool pass_between_streams(bool waits) {

@@ -24,6 +24,12 @@ bool read_packed(bool aligned);
 bool rotate_in_warp(bool all_lanes);
 // Declares as much memory of the block as there is.
 bool fill_shared(bool fits);
+// Copies to the block's memory that go on beside the threads are waited for before they are read.
+bool copy_beside(bool waits);
+// A product on a matrix unit, of fragments in their order or with two of a lane's words exchanged.
+bool multiply_matrices(bool in_order);
+// All lanes of a warp come to a product.
+bool multiply_together(bool all_lanes);
 // One stream reads what another wrote, behind an event.
 bool pass_between_streams(bool waits);
 // A pinned buffer is filled anew when the copy from it is done.

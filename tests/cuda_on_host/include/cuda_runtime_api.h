@@ -236,3 +236,5 @@ inline unsigned __ballot_sync(unsigned mask, bool mine) {
   return all;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+#include "tests/cuda_on_host/include/ptx.h"

@@ -1,0 +1,281 @@
+// The scores of a tile: which of them a call hides, adds a mask to or drops. A warp has 16 rows of
+// them in fragments; rows are queries and columns keys, or ("across") the other way round.
+#pragma once
+
+#include "kernels/cuda/attention/choice.h"
+#include "kernels/cuda/attention/fragments.cuh"
+#include "kernels/random.h"
+
+namespace booster::kernels::BOOSTER_VARIANT::tiles {
+
+inline constexpr float infinity = __builtin_inff();
+inline constexpr float log2_e = 1.4426950408889634f, ln_2 = 0.69314718055994531f;
+
+// A tensor (batch, heads, tokens, features) as a kernel's argument.
+struct Tokens {
+  void* data;
+  int64_t strides[3];
+  int tokens, features;
+  bool in_packs;
+
+  Tokens(const View& x)
+      : data(x.data),
+        strides{x.strides[0], x.strides[1], x.strides[2]},
+        tokens(static_cast<int>(x.shape[2])),
+        features(static_cast<int>(x.shape[3])),
+        in_packs(reinterpret_cast<uintptr_t>(data) % 16 == 0 && features % pack_size == 0) {
+    for (const int64_t stride : strides) in_packs = in_packs && stride % pack_size == 0;
+  }
+  template <class T>
+  __device__ Head<T> head(int64_t batch, int64_t head) const {
+    return {static_cast<T*>(data) + batch * strides[0] + head * strides[1], strides[2], tokens,
+            features, in_packs};
+  }
+};
+
+// What is added to scores; its sizes align from the right, and 1, or a missing one, is broadcast.
+struct Mask {
+  const void* data;
+  DType dtype;
+  int64_t strides[4] = {};  // batch, head, query, key
+
+  Mask(const View& x) : data(x.data), dtype(x.dtype) {
+    for (int i = 0; data && i < x.ndim; ++i)
+      if (x.shape[i] > 1) strides[i + 4 - x.ndim] = x.strides[i];
+  }
+};
+
+struct Dropout {
+  RandomPosition position;
+  uint32_t threshold;
+  float kept;  // the factor of what is not dropped
+  bool drops;
+
+  Dropout(double p, RandomPosition position)
+      : position(position),
+        threshold(drop_threshold(p)),
+        kept(p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f),
+        drops(p > 0) {}
+};
+
+// The arguments that all blocks share.
+struct Call {
+  Tokens q, k, v, out;
+  float* log_sum;
+  int64_t log_sum_strides[3];
+  int64_t batches, heads;
+  int queries, keys;
+  Mask mask;
+  float scale;
+  bool causal;
+  Dropout dropout;
+
+  Call(const AttentionTensors& x, double scale, bool causal, double dropout,
+       RandomPosition position)
+      : q(x.q),
+        k(x.k),
+        v(x.v),
+        out(x.out),
+        log_sum(x.log_sum.as<float>()),
+        log_sum_strides{x.log_sum.strides[0], x.log_sum.strides[1], x.log_sum.strides[2]},
+        batches(x.q.shape[0]),
+        heads(x.q.shape[1]),
+        queries(q.tokens),
+        keys(k.tokens),
+        mask(x.mask),
+        scale(static_cast<float>(scale)),
+        causal(causal),
+        dropout(dropout, position) {}
+
+  // The keys that queries before `end` see.
+  __device__ int visible_keys(int end) const { return causal && end < keys ? end : keys; }
+  __device__ float* log_sum_of(int64_t batch, int64_t head, int query) const {
+    return log_sum + batch * log_sum_strides[0] + head * log_sum_strides[1] +
+           query * log_sum_strides[2];
+  }
+};
+
+// Of what numbers, how wide tiles, and whether with a mask: what kernels are compiled for.
+template <class T, int size, bool has_mask>
+struct Kind {
+  using Number = T;
+  static constexpr int width = size;
+  static constexpr bool masked = has_mask;
+};
+
+template <class T, bool masked, class Body>
+void visit_width(const AttentionTensors& x, Body&& body) {
+  if (x.q.shape[3] <= 64)
+    body(Kind<T, 64, masked>{});
+  else
+    body(Kind<T, 128, masked>{});
+}
+// Calls body with the kind of a call.
+template <class Body>
+void visit_kinds(const AttentionTensors& x, Body&& body) {
+  const bool masked = x.mask.data;
+  if (x.q.dtype == DType::f16)
+    masked ? visit_width<f16, true>(x, body) : visit_width<f16, false>(x, body);
+  else
+    masked ? visit_width<bf16, true>(x, body) : visit_width<bf16, false>(x, body);
+}
+
+// What a block works on: 64 tokens of one head, from `first` on. The last tokens come first: with
+// causality they are the most work of a query, and the least of a key.
+struct BlockPlace {
+  int64_t batch, head;
+  int first;
+
+  __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
+    const int64_t of_head = (tokens + block_rows - 1) / block_rows;
+    batch = block / of_head / call.heads;
+    head = block / of_head % call.heads;
+    first = static_cast<int>(of_head - 1 - block % of_head) * block_rows;
+  }
+  static int64_t count(const Call& call, int tokens) {
+    return call.batches * call.heads * ((tokens + block_rows - 1) / block_rows);
+  }
+};
+
+// Where a warp's scores are: the query and key of its tile's first row and column.
+struct TilePlace {
+  int64_t batch, head;
+  int query, key;
+};
+
+// Calls body(score, query, key) for each of the lane's scores.
+template <bool across, int fragments, class Body>
+__device__ void for_each_score(float (&scores)[fragments][4], const TilePlace& at, Body&& body) {
+  const int row = warp_row() + lane_row(), column = lane_column();
+#pragma unroll
+  for (int i = 0; i < fragments; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int down = row + j / 2 * 8, right = column + i * 8 + j % 2;
+      body(scores[i][j], at.query + (across ? right : down), at.key + (across ? down : right));
+    }
+}
+
+// Adds the mask's terms, in units of log 2. Beyond the last query and key any term will do.
+template <bool across, class T, int fragments>
+__device__ void add_terms(float (&scores)[fragments][4], const Call& call, const TilePlace& at) {
+  const Mask& mask = call.mask;
+  const T* terms =
+      static_cast<const T*>(mask.data) + at.batch * mask.strides[0] + at.head * mask.strides[1];
+  for_each_score<across>(scores, at, [&](float& score, int query, int key) {
+    const int64_t row = query < call.queries ? query : call.queries - 1;
+    const int64_t column = key < call.keys ? key : call.keys - 1;
+    const float term = load<float>(terms + row * mask.strides[2] + column * mask.strides[3]);
+    if constexpr (__is_same(T, bool))
+      score = term != 0 ? score : -infinity;
+    else
+      score += term * log2_e;
+  });
+}
+
+// From products of rows to scores in units of log 2: scaled, with the mask's terms, and -infinity
+// where a key is hidden or there is none.
+template <bool across, bool masked, int fragments>
+__device__ void finish_scores(float (&scores)[fragments][4], const Call& call,
+                              const TilePlace& at) {
+  const float factor = call.scale * log2_e;
+#pragma unroll
+  for (int i = 0; i < fragments; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) scores[i][j] *= factor;
+  if constexpr (masked) {
+    if (call.mask.dtype == DType::boolean)
+      add_terms<across, bool>(scores, call, at);
+    else
+      visit_floating(call.mask.dtype,
+                     [&](auto* type) { add_terms<across, __typeof__(*type)>(scores, call, at); });
+  }
+  constexpr int tile_keys = across ? block_rows : fragments * 8;
+  if (at.key + tile_keys <= call.keys && !(call.causal && at.key + tile_keys - 1 > at.query))
+    return;
+  for_each_score<across>(scores, at, [&](float& score, int query, int key) {
+    if (key >= call.keys || (call.causal && key > query)) score = -infinity;
+  });
+}
+
+// Bit i: whether the probability with random number first + i is kept. `count` is 8, 16 or 32.
+template <int count>
+__device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
+  uint64_t bits = 0;
+#pragma unroll 1
+  for (int i = 0; i <= count / 4; ++i) {
+    const Philox numbers = random_block(dropout.position, static_cast<uint64_t>(first / 4 + i));
+#pragma unroll
+    for (int word = 0; word < 4; ++word)
+      bits |= uint64_t(numbers.word[word] >= dropout.threshold) << (i * 4 + word);
+  }
+  return static_cast<uint32_t>(bits >> (first % 4)) & (0xFFFFFFFFu >> (32 - count));
+}
+
+// Which of a tile's probabilities are kept. Each lane draws the numbers of a part of the warp's
+// scores, so that none is drawn twice, and the lanes tell each other by shuffles.
+template <bool across, int columns>
+class Keeping;
+
+// Rows are queries: two lanes draw for each.
+template <int columns>
+class Keeping<false, columns> {
+ public:
+  __device__ Keeping(const Call& call, const TilePlace& at) : dropout_(call.dropout) {
+    if (!dropout_.drops) return;
+    constexpr int half = columns / 2;
+    const int query = at.query + warp_row() + lane() / 2;
+    const int64_t row = (at.batch * call.heads + at.head) * call.queries + query;
+    const uint32_t mine =
+        kept_bits<half>(call.dropout, row * call.keys + at.key + lane() % 2 * half);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int lower = (lane_row() + i * 8) * 2;
+      const uint64_t left = __shfl_sync(all_lanes, mine, lower);
+      const uint64_t right = __shfl_sync(all_lanes, mine, lower + 1);
+      rows_[i] = (left | right << half) >> lane_column();
+    }
+  }
+  __device__ bool has(int i, int j) const {
+    return !dropout_.drops || (rows_[j / 2] >> (i * 8 + j % 2) & 1);
+  }
+  // Of a probability.
+  __device__ float factor(int i, int j) const { return has(i, j) ? dropout_.kept : 0; }
+
+ private:
+  const Dropout& dropout_;
+  uint64_t rows_[2];
+};
+
+// Columns are queries, 16 or 32: a lane draws for half of one's keys, or for all.
+template <int columns>
+class Keeping<true, columns> {
+ public:
+  __device__ Keeping(const Call& call, const TilePlace& at) : dropout_(call.dropout) {
+    static_assert(columns == 16 || columns == 32);
+    if (!dropout_.drops) return;
+    constexpr int keys_each = rows_per_warp * columns / warp_size;
+    const int query = at.query + lane() % columns;
+    const int key = at.key + warp_row() + lane() / columns * keys_each;
+    const int64_t row = (at.batch * call.heads + at.head) * call.queries + query;
+    const uint32_t mine = kept_bits<keys_each>(call.dropout, row * call.keys + key);
+#pragma unroll
+    for (int i = 0; i < columns / 4; ++i) {
+      const int column = i / 2 * 8 + lane_column() + i % 2;
+      uint32_t bits = __shfl_sync(all_lanes, mine, column);
+      if constexpr (columns == 16)
+        bits |= __shfl_sync(all_lanes, mine, column + columns) << keys_each;
+      columns_[i] = bits >> lane_row();
+    }
+  }
+  __device__ float factor(int i, int j) const {
+    const bool has = !dropout_.drops || (columns_[i * 2 + j % 2] >> (j / 2 * 8) & 1);
+    return has ? dropout_.kept : 0;
+  }
+
+ private:
+  const Dropout& dropout_;
+  uint32_t columns_[columns / 4];
+};
+
+}  // namespace booster::kernels::BOOSTER_VARIANT::tiles

@@ -1,0 +1,22 @@
+// What kernels/cuda/ptx.cuh has as instructions of a GPU, for compilers of the host: the same
+// functions by the layouts of PTX's documents, each lane giving what it holds to all others of its
+// warp. That lanes come together for one of these puts none of their accesses in an order.
+#pragma once
+
+#include <cstdint>
+
+#define PTX_IS_PLAYED
+
+namespace ptx {
+
+void ldmatrix_x4(uint32_t (&words)[4], const void* row);
+void ldmatrix_x4_trans(uint32_t (&words)[4], const void* row);
+void mma_f16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void mma_bf16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void cp_async_16(void* shared, const void* from, int bytes);
+void cp_async_wait_all();
+float ex2_approx(float x);
+uint32_t cvt_f16x2(float high, float low);
+uint32_t cvt_bf16x2(float high, float low);
+
+}  // namespace ptx

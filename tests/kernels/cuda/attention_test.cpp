@@ -1,0 +1,241 @@
+// Attention and its gradients of 16-bit numbers on a GPU, whose matrix units compute them by tiles,
+// against the CPU's attention of the same numbers in double precision.
+#include "tests/kernels/cuda/compare.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace booster;
+using namespace booster::kernels;
+using namespace booster::kernels::test;
+
+namespace {
+
+// Rows one after another; those of a Linear that computes queries, keys and values at once; rows
+// that no access of 16 bytes can take.
+enum class Layout { dense, packed, odd };
+enum class MaskKind { none, added, boolean, per_head };
+
+struct Case {
+  DType dtype = DType::bf16;
+  int64_t batch = 1, heads = 2, queries = 17, keys = 70, size = 64;
+  Layout layout = Layout::packed;
+  MaskKind mask = MaskKind::none;
+  bool causal = false;
+  double dropout = 0;
+
+  double scale() const { return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1))); }
+  Index of_queries() const { return {batch, heads, queries, size}; }
+  Index of_keys() const { return {batch, heads, keys, size}; }
+  std::string text() const {
+    return std::string(name_of(dtype)) + " (" + std::to_string(batch) + ", " +
+           std::to_string(heads) + ", " + std::to_string(queries) + " of " + std::to_string(keys) +
+           ", " + std::to_string(size) + "), layout " + std::to_string(static_cast<int>(layout)) +
+           ", mask " + std::to_string(static_cast<int>(mask)) + (causal ? ", causal" : "") +
+           ", dropout " + std::to_string(dropout);
+  }
+};
+
+Index strides_of(const Index& shape, Layout layout) {
+  if (layout == Layout::dense) return contiguous_strides(shape);
+  const int64_t row = shape[3] + (layout == Layout::odd ? 3 : 0);
+  const int64_t token = shape[1] * row * (layout == Layout::packed ? 3 : 1);
+  return {shape[2] * token, row, token, 1};
+}
+
+Plain normal(DType dtype, const Index& shape, Layout layout, uint32_t seed) {
+  Plain tensor(dtype, shape, strides_of(shape, layout));
+  std::mt19937 engine(seed);
+  std::normal_distribution<double> draw;
+  for_each_index(shape, [&](const Index& index) { tensor.set(index, draw(engine)); });
+  return tensor;
+}
+
+Plain mask_of(const Case& c) {
+  std::mt19937 engine(9);
+  if (c.mask == MaskKind::boolean) {  // keys that are padding
+    Plain mask = zeros(DType::boolean, {c.batch, 1, 1, c.keys});
+    for_each_index(mask.shape, [&](const Index& index) { mask.set(index, engine() % 4 != 0); });
+    return mask;
+  }
+  const bool per_head = c.mask == MaskKind::per_head;
+  Plain mask = random(per_head ? DType::bf16 : DType::f32,
+                      per_head ? Index{c.heads, c.queries, c.keys} : Index{c.queries, c.keys}, 9);
+  for_each_index(mask.shape, [&](const Index& index) {
+    const int64_t query = index[index.size() - 2];
+    if (engine() % 5 == 0 || query == 3) mask.set(index, -INFINITY);  // query 3 sees nothing
+  });
+  return mask;
+}
+
+struct Inputs {
+  explicit Inputs(const Case& c)
+      : all{normal(c.dtype, c.of_queries(), c.layout, 1), normal(c.dtype, c.of_keys(), c.layout, 2),
+            normal(c.dtype, c.of_keys(), c.layout, 3),
+            normal(c.dtype, c.of_queries(), Layout::dense, 4), mask_of(c)} {}
+  std::vector<Plain> all;
+  Plain &q = all[0], &g = all[3];
+};
+
+using Results = std::vector<Plain>;  // out, log_sum, dq, dk, dv
+const char* const result_names[] = {"out", "log_sum", "dq", "dk", "dv"};
+
+// Outputs in which nobody has written.
+Results unwritten_results(const Case& c, DType dtype, Layout layout) {
+  const auto of = [=](DType type, const Index& shape) {
+    Plain tensor(type, shape,
+                 shape.size() == 4 ? strides_of(shape, layout) : contiguous_strides(shape));
+    tensor.fill_bytes(0xFF);
+    return tensor;
+  };
+  return {of(dtype, c.of_queries()), of(wide(dtype), {c.batch, c.heads, c.queries}),
+          of(dtype, c.of_queries()), of(dtype, c.of_keys()), of(dtype, c.of_keys())};
+}
+
+constexpr RandomPosition position = {7, 100};
+
+void attend(const Table& table, const Case& c, const std::vector<View>& in,
+            const std::vector<View>& out) {
+  const View mask = c.mask == MaskKind::none ? View{} : in[4];
+  table.attention(out[0], out[1], in[0], in[1], in[2], mask, c.scale(), c.causal, c.dropout,
+                  position);
+  table.attention_backward(out[2], out[3], out[4], in[3], in[0], in[1], in[2], out[0], out[1], mask,
+                           c.scale(), c.causal, c.dropout, position);
+}
+
+Results on_the_gpu(const Case& c, const Inputs& in) {
+  const Results outputs = unwritten_results(c, c.dtype, c.layout);
+  const GpuCopies there(in.all), results(outputs);
+  attend(on(gpu), c, there.views, results.views);
+  Results got;
+  for (size_t i = 0; i < outputs.size(); ++i) got.push_back(results.fetch(i, outputs[i]));
+  return got;
+}
+
+Results in_double(const Case& c, const Inputs& in) {
+  std::vector<Plain> inputs = in.all;
+  for (int i = 0; i < 4; ++i)
+    inputs[i] = from_numbers(DType::f64, inputs[i].shape, numbers(inputs[i]));
+  const Results results = unwritten_results(c, DType::f64, Layout::dense);
+  attend(on({}), c, views_of(inputs), views_of(results));
+  return results;
+}
+
+// The largest difference, relative to the largest number (at least `least`).
+double difference(const Plain& got, const Plain& want, double least) {
+  const Numbers a = numbers(got), b = numbers(want);
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return INFINITY;
+    worst = std::max(worst, std::abs(a[i] - b[i]));
+    least = std::max(least, std::abs(b[i]));
+  }
+  return worst / least;
+}
+
+// What lies between an output's rows is as it was.
+void check_gaps(const Plain& got) {
+  Plain expected = got;
+  expected.fill_bytes(0xFF);
+  for_each_index(got.shape, [&](const Index& index) {
+    std::copy_n(got.address(index), size_of(got.dtype), expected.address(index));
+  });
+  CHECK(*expected.bytes == *got.bytes);
+}
+
+// Four roundings to 16 bits lie between the inputs and a gradient: of probabilities, of out (which
+// slopes are computed from), of slopes and of the result. Each moves a result by at most the unit
+// roundoff times the sum of its terms' magnitudes, which for the largest result is about its own
+// size. These cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a sum of
+// up to 128 products in f32, and log_sum no more exact than that.
+double most_difference(const Case& c, size_t result) {
+  if (result == 1) return 128 * 0x1p-24;
+  return 4 * (c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8);
+}
+
+void check_case(const Case& c) {
+  CAPTURE(c.text());
+  const Inputs in(c);
+  const Results got = on_the_gpu(c, in), want = in_double(c, in), again = on_the_gpu(c, in);
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(std::string(result_names[i]));
+    // Where a query sees one key, its score's gradient cancels to 0: rounded terms of size 1.
+    const bool of_scores = i >= 1 && i <= 3;
+    const double error = difference(got[i], want[i], of_scores ? 1 : 1e-30);
+    CHECK(error < most_difference(c, i));
+    CHECK(*again[i].bytes == *got[i].bytes);
+    check_gaps(got[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("GPU: attention by tiles has the tokens of an image model" * on_gpu()) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    check_case({.dtype = dtype, .heads = 1, .queries = 197, .keys = 197, .dropout = 0.1});
+}
+
+TEST_CASE("GPU: attention by tiles has heads of any size, tokens before a tile's end and behind" *
+          on_gpu()) {
+  const int64_t sizes[][3] = {{1, 1, 1},     {1, 65, 64},  {64, 64, 64}, {33, 1, 16},
+                              {63, 33, 20},  {65, 31, 80}, {17, 32, 96}, {3, 97, 72},
+                              {70, 66, 128}, {9, 20, 130}};  // the last are no tiles'
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const auto& [queries, keys, size] : sizes)
+      check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
+}
+
+TEST_CASE("GPU: attention by tiles of drawn shapes, layouts, masks and shares to drop" * on_gpu()) {
+  std::mt19937 engine(11);
+  const auto one_of = [&](const auto&... choices) {
+    const std::array all = {static_cast<int64_t>(choices)...};
+    return all[engine() % all.size()];
+  };
+  for (int i = 0; i < 24; ++i) {
+    Case c;
+    c.dtype = static_cast<DType>(one_of(DType::f16, DType::bf16));
+    c.batch = one_of(1, 2);
+    c.heads = one_of(1, 3);
+    c.queries = 1 + engine() % one_of(20, 80, 140);
+    c.keys = 1 + engine() % one_of(20, 80, 140);
+    c.size = one_of(8, 33, 64, 64, 100, 128);
+    c.layout = static_cast<Layout>(one_of(Layout::dense, Layout::packed, Layout::odd));
+    c.mask = static_cast<MaskKind>(engine() % 4);
+    c.causal = engine() % 2;
+    c.dropout = one_of(0, 1, 2) * 0.25;
+    check_case(c);
+  }
+}
+
+TEST_CASE("GPU: attention by tiles without queries or keys is empty or zero" * on_gpu()) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    check_case({.dtype = dtype, .queries = 0});
+    check_case({.dtype = dtype, .keys = 0});
+    check_case({.dtype = dtype, .batch = 0});
+    check_case({.dtype = dtype, .size = 0});
+  }
+}
+
+TEST_CASE("GPU: attention by tiles drops everything where nothing is kept" * on_gpu()) {
+  const Case c = {.dropout = 1};
+  const Results got = on_the_gpu(c, Inputs(c));
+  for (const int i : {0, 2, 3, 4}) CHECK(numbers(got[i]) == Numbers(numbers(got[i]).size()));
+}
+
+TEST_CASE("GPU: attention by tiles passes nan and infinity on, so that a loss scaler sees them" *
+          on_gpu()) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
+      const Case c = {.dtype = dtype, .heads = 1, .queries = 20, .keys = 20, .size = 16};
+      Inputs in(c);
+      in.q.set({0, 0, 3, 2}, bad);
+      Results got = on_the_gpu(c, in);
+      CHECK(std::isnan(got[0].at({0, 0, 3, 0})));
+      CHECK(std::isnan(got[3].at({0, 0, 0, 0})));
+      CHECK(!std::isnan(got[0].at({0, 0, 2, 0})));
+      Inputs clean(c);
+      clean.g.set({0, 0, 3, 2}, bad);
+      CHECK(!std::isfinite(on_the_gpu(c, clean)[4].at({0, 0, 0, 2})));
+    }
+}
