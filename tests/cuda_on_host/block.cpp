@@ -2,7 +2,6 @@
 
 #include "tests/cuda_on_host/chance.h"
 #include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/fiber.h"
 #include "tests/cuda_on_host/shared.h"
 
 #include <memory>
@@ -12,6 +11,9 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 namespace cuda_on_host {
+
+thread_local constinit Stack running_stack = {};
+
 namespace {
 
 constexpr int warp_size = 32;
@@ -70,9 +72,6 @@ class Block {
   Fiber* running_ = nullptr;
 };
 
-// The program's other threads run code that is watched, too: of kernels' launches.
-thread_local bool runs_kernel = false;
-
 Block& the_block() {
   static Block* block = new Block;  // lives as long as the device
   return *block;
@@ -117,7 +116,9 @@ void Block::run(uint64_t index) {
     } else {
       running_ = own;
     }
+    running_stack = running_->stack();
     running_->enter();
+    running_stack = {};
   }
   if (!failed_) check_all_ended();
   current_ = -1;
@@ -185,7 +186,7 @@ void Block::meet(unsigned mask, const char* what, bool orders) {
   Warp& mine = warp();
   if (mine.come != 0 && mine.mask != mask)
     fault("lanes of one warp meet with different masks: {:#x} and {:#x}", mine.mask, mask);
-  if (mine.come != 0 && std::strcmp(mine.what, what) != 0)
+  if (mine.come != 0 && mine.what != what && std::strcmp(mine.what, what) != 0)
     fault("lanes of one warp meet for different things: {} and {}", mine.what, what);
   mine.mask = mask;
   mine.what = what;
@@ -244,15 +245,14 @@ Place Block::place_of(const void* address) const {
   const auto within = [p](const void* begin, size_t bytes) {
     return p >= begin && p < static_cast<const char*>(begin) + bytes;
   };
-  if (running_->holds(address)) return Place::own_stack;
+  if (is_shared_memory(address)) return Place::shared;
   if (within(launch_->arguments, launch_->argument_bytes)) return Place::argument;
   for (const uint3* place : {&threadIdx, &blockIdx})
     if (within(place, sizeof *place)) return Place::argument;
   for (const dim3* size : {&blockDim, &gridDim})
     if (within(size, sizeof *size)) return Place::argument;
-  if (is_shared_memory(address)) return Place::shared;
   for (const auto& fiber : fibers_)
-    if (fiber->holds(address)) return Place::other_stack;
+    if (fiber->stack().holds(address)) return Place::other_stack;
   return Place::elsewhere;
 }
 
@@ -262,12 +262,9 @@ void run_launch(const Launch& launch) {
   const uint64_t blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   const uint64_t first = chance(blocks);  // any block may be the first
   the_block().begin(launch);
-  runs_kernel = true;
   for (uint64_t i = 0; i < blocks && !has_fault(); ++i) the_block().run((first + i) % blocks);
-  runs_kernel = false;
 }
 
-bool is_in_kernel() { return runs_kernel && the_block().is_running(); }
 std::string where_in_kernel() { return the_block().where(); }
 void end_launch() { the_block().end(); }
 Accessor accessor() { return the_block().accessor(); }

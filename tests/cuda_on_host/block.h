@@ -2,6 +2,7 @@
 // random order.
 #pragma once
 
+#include "tests/cuda_on_host/fiber.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
 
 #include <string>
@@ -11,7 +12,11 @@ namespace cuda_on_host {
 // Ends early after a fault.
 void run_launch(const Launch& launch);
 
-bool is_in_kernel();
+// The stack of the thread that runs now, where most of what it accesses lies; empty outside of a
+// kernel. Every access asks for it, so it must cost no call (as other models of thread_local do).
+extern thread_local constinit Stack running_stack [[gnu::tls_model("initial-exec")]];
+
+inline bool is_in_kernel() { return running_stack.bytes != 0; }
 // " in block 3, thread 17 of <kernel>"; empty outside of one.
 std::string where_in_kernel();
 // Gives up the launch whose code runs now.
@@ -31,14 +36,14 @@ Accessor accessor();
 // What a lane gives to its warp, for an instruction of all 32 lanes; returns what each gave, until
 // the warp's next. It puts no accesses to memory in an order.
 struct Gift {
-  uint32_t words[6];
+  uint32_t words[12];
 };
 const Gift* gather_in_warp(const char* instruction, const Gift& mine);
 // The running thread's number.
 int thread_of_block();
 
-// What kind of memory of the running thread or block an address is.
-enum class Place { elsewhere, own_stack, other_stack, argument, shared };
+// What kind of memory of the block an address is that does not lie on the running thread's stack.
+enum class Place { elsewhere, other_stack, argument, shared };
 Place place_of(const void* address);
 
 }  // namespace cuda_on_host

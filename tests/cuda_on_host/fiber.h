@@ -5,6 +5,14 @@
 
 namespace cuda_on_host {
 
+struct Stack {
+  const char* begin;
+  size_t bytes;
+  bool holds(const void* address) const {
+    return static_cast<size_t>(static_cast<const char*>(address) - begin) < bytes;
+  }
+};
+
 class Fiber {
  public:
   // `run` never returns; it calls leave().
@@ -15,10 +23,7 @@ class Fiber {
   void enter();
   // Called on the fiber: goes back to where it was entered.
   void leave();
-  bool holds(const void* address) const {
-    const char* p = static_cast<const char*>(address);
-    return p >= stack_ && p < stack_ + stack_bytes;
-  }
+  Stack stack() const { return {stack_, stack_bytes}; }
 
  private:
   static constexpr size_t stack_bytes = 256 << 10;

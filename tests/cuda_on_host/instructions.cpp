@@ -7,6 +7,7 @@
 #include "tests/cuda_on_host/shared.h"
 #include "tests/cuda_on_host/watch.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -31,30 +32,36 @@ uint16_t element(const Gift* rows, int matrix, int row, int column) {
   return half_of(rows[matrix * 8 + row].words[column / 2], column % 2);
 }
 
-// Word 0 to 3 of what a lane gives is A's, 4 and 5 B's.
+// The first 8 numbers that a lane gives are A's, the next 4 B's.
 struct Fragments {
   const Gift* lanes;
-  uint16_t a(int row, int column) const {
+  float a(int row, int column) const {
     const int word = row / 8 + column / 8 * 2;
-    return half_of(lanes[row % 8 * 4 + column % 8 / 2].words[word], column % 2);
+    return number(row % 8 * 4 + column % 8 / 2, word * 2 + column % 2);
   }
-  uint16_t b(int row, int column) const {
-    return half_of(lanes[column * 4 + row % 8 / 2].words[4 + row / 8], row % 2);
+  float b(int row, int column) const {
+    return number(column * 4 + row % 8 / 2, 8 + row / 8 * 2 + row % 2);
   }
+  float number(int lane, int which) const { return std::bit_cast<float>(lanes[lane].words[which]); }
 };
 
-template <float (*number)(uint16_t)>
+template <float (*decoded)(uint16_t)>
 void multiply_add(const char* instruction, float (&sums)[4], const uint32_t (&a)[4], uint32_t b0,
                   uint32_t b1) {
-  const Fragments all = {gather_in_warp(instruction, {{a[0], a[1], a[2], a[3], b0, b1}})};
-  const int lane = lane_of_thread();
-  for (int i = 0; i < 4; ++i) {
-    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    double sum = sums[i];
-    for (int k = 0; k < 16; ++k)
-      sum += static_cast<double>(number(all.a(row, k))) * number(all.b(k, column));
-    sums[i] = static_cast<float>(sum);
+  const uint32_t words[] = {a[0], a[1], a[2], a[3], b0, b1};
+  Gift mine;
+  for (int i = 0; i < 12; ++i)
+    mine.words[i] = std::bit_cast<uint32_t>(decoded(half_of(words[i / 2], i % 2)));
+  const Fragments all = {gather_in_warp(instruction, mine)};
+  // Rows g and g + 8 of A by columns t and t + 1 of B.
+  const int g = lane_of_thread() / 4, t = lane_of_thread() % 4 * 2;
+  double products[4] = {sums[0], sums[1], sums[2], sums[3]};
+  for (int k = 0; k < 16; ++k) {
+    const double rows[] = {all.a(g, k), all.a(g + 8, k)},
+                 columns[] = {all.b(k, t), all.b(k, t + 1)};
+    for (int i = 0; i < 4; ++i) products[i] += rows[i / 2] * columns[i % 2];
   }
+  for (int i = 0; i < 4; ++i) sums[i] = static_cast<float>(products[i]);
 }
 
 uint32_t word_of(uint16_t high, uint16_t low) { return uint32_t{high} << 16 | low; }

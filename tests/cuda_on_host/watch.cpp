@@ -142,7 +142,7 @@ void check_alignment(const void* address, size_t bytes, Access access) {
 }
 
 void watch(const void* address, size_t bytes, Access access, bool aligned) {
-  if (!is_in_kernel()) return;
+  if (running_stack.holds(address) || !is_in_kernel()) return;
   if (is_on_device(address)) {
     if (aligned) check_alignment(address, bytes, access);
     return watch_device(address, bytes, access);
@@ -151,7 +151,6 @@ void watch(const void* address, size_t bytes, Access access, bool aligned) {
     case Place::shared:
       if (aligned) check_alignment(address, bytes, access);
       return watch_shared(address, bytes, access);
-    case Place::own_stack: return;
     case Place::argument:
       if (access != Access::read) fault("a kernel writes its arguments");
       return;

@@ -37,7 +37,7 @@ Spread of_vit(int64_t blocks) {
 }
 
 // Texts of 4 tokens, out of 8.
-Spread of_gpt2(int64_t blocks) {
+Spread of_gpt2(int64_t blocks, int64_t heads) {
   return {.name = "GPT-2",
           .model =
               [=] {
@@ -48,7 +48,7 @@ Spread of_gpt2(int64_t blocks) {
                                              .resid_pdrop = 0,
                                              .n_embd = 64,
                                              .n_layer = blocks,
-                                             .n_head = 4});
+                                             .n_head = heads});
               },
           .input = [](const Tensor& x) { return cast((narrow(x, 1, 0, 4) + 1) * 4, DType::i64); },
           .target =
@@ -130,7 +130,7 @@ Spread chosen(const Group& world) {
   const int64_t pieces = column.options.pp_size * column.options.num_model_chunks;
   const int64_t blocks = std::max<int64_t>(pieces - 2, 2);
   const HybridParallelPlugin plugin(column.options, world);
-  Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks);
+  Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, column.ranks);
   spread.name += ", " + name_of(column);
   spread.plugin = plugin;
   spread.shares = plugin.mesh().size("data");
