@@ -1,5 +1,6 @@
 // fp16_apex with a scaler for each loss: passes that leave gradients scaled, drawn among others.
 #include "booster/booster.h"
+#include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -10,21 +11,16 @@
 #include <random>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
-
-struct Weight : Module {
-  Weight() : Module("Weight") {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w = add_parameter("w", ones({1}));
-};
 
 constexpr double lr = 0.5;
 
 // Two weights with an optimizer each, and what they and their gradients must be.
-class Loop {
+class TwoWeights {
  public:
-  explicit Loop(const char* level)
+  explicit TwoWeights(const char* level)
       : booster_(
             {.mixed_precision = FP16ApexMixedPrecision(
                  {.opt_level = level, .num_losses = 2, .verbosity = 0, .max_loss_scale = 256})}),
@@ -110,8 +106,8 @@ class Loop {
            (factor.defined() ? factor.item() : 1);
   }
 
-  std::array<std::shared_ptr<Weight>, 2> modules_ = {std::make_shared<Weight>(),
-                                                     std::make_shared<Weight>()};
+  std::array<std::shared_ptr<Weight>, 2> modules_ = {std::make_shared<Weight>(ones({1})),
+                                                     std::make_shared<Weight>(ones({1}))};
   Booster booster_;
   BoostedGroup group_;
   std::array<double, 2> value_ = {1, 1}, gradient_ = {};
@@ -125,7 +121,7 @@ TEST_CASE("drawn losses that leave gradients scaled add up to true gradients") {
     for (uint32_t n = 0; n < 300; ++n) {
       std::mt19937 random(n);
       const auto below = [&](int limit) { return static_cast<int>(random() % unsigned(limit)); };
-      Loop loop(level);
+      TwoWeights loop(level);
       std::string text = level;
       for (int i = 0; i < 14; ++i) {
         const auto model = static_cast<size_t>(below(2));
@@ -162,7 +158,8 @@ TEST_CASE("drawn losses that leave gradients scaled add up to true gradients") {
 
 TEST_CASE("a step's report is not changed by another optimizer's overflow") {
   Booster booster({.mixed_precision = "fp16"});
-  const std::array modules = {std::make_shared<Weight>(), std::make_shared<Weight>()};
+  const std::array modules = {std::make_shared<Weight>(ones({1})),
+                              std::make_shared<Weight>(ones({1}))};
   auto [nets, opts] = booster.boost({Model(modules[0]), Model(modules[1])},
                                     {SGD(Model(modules[0]).parameters(), {.lr = lr}),
                                      SGD(Model(modules[1]).parameters(), {.lr = lr})});
@@ -176,7 +173,7 @@ TEST_CASE("a step's report is not changed by another optimizer's overflow") {
 
 TEST_CASE("a step that is repeated behind one that moved the scale tells the true norm") {
   Booster booster({.mixed_precision = FP16TorchMixedPrecision({.growth_interval = 1})});
-  auto module = std::make_shared<Weight>();
+  auto module = std::make_shared<Weight>(ones({1}));
   auto [net, opt] = booster.boost(module, SGD(Model(module).parameters(), {.lr = lr}));
   booster.backward(sum(net(full({1}, 3))), opt);
   CHECK(opt.step().grad_norm() == 3);

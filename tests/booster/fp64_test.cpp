@@ -19,7 +19,7 @@ using booster::testing::largest_error;
 
 namespace {
 
-Json golden() {
+Json golden_trainings() {
   std::ifstream file(test::golden_folder() + "/mixed_precision/fp64_training.json");
   return Json::parse(file);
 }
@@ -65,7 +65,7 @@ std::vector<int64_t> every_third(int64_t count, int64_t classes) {
 }  // namespace
 
 TEST_CASE("fp64 trains as PyTorch does in double, by 1e-12") {
-  for (const Json& wanted : golden()) {
+  for (const Json& wanted : golden_trainings()) {
     CAPTURE(wanted["name"].get<std::string>());
     CAPTURE(wanted["optimizer"].get<std::string>());
     Model model = network(wanted["name"]);

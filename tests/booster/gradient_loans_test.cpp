@@ -1,5 +1,6 @@
 // What a program sees that looks at gradients of a boosted training, which are scaled in memory.
 #include "booster/booster.h"
+#include "tests/mixed_precision/weight.h"
 #include "tests/strategy_levels.h"
 
 #include <doctest/doctest.h>
@@ -10,14 +11,9 @@
 using namespace booster;
 using booster::testing::strategy_levels;
 using booster::testing::StrategyLevel;
+using booster::testing::Weight;
 
 namespace {
-
-struct Weight : Module {
-  Weight() : Module("Weight") {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  Tensor w = add_parameter("w", ones({2}));
-};
 
 struct Loop {
   explicit Loop(const Choice<Precision>& strategy, double lr = 0.125)
@@ -40,7 +36,7 @@ struct Loop {
   }
 
   Booster booster;
-  std::shared_ptr<Weight> module = std::make_shared<Weight>();
+  std::shared_ptr<Weight> module = std::make_shared<Weight>(ones({2}));
   Model model;
   BoostedPair boosted;
 };
@@ -146,7 +142,8 @@ TEST_CASE("what a program writes into gradients counts, whenever it does") {
 
 TEST_CASE("gradients of an optimizer that has stepped stay true while others have passes") {
   Booster booster({.mixed_precision = "fp16"});
-  const std::array modules = {std::make_shared<Weight>(), std::make_shared<Weight>()};
+  const std::array modules = {std::make_shared<Weight>(ones({2})),
+                              std::make_shared<Weight>(ones({2}))};
   const std::vector<Model> models = {Model(modules[0]), Model(modules[1])};
   auto [nets, opts] = booster.boost(
       models, {SGD(models[0].parameters(), {.lr = 0.1}), SGD(models[1].parameters(), {.lr = 0.1})});

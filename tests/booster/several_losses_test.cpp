@@ -1,6 +1,7 @@
 // Several losses, models and optimizers behind a Booster, against Apex's and torch's own patterns.
 #include "booster/booster.h"
 #include "core/tensor/host_reads.h"
+#include "tests/mixed_precision/weight.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -8,15 +9,12 @@
 #include <cmath>
 
 using namespace booster;
+using booster::testing::Weight;
 
 namespace {
 
 // Two numbers; the gradient of sum(w) * g is g for both.
-struct Weight : Module {
-  Weight() : Module("Weight"), w(add_parameter("w", from_vector(std::vector<float>{1, -2}, {2}))) {}
-  Tensor forward(const Tensor& x) override { return x * w; }
-  const Tensor w;
-};
+Tensor start() { return from_vector(std::vector<float>{1, -2}, {2}); }
 
 // f16 cannot hold a gradient above 0.99 at the initial scale, 65536.
 Tensor loss_of(const std::vector<std::shared_ptr<Weight>>& modules,
@@ -31,8 +29,8 @@ SGDOptions sgd() { return {.lr = 0.5, .momentum = 0.9}; }
 
 // Two models, each with an optimizer.
 struct Plain {
-  std::vector<std::shared_ptr<Weight>> modules = {std::make_shared<Weight>(),
-                                                  std::make_shared<Weight>()};
+  std::vector<std::shared_ptr<Weight>> modules = {std::make_shared<Weight>(start()),
+                                                  std::make_shared<Weight>(start())};
   Optimizer a = SGD(Model(modules[0]).parameters(), sgd()),
             b = SGD(Model(modules[1]).parameters(), sgd());
 
@@ -66,7 +64,7 @@ TEST_CASE(
     "each loss has its own scaler: an overflow of loss 1 skips the step and halves only its") {
   for (const char* level : {"O1", "O2"}) {
     CAPTURE(level);
-    auto module = std::make_shared<Weight>();
+    auto module = std::make_shared<Weight>(start());
     Optimizer optimizer = SGD(Model(module).parameters(), sgd());
     Booster booster({.mixed_precision = apex(2, level)});
     auto [net, opt] = booster.boost(Model(module), optimizer);
@@ -141,7 +139,7 @@ TEST_CASE("one loss for two optimizers: an overflow in the gradients of one skip
 }
 
 TEST_CASE("delay_unscale leaves scaled gradients, which the next loss of that scaler unscales") {
-  auto module = std::make_shared<Weight>();
+  auto module = std::make_shared<Weight>(start());
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 0.5});
   Booster booster({.mixed_precision = apex(2)});
   auto [net, opt] = booster.boost(Model(module), optimizer);
@@ -159,7 +157,7 @@ TEST_CASE("delay_unscale leaves scaled gradients, which the next loss of that sc
 }
 
 TEST_CASE("clipping sees the sum of the true gradients of all losses") {
-  auto module = std::make_shared<Weight>();
+  auto module = std::make_shared<Weight>(start());
   Optimizer optimizer = SGD(Model(module).parameters(), {.lr = 1});
   Booster booster({.mixed_precision = apex(2)});
   auto [net, opt] = booster.boost(Model(module), optimizer);

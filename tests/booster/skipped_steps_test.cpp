@@ -2,6 +2,7 @@
 // scale is none.
 #include "booster/booster.h"
 #include "core/tensor/host_reads.h"
+#include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"
 #include "tests/strategy_levels.h"
 
@@ -10,6 +11,7 @@
 #include <random>
 
 using namespace booster;
+using booster::testing::occurrences;
 using namespace booster::testing;
 
 namespace {
@@ -29,12 +31,6 @@ Verdict verdict(bool skipped, double scale = 0) {
 }
 
 SGD optimizer_of_one() { return SGD({ones({2}).requires_grad_()}, {.lr = 0.1}); }
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t times = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++times;
-  return times;
-}
 
 }  // namespace
 
@@ -117,8 +113,8 @@ TEST_CASE("a training whose input is NaN says that it skips, on rank 0 and once"
   for (const StrategyLevel& strategy : strategy_levels()) skipping += strategy.skips;
   const auto results = Ranks("rank: stands still", 2).wait(120);
   CHECK(failures(results) == "");
-  CHECK_MESSAGE(count(results[0].output, told) == skipping, results[0].output);
-  CHECK(count(results[1].output, told) == 0);
+  CHECK_MESSAGE(occurrences(results[0].output, told) == skipping, results[0].output);
+  CHECK(occurrences(results[1].output, told) == 0);
 }
 
 TEST_CASE("rank: first scale too high" * doctest::skip()) {
@@ -136,5 +132,5 @@ TEST_CASE("rank: first scale too high" * doctest::skip()) {
 TEST_CASE("a first loss scale that is far too high is not a fault") {
   const auto results = Ranks("rank: first scale too high", 1).wait();
   CHECK(failures(results) == "");
-  CHECK_MESSAGE(count(results[0].output, told) == 0, results[0].output);
+  CHECK_MESSAGE(occurrences(results[0].output, told) == 0, results[0].output);
 }

@@ -7,6 +7,7 @@
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/clip.h"
 #include "mixed_precision/apex/apex_functions.h"
+#include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 #include <cmath>
 
 using namespace booster;
+using booster::testing::dtype_of;
 using booster::testing::Weight;
 
 namespace {
@@ -30,7 +32,8 @@ struct Loop {
   }
   void lose(double gradient, ScaleLossOptions options = {}) {
     const Tensor loss = sum(cast(module->w, DType::f32) * gradient);
-    amp.scale_loss(loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
+    amp.scale_loss(
+        loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
   }
   bool step(double gradient) {
     optimizer.zero_grad();
@@ -50,13 +53,6 @@ std::string error_of(FP16ApexOptions options) {
     return error.what();
   }
   return "";
-}
-
-DType dtype_of(const Model& model, const std::string& name) {
-  for (const auto& [key, tensor] : model.state_dict())
-    if (key == name) return tensor.dtype();
-  FAIL("no tensor " << name);
-  return DType::f64;
 }
 
 Model net() { return Sequential{Conv2d(1, 2, 1), BatchNorm2d(2), Flatten(), Linear(8, 2)}; }
@@ -120,7 +116,7 @@ TEST_CASE("illegal properties are errors that say what to use") {
         std::string::npos);
   CHECK(error_of({.opt_level = "O2", .keep_batchnorm_fp32 = 1}) != "");
   for (const ApexValue& scale : {ApexValue("fast"), ApexValue("nan"), ApexValue("inf"),
-                                ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
+                                 ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
     CHECK(error_of({.opt_level = "O2", .loss_scale = scale}).find("want dynamic or a finite") !=
           std::string::npos);
   CHECK(error_of({.num_losses = 0}) != "");
@@ -320,8 +316,8 @@ TEST_CASE("registered functions change O1's lists, and are checked by name") {
   CHECK(policy[Op::relu] == OpClass::lower_precision);
   CHECK(policy[Op::linear] == OpClass::fp32);
   CHECK(policy[Op::matmul] == OpClass::lower_precision);
-  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"),
-                       doctest::Contains("before initialize"), Error);
+  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"), doctest::Contains("before initialize"),
+                       Error);
 }
 
 TEST_CASE("function wrappers and scopes cast while an O1 policy is in force only") {

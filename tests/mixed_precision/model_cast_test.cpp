@@ -7,25 +7,20 @@
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
 #include "mixed_precision/scaling/loss_scaler.h"
+#include "tests/mixed_precision/dtype_of.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 using namespace booster;
+using booster::testing::dtype_of;
 
 namespace {
 
 Model small_net() {
   return Sequential{Conv2d(3, 4, 1), BatchNorm2d(4), BatchNorm2d(4, {.affine = false}), Flatten(),
                     Linear(16, 2)};
-}
-
-DType dtype_of(const Model& model, const std::string& name) {
-  for (const auto& [key, tensor] : model.state_dict())
-    if (key == name) return tensor.dtype();
-  FAIL("no tensor " << name);
-  return DType::f64;
 }
 
 // One f16 parameter with an f32 master.

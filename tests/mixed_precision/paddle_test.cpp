@@ -9,6 +9,7 @@
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/grad_mode.h"
 #include "tests/golden_folder.h"
+#include "tests/mixed_precision/dtype_of.h"
 #include "tests/mixed_precision/weight.h"
 
 #include <doctest/doctest.h>
@@ -18,6 +19,7 @@
 #include <fstream>
 
 using namespace booster;
+using booster::testing::dtype_of;
 using booster::testing::Weight;
 
 namespace {
@@ -56,13 +58,6 @@ struct PaddleTraining {
 
 Model normalised() {
   return Sequential{Linear(4, 4), LayerNorm(4), Linear(4, 2), Sequential{Linear(2, 2), ReLU()}};
-}
-
-DType dtype_of(const Model& model, const std::string& name) {
-  for (const auto& parameter : model.parameters())
-    if (parameter.name == name) return parameter.tensor.dtype();
-  FAIL("no parameter " << name);
-  return DType::i64;
 }
 
 Model prepared(FP16PaddleOptions options, Model model = normalised()) {

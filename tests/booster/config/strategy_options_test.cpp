@@ -90,7 +90,7 @@ void check_option(const char* key, const std::string& name, const Option& option
 
 // Ours, without what other tests have registered.
 const std::vector<std::string> plugins = {"single", "torch_ddp"};
-const std::vector<std::string> strategies = {
+const std::vector<std::string> all_strategies = {
     "fp32", "fp16", "fp16_apex", "fp16_naive", "fp16_paddle", "bf16", "fp8", "fp64", "auto"};
 
 template <class Product>
@@ -106,7 +106,7 @@ void check_all(const char* key, const Registry<Product>& registry,
 }  // namespace
 
 TEST_CASE("every option refuses a wrong name, a wrong type and numbers outside of its range") {
-  check_all("mixed_precision", precision_registry(), strategies);
+  check_all("mixed_precision", precision_registry(), all_strategies);
   check_all("plugin", plugin_registry(), plugins);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("every option of a strategy stands in the documents") {
     for (const Option& option : options)
       CHECK_MESSAGE(text.find("`" + option.name) != std::string::npos, strategy, ": ", option.name);
   };
-  for (const std::string& name : strategies) {
+  for (const std::string& name : all_strategies) {
     const auto& entry = precision_registry().find(name);
     check_documented(entry.name, entry.options);
     for (const Option& option : entry.options) check_documented(entry.name, option.members);

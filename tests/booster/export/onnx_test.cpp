@@ -43,7 +43,7 @@ void fill(const Model& model) {
 
 std::string sha256_of(const std::string& bytes) { return sha256(std::as_bytes(std::span(bytes))); }
 
-nlohmann::json golden() {
+nlohmann::json golden_models() {
   std::ifstream file(test::golden_folder() + "/booster/onnx.json");
   return nlohmann::json::parse(file);
 }
@@ -57,7 +57,7 @@ Shape sample_of(const nlohmann::json& input) {
 
 TEST_CASE("models as ONNX files are those that onnxruntime ran, and give its results") {
   const TemporaryFolder folder;
-  const auto cases = golden();
+  const auto cases = golden_models();
   REQUIRE(cases.size() == 4);
   for (const auto& [name, row] : cases.items()) {
     CAPTURE_PART(name);

@@ -8,6 +8,7 @@
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/occurrences.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <regex>
 
 using namespace booster;
+using booster::testing::occurrences;
 using namespace booster::report;
 
 namespace {
@@ -50,12 +52,6 @@ void write_run(const TemporaryFolder& folder, const std::string& name, const std
   lines += R"({"step": 3, "val_top1": 0.75, "val_loss": 1.5})"
            "\n";
   folder.write(name + "/metrics.jsonl", lines);
-}
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 }  // namespace
@@ -107,9 +103,9 @@ TEST_CASE("report leaves nothing of a run's text to be markup") {
                "{\"pid\":0,\"ph\":\"X\",\"tid\":0,\"cat\":\"kernel\",\"dur\":5,\"name\":" +
                    nlohmann::json(hostile).dump() + "},\n");
   const std::string page = report_page({read_run(folder / name)});
-  CHECK(count(page, "<script>") == 1);
-  CHECK(count(page, "</script>") == 1);
-  CHECK(count(page, "<title>") == count(page, "</title>"));
+  CHECK(occurrences(page, "<script>") == 1);
+  CHECK(occurrences(page, "</script>") == 1);
+  CHECK(occurrences(page, "<title>") == occurrences(page, "</title>"));
   CHECK(page.find("<img") == std::string::npos);
   CHECK(page.find("run <b>") == std::string::npos);
   CHECK(page.find("&lt;img src=x onerror=&#39;a()&#39;&gt;&quot;&amp;") != std::string::npos);

@@ -1,0 +1,14 @@
+// How often a text holds another.
+#pragma once
+
+#include <string>
+
+namespace booster::testing {
+
+inline size_t occurrences(const std::string& text, const std::string& part) {
+  size_t times = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++times;
+  return times;
+}
+
+}  // namespace booster::testing
