@@ -1,11 +1,11 @@
 // How often a text holds another.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 namespace booster::testing {
 
-inline size_t occurrences(const std::string& text, const std::string& part) {
+inline size_t occurrences(std::string_view text, std::string_view part) {
   size_t times = 0;
   for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++times;
   return times;

@@ -2,6 +2,7 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "examples/vit_caltech101/non_finite.h"
 #include "tests/booster/example.h"
+#include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -9,17 +10,12 @@
 #include <cmath>
 
 using namespace booster;
+using booster::testing::occurrences;
 
 namespace {
 
 // With this rate the first update leaves weights for which the second loss is not finite.
 const std::string ruin = "optimizer.lr=1e20 train.epochs=2 train.checkpoint_every=1 ";
-
-size_t times(const std::string& text, const std::string& part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 bool all_finite(const std::filesystem::path& weights) {
   for (const auto& [name, tensor] : load_safetensors(weights))
@@ -76,7 +72,7 @@ TEST_CASE("with on_nan warn the training goes on, told once, and never saves wha
   const Example example;
   const CommandResult result = example.run(ruin + "train.on_nan=warn");
   CHECK_MESSAGE(result.code == 1, result.output);
-  CHECK(times(result.output, ": the loss is ") == 1);
+  CHECK(occurrences(result.output, ": the loss is ") == 1);
   CHECK(result.says("step 6: the weights are not finite and were not saved"));
   CHECK(example.metric_lines().size() == 8);  // six steps, two validations
   CHECK(example.has_checkpoint(1));

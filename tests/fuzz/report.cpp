@@ -2,18 +2,10 @@
 // worst_images.json, with zero bytes between them.
 #include "booster/report/page/page.h"
 #include "tests/fuzz/own_folder.h"
+#include "tests/occurrences.h"
 
 using namespace booster;
-
-namespace {
-
-size_t count(std::string_view text, std::string_view part) {
-  size_t n = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-}  // namespace
+using booster::testing::occurrences;
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::filesystem::path folder = fuzz::own_folder();
@@ -23,11 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::accepts([&] {
     const report::RunFolder run = report::read_run(folder);
     const std::string curves = report::curves_file(run.metrics);
-    fuzz::promise(count(curves, "<svg") == 1, "curves are one picture");
+    fuzz::promise(occurrences(curves, "<svg") == 1, "curves are one picture");
     const std::string page = report::report_page({run, run});
-    fuzz::promise(count(page, "<script>") == 1 && count(page, "</script>") == 1,
+    fuzz::promise(occurrences(page, "<script>") == 1 && occurrences(page, "</script>") == 1,
                   "text of a run is no script");
-    fuzz::promise(count(page, "<img") == count(page, "<img alt=\"\" src=\"data:image/jpeg;base64,"),
+    const char* inside = "<img alt=\"\" src=\"data:image/jpeg;base64,";
+    fuzz::promise(occurrences(page, "<img") == occurrences(page, inside),
                   "a page loads nothing");
   });
   return 0;

@@ -2,6 +2,7 @@
 #include "parallel/groups/flight_recorder.h"
 
 #include "parallel/launch.h"
+#include "tests/occurrences.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -20,14 +21,9 @@
 #include <unistd.h>
 
 using namespace booster;
+using booster::testing::occurrences;
 
 namespace {
-
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 std::string read(const std::string& path) {
   std::ifstream file(path);
@@ -53,12 +49,12 @@ TEST_CASE("the last 512 operations are kept, each with its state") {
   CHECK(json.starts_with("{\"rank\": 3, \"size\": 8, \"entries\": ["));
   std::map<std::string, size_t> want;
   for (uint64_t i = 2000 - FlightRecorder::most_entries + 1; i <= 2000; ++i) {
-    CHECK(count_of(json, "\"number\": " + std::to_string(i) + ",") == 1);
+    CHECK(occurrences(json, "\"number\": " + std::to_string(i) + ",") == 1);
     ++want[name_of(model[i])];
   }
-  CHECK(count_of(json, "\"number\"") == FlightRecorder::most_entries);
+  CHECK(occurrences(json, "\"number\"") == FlightRecorder::most_entries);
   for (const auto& [state, count] : want)
-    CHECK(count_of(json, "\"state\": \"" + state + "\"") == count);
+    CHECK(occurrences(json, "\"state\": \"" + state + "\"") == count);
 }
 
 TEST_CASE("rank: parts from the others" * doctest::skip()) {
@@ -85,9 +81,9 @@ TEST_CASE("ranks that fail write what they did") {
   for (const char* rank : {"0", "1", "2"}) {
     const std::string text = read(folder + "/flight-" + rank + ".json");
     CAPTURE(text);
-    CHECK(count_of(text, "\"group\": \"world\"") == 8);
-    CHECK(count_of(text, "\"count\": 300, \"dtype\": \"f32\", \"state\": \"done\"") == 7);
-    CHECK(count_of(text, "\"state\": \"failed\"") == 1);
+    CHECK(occurrences(text, "\"group\": \"world\"") == 8);
+    CHECK(occurrences(text, "\"count\": 300, \"dtype\": \"f32\", \"state\": \"done\"") == 7);
+    CHECK(occurrences(text, "\"state\": \"failed\"") == 1);
   }
   std::filesystem::remove_all(folder);
 }
@@ -127,8 +123,8 @@ TEST_CASE("a rank that SIGTERM ends while it waits writes what it did, and ends 
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
   const std::string text = read(path);
   CAPTURE(text);
-  CHECK(count_of(text, "\"state\": \"done\"") == 1);
-  CHECK(count_of(text, "\"operation\": \"all_reduce\"") == 1);
-  CHECK(count_of(text, "\"state\": \"running\"") == 1);
+  CHECK(occurrences(text, "\"state\": \"done\"") == 1);
+  CHECK(occurrences(text, "\"operation\": \"all_reduce\"") == 1);
+  CHECK(occurrences(text, "\"state\": \"running\"") == 1);
   std::filesystem::remove_all(folder);
 }
