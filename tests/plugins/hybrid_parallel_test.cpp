@@ -129,8 +129,10 @@ Spread chosen(const Group& world) {
   const bool is_vit = std::string(std::getenv(model_variable)) == "ViT";
   const int64_t pieces = column.options.pp_size * column.options.num_model_chunks;
   const int64_t blocks = std::max<int64_t>(pieces - 2, 2);
+  // A head is a block of threads, and the GPU that every machine has runs one after another.
+  const int64_t heads = is_on_gpus() ? column.ranks : 4;
   const HybridParallelPlugin plugin(column.options, world);
-  Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, column.ranks);
+  Spread spread = is_vit ? of_vit(blocks) : of_gpt2(blocks, heads);
   spread.name += ", " + name_of(column);
   spread.plugin = plugin;
   spread.shares = plugin.mesh().size("data");

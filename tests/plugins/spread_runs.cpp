@@ -20,8 +20,6 @@ constexpr const char* on_gpus_variable = "SPREAD_ON_GPUS";
 // How ranks are connected, where that is not by shared memory alone.
 constexpr const char* over_variable = "SPREAD_OVER";
 
-bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
-
 // On GPUs each rank has the next one, as far as there are others.
 Spread spread_of(const SpreadMaker& make, const World& world) {
   Spread spread = make(world.group());
@@ -67,6 +65,8 @@ void train_few(const SpreadMaker& spread) {
 }
 
 }  // namespace
+
+bool is_on_gpus() { return std::getenv(on_gpus_variable) != nullptr; }
 
 void train_all(const SpreadMaker& spread) {
   if (std::getenv(over_variable)) return train_few(spread);

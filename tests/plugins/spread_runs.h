@@ -26,4 +26,7 @@ inline void run_ranks_on_gpus(const std::string& name, int size) {
   run_ranks_on_gpus(name, size, size);
 }
 
+// Whether this rank was started so.
+bool is_on_gpus();
+
 }  // namespace booster::testing
