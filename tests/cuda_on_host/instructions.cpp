@@ -57,8 +57,8 @@ void multiply_add(const char* instruction, float (&sums)[4], const uint32_t (&a)
   const int g = lane_of_thread() / 4, t = lane_of_thread() % 4 * 2;
   double products[4] = {sums[0], sums[1], sums[2], sums[3]};
   for (int k = 0; k < 16; ++k) {
-    const double rows[] = {all.a(g, k), all.a(g + 8, k)},
-                 columns[] = {all.b(k, t), all.b(k, t + 1)};
+    const double rows[] = {all.a(g, k), all.a(g + 8, k)};
+    const double columns[] = {all.b(k, t), all.b(k, t + 1)};
     for (int i = 0; i < 4; ++i) products[i] += rows[i / 2] * columns[i % 2];
   }
   for (int i = 0; i < 4; ++i) sums[i] = static_cast<float>(products[i]);

@@ -32,8 +32,7 @@ struct Loop {
   }
   void lose(double gradient, ScaleLossOptions options = {}) {
     const Tensor loss = sum(cast(module->w, DType::f32) * gradient);
-    amp.scale_loss(
-        loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
+    amp.scale_loss(loss, {optimizer}, [](const Tensor& scaled) { backward(scaled); }, options);
   }
   bool step(double gradient) {
     optimizer.zero_grad();
@@ -116,7 +115,7 @@ TEST_CASE("illegal properties are errors that say what to use") {
         std::string::npos);
   CHECK(error_of({.opt_level = "O2", .keep_batchnorm_fp32 = 1}) != "");
   for (const ApexValue& scale : {ApexValue("fast"), ApexValue("nan"), ApexValue("inf"),
-                                 ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
+                                ApexValue(0), ApexValue(-2), ApexValue("1x"), ApexValue("")})
     CHECK(error_of({.opt_level = "O2", .loss_scale = scale}).find("want dynamic or a finite") !=
           std::string::npos);
   CHECK(error_of({.num_losses = 0}) != "");
@@ -316,8 +315,8 @@ TEST_CASE("registered functions change O1's lists, and are checked by name") {
   CHECK(policy[Op::relu] == OpClass::lower_precision);
   CHECK(policy[Op::linear] == OpClass::fp32);
   CHECK(policy[Op::matmul] == OpClass::lower_precision);
-  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"), doctest::Contains("before initialize"),
-                       Error);
+  CHECK_THROWS_WITH_AS(amp.register_promote_function("add"),
+                       doctest::Contains("before initialize"), Error);
 }
 
 TEST_CASE("function wrappers and scopes cast while an O1 policy is in force only") {
