@@ -21,7 +21,7 @@ esac
 out=out/demo_$precision
 
 scripts/packages.sh
-[[ -e build/build.ninja ]] || meson setup build -Dunity=on -Dunity_size=8  # a quicker build
+[[ -e build/build.ninja ]] || meson setup build --native-file scripts/by_eights.ini
 ninja -C build booster/booster examples/vit_caltech101
 
 start=$SECONDS
