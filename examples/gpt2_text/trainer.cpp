@@ -261,6 +261,7 @@ void Trainer::resume() {
   if (const auto step = extra.find("validated_step")) validated_step_ = step->whole_from(-1);
   if (first_rank())
     example::print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
+  example::check_steps_left(config_, boosted_->dataloader, step_, total_steps_);
 }
 
 }  // namespace gpt2_text

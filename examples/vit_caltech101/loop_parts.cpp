@@ -31,4 +31,19 @@ nlohmann::json own_settings(const Config& config) {
   return settings;
 }
 
+void check_steps_left(const Config& config, const DataLoader& data, int64_t step, int64_t total) {
+  const auto epochs = config.get<int64_t>("train.epochs");
+  const auto accumulate = config.get<int64_t>("train.accumulate");
+  const int64_t steps_per_epoch = data.size() / accumulate;
+  // One that stands at its last step has ended; train.max_steps may be what ends it.
+  if (step <= total || total < epochs * steps_per_epoch) return;
+  const LoaderState at = data.state();
+  const bool at_end = data.size() - at.batch < accumulate;  // no whole step is left of the epoch
+  const int64_t done = static_cast<int64_t>(at.epoch) + at_end;
+  check(done >= epochs,
+        "train.epochs: with {} steps to an epoch now, {} epochs end at step {}, and the training "
+        "that goes on, of which {} are over, is at step {} already; want train.epochs at least {}",
+        steps_per_epoch, epochs, total, done, step, step / steps_per_epoch + 1);
+}
+
 }  // namespace example

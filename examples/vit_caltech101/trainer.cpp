@@ -172,8 +172,9 @@ Trainer::Ending Trainer::train_epoch() {
 void Trainer::before_step() {
   instruments_->before_step(step_ + 1);
   boosted_->optimizer.zero_grad();
-  const bool ends_epoch = (step_ + 1) % steps_per_epoch_ == 0 || step_ + 1 == total_steps_;
-  const int64_t batches = boosted_->dataloader.state().batch - 1 + accumulate_;  // behind the step
+  const DataLoader& data = boosted_->dataloader;
+  const int64_t batches = data.state().batch - 1 + accumulate_;  // behind the step
+  const bool ends_epoch = data.size() - batches < accumulate_ || step_ + 1 == total_steps_;
   if (ends_epoch || part_of_epoch(batches) > validated_parts_) validation_->prepare();
 }
 

@@ -38,6 +38,7 @@ void Trainer::resume() {
   for (const auto& [name, before, now] : resumed->changes)
     resumed_["changes"][name] = {{"before", before}, {"now", now}};
   if (first_rank()) print(fmt::format("resumed from step {} of {}\n", step_, total_steps_));
+  check_steps_left(config_, boosted_->dataloader, step_, total_steps_);
 }
 
 // By the steps, or by the clock of rank 0. Collective.

@@ -159,6 +159,24 @@ TEST_CASE("a finished training goes on when it is given more steps") {
   CHECK(more.says("after 8 steps"));
 }
 
+TEST_CASE("larger batches that leave no step to epochs that are not over are refused") {
+  const Example example;
+  const std::string sets = "lr_scheduler={\"name\":\"constant\"} ";
+  REQUIRE(example.run(sets + "data.batch_size=1 train.epochs=2").code == 0);
+  const CommandResult none = example.run(sets + "data.batch_size=4 train.epochs=3");
+  CHECK(none.code == 2);
+  CHECK_MESSAGE(none.says("of which 2 are over, is at step"), none.output);
+  const auto at = none.output.find("want train.epochs at least ");
+  REQUIRE(at != none.output.npos);
+  const int enough = std::stoi(none.output.substr(at + 27));
+  CHECK(example.run(sets + fmt::format("data.batch_size=4 train.epochs={}", enough - 2)).code == 2);
+  const auto epochs = fmt::format("data.batch_size=4 train.epochs={}", enough);
+  for (int i = 0; i < 2; ++i) {  // and once more at its end
+    const CommandResult more = example.run(sets + epochs);
+    CHECK_MESSAGE(more.code == 0, more.output);
+  }
+}
+
 TEST_CASE("settings changed between two runs are in force and told, or refused by name") {
   const Example example;
   const std::string sets =
