@@ -89,6 +89,8 @@ class ArgumentReader {
     if (help) print_help(program_name_, program_);
     if (schema) fmt::print("{}\n", config_schema(program_).dump(2));
     if (help || schema) std::exit(0);
+    if (!word.starts_with("-") && word.find('=') != word.npos)
+      fail("command line: a value without --set; got {}, want --set {}", show_text(word), word);
     fail("command line: unknown option; got {}{}", show_text(word), legal_names(word, names()));
   }
 

@@ -210,6 +210,8 @@ TEST_CASE("command line options are read strictly") {
   CHECK(from({}).to_json() == config("{}").to_json());
   CHECK_THROWS_WITH_AS(from({"--confg", "x"}), Contains("did you mean --config?"), Error);
   CHECK_THROWS_WITH_AS(from({"--config"}), Contains("needs a value"), Error);
+  CHECK_THROWS_WITH_AS(from({"--set", "train.seed=1", "train.epochs=3"}),
+                       Contains("got \"train.epochs=3\", want --set train.epochs=3"), Error);
   CHECK_THROWS_WITH_AS(from({"--config", "/nowhere.json"}),
                        Contains("/nowhere.json: cannot open: No such file"), Error);
 }
