@@ -241,6 +241,13 @@ KERNEL_FN T minimum_(T a, T b) {
   return a != a ? a : (b != b ? b : (a < b ? a : b));
 }
 
+// The part of the gradient of maximum(a, b) that goes to a: half of it if both are equal. As in
+// PyTorch nan counts as the larger one on both sides.
+template <class T>
+KERNEL_FN T larger_slope(T g, T a, T b) {
+  return a < b ? T(0) : (a == b ? g * T(0.5) : g);
+}
+
 template <class T>
 KERNEL_FN T pow_(T a, T b) {
   return b == T(2) ? a * a : (b == T(1) ? a : (b == T(0) ? T(1) : power(a, b)));

@@ -74,7 +74,7 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
-// The elements at equal positions in two dimensions of one size, as a last dimension.
+// The elements at equal positions in two dimensions, as a last dimension of the smaller size.
 Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
 // Borders before and after the last dimension, the one before it ...: {left, right, top, bottom},
 // of a number. Negative sizes cut off.
@@ -90,8 +90,10 @@ Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 // i64 (index shape..., classes)
 Tensor one_hot(const Tensor& index, int64_t classes);
+// Slices of a dimension at positions (n) of i64 or i32. Error for a position outside.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
-// --- by element: `index` (i64) has x's number of dimensions, and at most its sizes outside of dim
+// --- by element: `index` (i64 or i32) has x's number of dimensions, and at most its sizes outside
+// of dim
 // y[i][j] = x[i][index[i][j]], here along the last dimension
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 // x with y[i][index[i][j]] = numbers[i][j]; of several that go to one place the last in row-major

@@ -56,7 +56,8 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
 DType dtype_for_linear(const Tensor& x);
 
 // x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (or undefined), computed
-// in f32 where x has 16 bits. eps is the spacing of x's dtype at 1 unless given, as in PyTorch.
+// in f32 where x has 16 bits. Unless given eps is the spacing at 1 of the dtype it is computed in,
+// 2^-23 or 2^-52, as in PyTorch 2.15.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = {});
 

@@ -102,7 +102,7 @@ class LayerNorm : public Module {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = {};  // the spacing of the input's dtype at 1 unless given
+  std::optional<double> eps = {};  // of rms_norm unless given
   bool affine = true;              // with a weight
 };
 class RMSNorm : public Module {

@@ -66,13 +66,16 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
 
 namespace {
 
-// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2)
+// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). Where one holds
+// the other is computed from 0: the slope of an infinite square times 0 would be nan.
 Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
                              Reduction reduction) {
   const PolicyScope inside(nullptr);
-  const Tensor distance = abs(pair.output - pair.target);
-  const Tensor beyond = mul(distance - 0.5 * bound, slope);
-  return reduced(where(less(distance, bound), square(distance) * square_factor, beyond), reduction);
+  const Tensor difference = pair.output - pair.target, distance = abs(difference);
+  const Tensor is_far = greater_equal(distance, bound);
+  const Tensor zero = scalar(0, {distance.dtype(), distance.device()});
+  const Tensor near = square(where(is_far, zero, difference)) * square_factor;
+  return reduced(where(is_far, mul(distance - 0.5 * bound, slope), near), reduction);
 }
 
 }  // namespace

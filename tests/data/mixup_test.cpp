@@ -6,6 +6,7 @@
 #include "tests/data/drawn.h"
 #include "tests/error_of.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace booster;

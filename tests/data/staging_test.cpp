@@ -6,6 +6,8 @@
 #include "kernels/system/memory.h"
 #include "tests/data/pictures.h"
 
+#include <algorithm>
+
 using namespace booster;
 using namespace booster::test;
 

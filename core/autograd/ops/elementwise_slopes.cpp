@@ -41,9 +41,9 @@ Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& b, con
   return where(is_flat, zero_like(g), g * (y * log(a)));
 }
 
-// The share of the gradient of maximum(a, b) that goes to a; `larger` holds a > b. Ties share.
-Tensor share(const Tensor& larger, const Tensor& equal, DType dtype) {
-  return cast(larger, dtype) + cast(equal, dtype) * 0.5;
+// As the kernels' (kernels/math.h).
+Tensor larger_slope(const Tensor& g, const Tensor& a, const Tensor& b) {
+  return where(less(a, b), zero_like(g), where(equal(a, b), g * 0.5, g));
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Tensor unary_slope(UnaryOp op, const Tensor& g, const Tensor& x, const Tensor& y
     case UnaryOp::tanh: return g * (1 - square(y));
     case UnaryOp::sigmoid: return g * y * (1 - y);
     case UnaryOp::softplus: return g * sigmoid(x);
-    case UnaryOp::relu: return where(greater(x, 0), g, zero_like(g));
+    case UnaryOp::relu: return where(less_equal(x, 0), zero_like(g), g);
     case UnaryOp::silu: return g * silu_slope(x);
     case UnaryOp::gelu: return g * gelu_slope(x);
     case UnaryOp::gelu_tanh: return g * gelu_tanh_slope(x);
@@ -85,10 +85,8 @@ Tensor binary_slope(BinaryOp op, int which, const Tensor& g, const Tensor& a, co
     case BinaryOp::mul: return g * (first ? b : a);
     case BinaryOp::div: return first ? g / b : -(g * y) / b;
     case BinaryOp::pow: return first ? pow_base_slope(g, a, b) : pow_exponent_slope(g, a, b, y);
-    case BinaryOp::maximum:
-      return g * share(first ? greater(a, b) : greater(b, a), equal(a, b), g.dtype());
-    case BinaryOp::minimum:
-      return g * share(first ? less(a, b) : less(b, a), equal(a, b), g.dtype());
+    case BinaryOp::maximum: return first ? larger_slope(g, a, b) : larger_slope(g, b, a);
+    case BinaryOp::minimum: return first ? larger_slope(g, b, a) : larger_slope(g, a, b);
   }
   fail("gradients: no slope for this function");
 }

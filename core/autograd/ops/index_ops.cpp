@@ -16,9 +16,12 @@ void check_index(const char* op, const Tensor& bad_index, const Tensor& index, i
        index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
 }
 
-void check_index_dtype(const char* op, const Tensor& index) {
+// As kernels need an index: dense, in i64.
+Tensor dense_index(const char* op, const Tensor& index) {
   check(index.defined(), "{}: argument is undefined", op);
-  check(index.dtype() == DType::i64, "{}: index must be i64; got {}", op, name_of(index.dtype()));
+  check(index.dtype() == DType::i64 || index.dtype() == DType::i32,
+        "{}: index must be i64 or i32; got {}", op, name_of(index.dtype()));
+  return untracked::contiguous(untracked::cast(index, DType::i64));
 }
 
 // Numbers of x at places along dimension d that are dense, and what checked them.
@@ -34,14 +37,15 @@ Found found_at(const Tensor& x, int d, const Tensor& places) {
   return found;
 }
 
-// What gather and scatter want of an index beside x.
-void check_places(const char* op, const Tensor& x, int d, const Tensor& index) {
-  check_index_dtype(op, index);
+// The index of gather and scatter, checked beside x.
+Tensor places_in(const char* op, const Tensor& x, int d, const Tensor& index) {
+  const Tensor places = dense_index(op, index);
   check(index.ndim() == x.ndim(), "{}: index must have the tensor's dimensions; got {} and {}", op,
         index.shape(), x.shape());
   for (int i = 0; i < x.ndim(); ++i)
     check(i == d || index.shape()[i] <= x.shape()[i] || index.numel() == 0,
           "{}: index is larger; got {} for {}", op, index.shape(), x.shape());
+  return places;
 }
 
 Tensor gathered(const Tensor& x, int d, const Tensor& places);
@@ -122,7 +126,7 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
   check(x.dtype() == numbers.dtype(), "{}: dtypes differ; got {} and {}", op, name_of(x.dtype()),
         name_of(numbers.dtype()));
   const int d = normal_dim(op, dim, x.ndim());
-  check_places(op, x, d, index);
+  const Tensor places = places_in(op, x, d, index);
   check(numbers.ndim() == x.ndim(), "{}: want numbers of the tensor's dimensions; got {} and {}",
         op, numbers.shape(), x.shape());
   Tensor part = numbers;
@@ -132,7 +136,6 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
           numbers.shape());
     if (index.shape()[i] < part.shape()[i]) part = narrow(part, i, 0, index.shape()[i]);
   }
-  const Tensor places = untracked::contiguous(index);
   if (index.numel() > 0) check_index(op, found_at(x, d, places).bad_index, places, x.shape()[d]);
   return {x, places, part, d};
 }
@@ -142,11 +145,11 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
 Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   Tensor x = given;
   check(x.defined(), "index_select: argument is undefined");
-  check_index_dtype("index_select", index);
+  const Tensor places = dense_index("index_select", index);
   check(index.ndim() == 1, "index_select: index must be a vector; got {}", index.shape());
   apply_policy(Op::index_select, {&x});
   const int d = normal_dim("index_select", dim, x.ndim());
-  const Tensor dense = untracked::contiguous(x), places = untracked::contiguous(index);
+  const Tensor dense = untracked::contiguous(x);
   Shape shape = x.shape();
   shape[d] = index.numel();
   Tensor y = empty(shape, {x.dtype(), x.device()}), bad = full({1}, -1, {DType::i64, x.device()});
@@ -160,8 +163,7 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   check(x.defined(), "gather: argument is undefined");
   apply_policy(Op::gather, {&x});
   const int d = normal_dim("gather", dim, x.ndim());
-  check_places("gather", x, d, index);
-  const Tensor places = untracked::contiguous(index);
+  const Tensor places = places_in("gather", x, d, index);
   const Found found = found_at(x, d, places);
   check_index("gather", found.bad_index, places, x.shape()[d]);
   return record_gather(found.values, x, d, places);

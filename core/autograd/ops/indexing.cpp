@@ -61,9 +61,10 @@ struct Walk {
   }
 
   void take(const Tensor& positions) {
-    check(positions.defined() && positions.dtype() == DType::i64,
-          "index: a tensor must hold positions (i64) or be a mask (bool); got {}",
-          positions.defined() ? name_of(positions.dtype()) : "an undefined one");
+    check(positions.defined(), "index: a tensor is undefined");
+    check(positions.dtype() == DType::i64 || positions.dtype() == DType::i32,
+          "index: a tensor must hold positions (i64 or i32) or be a mask (bool); got {}",
+          name_of(positions.dtype()));
     const Tensor size = scalar(static_cast<double>(x.size(dim)), {DType::i64, x.device()});
     const Tensor from_start = where(less(positions, 0.0), add(positions, size), positions);
     Shape shape(x.shape().begin(), static_cast<size_t>(dim));

@@ -34,8 +34,8 @@ struct NewAxis {};
 inline constexpr NewAxis new_axis;
 
 // What stands for a dimension: a position, from the end if negative, whose dimension goes; a
-// Slice; or one tensor at most: positions (i64), whose shape takes the dimension's place, or a mask
-// (bool) for as many dimensions as it has, which become one of what it keeps.
+// Slice; or one tensor at most: positions (i64 or i32), whose shape takes the dimension's place, or
+// a mask (bool) for as many dimensions as it has, which become one of what it keeps.
 class Index {
  public:
   using Value = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;

@@ -137,19 +137,19 @@ Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {
   return y;
 }
 
-// Every (n + 1)-th element of the matrices in a row.
+// Of the matrices in a row every element that is (columns + 1) behind the last.
 Tensor diagonal(const Tensor& x, int64_t dim0, int64_t dim1) {
   check_defined("diagonal", x);
   const int a = normal_dim("diagonal", dim0, x.ndim()), b = normal_dim("diagonal", dim1, x.ndim());
-  check(a != b && x.shape()[a] == x.shape()[b],
-        "diagonal: want two dimensions of one size; got {} and {} of {}", dim0, dim1, x.shape());
+  check(a != b, "diagonal: want two dimensions; got {} twice, of {}", dim0, x.shape());
   const PolicyScope inside(nullptr);
   std::vector<int> order;
   for (int i = 0; i < x.ndim(); ++i)
     if (i != a && i != b) order.push_back(i);
   order.insert(order.end(), {a, b});
-  const int64_t n = x.shape()[a];
-  return slice(flatten(permute(x, order), -2), -1, 0, {}, n + 1);
+  const int64_t rows = x.shape()[a], step = x.shape()[b] + 1;
+  const int64_t end = std::min(rows, x.shape()[b]) * step;
+  return slice(flatten(permute(x, order), -2), -1, 0, end, step);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {

@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace booster {
@@ -56,8 +57,13 @@ Tensor spread(const Tensor& g, const Shape& kept, const Shape& shape, DType dtyp
   return expand(cast(reshape(g, kept), dtype), shape);
 }
 
+// The elements that get an equal share of an extreme's gradient: those equal to it. If it is nan,
+// there are none (0 / 0 of the gradient for each, as torch's amax), or those that are nan (its
+// max).
+enum class NanShares { none, nan };
+
 Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int64_t>& dims,
-               bool keep_dims) {
+               bool keep_dims, NanShares shares = NanShares::none) {
   Tensor x = given;
   const char* name = name_of(op);
   const Reduced to = reduced_shapes(name, x, dims);
@@ -65,13 +71,16 @@ Tensor extreme(ReduceOp kind, Op op, const Tensor& given, const std::vector<int6
   apply_policy(op, {&x});
   const Tensor y = reduce_to(kind, x, to.kept, x.dtype());
   const Tensor shaped = untracked::reshape(y, keep_dims ? to.kept : to.squeezed);
-  return record(shaped, name, {x},
-                [x = Saved(x), y = Saved(y), kept = to.kept](const Tensor& g, Gradients& d) {
-                  // Every element equal to the extreme gets an equal share.
-                  const Tensor hit = untracked::cast(equal(x.get(), y.get()), g.dtype());
-                  const Tensor ties = untracked::sum_to(hit, kept);
-                  d[0] = hit * div(untracked::reshape(g, kept), ties);
-                });
+  return record(
+      shaped, name, {x},
+      [x = Saved(x), y = Saved(y), kept = to.kept, shares](const Tensor& g, Gradients& d) {
+        const Tensor values = x.get(), top = y.get();
+        Tensor is_hit = equal(values, top);
+        if (shares == NanShares::nan) is_hit = where(isnan(top), isnan(values), is_hit);
+        const Tensor hit = untracked::cast(is_hit, g.dtype());
+        const Tensor ties = untracked::sum_to(hit, kept);
+        d[0] = hit * div(untracked::reshape(g, kept), ties);
+      });
 }
 
 }  // namespace
@@ -117,7 +126,7 @@ Tensor spread_measure(const char* name, const Tensor& given, const std::vector<i
   apply_policy(Op::var, {&x});
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, wide_dtype(x));
-  const double divisor = static_cast<double>(to.count - (unbiased ? 1 : 0));
+  const double divisor = static_cast<double>(std::max<int64_t>(to.count - (unbiased ? 1 : 0), 0));
   const Tensor deviation = wide - mean(wide, dims, true);
   const Tensor y = op(sum(square(deviation), dims, true) / divisor);
   return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
@@ -177,8 +186,10 @@ Tensor logsumexp(const Tensor& given, const std::vector<int64_t>& dims, bool kee
   apply_policy(Op::logsumexp, {&x});
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, wide_dtype(x));
-  const Tensor top = amax(wide.detach(), dims, true);
-  const Tensor finite = where(less(abs(top), INFINITY), top, zeros_like(top));
+  const TensorOptions options{wide.dtype(), wide.device()};
+  // The logarithm of an empty sum is -infinity, which needs no shift.
+  const Tensor top = to.count > 0 ? amax(wide.detach(), dims, true) : zeros(to.kept, options);
+  const Tensor finite = where(less(abs(top), INFINITY), top, scalar(0, options));
   const Tensor y = cast(log(sum(exp(wide - finite), dims, true)) + finite,
                         is_floating(x.dtype()) ? x.dtype() : wide.dtype());
   return keep_dims ? y : reshape(y, to.squeezed);
@@ -187,8 +198,12 @@ Tensor logsumexp(const Tensor& x, int64_t dim, bool keep_dim) {
   return logsumexp(x, std::vector<int64_t>{dim}, keep_dim);
 }
 
-Tensor max(const Tensor& x) { return amax(x); }
-Tensor min(const Tensor& x) { return amin(x); }
+Tensor max(const Tensor& x) {
+  return extreme(ReduceOp::amax, Op::amax, x, {}, false, NanShares::nan);
+}
+Tensor min(const Tensor& x) {
+  return extreme(ReduceOp::amin, Op::amin, x, {}, false, NanShares::nan);
+}
 Tensor argmax(const Tensor& x) { return argmax(flatten(x.detach()), 0); }
 Tensor argmin(const Tensor& x) { return argmin(flatten(x.detach()), 0); }
 

@@ -131,10 +131,10 @@ Tensor elu(const Tensor& x, double alpha) {
     y = where(greater(wide, 0.0), wide, mul(expm1(wide), alpha));
   }
   y = record(y, "elu", {wide}, twice([x = SavedInput(wide), alpha](const Tensor& g, Gradients& d) {
-               const Tensor positive = greater(x.get(), 0.0);
+               const Tensor is_low = less_equal(x.get(), 0.0);  // not nan, as in torch
                const Tensor zero = zeros({}, {g.dtype(), g.device()});
-               const Tensor negative_x = where(positive, zero, x.get());
-               d[0] = where(positive, g, g * mul(exp(negative_x), alpha));
+               const Tensor low = where(is_low, x.get(), zero);
+               d[0] = where(is_low, g * mul(exp(low), alpha), g);
              }));
   return cast(y, x.dtype());
 }

@@ -105,19 +105,6 @@ DType dtype_for_linear(const Tensor& x) {
   return x.dtype() == DType::f32 ? dtype_under_policy(Op::linear, x.device()) : x.dtype();
 }
 
-namespace {
-
-double spacing_at_1(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-52;
-    case DType::f16: return 0x1p-10;
-    case DType::bf16: return 0x1p-7;
-    default: return 0x1p-23;
-  }
-}
-
-}  // namespace
-
 Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps, std::optional<DType> result) {
   Tensor x = input, gamma = weight, beta = bias;
@@ -186,7 +173,8 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, arguments::statistics_dtype(x));
   const Tensor power = mean(square(wide), dims, true);
-  const Tensor y = mul(wide, rsqrt(add(power, eps.value_or(spacing_at_1(x.dtype())))));
+  const double spacing = wide.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const Tensor y = mul(wide, rsqrt(add(power, eps.value_or(spacing))));
   return cast(weight.defined() ? mul(y, cast(weight, y.dtype())) : y, x.dtype());
 }
 

@@ -2,6 +2,7 @@
 // that refuses some.
 #include "tests/kernels/cuda/compare.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace booster;

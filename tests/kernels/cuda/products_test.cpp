@@ -1,6 +1,7 @@
 // Products of matrices and attention on a GPU.
 #include "tests/kernels/cuda/compare.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace booster;

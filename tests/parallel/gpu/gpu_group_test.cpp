@@ -3,6 +3,7 @@
 #include "tests/parallel/drawn_collectives.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>

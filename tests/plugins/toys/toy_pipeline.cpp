@@ -4,6 +4,8 @@
 #include "tests/plugins/toys/messages.h"
 #include "tests/plugins/toys/rank_norms.h"
 
+#include <algorithm>
+
 namespace booster::toys {
 
 void ToyPipeline::shard(const Model& model, const Optimizers& optimizers) {
