@@ -66,8 +66,8 @@ Tensor l1_loss(const Tensor& output, const Tensor& target, Reduction reduction) 
 
 namespace {
 
-// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). Where one holds
-// the other is computed from 0: the slope of an infinite square times 0 would be nan.
+// square_factor d^2 where d = |output - target| < bound, else slope (d - bound / 2). Far away the
+// square is that of 0: the slope of an infinite one, times 0, would be nan.
 Tensor quadratic_then_linear(const Pair& pair, double bound, double square_factor, double slope,
                              Reduction reduction) {
   const PolicyScope inside(nullptr);
