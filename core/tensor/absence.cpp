@@ -82,10 +82,12 @@ void renew_on_use(const Tensor& x, const std::function<void(const Tensor&)>& wri
   x.bump_version();
 }
 
-void keep_part(const Tensor& x, ElementRange range) {
+void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on) {
   check_alone("keep_part", x);
   const MemoryScope memory(storage_of(x).tag);
-  Tensor part = empty({range.size()}, {x.dtype(), x.device()});
+  const Tensor before = kept_part(x);
+  const Device device = on.value_or(before.defined() ? before.device() : x.device());
+  Tensor part = empty({range.size()}, {x.dtype(), device});
   part.copy_(untracked::strided(x, {range.size()}, {1}, range.begin));
   Absence& absence = absence_of(storage_of(x));
   absence.part = std::move(part);

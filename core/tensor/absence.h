@@ -20,6 +20,7 @@
 #include "core/tensor/tensor.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -68,8 +69,9 @@ bool fills_storage(const Tensor& x);
 void renew_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 
 // --- a tensor of which this rank keeps a part; it fills its storage
-// Makes a copy of these elements the part that is kept, beside the whole.
-void keep_part(const Tensor& x, ElementRange range);
+// Makes a copy of these elements the part that is kept, beside the whole: on this device, or where
+// the last part was, or on x's.
+void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on = {});
 // The part, of one dimension, and where it belongs; undefined and empty if there is none.
 Tensor kept_part(const Tensor& x);
 ElementRange kept_range(const Tensor& x);

@@ -1,8 +1,8 @@
 // Batches for a GPU: the same as the CPU's, while the loader fills the next ones and kernels still
 // read the last.
 #include "core/data/loader.h"
-#include "core/data/staging.h"
 #include "core/tensor/memory/allocator.h"
+#include "core/tensor/staging.h"
 #include "kernels/system/memory.h"
 #include "tests/data/pictures.h"
 

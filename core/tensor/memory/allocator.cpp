@@ -38,7 +38,8 @@ class Pool {
     const int size_class = class_of(bytes);
     const size_t rounded = bytes_of(size_class);
     std::lock_guard lock(mutex_);
-    auto& free_blocks = lists(device)[size_class];
+    OfDevice& own = of(device);
+    auto& free_blocks = own.lists[size_class];
     void* data = nullptr;
     if (!free_blocks.empty()) {
       data = free_blocks.back();
@@ -48,23 +49,24 @@ class Pool {
     }
     stats_.live_bytes += rounded;
     if (stats_.live_bytes > stats_.peak_bytes) stats_.peak_bytes = stats_.live_bytes;
-    count(tag, static_cast<int64_t>(rounded));
+    count(own, tag, static_cast<int64_t>(rounded));
     return data;
   }
 
   void give(Device device, void* data, size_t bytes, MemoryTag tag) {
     const int size_class = class_of(bytes);
     std::lock_guard lock(mutex_);
-    lists(device)[size_class].push_back(data);
+    OfDevice& own = of(device);
+    own.lists[size_class].push_back(data);
     stats_.live_bytes -= bytes_of(size_class);
-    by_tag_[static_cast<int>(tag)].live -= bytes_of(size_class);
+    count(own, tag, -static_cast<int64_t>(bytes_of(size_class)));
   }
 
-  void retag(size_t bytes, MemoryTag from, MemoryTag to) {
+  void retag(Device device, size_t bytes, MemoryTag from, MemoryTag to) {
     const auto rounded = static_cast<int64_t>(bytes_of(class_of(bytes)));
     std::lock_guard lock(mutex_);
-    by_tag_[static_cast<int>(from)].live -= rounded;
-    count(to, rounded);
+    count(of(device), from, -rounded);
+    count(of(device), to, rounded);
   }
 
   void empty() {
@@ -80,6 +82,10 @@ class Pool {
     std::lock_guard lock(mutex_);
     return by_tag_;
   }
+  int64_t live(Device device, MemoryTag tag) {
+    std::lock_guard lock(mutex_);
+    return of(device).live[static_cast<int>(tag)];
+  }
   void reset_peak() {
     std::lock_guard lock(mutex_);
     stats_.peak_bytes = stats_.live_bytes;
@@ -88,22 +94,24 @@ class Pool {
 
  private:
   using FreeLists = std::array<std::vector<void*>, class_count>;
-  struct DeviceLists {
+  struct OfDevice {
     Device device;
     FreeLists lists;
+    std::array<int64_t, memory_tags> live = {};  // bytes by tag
   };
 
-  void count(MemoryTag tag, int64_t bytes) {
+  void count(OfDevice& own, MemoryTag tag, int64_t bytes) {
+    own.live[static_cast<int>(tag)] += bytes;
     TagBytes& use = by_tag_[static_cast<int>(tag)];
     use.live += bytes;
     if (use.live > use.peak) use.peak = use.live;
   }
 
-  FreeLists& lists(Device device) {
+  OfDevice& of(Device device) {
     for (auto& entry : devices_)
-      if (entry->device == device) return entry->lists;
-    devices_.push_back(new DeviceLists{device, {}});
-    return devices_.back()->lists;
+      if (entry->device == device) return *entry;
+    devices_.push_back(new OfDevice{device, {}});
+    return *devices_.back();
   }
 
   void* from_system(Device device, size_t rounded) {
@@ -132,7 +140,7 @@ class Pool {
   }
 
   std::mutex mutex_;
-  std::vector<DeviceLists*> devices_;
+  std::vector<OfDevice*> devices_;
   AllocatorStats stats_;
   TaggedBytes by_tag_ = {};
 };
@@ -153,9 +161,12 @@ void* allocate(Device device, size_t bytes, MemoryTag tag) {
 void release(Device device, void* data, size_t bytes, MemoryTag tag) {
   pool().give(device, data, bytes, tag);
 }
-void retag(size_t bytes, MemoryTag from, MemoryTag to) { pool().retag(bytes, from, to); }
+void retag(Device device, size_t bytes, MemoryTag from, MemoryTag to) {
+  pool().retag(device, bytes, from, to);
+}
 AllocatorStats allocator_stats() { return pool().stats(); }
 TaggedBytes tagged_bytes() { return pool().by_tag(); }
+int64_t live_bytes(Device device, MemoryTag tag) { return pool().live(device, tag); }
 void reset_peak_bytes() { pool().reset_peak(); }
 void empty_cache() { pool().empty(); }
 

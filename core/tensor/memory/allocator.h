@@ -30,10 +30,12 @@ void* allocate(Device device, size_t bytes, MemoryTag tag = MemoryTag::other);
 // `bytes` and `tag` as given to allocate (or to retag).
 void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag::other);
 // Counts a live block of `bytes` under another tag from now on.
-void retag(size_t bytes, MemoryTag from, MemoryTag to);
+void retag(Device device, size_t bytes, MemoryTag from, MemoryTag to);
 
 AllocatorStats allocator_stats();
 TaggedBytes tagged_bytes();
+// In use now on one device, under this tag.
+int64_t live_bytes(Device device, MemoryTag tag);
 void reset_peak_bytes();
 // Returns cached blocks to the system.
 void empty_cache();

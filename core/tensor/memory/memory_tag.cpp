@@ -50,7 +50,8 @@ void set_memory_tag(const Tensor& x, MemoryTag tag) {
   if (!x.defined()) return;
   Storage& storage = *x.body()->storage;
   if (storage.on_release || storage.tag == tag) return;
-  if (storage.has_memory()) retag(static_cast<size_t>(storage.bytes), storage.tag, tag);
+  if (storage.has_memory())
+    retag(storage.device, static_cast<size_t>(storage.bytes), storage.tag, tag);
   storage.tag = tag;
 }
 

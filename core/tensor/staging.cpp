@@ -1,8 +1,9 @@
-#include "core/data/staging.h"
+#include "core/tensor/staging.h"
 
 #include "core/tensor/memory/allocator.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
+#include "kernels/system/memory.h"
 
 #include <algorithm>
 #include <map>
@@ -50,7 +51,7 @@ size_t bytes_of(const Shape& shape, DType dtype) {
 }  // namespace
 
 struct Staging::Buffers {
-  explicit Buffers(Device on) : device(on), cuda(kernels::cuda_module_for(on)) {}
+  Buffers(Device on, MemoryTag use) : device(on), tag(use), cuda(kernels::cuda_module_for(on)) {}
   // Tensors keep it, so nobody uses a buffer but perhaps a copy.
   ~Buffers() {
     for (const Buffer& each : of_host.all()) {
@@ -61,7 +62,7 @@ struct Staging::Buffers {
       cuda.free_pinned(each.data);
     }
     for (const Buffer& each : of_device.all())
-      release(device, each.data, each.bytes, MemoryTag::data);
+      release(device, each.data, each.bytes, tag);
   }
   Buffers(const Buffers&) = delete;
 
@@ -83,6 +84,7 @@ struct Staging::Buffers {
   }
 
   const Device device;
+  const MemoryTag tag;
   const CudaModule& cuda;
   std::mutex mutex;
   FreeBuffers of_host, of_device;
@@ -90,7 +92,8 @@ struct Staging::Buffers {
   std::map<void*, std::shared_ptr<Moment>> copies;
 };
 
-Staging::Staging(Device device) : buffers_(std::make_shared<Buffers>(device)) {}
+Staging::Staging(Device device, MemoryTag tag)
+    : buffers_(std::make_shared<Buffers>(device, tag)) {}
 
 // What is still copied is left alone: the host does not wait.
 Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
@@ -123,7 +126,7 @@ Tensor Staging::on_device(const Tensor& filled) const {
   }
   // A block of the allocator may be in use by kernels that are queued.
   if (!target.data)
-    target = {allocate(device, bytes, MemoryTag::data), bytes,
+    target = {allocate(device, bytes, buffers_->tag), bytes,
               buffers_->cuda.mark(device.index, nullptr)};
   const Tensor there = from_memory(target.data, filled.shape(), {filled.dtype(), device},
                                    [all = buffers_, data = target.data, size = target.bytes] {
@@ -135,6 +138,13 @@ Tensor Staging::on_device(const Tensor& filled) const {
   if (const auto known = buffers_->copies.find(filled.data()); known != buffers_->copies.end())
     known->second = std::move(copied);
   return there;
+}
+
+Tensor Staging::on_host(const Tensor& there) const {
+  const Tensor here = to_fill(there.shape(), there.dtype());
+  kernels::device_copy(here.data(), Device{}, there.data(), there.device(),
+                       static_cast<size_t>(there.bytes()));
+  return here;
 }
 
 }  // namespace booster
