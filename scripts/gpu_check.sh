@@ -155,7 +155,7 @@ timings() {
 }
 all_steps() {
   step doctor 20 bash -c doctor
-  together 150 tests kernels tensor autograd data nn booster parallel spread
+  together 150 tests kernels tensor autograd data nn optim booster parallel spread
   step "training beside the CPU" 40 bash -c same_losses
   step "cuBLASLt and cuDNN are used" 5 bash -c uses_libraries
   if ! $dry_run; then

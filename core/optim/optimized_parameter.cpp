@@ -41,7 +41,8 @@ void check_master(const OptimizedParameter& p, const Tensor& master) {
         p.name, name_of(tensor.dtype()));
   const bool fits = master.defined() && master.dtype() == DType::f32 &&
                     (master.shape() == tensor.shape() || master.shape() == p.flat_shape()) &&
-                    master.device() == tensor.device() && master.is_contiguous();
+                    (master.device() == tensor.device() || master.device() == p.home()) &&
+                    master.is_contiguous();
   check(fits,
         "set_master: master of {} does not fit; got {} {}, want f32 {}, dense, on the same device",
         p.name, master.defined() ? name_of(master.dtype()) : "undefined",
@@ -82,7 +83,7 @@ Tensor OptimizedParameter::gradient() const {
 void OptimizedParameter::begin_average() {
   const MemoryScope memory(MemoryTag::optimizer_state);
   refresh_master();
-  const Tensor now = untracked::cast(value(), state_dtype());
+  const Tensor now = untracked::cast(value(), state_dtype()).to(home());
   average = now.shares_storage(value()) ? now.clone() : now;
 }
 
@@ -114,10 +115,40 @@ void Optimizer::own(const std::string& name, ElementRange range) {
   for (Tensor& state : p.state) state = narrowed(state, held, range, MemoryTag::optimizer_state);
 }
 
+void OptimizedParameter::keep_on(Device device) {
+  kept_on = device;
+  const auto move = [device](Tensor& kept, MemoryTag tag) {
+    if (!kept.defined()) return;
+    const MemoryScope memory(tag);
+    kept = kept.to(device);
+  };
+  const bool is_in_step = master.defined() && written_version == master.version();
+  move(master, MemoryTag::masters);
+  if (master.defined()) written_version = master.version();
+  if (master.defined() && !is_in_step) master.bump_version();  // its parameter is older
+  move(compensation, MemoryTag::optimizer_state);
+  move(average, MemoryTag::optimizer_state);
+  for (Tensor& kept : state) move(kept, MemoryTag::optimizer_state);
+  move(steps.on_device, MemoryTag::other);
+}
+
+void Optimizer::keep_state_on(Device device) {
+  check(device == Device{} || device == body_->device(),
+        "keep_state_on: the parameters are on another device; got GPU {}, want theirs or the CPU",
+        device.index);
+  body_->kept_on = device;
+  body_->for_each([device](OptimizedParameter& p) { p.keep_on(device); });
+  for (Body::Group& group : body_->groups)
+    if (group.steps.on_device.defined()) group.steps.on_device = group.steps.on_device.to(device);
+}
+
 void Optimizer::set_master(const std::string& name, Tensor master) {
   OptimizedParameter& p = body_->find("set_master", name);
   check_master(p, master);
-  if (master.numel() != p.owned().size()) master = p.owned_of(master).clone();
+  const bool is_larger = master.numel() != p.owned().size();
+  if (is_larger) master = p.owned_of(master);
+  if (master.device() != p.home()) master = master.to(p.home());
+  else if (is_larger) master = master.clone();
   if (master.shape() != p.kept_shape()) master = untracked::reshape(master, p.kept_shape());
   set_memory_tag(master, MemoryTag::masters);
   p.keep_master(std::move(master));
@@ -140,7 +171,7 @@ void Optimizer::set_rounding(const std::string& name, UpdateRounding rounding, u
   p.noise_seed = uint64_t{seed} << 32 | index;
   const MemoryScope memory(MemoryTag::optimizer_state);
   p.compensation = rounding == UpdateRounding::kahan
-                       ? zeros(p.kept_shape(), {DType::bf16, p.tensor.device()})
+                       ? zeros(p.kept_shape(), {DType::bf16, p.home()})
                        : Tensor();
 }
 
@@ -149,7 +180,7 @@ void Optimizer::Body::make_masters() {
   for_each([](auto& p) {
     const bool rounds = p.rounding != UpdateRounding::nearest;
     if (!is_16_bit(p.tensor.dtype()) || p.master.defined() || rounds) return;
-    p.keep_master(untracked::cast(p.working(), DType::f32));
+    p.keep_master(untracked::cast(p.working(), DType::f32).to(p.home()));
     set_memory_tag(p.master, MemoryTag::masters);
   });
 }

@@ -63,7 +63,8 @@ void Optimizer::Body::add(const ParameterGroup& added) {
     check_parameter(rule->name(), parameter);
     for_each([&](const auto& known) { check_distinct(rule->name(), known, parameter); });
     for (const auto& known : group.parameters) check_distinct(rule->name(), known, parameter);
-    group.parameters.push_back({.name = parameter.name, .tensor = parameter.tensor});
+    group.parameters.push_back(
+        {.name = parameter.name, .tensor = parameter.tensor, .kept_on = kept_on});
   }
   groups.push_back(std::move(group));
   if (makes_masters) make_masters();
@@ -94,8 +95,8 @@ void Optimizer::Body::check_not_kept(const char* call, const char* instead) cons
 }
 
 const kernels::StepNumbers* Optimizer::Body::numbers_of(Group& group) const {
-  if (!group.numbers.defined() || group.numbers.device() != device()) {
-    group.numbers = empty({sizeof(kernels::StepNumbers)}, {DType::u8, device()});
+  if (!group.numbers.defined() || group.numbers.device() != home()) {
+    group.numbers = empty({sizeof(kernels::StepNumbers)}, {DType::u8, home()});
     renew_numbers(group);
   }
   return static_cast<const kernels::StepNumbers*>(group.numbers.data());

@@ -15,7 +15,7 @@
 // (momentum, moments) is made at a parameter's first step; a step that is skipped changes neither
 // state nor counts, though step() never learns of it: the verdict stays on the device. So do the
 // counts of steps and the numbers of the options, in place: a step captured on a GPU is replayed
-// with those in force.
+// with those in force. State may be kept on the host for parameters on a GPU; steps wait then.
 //
 // Ranks that share the work of one optimizer each have one over all parameters and `own` a range of
 // each; together they do what one that owns all does, bit for bit.
@@ -167,10 +167,19 @@ class Optimizer {
   // Errors: no such parameter; a range outside of it, or of what the optimizer keeps numbers for.
   void own(const std::string& parameter, ElementRange range);
 
+  // --- offloading
+  // From now on what is kept for parameters (state, masters, compensations, averages, counts) lies
+  // on this device, and steps run there, by its kernels: a step copies what is owned of gradients,
+  // and of parameters without a master, there, and the new numbers back, for which it waits for the
+  // parameters' device. Norms and clips stay there. Error unless it is the CPU or the parameters'
+  // own.
+  void keep_state_on(Device device);
+
   // --- masters
   // From now on steps update `master` and rewrite the 16-bit parameter from it in the same pass.
   // It is f32, of the parameter's shape (where the parameter is owned in part a copy is kept, of
-  // that part) or, with one dimension, of the range that is owned. A master is saved with the
+  // that part) or, with one dimension, of the range that is owned; on the parameter's device, or
+  // where state is kept (else a copy is kept there). A master is saved with the
   // optimizer's state; a parameter that is changed otherwise (weights loaded into the model)
   // becomes its master's value at the next step, unless its master is set again. Errors: no such
   // parameter, shapes or dtypes that do not fit.

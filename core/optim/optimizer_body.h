@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/optim/optimizer.h"
+#include "core/tensor/staging.h"
 
 #include <array>
 #include <optional>
@@ -27,6 +28,7 @@ struct OptimizedParameter {
   std::string name;
   Tensor tensor;
   std::optional<ElementRange> part = {};  // what is owned of it; none: all, whatever its size
+  std::optional<Device> kept_on = {};     // what is kept for it; none: where it is
   Tensor master = {};                // f32, where the parameter is 16-bit and has one
   uint32_t master_version = 0;       // the tensor's when it was last written from the master
   uint32_t written_version = 0;      // the master's then
@@ -43,6 +45,7 @@ struct OptimizedParameter {
   bool is_owned_whole() const { return owned() == all(); }
   Shape flat_shape() const { return {owned().size()}; }
   // Of what is kept.
+  Device home() const { return kept_on.value_or(tensor.device()); }
   Shape kept_shape() const { return is_owned_whole() ? tensor.shape() : flat_shape(); }
   // The elements `wanted` of a dense tensor that holds those of `held`: the tensor itself where
   // they are all, else a flat window on it.
@@ -50,13 +53,15 @@ struct OptimizedParameter {
   // The owned elements of a dense tensor of the parameter's shape.
   Tensor owned_of(const Tensor& x) const { return window(x, all(), owned()); }
 
+  // Moves what is kept.
+  void keep_on(Device device);
   // The owned elements of the parameter itself, wherever they are.
   Tensor working() const;
   // Of the owned elements: what steps use. Undefined where there is none. Ranks that exchanged
   // gradients may have left this one its part only.
   Tensor gradient() const;
 
-  // What steps update.
+  // What steps update; a master is at home.
   Tensor value() const { return master.defined() ? master : working(); }
   // From what it is now.
   void begin_average();
@@ -93,11 +98,15 @@ struct Optimizer::Body {
   bool clip_was_used = false;  // by a step: other gradients than those of the clip are not clipped
   NormSharing sharing;
   bool makes_masters = false;  // for parameters that are added
+  std::optional<Device> kept_on;    // state; none: where the parameters are
+  std::optional<Staging> staging;   // between there and their GPU, since a step first needed it
 
   void add(const ParameterGroup& group);
   void make_masters();
   OptimizedParameter& find(const char* what, const std::string& name);
   Device device() const { return groups[0].parameters[0].tensor.device(); }
+  // Where steps run.
+  Device home() const { return kept_on.value_or(device()); }
   std::vector<Tensor> gradients() const;
   // Error if a boosted training keeps the gradients; see check_not_kept.
   void check_not_kept(const char* call, const char* instead) const;
@@ -109,7 +118,7 @@ struct Optimizer::Body {
   bool gradients_are_clipped() const;
   // The factor that a step now applies; undefined: none.
   Tensor use_clip();
-  // The group's options as kernels read them, on the device; made by the first step.
+  // The group's options as kernels read them, where steps run; made by the first one.
   const kernels::StepNumbers* numbers_of(Group& group) const;
   // Rewrites them in place, where there are any, after a change of the options.
   void renew_numbers(const Group& group) const;

@@ -101,18 +101,17 @@ OptimizedParameter loaded(const OptimizedParameter& now, Reader& reader,
     check(saved.defined() == (steps > 0),
           "load_state_dict: {} of parameter {} after {} steps; got {}", kinds[i], now.name,
           steps, saved.defined() ? "a tensor, want none" : "nothing, want a tensor");
-    if (saved.defined()) next.state[i] = saved.to(now.tensor.device());
+    if (saved.defined()) next.state[i] = saved.to(now.home());
     set_memory_tag(next.state[i], MemoryTag::optimizer_state);
   }
   next.master = reader.beside(now, master_name, now.master, now.state_dtype());
   const DType dtype = now.tensor.dtype();
   const Tensor saved = reader.beside(now, compensation_name, now.compensation, dtype);
-  if (saved.defined()) next.compensation = saved.to(now.tensor.device());
+  if (saved.defined()) next.compensation = saved.to(now.home());
   // A training may begin to average, or stop, between saving and resuming.
   const Tensor average = reader.tensor(now, average_name, now.state_dtype());
   next.average = {};
-  if (now.average.defined() && average.defined())
-    next.average = average.to(now.tensor.device());
+  if (now.average.defined() && average.defined()) next.average = average.to(now.home());
   return next;
 }
 
@@ -128,14 +127,14 @@ void put_in_force(Optimizer::Body& body, std::vector<Optimizer::Body::Group> nex
                   const std::vector<int64_t>& group_steps,
                   const std::map<std::string, int64_t>& steps) {
   for (size_t i = 0; i < next.size(); ++i) {
-    next[i].steps.set(group_steps[i], body.device());
+    next[i].steps.set(group_steps[i], body.home());
     body.renew_numbers(next[i]);
     for (size_t j = 0; j < next[i].parameters.size(); ++j) {
       OptimizedParameter& parameter = next[i].parameters[j];
       const OptimizedParameter& before = body.groups[i].parameters[j];
       keep_master(before.master, parameter);
       if (before.average.defined() && !parameter.average.defined()) parameter.begin_average();
-      parameter.steps.set(steps.at(parameter.name), body.device());
+      parameter.steps.set(steps.at(parameter.name), body.home());
     }
   }
   body.groups = std::move(next);

@@ -19,7 +19,7 @@ void update_average(OptimizedParameter& p, double decay) {
   if (!p.average.defined()) return p.begin_average();  // its group was added since
   if (p.average.dtype() != p.state_dtype())            // the model was converted since
     p.average = untracked::cast(p.average, p.state_dtype());
-  const Tensor value = untracked::cast(p.value(), p.average.dtype());
+  const Tensor value = untracked::cast(p.value(), p.average.dtype()).to(p.home());
   p.average.mul_(decay).add_(value, 1 - decay);
 }
 

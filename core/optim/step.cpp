@@ -2,12 +2,13 @@
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/optim/step_copies.h"
 
 namespace booster {
 namespace {
 
-// A parameter that takes part in this step, and the tensors that must outlive the kernel: the
-// windows on what is owned of it.
+// A parameter that takes part in this step, and the tensors that must outlive the kernel: what is
+// owned of it, where the step runs.
 struct Participant {
   OptimizedParameter* parameter;
   Tensor value, grad;
@@ -16,38 +17,40 @@ struct Participant {
 };
 
 // Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
-// copy that autocast keeps of a leaf.
+// copy that autocast keeps of a leaf. A copy on another device is made anew when it is used.
 Tensor working_copy(const OptimizedParameter& parameter) {
   if (parameter.master.defined()) return parameter.working();
   if (parameter.tensor.dtype() != DType::f32) return {};
+  if (parameter.home() != parameter.tensor.device()) return {};
   Tensor copy = cast_copy(parameter.tensor, DType::bf16);
   if (!copy.defined()) copy = cast_copy(parameter.tensor, DType::f16);
   return copy.defined() ? parameter.owned_of(copy) : copy;
 }
 
-Participant participant(OptimizedParameter& parameter, size_t states) {
+Participant participant(OptimizedParameter& parameter, size_t states, StepCopies& copies) {
   parameter.refresh_master();
   const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {.parameter = &parameter,
-                   .value = parameter.value(),
-                   .grad = parameter.gradient(),
+                   .value = copies.update(parameter.value()),
+                   .grad = copies.read(parameter.gradient()),
                    .state = parameter.state};
-  p.copy = working_copy(parameter);
+  p.copy = copies.overwrite(working_copy(parameter));
   const DType dtype = parameter.state_dtype();
   for (size_t i = 0; i < states; ++i)
     if (!p.state[i].defined())
-      p.state[i] = zeros(parameter.kept_shape(), {dtype, parameter.tensor.device()});
+      p.state[i] = zeros(parameter.kept_shape(), {dtype, parameter.home()});
     else if (p.state[i].dtype() != dtype)  // the model was converted since
       p.state[i] = untracked::cast(p.state[i], dtype);
   return p;
 }
 
-std::vector<Participant> participants(Optimizer::Body::Group& group, const UpdateRule& rule) {
+std::vector<Participant> participants(Optimizer::Body::Group& group, const UpdateRule& rule,
+                                      StepCopies& copies) {
   std::vector<Participant> result;
   result.reserve(group.parameters.size());
   const size_t states = rule.state_names(group.options).size();
   for (auto& parameter : group.parameters)
-    if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states));
+    if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states, copies));
   return result;
 }
 
@@ -100,13 +103,16 @@ class Step {
   };
 
   void count(StepCount& steps);
-  void add_group(Optimizer::Body::Group& group, const kernels::StepControl& control);
+  void add_group(Optimizer::Body::Group& group);
   void share_squares();
+  // Only where the step runs on the host.
+  bool changes_nothing() const { return control_.found_inf && *control_.found_inf != 0; }
 
   Optimizer::Body& optimizer_;
   const UpdateRule& rule_;
-  const Device device_;
-  const float* found_inf_;
+  const Device device_;  // where it runs
+  StepCopies copies_;
+  kernels::StepControl control_;
   std::vector<Work> work_;
   std::vector<kernels::TensorSpan> counters_;
   Tensor grad_norm_, squares_;
@@ -115,16 +121,20 @@ class Step {
 Step::Step(Optimizer::Body& optimizer, const kernels::StepControl& control)
     : optimizer_(optimizer),
       rule_(*optimizer.rule),
-      device_(optimizer.device()),
-      found_inf_(control.found_inf) {
+      device_(optimizer.home()),
+      copies_(device_, optimizer.staging) {
+  const Device there = optimizer.device();
+  control_ = {.found_inf = copies_.read(control.found_inf, there),
+              .inverse_scale = copies_.read(control.inverse_scale, there),
+              .clip_factor = copies_.read(control.clip_factor, there)};
   bool clips = false;
   int64_t slots = 0;
   for (auto& group : optimizer.groups) {
     clips |= rule_.max_grad_norm(group.options) > 0;
-    add_group(group, control);
+    add_group(group);
     slots += static_cast<int64_t>(work_.back().slots.size());
   }
-  if (clips) grad_norm_ = optimizer.gradient_norm(2);
+  if (clips) grad_norm_ = copies_.read(optimizer.gradient_norm(2));
   if (rule_.sums_squares()) squares_ = empty({2 * slots}, {DType::f64, device_});
   auto* squares = squares_.defined() ? static_cast<double*>(squares_.data()) : nullptr;
   for (Work& work : work_) {
@@ -135,13 +145,13 @@ Step::Step(Optimizer::Body& optimizer, const kernels::StepControl& control)
   }
 }
 
-void Step::add_group(Optimizer::Body::Group& group, const kernels::StepControl& control) {
-  Work work = {participants(group, rule_),
+void Step::add_group(Optimizer::Body::Group& group) {
+  Work work = {participants(group, rule_, copies_),
                {},
                {.device = device_,
                 .options = group.options,
                 .numbers = optimizer_.numbers_of(group),
-                .control = control}};
+                .control = control_}};
   count(group.steps);
   work.slots.reserve(work.participants.size());
   for (const Participant& p : work.participants) {
@@ -164,7 +174,9 @@ void Step::share_squares() {
   for (const Work& work : work_)
     for (const Participant& p : work.participants)
       parameters.push_back({p.parameter->name, p.parameter->tensor});
-  optimizer_.sharing.add_squares(squares_, parameters);
+  const Tensor shared = squares_.to(optimizer_.device());
+  optimizer_.sharing.add_squares(shared, parameters);
+  if (!shared.same_body(squares_)) squares_.copy_(shared);
 }
 
 void Step::run() {
@@ -175,7 +187,8 @@ void Step::run() {
     for (Participant& p : work.participants) commit(p);
   }
   kernels::on(device_).count_steps({counters_.data(), static_cast<int64_t>(counters_.size())},
-                                   found_inf_);
+                                   control_.found_inf);
+  if (copies_.wrote_any() && !changes_nothing()) copies_.give_back();
 }
 
 }  // namespace
