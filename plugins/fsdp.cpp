@@ -52,7 +52,8 @@ void FsdpPlugin::shard(const Model& model, const Optimizers& optimizers) {
   units_ = std::make_unique<ParameterUnits>(model, ranks(), shards(),
                                             ParameterUnitOptions{.wrap = options_.wrap,
                                                                  .prefetch = options_.prefetch,
-                                                                 .recompute = options_.recompute});
+                                                                 .recompute = options_.recompute,
+                                                                 .on_host = options_.cpu_offload});
   ShardedStatePlugin::shard(model, optimizers);
 }
 

@@ -25,7 +25,8 @@ struct FsdpOptions {
   std::vector<std::string> wrap = {};  // patterns of names of modules; none: the model's blocks
   int64_t prefetch = 1;                // units that are gathered ahead
   bool recompute = false;              // units keep their inputs only, and run again in backward
-  bool cpu_offload = false;  // all in host memory: no change where training is there
+  bool cpu_offload = false;  // a GPU's parts and optimizer state are in host memory, and steps run
+                             // there
 };
 
 class FsdpPlugin : public ShardedStatePlugin {

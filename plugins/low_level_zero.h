@@ -19,7 +19,7 @@ struct LowLevelZeroOptions {
   bool overlap_communication = true;    // buckets leave during backward
   bool overlap_allgather = false;       // step does not wait for the parameters: each comes when
                                         // something first reads or writes it, mostly its layer
-  bool cpu_offload = false;  // optimizer state in host memory: no change where training is there
+  bool cpu_offload = false;  // a GPU's optimizer state is in host memory, and steps run there
 };
 
 class LowLevelZeroPlugin : public ShardedStatePlugin {

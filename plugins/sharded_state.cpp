@@ -81,24 +81,22 @@ ShardedStatePlugin::~ShardedStatePlugin() {
   }
 }
 
-// State is where the parameters are; there is no other place for it yet.
-void ShardedStatePlugin::consider_offload(const Optimizers& optimizers) {
+void ShardedStatePlugin::offload(const Optimizers& optimizers) {
   if (!options_.cpu_offload) return;
-  for (const Optimizer& optimizer : optimizers)
-    check(optimizer.device().type == DeviceType::cpu,
-          "{}: cpu_offload needs training on the CPU so far; got a GPU, want cpu_offload = false",
-          name());
-  add_note(fmt::format("{}: cpu_offload has no effect: training is on the CPU", name()));
+  const auto is_on_host = [](const Optimizer& optimizer) { return optimizer.device() == Device{}; };
+  if (std::ranges::all_of(optimizers, is_on_host))
+    add_note(fmt::format("{}: cpu_offload has no effect: training is on the CPU", name()));
+  for (Optimizer optimizer : optimizers) optimizer.keep_state_on(Device{});
 }
 
 void ShardedStatePlugin::shard(const Model& model, const Optimizers& optimizers) {
-  consider_offload(optimizers);
   DataParallelPlugin::shard(model, optimizers);
   for (const Optimizer& optimizer : optimizers) {
     by_optimizer_.push_back(std::make_shared<std::vector<Tensor>>());
     Optimizer(optimizer).share_norms(share_over_ranks(by_optimizer_.back(), shards_));
     own_new(optimizer, *by_optimizer_.back());
   }
+  offload(optimizers);
 }
 
 void ShardedStatePlugin::own_new(Optimizer optimizer, std::vector<Tensor>& known) {

@@ -36,7 +36,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
     ShardedGradientOptions gradients;
     int shard_size = 0;         // ranks that have one copy of everything among them; 0: all
     bool gathers_late = false;  // each parameter arrives when something first uses it
-    bool cpu_offload = false;
+    bool cpu_offload = false;   // optimizers keep their state on the host, and step there
   };
   ShardedStatePlugin(Mesh mesh, const Options& options);
   ShardedStatePlugin(const ShardedStatePlugin& other);
@@ -64,7 +64,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
     Group group;  // lives as long as somebody waits
   };
 
-  void consider_offload(const Optimizers& optimizers);
+  void offload(const Optimizers& optimizers);
   // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
   void own_new(Optimizer optimizer, std::vector<Tensor>& known);
   void watch_new();

@@ -45,7 +45,7 @@ bool weights_are_finite(const Model& model) {
   std::vector<Tensor> weights;
   for (const auto& [name, tensor] : model.state_dict())
     if (is_floating(tensor.dtype()))
-      weights.push_back(untracked::contiguous(numbers_here(tensor)));
+      weights.push_back(untracked::contiguous(numbers_here(tensor).to(tensor.device())));
   // Added up in f64, where finite f32 numbers cannot overflow.
   return std::isfinite(gradient_norm(weights).item());
 }

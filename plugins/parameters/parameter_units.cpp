@@ -67,7 +67,8 @@ void ParameterUnits::make_units(const std::vector<Module*>& modules) {
 void ParameterUnits::cut(Member& member, const Group& all) const {
   all.broadcast(member.parameter);
   const RankParts parts{member.parameter.numel(), group_.size()};
-  keep_part(member.parameter, parts.of(group_.rank()));
+  const Device device = options_.on_host ? Device{} : member.parameter.device();
+  keep_part(member.parameter, parts.of(group_.rank()), device);
   give_back_memory(member.parameter, refusal_of(member.name));
 }
 
@@ -158,15 +159,27 @@ void ParameterUnits::start(size_t i) {
   for (auto& [dtype, members] : by_dtype) {
     PackedParts packed(group_.size());
     for (const size_t m : members) packed.add(unit.members[m].parameter.numel());
-    const TensorOptions options = {dtype, unit.members[members[0]].parameter.device()};
-    const Tensor own = empty({packed.part()}, options), all = empty({packed.elements()}, options);
-    for (size_t place = 0; place < members.size(); ++place)
-      packed.own_place(own, place, group_.rank())
-          .copy_(kept_part(unit.members[members[place]].parameter));
+    const Tensor own = own_parts(unit, members, packed);
+    const Tensor all = empty({packed.elements()}, {dtype, own.device()});
     Work work = group_.all_gather_async(
         all, own, OperationTag::of(OperationTag::unit, static_cast<int64_t>(i)));
     unit.arriving.push_back({std::move(members), std::move(packed), all, std::move(work)});
   }
+}
+
+// The host does not wait for what goes to a GPU.
+Tensor ParameterUnits::own_parts(const Unit& unit, const std::vector<size_t>& members,
+                                 const PackedParts& packed) {
+  const Tensor& any = unit.members[members[0]].parameter;
+  const Device kept_on = kept_part(any).device();
+  const bool travels = kept_on != any.device();
+  if (travels && !staging_) staging_.emplace(any.device(), MemoryTag::parameters);
+  const Tensor own = travels ? staging_->to_fill({packed.part()}, any.dtype())
+                             : empty({packed.part()}, {any.dtype(), kept_on});
+  for (size_t place = 0; place < members.size(); ++place)
+    packed.own_place(own, place, group_.rank())
+        .copy_(kept_part(unit.members[members[place]].parameter));
+  return travels ? staging_->on_device(own) : own;
 }
 
 void ParameterUnits::gather(size_t i) {

@@ -10,12 +10,14 @@
 #pragma once
 
 #include "core/nn/module.h"
+#include "core/tensor/staging.h"
 #include "parallel/layout.h"
 #include "plugins/parameters/rank_parts.h"
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct ParameterUnitOptions {
   std::vector<std::string> wrap;  // patterns of names of modules ("blocks.*"); none: see wrapped()
   int64_t prefetch = 1;           // units that are gathered ahead
   bool recompute = false;         // units keep their inputs only, and run again in backward
+  bool on_host = false;           // parts are in host memory
 };
 
 class ParameterUnits {
@@ -85,6 +88,8 @@ class ParameterUnits {
   // Gathers the unit and starts those that come next.
   void use(size_t unit);
   void start(size_t unit);
+  // The parts of these members side by side, on their device.
+  Tensor own_parts(const Unit& unit, const std::vector<size_t>& members, const PackedParts& packed);
   void gather(size_t unit);
   void release(size_t unit);
   void drop(Unit& unit);
@@ -93,7 +98,8 @@ class ParameterUnits {
   Model model_;
   Group group_;
   ParameterUnitOptions options_;
-  std::vector<Unit> units_;  // the rest first
+  std::vector<Unit> units_;         // the rest first
+  std::optional<Staging> staging_;  // of parts in host memory on their way to a GPU
   Phase phase_ = Phase::outside;
   size_t last_ = 0;                         // the unit used last in this pass
   std::map<size_t, size_t> next_[3] = {};   // by phase: what was used after each

@@ -46,9 +46,10 @@ TEST_CASE("GPU: a checkpoint of the CPU is gone on from there, and one from ther
   Spread spread = there();
   for (const StrategyLevel& strategy : strategy_levels()) {
     CAPTURE(std::string(strategy.name));
-    const Device other = spread.device == gpu ? Device{} : gpu;
+    Spread other = spread;
+    other.device = spread.device == gpu ? Device{} : gpu;
     CHECK(resume_elsewhere(strategy, spread, other, folder / strategy.name) == "");
-    spread.device = other;  // the next strategy goes the other way
+    spread = other;  // the next strategy goes the other way
   }
   std::filesystem::remove_all(folder);
 }

@@ -226,11 +226,9 @@ std::string resume(const StrategyLevel& strategy, const Spread& spread, const st
   return different_bits(got, want);
 }
 
-std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread, Device other,
-                             const std::string& folder) {
-  Spread there = spread;
-  there.device = other;
-  Training first(strategy, spread, "adamw"), second(strategy, there, "adamw");
+std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread,
+                             const Spread& other, const std::string& folder) {
+  Training first(strategy, spread, "adamw"), second(strategy, other, "adamw");
   first.run(0, saved_at);
   first.save(folder);
   second.resume(folder);

@@ -46,9 +46,9 @@ double tolerance_of(const StrategyLevel& strategy, Digits sent = Digits::f64);
 Distance train(const StrategyLevel& strategy, const Spread& spread, const std::string& rule);
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder);
-// Trains on from it on another device: with the same bits at first, then within the strategy's
-// tolerance; "" or what differs.
-std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread, Device other,
-                             const std::string& folder);
+// Trains on from it on another device, or spread otherwise over the same ranks: with the same bits
+// at first, then within the strategy's tolerance; "" or what differs.
+std::string resume_elsewhere(const StrategyLevel& strategy, const Spread& spread,
+                             const Spread& other, const std::string& folder);
 
 }  // namespace booster::testing

@@ -18,7 +18,8 @@ FieldTable<FsdpOptions> fsdp_fields() {
                 "how many modules are gathered ahead of their use"),
           field("recompute", &Fields::recompute,
                 "those modules keep their inputs only, and run again in backward"),
-          field("cpu_offload", &Fields::cpu_offload, "parts in host memory")};
+          field("cpu_offload", &Fields::cpu_offload,
+                "a GPU's parts and optimizer state are in host memory, and steps run there")};
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ FieldTable<LowLevelZeroOptions> zero_fields() {
                 "gradients leave during backward"),
           field("overlap_allgather", &Fields::overlap_allgather,
                 "parameters arrive while the next forward pass runs, each when its layer uses it"),
-          field("cpu_offload", &Fields::cpu_offload, "optimizer state in host memory")};
+          field("cpu_offload", &Fields::cpu_offload,
+                "a GPU's optimizer state is in host memory, and steps run there")};
 }
 
 }  // namespace
