@@ -259,6 +259,10 @@ TEST_CASE("GPU: state that was on the GPU moves to the host, and back" * on_gpu(
   }
   CHECK(optimizer.state_dict().groups[0].step == 4);
   CHECK(w.device() == gpu);
+  optimizer.master("w").fill_(3);  // counts, though it moves first
+  optimizer.keep_state_on(gpu);
+  optimizer.settle_masters();
+  CHECK(w.to_vector<double>() == std::vector<double>(5, 3));
 }
 
 TEST_CASE("state is kept on the CPU or with the parameters") {
