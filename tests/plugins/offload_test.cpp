@@ -88,6 +88,11 @@ class Training {
     if (i % 2 == 0) optimizer.clip_grad_by_norm(0.05);
     optimizer.step();
   }
+  void write_weights() const {
+    const NoGradGuard no_grad;
+    const WholeParameters whole(boosted_.model);
+    for (const auto& [name, tensor] : model_.parameters()) Tensor(tensor).mul_(0.5);
+  }
   StateDict state() const {
     const WholeParameters whole(boosted_.model);
     StateDict all = kept();
@@ -178,6 +183,7 @@ void check_places() {
       const int64_t before = there(world, MemoryTag::parameters);
       Training training(strategy, way, "adamw", world, deep);
       for (int i = 0; i < 3; ++i) training.step(i);
+      training.write_weights();
       const int64_t state = there(world, MemoryTag::optimizer_state) +
                             there(world, MemoryTag::masters),
                     parameters = there(world, MemoryTag::parameters) - before;
