@@ -264,4 +264,9 @@ void matmul(View out, View a, View b, double beta) { product_of_any(out, a, b, {
 
 void linear(View y, View x, View w, View bias) { product_of_any(y, x, transposed(w), bias, 0); }
 
+void linear_backward_weight(View dweight, View dbias, View g, View x, double beta) {
+  product_of_any(dweight, transposed(g), x, {}, beta);
+  if (dbias.data) on({}).column_sums(dbias, g);
+}
+
 }  // namespace booster::kernels::cpu

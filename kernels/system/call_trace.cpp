@@ -35,7 +35,10 @@ double stored_elements(const View& view) {
 
 using Views = const View* const*;
 
-double product_flop(Views v) { return 2 * elements(*v[0]) * static_cast<double>(v[1]->columns()); }
+double flop_of_sums(const View& out, int64_t terms) {
+  return 2 * elements(out) * static_cast<double>(terms);
+}
+double product_flop(Views v) { return flop_of_sums(*v[0], v[1]->columns()); }
 
 // A convolution multiplies each pixel of its output side with the weights of one output channel.
 double convolution_flop(const View& outer, const View& weight) {
@@ -57,6 +60,7 @@ constexpr FlopRule flop_rules[] = {
     {"matmul", 2, product_flop},
     {"linear", 2, product_flop},
     {"matmul_loop", 2, product_flop},
+    {"linear_backward_weight", 4, [](Views v) { return flop_of_sums(*v[0], v[2]->rows()); }},
     {"conv2d", 3, [](Views v) { return convolution_flop(*v[0], *v[2]); }},
     {"conv2d_backward_input", 3, [](Views v) { return convolution_flop(*v[1], *v[2]); }},
     {"conv2d_backward_weight", 3, [](Views v) { return convolution_flop(*v[2], *v[0]); }},

@@ -137,6 +137,37 @@ TEST_CASE("matmul of 16-bit matrices writes an f32 result unrounded") {
       }
 }
 
+TEST_CASE("the gradients of a linear layer's weight and bias equal the double loop") {
+  for (const DType dtype : floating)
+    for (const auto& [rows, outputs, inputs] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7},
+                                                {70, 33, 41}, {0, 2, 3}})
+      for (const DType dweight_dtype : {dtype, dtype == DType::f64 ? dtype : DType::f32})
+        for (const double beta : {0.0, 1.0}) {
+          CAPTURE(std::string(name_of(dtype)));
+          CAPTURE(rows);
+          const Plain g = random(dtype, {rows, outputs}, 1), x = random(dtype, {rows, inputs}, 2);
+          const Plain dweight = random(dweight_dtype, {outputs, inputs}, 3);
+          const Plain dbias = random(dtype, {outputs}, 4), before = dweight;
+          if (beta == 0) dweight.fill_bytes(0xFF);
+          on({}).linear_backward_weight(dweight.view(), dbias.view(), g.view(), x.view(), beta);
+          for_each_index({outputs, inputs}, [&](const Index& i) {
+            double sum = beta == 0 ? 0 : before.at(i), magnitude = std::abs(sum);
+            for (int64_t row = 0; row < rows; ++row) {
+              const double term = g.at({row, i[0]}) * x.at({row, i[1]});
+              sum += term, magnitude += std::abs(term);
+            }
+            CHECK(std::abs(dweight.at(i) - sum) <= tolerance(dweight_dtype, sum, magnitude));
+          });
+          for_each_index({outputs}, [&](const Index& i) {
+            double sum = 0, magnitude = 0;
+            for (int64_t row = 0; row < rows; ++row) {
+              sum += g.at({row, i[0]}), magnitude += std::abs(g.at({row, i[0]}));
+            }
+            CHECK(std::abs(dbias.at(i) - sum) <= tolerance(dtype, sum, magnitude));
+          });
+        }
+}
+
 TEST_CASE("matmul with k = 0 gives beta times the output") {
   for (const DType dtype : floating)
     for (const double beta : {0.0, 0.5})

@@ -1,5 +1,5 @@
 // Matrix products on a GPU: by cuBLASLt, or by tiles, for every dtype and any strides.
-#include "kernels/catalogue.h"
+#include "kernels/cuda/catalogue.h"
 #include "kernels/cuda/products/library_product.h"
 #include "kernels/cuda/products/tile_product.cuh"
 
@@ -78,6 +78,13 @@ void matmul(View out, View a, View b, double beta) {
 void linear(View y, View x, View w, View bias) {
   const View across = transposed(w);
   if (!library_product(y, x, across, bias, 0)) matmul_loop(y, x, across, bias, 0);
+}
+
+void linear_backward_weight(View dweight, View dbias, View g, View x, double beta) {
+  const View across = transposed(g);
+  if (dbias.data && library_product_and_sums(dweight, dbias, across, x, beta)) return;
+  matmul(dweight, across, x, beta);
+  if (dbias.data) column_sums(dbias, g);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

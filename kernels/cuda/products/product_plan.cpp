@@ -81,17 +81,17 @@ ProductPlan::ProductPlan(const ProductKey& key)
       left_(layout_of(key.left, key.batches)),
       right_(layout_of(key.right, key.batches)),
       result_(layout_of(key.result, key.batches)),
-      has_bias_(key.bias_alignment != 0) {
+      has_vector_(key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA,
       key.left.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB,
       key.right.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (has_bias_) {
-    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (has_vector_) {
+    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, key.result.type);
     // It is only looked at for its alignment until the product runs.
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        reinterpret_cast<const void*>(static_cast<uintptr_t>(key.bias_alignment)));
+        reinterpret_cast<const void*>(static_cast<uintptr_t>(key.vector_alignment)));
   }
   find_algorithm(key);
 }
@@ -119,9 +119,9 @@ void ProductPlan::find_algorithm(const ProductKey& key) {
   workspace_bytes_ = best.workspaceSize;
 }
 
-void ProductPlan::run(void* result, const void* left, const void* right, const void* bias,
+void ProductPlan::run(void* result, const void* left, const void* right, void* vector,
                       double beta) const {
-  if (has_bias_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (has_vector_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   const double wide[] = {1, beta};
   const float narrow[] = {1, static_cast<float>(beta)};
   const bool is_wide = scale_type_ == CUDA_R_64F;

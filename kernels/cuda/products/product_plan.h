@@ -24,7 +24,10 @@ struct ProductKey {
   int device;
   StoredMatrix left, right, result;
   int32_t batches;
-  uint32_t bias_alignment;  // 0: there is no bias
+  // BIAS: a vector is added to each column of the result. BGRADA, BGRADB: a vector becomes the sums
+  // of the rows of left, or of the columns of right.
+  cublasLtEpilogue_t epilogue;
+  uint32_t vector_alignment;  // 0: there is none
   auto operator<=>(const ProductKey&) const = default;
 };
 
@@ -35,8 +38,9 @@ class ProductPlan {
 
   // False if the library refuses this product.
   bool is_possible() const { return is_possible_; }
-  // result = left right + bias + beta * result, on the stream in use.
-  void run(void* result, const void* left, const void* right, const void* bias, double beta) const;
+  // result = left right + beta * result, and what the epilogue does with the vector, on the stream in
+  // use.
+  void run(void* result, const void* left, const void* right, void* vector, double beta) const;
 
  private:
   template <class Handle>
@@ -50,7 +54,7 @@ class ProductPlan {
   Layout left_, right_, result_;
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
-  bool has_bias_, is_possible_ = false;
+  bool has_vector_, is_possible_ = false;
 };
 
 // BOOSTER_TF32=1: products of f32 round their operands to TF32's 11 bits, and run on matrix units.

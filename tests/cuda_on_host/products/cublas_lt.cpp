@@ -9,7 +9,9 @@
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/watch.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 struct cuda_on_host_blas {};
@@ -79,6 +81,11 @@ struct Operand {
   int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
 };
 
+bool sums_operand(const Product& product) {
+  return product.epilogue == CUBLASLT_EPILOGUE_BGRADA ||
+         product.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
 // What a call of cublasLtMatmul gave, by value: it is computed later.
 struct QueuedProduct {
   Product product;
@@ -95,7 +102,25 @@ struct QueuedProduct {
   }
   template <class C>
   void compute() const;
+  template <class C>
+  void sum_operand() const;
 };
+
+// The sums over k of the rows of A, or of the columns of B: one for each row, or column, of D.
+template <class C>
+void QueuedProduct::sum_operand() const {
+  const bool is_a = product.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+  auto* sums = const_cast<char*>(static_cast<const char*>(product.bias));
+  const int64_t count = is_a ? d.rows() : d.columns(), size = size_of(product.bias_type);
+  open(sums, count * size, false, "the bias gradient");
+  for (int64_t i = 0; i < count; ++i) {
+    C sum = 0;
+    for (int64_t k = 0; k < a.columns(); ++k)
+      sum += is_a ? factor<C>(a, 0, i, k) : factor<C>(b, 0, k, i);
+    store(sums + i * size, number_of(product.bias_type), sum);
+    mark_written(sums + i * size, static_cast<size_t>(size));
+  }
+}
 
 template <class C>
 void QueuedProduct::compute() const {
@@ -108,6 +133,7 @@ void QueuedProduct::compute() const {
   const int64_t bias_size = size_of(product.bias_type);
   if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
   open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
+  if (sums_operand(product)) sum_operand<C>();
   for (int64_t batch = 0; batch < d.matrix.batches; ++batch)
     for (int64_t column = 0; column < d.columns(); ++column)
       for (int64_t row = 0; row < d.rows(); ++row) {
@@ -124,11 +150,23 @@ void QueuedProduct::compute() const {
       }
 }
 
+// The vector's address is looked at for this when an algorithm is chosen.
+uint64_t alignment_of(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address) | 256;
+  return at & -at;
+}
+
 template <class Value>
 cublasStatus_t take(Value& place, const void* value, size_t bytes) {
   if (!value || bytes != sizeof place) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&place, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+// CUDA_ON_HOST_CUBLAS=epilogues: products with a vector are refused, as by an older library.
+bool refuses(std::string_view what) {
+  const char* chosen = std::getenv("CUDA_ON_HOST_CUBLAS");
+  return chosen && chosen == what;
 }
 
 bool is_16_bit(cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_16BF; }
@@ -141,9 +179,13 @@ cublasStatus_t check_types(const Product& product, const Matrix& a, const Matrix
                     is_wide == (product.compute == CUBLAS_COMPUTE_64F) &&
                     product.scale == (is_wide ? CUDA_R_64F : CUDA_R_32F);
   const bool tf32_fits = product.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type == CUDA_R_32F;
-  const bool bias_fits = product.epilogue != CUBLASLT_EPILOGUE_BIAS ||
-                         (product.has_bias_type && product.bias_type == d.type);
-  return fits && tf32_fits && bias_fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  // A vector has D's type, also one that is written; that one has no stride from batch to batch here.
+  const bool vector_fits = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                           (product.has_bias_type && product.bias_type == d.type);
+  const bool is_one = !sums_operand(product) || d.batches == 1;
+  const bool is_refused = product.epilogue != CUBLASLT_EPILOGUE_DEFAULT && refuses("epilogues");
+  return fits && tf32_fits && vector_fits && is_one && !is_refused ? CUBLAS_STATUS_SUCCESS
+                                                                   : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix& b,
@@ -260,6 +302,7 @@ EXPORTED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   results[0].workspaceSize = chance(2) * 4096;
   if (results[0].workspaceSize > preference->most_workspace_bytes) results[0].workspaceSize = 0;
   results[0].algo.data[4] = results[0].workspaceSize;
+  results[0].algo.data[5] = alignment_of(product->bias);
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -280,6 +323,7 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
   check_alignment(multiply, "B", b, algorithm->data[1]);
   check_alignment(multiply, "C", c, algorithm->data[2]);
   check_alignment(multiply, "D", d, algorithm->data[3]);
+  check_alignment(multiply, "the bias", product->bias, algorithm->data[5]);
   const auto bytes = [](const void* data) { return static_cast<const char*>(data); };
   const bool is_wide = product->scale == CUDA_R_64F;
   const auto factor = [&](const void* at) { return load<double>(bytes(at), product->scale); };
