@@ -86,6 +86,13 @@ class Backward {
     meanwhile_.push_back({node.inputs()[i], node.name(), std::move(gradient)});
   }
 
+  // True if nothing else has come to this place of the tape, nor will.
+  bool is_only_use(const Node& node) const {
+    if (collects_) return false;
+    const Gathered& gathered = gathered_.at(const_cast<Node*>(&node));
+    return gathered.missing == 1 && !gathered.is_root && !gathered.received[0].defined();
+  }
+
   void catch_up() {
     for (Meanwhile& work : std::exchange(meanwhile_, {})) {
       const kernels::TraceScope span(work.op, kernels::SpanKind::op);
@@ -289,6 +296,31 @@ bool Gradients::is_done_meanwhile() const {
 void Gradients::do_meanwhile(int i, std::function<Tensor()> gradient) {
   meanwhile_.push_back(i);
   pass_->do_meanwhile(node_, i, std::move(gradient));
+}
+
+Gradients::Place Gradients::place_of(int i) const {
+  return {node_.inputs()[i], puts_off(i) ? nullptr : pass_};
+}
+
+// The leaf right there, or behind its cast to the dtype of an op, if an f32 gradient would reach it
+// unchanged and alone.
+static const Tensor* leaf_at(const Edge& edge, const Backward* pass) {
+  const auto is_alone = [&](const Node& node) { return !pass || pass->is_only_use(node); };
+  const Node* node = edge.node.get();
+  if (node->only_casts()) {
+    if (node->has_output_hooks() || !is_alone(*node)) return nullptr;
+    node = node->inputs()[0].node.get();
+  }
+  return node->leaf() && is_alone(*node) ? node->leaf() : nullptr;
+}
+
+Tensor Gradients::add_at(const Place& place,
+                         const std::function<Tensor(const Tensor&)>& gradient) {
+  const Tensor* leaf = leaf_at(place.edge, place.pass);
+  const Tensor sum = leaf ? gradient_to_add_to(*leaf) : Tensor();
+  Tensor computed = gradient(sum);
+  if (sum.defined() && !computed.defined()) note_added(*leaf);
+  return computed;
 }
 
 void Gradients::work_meanwhile() {

@@ -61,7 +61,7 @@ Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
 Tensor record_cast(const Tensor& x, Tensor y) {
   const Tensor result = record(
       std::move(y), "cast", {x},
-      twice([dtype = x.dtype()](const Tensor& g, Gradients& d) { d[0] = cast(g, dtype); }));
+      only_cast([dtype = x.dtype()](const Tensor& g, Gradients& d) { d[0] = cast(g, dtype); }));
   if (results_are_marked) [[unlikely]] mark_made_by_op(result, false);
   return result;
 }

@@ -52,11 +52,28 @@ class Gradients {
     else if (is_done_meanwhile()) do_meanwhile(i, std::forward<F>(gradient));
     else values_[i] = gradient();
   }
+  // The same for a function that can save a tensor: gradient(sum) adds to `sum`, the gradient that a
+  // leaf has already, and gives an undefined tensor. Where `sum` is undefined, or it would not do, it
+  // gives the gradient as above.
+  template <class F>
+  void compute_or_add(int i, F&& gradient) {
+    compute(i, [place = place_of(i), gradient = std::function<Tensor(const Tensor&)>(
+                                         std::forward<F>(gradient))] {
+      return add_at(place, gradient);
+    });
+  }
   // For formulas marked by `exchange`: does what is left of the layer behind, between the start of
   // a message and the wait for it.
   void work_meanwhile();
 
  private:
+  // Where a gradient goes, in which pass; null: a pass of its own.
+  struct Place {
+    Edge edge;
+    const Backward* pass;
+  };
+  Place place_of(int i) const;
+  static Tensor add_at(const Place& place, const std::function<Tensor(const Tensor&)>& gradient);
   bool puts_off(int i) const;
   void put_off(int i, std::function<Tensor()> gradient);
   bool is_done_meanwhile() const;
@@ -85,6 +102,8 @@ class Node : public Counted {
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
   // True if `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
+  // True if `backward` only casts.
+  virtual bool only_casts() const { return false; }
   // True if `backward` waits for other ranks, and calls Gradients::work_meanwhile before it does.
   virtual bool exchanges() const { return false; }
   // Releases saved tensors; a later backward raises the freed-graph error.
@@ -99,6 +118,7 @@ class Node : public Counted {
   // Hooks on the gradients of the outputs (see register_grad_hook).
   void add_output_hook(int output, std::function<Tensor(const Tensor&)> hook);
   void run_output_hooks(std::span<Tensor> g) const;
+  bool has_output_hooks() const { return !output_hooks_.empty(); }
 
  protected:
   // Without inputs, and visited before all others that are ready: for leaves.
@@ -151,7 +171,7 @@ class SavedResult {
 };
 
 // A formula with what the pass must know of it.
-enum class FormulaKind : uint8_t { twice, exchange };
+enum class FormulaKind : uint8_t { twice, only_cast, exchange };
 template <class F, FormulaKind kind>
 struct MarkedFormula {
   F formula;
@@ -164,6 +184,11 @@ struct MarkedFormula {
 // its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
 MarkedFormula<F, FormulaKind::twice> twice(F formula) {
+  return {std::move(formula)};
+}
+// The same of a cast, whose gradient is cast back.
+template <class F>
+MarkedFormula<F, FormulaKind::only_cast> only_cast(F formula) {
   return {std::move(formula)};
 }
 // It sends its gradient to other ranks: start the message, call Gradients::work_meanwhile, wait.
@@ -211,7 +236,10 @@ class ClosureNode : public Node {
     if constexpr (many_outputs) (*formula_)(g, d);
     else (*formula_)(g[0], d);
   }
-  bool is_twice_differentiable() const override { return formula_is<F, FormulaKind::twice>; }
+  bool is_twice_differentiable() const override {
+    return formula_is<F, FormulaKind::twice> || only_casts();
+  }
+  bool only_casts() const override { return formula_is<F, FormulaKind::only_cast>; }
   bool exchanges() const override { return formula_is<F, FormulaKind::exchange>; }
   void release() override { formula_.reset(); }
 

@@ -191,6 +191,26 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   state.grad_arrived = true;
 }
 
+// On the CPU a library may begin its sums with what is there: other bits than those of a sum that is
+// added to it, which ranks that exchange summands have. An observer is asked for here as one that this
+// formula is hidden from: it sees what comes to leaves all the same.
+Tensor gradient_to_add_to(const Tensor& leaf) {
+  const TapeState& state = *tape_state(leaf);
+  const Tensor& grad = state.grad;
+  const bool is_observed = op_observer.load(std::memory_order_acquire) != nullptr;
+  const bool is_same = leaf.device().type == DeviceType::cuda && leaf.dtype() == DType::f32 &&
+                       grad.defined() && grad.dtype() == DType::f32 &&
+                       grad.shape() == leaf.shape() && grad.is_contiguous() &&
+                       state.grad_hooks.empty() && !is_observed;
+  return is_same ? grad : Tensor();
+}
+
+void note_added(const Tensor& leaf) {
+  TapeState& state = *tape_state(leaf);
+  state.grad.bump_version();
+  state.grad_arrived = true;
+}
+
 void tell_ready(const Tensor& leaf) {
   TapeState& state = *tape_state(leaf);
   if (!std::exchange(state.grad_arrived, false)) return;

@@ -54,6 +54,12 @@ class AccumulateGrad : public Node {
   Tensor leaf_;
 };
 
+// The gradient of a leaf, for a product that adds to it rather than giving a summand; undefined
+// where that would not be the same: where there is none yet, where somebody looks at summands, in
+// another dtype than f32. Then note_added, after which the pass goes on as if the summand had come.
+Tensor gradient_to_add_to(const Tensor& leaf);
+void note_added(const Tensor& leaf);
+
 // Runs the ready hooks of a leaf whose gradient has arrived, once.
 void tell_ready(const Tensor& leaf);
 

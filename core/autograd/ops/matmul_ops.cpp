@@ -1,6 +1,7 @@
 // Matrix products.
 #include "core/autograd/functions.h"
 #include "core/autograd/gradient_keeper.h"
+#include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
@@ -17,19 +18,15 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b) {
   check(a.device() == b.device(), "{}: arguments are on different devices", op);
 }
 
-// a b for matrices (m, k) x (k, n) or batches of them, without a tape; in `result`, a's dtype or
-// f32.
-Tensor product(const Tensor& a, const Tensor& b, DType result) {
+// a b for matrices (m, k) x (k, n) or batches of them, without a tape.
+Tensor product(const Tensor& a, const Tensor& b) {
   Shape shape = a.shape();
   shape[a.ndim() - 1] = b.shape().back();
   if (a.ndim() == 3) shape[0] = std::max(a.shape()[0], b.shape()[0]);
-  Tensor y = empty(shape, {result, a.device()});
+  Tensor y = empty(shape, {a.dtype(), a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
   return y;
 }
-Tensor product(const Tensor& a, const Tensor& b) { return product(a, b, a.dtype()); }
-
-Tensor transposed(const Tensor& x) { return untracked::transpose(x, -2, -1); }
 
 // Two matrices, or two batches of equal length (a broadcast one has stride 0).
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
@@ -76,18 +73,11 @@ Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   return reshape(y, shape);
 }
 
-// Kernels write a wider dtype directly; on the tape it takes a cast.
+// The gradients of a layer's weight and bias on the tape, where a wider dtype takes a cast.
 Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
-  if (grad_enabled()) return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
-  return product(transposed(g_rows), rows, dtype);
+  return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
 }
-
-Tensor bias_gradient(const Tensor& g_rows, DType dtype) {
-  if (grad_enabled()) return cast(sum(g_rows, {0}), dtype);
-  Tensor d = empty({g_rows.shape()[1]}, {dtype, g_rows.device()});
-  kernels::on(d.device()).column_sums(d.view(), g_rows.view());
-  return d;
-}
+Tensor bias_gradient(const Tensor& g_rows, DType dtype) { return cast(sum(g_rows, {0}), dtype); }
 
 // Of a weight that is whole, or of the part that is here.
 Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
@@ -117,11 +107,13 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
                   const Tensor input = x, w = weight;
                   const Tensor g_rows = contiguous(reshape(g, {n, w.shape()[0]}));
                   if (d.wanted(0)) d[0] = reshape(batched_matmul(g_rows, w), input.shape());
-                  if (d.wanted(1))
-                    d.compute(1, [=, rows = reshape(input, {n, w.shape()[1]})] {
-                      return weight_gradient(g_rows, rows, dw_dtype);
-                    });
-                  if (d.wanted(2)) d.compute(2, [=] { return bias_gradient(g_rows, db_dtype); });
+                  const Tensor rows = reshape(input, {n, w.shape()[1]});
+                  if (grad_enabled()) {
+                    if (d.wanted(1)) d[1] = weight_gradient(g_rows, rows, dw_dtype);
+                    if (d.wanted(2)) d[2] = bias_gradient(g_rows, db_dtype);
+                    return;
+                  }
+                  compute_layer_gradients(d, g_rows, rows, dw_dtype, db_dtype);
                 }));
 }
 

@@ -1,4 +1,5 @@
 // softmax, log_softmax, gelu and linear followed by gelu.
+#include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
@@ -45,9 +46,9 @@ Tensor gelu(const Tensor& x, GeluForm form) {
 
 namespace {
 
-// a b in the dtype `result`, without a tape.
-Tensor product(const Tensor& a, const Tensor& b, DType result) {
-  const Tensor y = empty({a.size(0), b.size(1)}, {result, a.device()});
+// Without a tape.
+Tensor product(const Tensor& a, const Tensor& b) {
+  const Tensor y = empty({a.size(0), b.size(1)}, {a.dtype(), a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
   return y;
 }
@@ -104,11 +105,8 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
         kernels::on(g.device())
             .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(), {},
                                 tanh_form);
-        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w, dz.dtype()), shape);
-        if (d.wanted(1))
-          d.compute(1, [dz, rows = rows.get(), dw_dtype] {
-            return product(untracked::transpose(dz, 0, 1), rows, dw_dtype);
-          });
+        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w), shape);
+        if (d.wanted(1)) compute_weight_gradient(d, dz, rows, dw_dtype);
         if (dbias.defined()) d[2] = dbias;
       });
   return split ? split->from_part(result) : result;
