@@ -131,20 +131,22 @@ void fp8_decode(View out, View codes, Fp8Format format) {
 
 void fp8_result(View y, View sums, View bias, const float* inverse_a, const float* inverse_b) {
   const int64_t columns = y.columns();
-  const float *all = sums.as<float>(), *offset = bias.as<float>();
+  const float* all = sums.as<float>();
   for_each_block(y.rows(), [=] ON_DEVICE(int64_t row) {
     const float* in = all + row * columns;
     // In double, so that the factor cannot overflow and turn 0 into nan.
     const double factor = double{*inverse_a} * double{*inverse_b};
     visit_input(y.dtype, [&](auto* type) {
       auto* out = static_cast<decltype(type)>(y.data) + row * columns;
-      if (offset)
+      if (!bias.data)
+        return for_each_lane(
+            columns, [=](int64_t i) { store(out + i, static_cast<float>(in[i] * factor)); });
+      visit_input(bias.dtype, [&](auto* of_bias) {
+        const auto* offset = static_cast<decltype(of_bias)>(bias.data);
         for_each_lane(columns, [=](int64_t i) {
-          store(out + i, static_cast<float>(in[i] * factor + double{offset[i]}));
+          store(out + i, static_cast<float>(in[i] * factor + double{load<float>(offset + i)}));
         });
-      else
-        for_each_lane(columns,
-                      [=](int64_t i) { store(out + i, static_cast<float>(in[i] * factor)); });
+      });
     });
   });
 }

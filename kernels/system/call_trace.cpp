@@ -61,6 +61,7 @@ constexpr FlopRule flop_rules[] = {
     {"linear", 2, product_flop},
     {"matmul_loop", 2, product_flop},
     {"linear_backward_weight", 4, [](Views v) { return flop_of_sums(*v[0], v[2]->rows()); }},
+    {"fp8_matmul", 2, product_flop},
     {"conv2d", 3, [](Views v) { return convolution_flop(*v[0], *v[2]); }},
     {"conv2d_backward_input", 3, [](Views v) { return convolution_flop(*v[1], *v[2]); }},
     {"conv2d_backward_weight", 3, [](Views v) { return convolution_flop(*v[2], *v[0]); }},

@@ -10,22 +10,17 @@ namespace {
 
 const float* number(const Tensor& x) { return static_cast<const float*>(x.data()); }
 
-Tensor transposed(const Tensor& x) { return untracked::transpose(x, 0, 1); }
-
-Tensor decoded(const Quantized& x) {
-  Tensor values = empty(x.codes.shape(), {DType::bf16, x.codes.device()});
-  kernels::on(values.device()).fp8_decode(values.view(), x.codes.view(), x.format);
-  return values;
+Quantized transposed(Quantized x) {
+  x.codes = untracked::transpose(x.codes, 0, 1);
+  return x;
 }
 
-// a b + bias for matrices of code values, with their scales; bias is f32 or absent.
-Tensor product(const Tensor& a, const Tensor& scale_a, const Tensor& b, const Tensor& scale_b,
-               const Tensor& bias, DType dtype) {
-  const auto& table = kernels::on(a.device());
-  const Tensor sums = empty({a.size(0), b.size(1)}, {DType::f32, a.device()});
-  table.matmul(sums.view(), a.view(), b.view(), 0);
-  Tensor y = dtype == DType::f32 ? sums : empty(sums.shape(), {dtype, a.device()});
-  table.fp8_result(y.view(), sums.view(), bias.view(), number(scale_a), number(scale_b));
+// a b + bias; bias is f32, of 16 bits or absent.
+Tensor product(const Quantized& a, const Quantized& b, const Tensor& bias, DType dtype) {
+  const Tensor y = empty({a.codes.size(0), b.codes.size(1)}, {dtype, a.codes.device()});
+  kernels::on(y.device())
+      .fp8_matmul(y.view(), a.codes.view(), a.format, b.codes.view(), b.format, bias.view(),
+                  number(a.inverse_scale), number(b.inverse_scale));
   return y;
 }
 
@@ -47,14 +42,9 @@ struct Call {
         untracked::contiguous(untracked::reshape(g, {x.codes.size(0), weight.codes.size(0)}));
     if (d.wanted(0) || d.wanted(1)) {
       const Quantized dy = gradients->quantize(rows, index, true);
-      const Tensor values = decoded(dy);
       if (d.wanted(0))
-        d[0] = untracked::reshape(product(values, dy.inverse_scale, decoded(weight),
-                                          weight.inverse_scale, {}, input_dtype),
-                                  input_shape);
-      if (d.wanted(1))
-        d[1] = product(transposed(values), dy.inverse_scale, decoded(x), x.inverse_scale, {},
-                       weight_dtype);
+        d[0] = untracked::reshape(product(dy, weight, {}, input_dtype), input_shape);
+      if (d.wanted(1)) d[1] = product(transposed(dy), x, {}, weight_dtype);
     }
     if (d.wanted(2)) {
       d[2] = empty({rows.size(1)}, {bias_dtype, rows.device()});
@@ -137,9 +127,10 @@ Tensor Fp8Linear::linear(const Tensor& given_x, const Tensor& weight, const Tens
                .bias_dtype = gradient_dtype(given_bias, bias),
                .gradients = backward_,
                .index = entry->index};
-  const Tensor offset = bias.defined() ? untracked::cast(bias, DType::f32) : Tensor();
-  const Tensor y = product(decoded(call.x), call.x.inverse_scale, transposed(decoded(call.weight)),
-                           call.weight.inverse_scale, offset, x.dtype());
+  const bool is_wide = bias.defined() && bias.dtype() == DType::f64;
+  const Tensor offset = is_wide ? untracked::cast(bias, DType::f32) : bias;
+  const Tensor y = product(call.x, transposed(call.weight),
+                           offset.defined() ? untracked::contiguous(offset) : offset, x.dtype());
   return record(untracked::reshape(y, shape), "fp8_linear", {x, weight, bias},
                 [call = std::move(call)](const Tensor& g, Gradients& d) { call.backward(g, d); });
 }

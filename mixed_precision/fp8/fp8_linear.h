@@ -5,8 +5,8 @@
 //             dw = dy^T x                                in the weight's dtype (f32)
 //             dbias = column sums of unquantized dy
 //
-// Products of codes are computed in bf16, which holds every code exactly, with f32 sums: the result
-// is that of a unit that multiplies 8-bit floats, up to the order of the sums. Backward keeps one
+// Products are computed by units that multiply 8-bit floats, or in bf16, which holds every code
+// exactly, with f32 sums: the result is the same, up to the order of the sums. Backward keeps one
 // byte per number. A weight is quantized when its numbers have changed and, with delayed scaling,
 // after every backward pass, since its scale may have changed. For one thread.
 #pragma once

@@ -14,8 +14,12 @@ ninja -C "$build" -t commands "$module" > "$work/commands"
 host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_memcpy(\1);/'
 drawn='kernels_test|GPU: drawn conv*'
 by_cudnn=products/library_convolution plan=products/convolution_plan
-by_lt=products/library_product sums='kernels_test|GPU: the gradient of a bias*'
+by_lt=products/library_product.cpp of_lt=library_product.cpp.o
+sums='kernels_test|GPU: the gradient of a bias*'
 layers='kernels_test|GPU: drawn gradients of weights*'
+fp8=products/fp8_matmul.cu turned=fp8_matmul.host.o
+lt8=products/library_fp8_product.cpp by_codes=library_fp8_product.cpp.o
+codes='kernels_test|GPU: drawn products of 8-bit*'
 heads='kernels_test|GPU: attention by tiles has heads*'
 tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
@@ -26,9 +30,15 @@ an event|runtime/moments.cpp|moments.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GP
 an alignment|$by_cudnn.cpp|library_convolution.cpp.o|s/ % alignment != 0/ % 2 != 0/|$drawn
 a workspace|$plan.cpp|convolution_plan.cpp.o|s/workspace(workspace_bytes_)/workspace(0)/|$drawn
 a bias's gradient|products/matmul.cu|matmul.host.o|s/library_product_and_sums/0 \&\& &/|$sums
-a check of the vector's dtype|$by_lt.cpp|library_product.cpp.o|s/vector.dtype == out.dtype/true/|$layers
-the side of a sum|$by_lt.cpp|library_product.cpp.o|s/_BGRADB : CUBLASLT/_BGRADA : CUBLASLT/|$sums
-a vector's alignment|$by_lt.cpp|library_product.cpp.o|s/0 : alignment_of(vector.data)/0 : 256/|$layers
+a check of the vector's dtype|$by_lt|$of_lt|s/vector.dtype == out.dtype/true/|$layers
+the side of a sum|$by_lt|$of_lt|s/_BGRADB : CUBLASLT/_BGRADA : CUBLASLT/|$sums
+a vector's alignment|$by_lt|$of_lt|s/0 : alignment_of(vector.data)/0 : 256/|$layers
+a barrier, codes are turned|$fp8|$turned|s/^    __syncthreads();//|$codes
+zeros behind turned codes|$fp8|$turned|s/side + s. : uint8_t.0./side + s] : uint8_t{99}/|$codes
+zeros behind codes|$fp8|$turned|s/depth + d. : uint8_t.0./depth + d] : uint8_t{99}/|$codes
+an address's alignment, codes|$fp8|$turned|s/ % fp8_alignment == 0;/ % 1 == 0;/|$codes
+a scale|$lt8|$by_codes|s/b.inverse_scale, a.inverse_scale/b.inverse_scale/|$codes
+a bias's dtype|$lt8|$by_codes|s/bias.dtype != y.dtype/false/|$codes
 a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
 a fragment's order|attention/fragments.cuh|$forward|s/i % 2 \* 2 + half\]/half * 2 + i % 2]/|$heads

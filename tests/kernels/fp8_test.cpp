@@ -296,3 +296,40 @@ TEST_CASE(
     CHECK(scale == 114688);
   });
 }
+
+TEST_CASE("a product of 8-bit floats is that of their numbers, in every layout") {
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const Size& size : {Size{1, 1, 1}, {3, 5, 7}, {33, 20, 48}, {4, 3, 0}})
+      for (const int layout : {0, 1, 2, 3}) {
+        const auto [m, n, k] = size;
+        const Index by_rows_a = {std::max<int64_t>(k, 1), 1}, by_columns_a = {1, m};
+        const Index by_rows_b = {n, 1}, by_columns_b = {1, std::max<int64_t>(k, 1)};
+        const Plain a(DType::u8, {m, k}, layout & 1 ? by_columns_a : by_rows_a);
+        const Plain b(DType::u8, {k, n}, layout & 2 ? by_columns_b : by_rows_b);
+        std::mt19937 drawn(1);
+        for (const Plain* codes : {&a, &b})  // finite, and none so large that it hides the others
+          for (char& code : *codes->bytes) code = static_cast<char>((drawn() & 0x9F) | 0x20);
+        const Plain bias = random(DType::f32, {n}, 3), y(dtype, {m, n}, {n, 1});
+        Plain left(DType::f32, a.shape, a.strides), right(DType::f32, b.shape, b.strides);
+        const float inverse_a = 0.25f, inverse_b = 3;
+        on_every_variant([&](const Table& table) {
+          table.fp8_decode(left.view(), a.view(), e5m2);
+          table.fp8_decode(right.view(), b.view(), e4m3);
+          y.fill_bytes(0xFF);
+          table.fp8_matmul(y.view(), a.view(), e5m2, b.view(), e4m3, bias.view(), &inverse_a,
+                           &inverse_b);
+          for_each_index({m, n}, [&](const Index& i) {
+            double sum = 0, magnitude = std::abs(bias.at({i[1]}));
+            for (int64_t d = 0; d < k; ++d) {
+              const double term = 0.75 * left.at({i[0], d}) * right.at({d, i[1]});
+              sum += term, magnitude += std::abs(term);
+            }
+            sum += bias.at({i[1]});
+            CHECK(std::abs(y.at(i) - sum) <= tolerance(dtype, sum, magnitude));
+          });
+        });
+      }
+}

@@ -5,31 +5,14 @@
 
 #include "kernels/cuda/products/product_plan.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/system/warn.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 #include <utility>
 
 namespace booster::kernels::cuda {
 namespace {
-
-std::optional<cudaDataType> type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::f64: return CUDA_R_64F;
-    case DType::f16: return CUDA_R_16F;
-    case DType::bf16: return CUDA_R_16BF;
-    default: return {};
-  }
-}
-
-uint32_t alignment_of(const void* data) {
-  const auto address = reinterpret_cast<uintptr_t>(data) | 256;
-  return static_cast<uint32_t>(address & -address);
-}
 
 // A view as (batch, rows, columns).
 struct Batch {
@@ -84,22 +67,6 @@ bool has_way_for_vector(const View& vector, const View& out) {
   return vector.dtype == out.dtype && vector.strides[0] == 1;
 }
 
-const ProductPlan& plan_for(const ProductKey& key) {
-  thread_local std::map<ProductKey, ProductPlan> plans;
-  const auto known = plans.find(key);
-  return known != plans.end() ? known->second : plans.emplace(key, ProductPlan(key)).first->second;
-}
-
-// What trains on a GPU without it is many times slower, and nothing else shows it.
-bool has_library() {
-  static const bool has = [] {
-    if (!blas_lt())
-      warn("booster: slow matrix products on GPUs, cuBLASLt was not found: " + why_no_blas_lt());
-    return blas_lt() != nullptr;
-  }();
-  return has;
-}
-
 // What a product does with a vector: adds it to each row of out, or sums the rows of a into it.
 enum class Vector { none, bias, row_sums };
 
@@ -107,14 +74,15 @@ enum class Vector { none, bias, row_sums };
 cublasLtEpilogue_t epilogue_of(Vector use, bool is_transpose) {
   switch (use) {
     case Vector::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case Vector::row_sums: return is_transpose ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+    case Vector::row_sums:
+      return is_transpose ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     default: return CUBLASLT_EPILOGUE_DEFAULT;
   }
 }
 
 bool multiply(const View& out, const View& a, const View& b, Vector use, const View& vector,
               double beta) {
-  if (!has_library() || out.size() == 0 || a.size() == 0) return false;
+  if (out.size() == 0 || a.size() == 0) return false;
   Batch result(out), left(a), right(b);
   const bool by_rows = result.lies_by_rows();
   if (!by_rows) {
@@ -128,7 +96,7 @@ bool multiply(const View& out, const View& a, const View& b, Vector use, const V
   if (!first || !second || !whole || whole->is_transposed) return false;
   if (!has_way_for(*first, *second, *whole)) return false;
   if (use != Vector::none && !has_way_for_vector(vector, out)) return false;
-  const ProductPlan& plan =
+  const ProductPlan* plan =
       plan_for({.device = current_device(),
                 .left = *first,
                 .right = *second,
@@ -136,8 +104,8 @@ bool multiply(const View& out, const View& a, const View& b, Vector use, const V
                 .batches = static_cast<int32_t>(result.batches),
                 .epilogue = epilogue_of(use, by_rows),
                 .vector_alignment = use == Vector::none ? 0 : alignment_of(vector.data)});
-  if (!plan.is_possible()) return false;
-  plan.run(out.data, right.data, left.data, vector.data, beta);
+  if (!plan) return false;
+  plan->run(out.data, right.data, left.data, vector.data, beta);
   return true;
 }
 

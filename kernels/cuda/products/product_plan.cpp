@@ -2,8 +2,10 @@
 
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/system/warn.h"
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 namespace booster::kernels::cuda {
@@ -17,6 +19,8 @@ cublasComputeType_t compute_type(cudaDataType type) {
   if (type == CUDA_R_64F) return CUBLAS_COMPUTE_64F;
   return type == CUDA_R_32F && allows_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
+
+bool is_8_bit(cudaDataType type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
 
 cublasLtMatmulDesc_t create_product(cublasComputeType_t compute, cudaDataType scale) {
   cublasLtMatmulDesc_t product = nullptr;
@@ -53,6 +57,16 @@ cublasLtHandle_t handle() {
   return handles[device];
 }
 
+// What trains on a GPU without it is many times slower, and nothing else shows it.
+bool has_library() {
+  static const bool has = [] {
+    if (!blas_lt())
+      warn("booster: slow matrix products on GPUs, cuBLASLt was not found: " + why_no_blas_lt());
+    return blas_lt() != nullptr;
+  }();
+  return has;
+}
+
 }  // namespace
 
 bool allows_tf32() {
@@ -61,6 +75,29 @@ bool allows_tf32() {
     return chosen && *chosen && *chosen != '0';
   }();
   return allows;
+}
+
+std::optional<cudaDataType> type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDA_R_32F;
+    case DType::f64: return CUDA_R_64F;
+    case DType::f16: return CUDA_R_16F;
+    case DType::bf16: return CUDA_R_16BF;
+    default: return {};
+  }
+}
+
+uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data) | 256;
+  return static_cast<uint32_t>(address & -address);
+}
+
+const ProductPlan* plan_for(const ProductKey& key) {
+  thread_local std::map<ProductKey, ProductPlan> plans;
+  if (!has_library()) return nullptr;
+  auto known = plans.find(key);
+  if (known == plans.end()) known = plans.emplace(key, ProductPlan(key)).first;
+  return known->second.is_possible() ? &known->second : nullptr;
 }
 
 ProductPlan::Layout ProductPlan::layout_of(const StoredMatrix& matrix, int32_t batches) {
@@ -81,7 +118,8 @@ ProductPlan::ProductPlan(const ProductKey& key)
       left_(layout_of(key.left, key.batches)),
       right_(layout_of(key.right, key.batches)),
       result_(layout_of(key.result, key.batches)),
-      has_vector_(key.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+      has_vector_(key.epilogue != CUBLASLT_EPILOGUE_DEFAULT),
+      has_scales_(is_8_bit(key.left.type)) {
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA,
       key.left.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB,
@@ -119,9 +157,13 @@ void ProductPlan::find_algorithm(const ProductKey& key) {
   workspace_bytes_ = best.workspaceSize;
 }
 
-void ProductPlan::run(void* result, const void* left, const void* right, void* vector,
-                      double beta) const {
+void ProductPlan::run(void* result, const void* left, const void* right, void* vector, double beta,
+                      const ProductScales& scales) const {
   if (has_vector_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (has_scales_) {
+    set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales.left);
+    set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales.right);
+  }
   const double wide[] = {1, beta};
   const float narrow[] = {1, static_cast<float>(beta)};
   const bool is_wide = scale_type_ == CUDA_R_64F;

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace booster::kernels::cuda {
 
@@ -31,6 +32,11 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
+// What the numbers of 8-bit floats are multiplied by: one f32 each on the device; null: 1.
+struct ProductScales {
+  const float *left = nullptr, *right = nullptr;
+};
+
 class ProductPlan {
  public:
   explicit ProductPlan(const ProductKey& key);
@@ -38,9 +44,10 @@ class ProductPlan {
 
   // False if the library refuses this product.
   bool is_possible() const { return is_possible_; }
-  // result = left right + beta * result, and what the epilogue does with the vector, on the stream in
-  // use.
-  void run(void* result, const void* left, const void* right, void* vector, double beta) const;
+  // result = left right + beta * result, and what the epilogue does with the vector, on the stream
+  // in use.
+  void run(void* result, const void* left, const void* right, void* vector, double beta,
+           const ProductScales& scales = {}) const;
 
  private:
   template <class Handle>
@@ -54,8 +61,16 @@ class ProductPlan {
   Layout left_, right_, result_;
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
-  bool has_vector_, is_possible_ = false;
+  bool has_vector_, has_scales_, is_possible_ = false;
 };
+
+// The plan for a product, made once by each thread. Null if the library refuses it, or if there is
+// none, which is said once.
+const ProductPlan* plan_for(const ProductKey& key);
+
+std::optional<cudaDataType> type_of(DType dtype);
+// Of an address, in bytes; 256 at most.
+uint32_t alignment_of(const void* data);
 
 // BOOSTER_TF32=1: products of f32 round their operands to TF32's 11 bits, and run on matrix units.
 bool allows_tf32();

@@ -6,7 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
-enum cudaDataType { CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF };
+enum cudaDataType {
+  CUDA_R_32F,
+  CUDA_R_64F,
+  CUDA_R_16F,
+  CUDA_R_16BF,
+  CUDA_R_8F_E4M3,
+  CUDA_R_8F_E5M2,
+};
 using cudaDataType_t = cudaDataType;
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
@@ -28,6 +35,8 @@ enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_EPILOGUE,
   CUBLASLT_MATMUL_DESC_BIAS_POINTER,
   CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+  CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+  CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
 };
 enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DEFAULT = 1,

@@ -23,6 +23,7 @@ struct cuda_on_host_product {
   const void* bias = nullptr;
   cudaDataType bias_type = CUDA_R_32F;
   bool has_bias_type = false;
+  const void *a_scale = nullptr, *b_scale = nullptr;
 };
 struct cuda_on_host_matrix {
   cudaDataType type;
@@ -47,6 +48,8 @@ Number number_of(cudaDataType type) {
     case CUDA_R_64F: return Number::f64;
     case CUDA_R_32F: return Number::f32;
     case CUDA_R_16BF: return Number::bf16;
+    case CUDA_R_8F_E4M3: return Number::e4m3;
+    case CUDA_R_8F_E5M2: return Number::e5m2;
     default: return Number::f16;
   }
 }
@@ -106,6 +109,14 @@ struct QueuedProduct {
   void sum_operand() const;
 };
 
+// Of 8-bit floats: one f32 on the device, or 1.
+template <class C>
+C scale_at(const void* scale) {
+  if (!scale) return 1;
+  open(scale, 4, true, "a scale");
+  return load<C>(static_cast<const char*>(scale), CUDA_R_32F);
+}
+
 // The sums over k of the rows of A, or of the columns of B: one for each row, or column, of D.
 template <class C>
 void QueuedProduct::sum_operand() const {
@@ -132,6 +143,7 @@ void QueuedProduct::compute() const {
   const auto* bias = static_cast<const char*>(product.bias);
   const int64_t bias_size = size_of(product.bias_type);
   if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
+  const C scale = scale_at<C>(product.a_scale) * scale_at<C>(product.b_scale);
   open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
   if (sums_operand(product)) sum_operand<C>();
   for (int64_t batch = 0; batch < d.matrix.batches; ++batch)
@@ -140,7 +152,7 @@ void QueuedProduct::compute() const {
         C sum = 0;
         for (int64_t k = 0; k < a.columns(); ++k)
           sum += factor<C>(a, batch, row, k) * factor<C>(b, batch, k, column);
-        sum *= static_cast<C>(alpha);
+        sum *= static_cast<C>(alpha) * scale;
         if (beta != 0)
           sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
         if (has_bias) sum += load<C>(bias + row * bias_size, product.bias_type);
@@ -163,7 +175,8 @@ cublasStatus_t take(Value& place, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// CUDA_ON_HOST_CUBLAS=epilogues: products with a vector are refused, as by an older library.
+// CUDA_ON_HOST_CUBLAS=epilogues: products with a vector are refused, as by an older library; fp8:
+// those of 8-bit floats.
 bool refuses(std::string_view what) {
   const char* chosen = std::getenv("CUDA_ON_HOST_CUBLAS");
   return chosen && chosen == what;
@@ -171,21 +184,47 @@ bool refuses(std::string_view what) {
 
 bool is_16_bit(cudaDataType type) { return type == CUDA_R_16F || type == CUDA_R_16BF; }
 
+bool is_8_bit(cudaDataType type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
+bool factors_fit(const Product& product, const Matrix& a, const Matrix& b, const Matrix& d) {
+  const bool is_wide = a.type == CUDA_R_64F;
+  return a.type == b.type && (d.type == a.type || (is_16_bit(a.type) && d.type == CUDA_R_32F)) &&
+         is_wide == (product.compute == CUBLAS_COMPUTE_64F) &&
+         product.scale == (is_wide ? CUDA_R_64F : CUDA_R_32F) && !product.a_scale &&
+         !product.b_scale;
+}
+
+// On the GPUs that have units for them (8.9, 9.0): A is transposed, B is not, one of them is e4m3,
+// and what the units read and write lies in runs of 16 bytes.
+bool codes_fit(const Product& product, const Matrix& a, const Matrix& b, const Matrix& d) {
+  cudaDeviceProp device = {};
+  cudaGetDeviceProperties(&device, device_of_thread());
+  const bool has_units = 10 * device.major + device.minor >= 89 && !refuses("fp8");
+  const bool types_fit = is_8_bit(a.type) && is_8_bit(b.type) &&
+                         (a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3) &&
+                         (is_16_bit(d.type) || d.type == CUDA_R_32F);
+  const bool is_even = a.rows % 16 == 0 && a.leading % 16 == 0 && b.leading % 16 == 0 &&
+                       d.rows * size_of(d.type) % 16 == 0 && d.leading * size_of(d.type) % 16 == 0;
+  return has_units && types_fit && is_even && product.a == CUBLAS_OP_T &&
+         product.b == CUBLAS_OP_N && product.compute == CUBLAS_COMPUTE_32F &&
+         product.scale == CUDA_R_32F && !sums_operand(product);
+}
+
+// A vector has D's type, also one that is written; that one has no stride from batch to batch here.
+// Beside 8-bit floats whose result is f32 it would be bf16.
+bool vector_fits(const Product& product, const Matrix& a, const Matrix& d) {
+  if (product.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  const cudaDataType type = is_8_bit(a.type) && d.type == CUDA_R_32F ? CUDA_R_16BF : d.type;
+  return product.has_bias_type && product.bias_type == type &&
+         (!sums_operand(product) || d.batches == 1) && !refuses("epilogues");
+}
+
 cublasStatus_t check_types(const Product& product, const Matrix& a, const Matrix& b,
                            const Matrix& d) {
-  const bool is_wide = a.type == CUDA_R_64F;
-  const bool fits = a.type == b.type &&
-                    (d.type == a.type || (is_16_bit(a.type) && d.type == CUDA_R_32F)) &&
-                    is_wide == (product.compute == CUBLAS_COMPUTE_64F) &&
-                    product.scale == (is_wide ? CUDA_R_64F : CUDA_R_32F);
   const bool tf32_fits = product.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type == CUDA_R_32F;
-  // A vector has D's type, also one that is written; that one has no stride from batch to batch here.
-  const bool vector_fits = product.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                           (product.has_bias_type && product.bias_type == d.type);
-  const bool is_one = !sums_operand(product) || d.batches == 1;
-  const bool is_refused = product.epilogue != CUBLASLT_EPILOGUE_DEFAULT && refuses("epilogues");
-  return fits && tf32_fits && vector_fits && is_one && !is_refused ? CUBLAS_STATUS_SUCCESS
-                                                                   : CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool fits = is_8_bit(a.type) ? codes_fit(product, a, b, d) : factors_fit(product, a, b, d);
+  return fits && tf32_fits && vector_fits(product, a, d) ? CUBLAS_STATUS_SUCCESS
+                                                         : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix& b,
@@ -238,6 +277,8 @@ EXPORTED cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t prod
     case CUBLASLT_MATMUL_DESC_TRANSB: return take(product->b, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(product->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(product->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return take(product->a_scale, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return take(product->b_scale, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       product->has_bias_type = true;
       return take(product->bias_type, value, bytes);
@@ -324,6 +365,9 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
   check_alignment(multiply, "C", c, algorithm->data[2]);
   check_alignment(multiply, "D", d, algorithm->data[3]);
   check_alignment(multiply, "the bias", product->bias, algorithm->data[5]);
+  if (is_8_bit(a_layout->type))
+    for (const void* address : {a, b, c, static_cast<const void*>(d)})
+      check_alignment(multiply, "a matrix of, or made of, 8-bit floats", address, 16);
   const auto bytes = [](const void* data) { return static_cast<const char*>(data); };
   const bool is_wide = product->scale == CUDA_R_64F;
   const auto factor = [&](const void* at) { return load<double>(bytes(at), product->scale); };

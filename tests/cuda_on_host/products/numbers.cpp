@@ -22,13 +22,23 @@ void write(void* at, Value value) {
   std::memcpy(at, &value, sizeof value);
 }
 
+// By the definition: bias 7, no infinity.
+double from_e4m3(uint8_t code) {
+  const int exponent = (code >> 3) & 15, fraction = code & 7;
+  const double sign = code >> 7 ? -1 : 1;
+  if ((code & 0x7F) == 0x7F) return NAN;
+  return sign * (exponent ? std::ldexp(8 + fraction, exponent - 10) : std::ldexp(fraction, -9));
+}
+
 }  // namespace
 
 int64_t size_of(Number type) {
   switch (type) {
     case Number::f64: return 8;
     case Number::f32: return 4;
-    default: return 2;
+    case Number::f16:
+    case Number::bf16: return 2;
+    default: return 1;
   }
 }
 
@@ -37,6 +47,8 @@ double load(const void* at, Number type) {
     case Number::f64: return read<double>(at);
     case Number::f32: return read<float>(at);
     case Number::bf16: return from_bf16(read<uint16_t>(at));
+    case Number::e4m3: return from_e4m3(read<uint8_t>(at));
+    case Number::e5m2: return from_f16(static_cast<uint16_t>(read<uint8_t>(at) << 8));
     default: return from_f16(read<uint16_t>(at));
   }
 }

@@ -5,11 +5,11 @@
 
 namespace cuda_on_host {
 
-enum class Number { f16, bf16, f32, f64 };
+enum class Number { e4m3, e5m2, f16, bf16, f32, f64 };
 
 int64_t size_of(Number type);
-// Rounded once, to nearest even.
 double load(const void* at, Number type);
+// Rounded once, to nearest even; not to 8 bits.
 void store(void* at, Number type, double value);
 float round_to_tf32(float x);
 

@@ -50,6 +50,72 @@ TEST_CASE("GPU: the result of a product of 8-bit floats agrees with the CPU" * o
               });
 }
 
+TEST_CASE("GPU: the result of a product with a bias of 16 bits agrees with the CPU" * on_gpu()) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    compare(unwritten(DType::f32, {5, 300}),
+            {random(DType::f32, {5, 300}, 1), random(dtype, {300}, 2),
+             from_numbers(DType::f32, {2}, {0.25, 3})},
+            [=](const Table& table, View out, const std::vector<View>& in) {
+              const auto* inverse = in[2].as<const float>();
+              table.fp8_result(out, in[0], in[1], inverse, inverse + 1);
+            });
+}
+
+namespace {
+
+// Any codes of finite numbers from 2^-7 to 2, by rows or by columns, from any address on.
+struct DrawnCodes {
+  DrawnCodes(std::mt19937& drawn, int64_t rows, int64_t columns)
+      : memory(DType::u8, {rows * columns + 16}, {1}), shape{rows, columns} {
+    for (char& code : *memory.bytes) code = static_cast<char>((drawn() & 0x9F) | 0x20);
+    by_columns = drawn() % 2;
+    offset = drawn() % 3 ? 0 : static_cast<int64_t>(drawn() % 16);
+  }
+  View in(View view) const {
+    view.data = view.as<char>() + offset;
+    view.ndim = 2;
+    for (int i = 0; i < 2; ++i) view.shape[i] = shape[i];
+    view.strides[0] = by_columns ? 1 : shape[1];
+    view.strides[1] = by_columns ? shape[0] : 1;
+    return view;
+  }
+  Plain memory;
+  int64_t shape[2], offset;
+  bool by_columns;
+};
+
+}  // namespace
+
+// The numbers are exact and sums are of one order of magnitude: what is left is one rounding.
+TEST_CASE("GPU: drawn products of 8-bit floats agree with the CPU, in every layout" * on_gpu()) {
+  std::mt19937 drawn(1);
+  const auto draw = [&](int64_t below) { return static_cast<int64_t>(drawn() % below); };
+  const DType dtypes[] = {DType::f32, DType::f16, DType::bf16};
+  for (int i = 0; i < 150; ++i) {
+    const int64_t step = draw(2) ? 16 : 1;
+    const int64_t m = step * (1 + draw(40 / step)), n = step * (1 + draw(40 / step));
+    const int64_t k = step * (1 + draw(160 / step));
+    const DrawnCodes a(drawn, m, k), b(drawn, k, n);
+    const DType dtype = dtypes[draw(3)], bias_dtype = draw(2) ? dtype : dtypes[draw(3)];
+    const Fp8Format formats[] = {Fp8Format::e4m3, Fp8Format::e5m2};
+    const Fp8Format format_a = formats[draw(2)], format_b = formats[draw(2)];
+    const bool has_bias = draw(2);
+    CAPTURE(i);
+    CAPTURE(m);
+    CAPTURE(n);
+    CAPTURE(k);
+    compare(
+        unwritten(dtype, {m, n}),
+        {a.memory, b.memory, random(bias_dtype, {n}, 3), from_numbers(DType::f32, {2}, {0.25, 3})},
+        [=](const Table& table, View y, const std::vector<View>& in) {
+          const auto* inverse = in[3].as<const float>();
+          table.fp8_matmul(y, a.in(in[0]), format_a, b.in(in[1]), format_b,
+                           has_bias ? in[2] : View{}, inverse, inverse + 1);
+        },
+        {}, dtype == DType::f32 ? 10 : 0.01);
+  }
+}
+
 TEST_CASE("GPU: scales follow the amaxes as on the CPU" * on_gpu()) {
   const Numbers amaxes = {0.5, -1, 0, INFINITY, 300};
   for (const bool most_recent : {false, true})
