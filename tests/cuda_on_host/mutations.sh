@@ -17,7 +17,7 @@ by_cudnn=products/library_convolution plan=products/convolution_plan
 by_lt=products/library_product.cpp of_lt=library_product.cpp.o
 sums='kernels_test|GPU: the gradient of a bias*'
 layers='kernels_test|GPU: drawn gradients of weights*'
-fp8=products/fp8_matmul.cu turned=fp8_matmul.host.o
+fp8=products/fp8_product.cu turned=fp8_product.host.o
 lt8=products/library_fp8_product.cpp by_codes=library_fp8_product.cpp.o
 codes='kernels_test|GPU: drawn products of 8-bit*'
 heads='kernels_test|GPU: attention by tiles has heads*'
