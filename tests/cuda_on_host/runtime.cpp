@@ -137,6 +137,10 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
 
 using namespace cuda_on_host;
 
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices();
   return cudaSuccess;

@@ -3,6 +3,7 @@
 
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 
@@ -16,6 +17,10 @@ void count_communicators(int more);
 
 // Puts work into the stream, unless the device has a fault.
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work);
+
+// For work of a stream: events that come after it, in any stream, are later by this time, which
+// nobody waits for.
+void pretend_to_take(std::chrono::milliseconds time);
 
 // What a copy between the device and the host does when its turn has come.
 void copy_now(void* to, const void* from, size_t bytes);

@@ -39,8 +39,7 @@ std::optional<StoredMatrix> stored_result(const View& y) {
                       .alignment = alignment_of(y.data)};
 }
 
-const ProductPlan* plan_of(const View& y, const Fp8Factor& a, const Fp8Factor& b,
-                           const View& bias) {
+ProductPlan* plan_of(const View& y, const Fp8Factor& a, const Fp8Factor& b, const View& bias) {
   const auto result = stored_result(y);
   if (!result || a.depth == 0 || a.depth % fp8_alignment != 0) return nullptr;
   if (bias.data && (bias.dtype != y.dtype || !is_16_bit(y.dtype))) return nullptr;
@@ -61,9 +60,9 @@ bool has_library_fp8_product(const View& y, const Fp8Factor& a, const Fp8Factor&
 }
 
 bool library_fp8_product(const View& y, const Fp8Factor& a, const Fp8Factor& b, const View& bias) {
-  const ProductPlan* plan = plan_of(y, a, b, bias);
+  ProductPlan* plan = plan_of(y, a, b, bias);
   if (!plan) return false;
-  plan->run(y.data, b.codes, a.codes, bias.data, 0, {b.inverse_scale, a.inverse_scale});
+  plan->run({y.data, b.codes, a.codes, bias.data, {b.inverse_scale, a.inverse_scale}}, 0);
   return true;
 }
 

@@ -96,7 +96,7 @@ bool multiply(const View& out, const View& a, const View& b, Vector use, const V
   if (!first || !second || !whole || whole->is_transposed) return false;
   if (!has_way_for(*first, *second, *whole)) return false;
   if (use != Vector::none && !has_way_for_vector(vector, out)) return false;
-  const ProductPlan* plan =
+  ProductPlan* plan =
       plan_for({.device = current_device(),
                 .left = *first,
                 .right = *second,
@@ -105,7 +105,7 @@ bool multiply(const View& out, const View& a, const View& b, Vector use, const V
                 .epilogue = epilogue_of(use, by_rows),
                 .vector_alignment = use == Vector::none ? 0 : alignment_of(vector.data)});
   if (!plan) return false;
-  plan->run(out.data, right.data, left.data, vector.data, beta);
+  plan->run({out.data, right.data, left.data, vector.data}, beta);
   return true;
 }
 

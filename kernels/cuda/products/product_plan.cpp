@@ -1,10 +1,14 @@
 #include "kernels/cuda/products/product_plan.h"
 
+#include "kernels/cuda/products/tuning.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/system/warn.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -57,6 +61,27 @@ cublasLtHandle_t handle() {
   return handles[device];
 }
 
+std::string name_of(const StoredMatrix& matrix) {
+  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(matrix.type),
+                     matrix.is_transposed ? 'T' : 'N', matrix.rows, matrix.columns, matrix.leading,
+                     matrix.batch_stride, matrix.alignment);
+}
+// All that a way to compute it depends on.
+std::string name_of(const ProductKey& key) {
+  return fmt::format("{} x {} = {} in {}, {} times, epilogue {} of {}", name_of(key.left),
+                     name_of(key.right), name_of(key.result),
+                     static_cast<int>(compute_type(key.left.type)), key.batches,
+                     static_cast<int>(key.epilogue), key.vector_alignment);
+}
+
+// Of a result.
+size_t bytes_of(const StoredMatrix& matrix, int32_t batches) {
+  const auto columns = static_cast<int64_t>(matrix.columns);
+  const int64_t elements = (batches - 1) * matrix.batch_stride + columns * matrix.leading;
+  const bool is_wide = matrix.type == CUDA_R_64F, is_f32 = matrix.type == CUDA_R_32F;
+  return static_cast<size_t>(elements) * (is_wide ? 8 : is_f32 ? 4 : 2);
+}
+
 // What trains on a GPU without it is many times slower, and nothing else shows it.
 bool has_library() {
   static const bool has = [] {
@@ -92,7 +117,7 @@ uint32_t alignment_of(const void* data) {
   return static_cast<uint32_t>(address & -address);
 }
 
-const ProductPlan* plan_for(const ProductKey& key) {
+ProductPlan* plan_for(const ProductKey& key) {
   thread_local std::map<ProductKey, ProductPlan> plans;
   if (!has_library()) return nullptr;
   auto known = plans.find(key);
@@ -131,11 +156,12 @@ ProductPlan::ProductPlan(const ProductKey& key)
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<const void*>(static_cast<uintptr_t>(key.vector_alignment)));
   }
-  find_algorithm(key);
+  find_algorithms(key);
+  take_chosen(key);
 }
 
 // Sums that several blocks share are excluded: their order would depend on the size of the GPU.
-void ProductPlan::find_algorithm(const ProductKey& key) {
+void ProductPlan::find_algorithms(const ProductKey& key) {
   cublasLtMatmulPreference_t made = nullptr;
   require_blas(blas_lt()->create_preference(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t> preference(made, blas_lt()->destroy_preference);
@@ -146,35 +172,68 @@ void ProductPlan::find_algorithm(const ProductKey& key) {
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.right.alignment);
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.result.alignment);
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.result.alignment);
-  cublasLtMatmulHeuristicResult_t best = {};
+  std::vector<cublasLtMatmulHeuristicResult_t> proposed(algorithms_to_propose());
   int found = 0;
-  const cublasStatus_t status =
-      blas_lt()->find_algorithms(handle(), product_.get(), left_.get(), right_.get(), result_.get(),
-                                 result_.get(), made, 1, &best, &found);
-  is_possible_ =
-      status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
-  algorithm_ = best.algo;
-  workspace_bytes_ = best.workspaceSize;
+  const cublasStatus_t status = blas_lt()->find_algorithms(
+      handle(), product_.get(), left_.get(), right_.get(), result_.get(), result_.get(), made,
+      static_cast<int>(proposed.size()), proposed.data(), &found);
+  if (status != CUBLAS_STATUS_SUCCESS) return;
+  for (int i = 0; i < found; ++i)
+    if (proposed[i].state == CUBLAS_STATUS_SUCCESS) algorithms_.push_back(proposed[i]);
 }
 
-void ProductPlan::run(void* result, const void* left, const void* right, void* vector, double beta,
-                      const ProductScales& scales) const {
-  if (has_vector_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-  if (has_scales_) {
-    set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales.left);
-    set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales.right);
-  }
+// A number that the library has no algorithm for means its estimate.
+void ProductPlan::take(int choice) {
+  const auto number = static_cast<size_t>(choice);
+  chosen_ = number < algorithms_.size() ? number : 0;
+}
+
+void ProductPlan::take_chosen(const ProductKey& key) {
+  if (algorithms_.size() < 2) return;
+  name_ = name_of(key);
+  result_bytes_ = bytes_of(key.result, key.batches);
+  const std::optional<int> known = chosen_algorithm(name_);
+  if (known) take(*known);
+  is_timed_ = !known && times_products();
+}
+
+cublasStatus_t ProductPlan::start(const cublasLtMatmulHeuristicResult_t& algorithm,
+                                  const ProductTensors& tensors, double beta) const {
   const double wide[] = {1, beta};
   const float narrow[] = {1, static_cast<float>(beta)};
   const bool is_wide = scale_type_ == CUDA_R_64F;
   const void* factor = is_wide ? static_cast<const void*>(&wide[0]) : &narrow[0];
   const void* kept = is_wide ? static_cast<const void*>(&wide[1]) : &narrow[1];
-  const TakenScratch workspace(workspace_bytes_);
-  require_blas(
-      blas_lt()->multiply(handle(), product_.get(), factor, left, left_.get(), right, right_.get(),
-                          kept, result, result_.get(), result, result_.get(), &algorithm_,
-                          workspace.data(), workspace_bytes_, current_stream()),
-      "cublasLtMatmul");
+  const TakenScratch workspace(algorithm.workspaceSize);
+  return blas_lt()->multiply(handle(), product_.get(), factor, tensors.left, left_.get(),
+                             tensors.right, right_.get(), kept, tensors.result, result_.get(),
+                             tensors.result, result_.get(), &algorithm.algo, workspace.data(),
+                             algorithm.workspaceSize, current_stream());
+}
+
+// Results of the timed runs go elsewhere, since what is there may be added to; where the device has
+// no room for that, the library's estimate counts. A vector that is written is written again.
+void ProductPlan::choose(const ProductTensors& tensors) {
+  const int device = current_device();
+  const std::unique_ptr<void, std::function<void(void*)>> room(
+      allocate(device, result_bytes_), [device](void* data) { free(device, data); });
+  ProductTensors apart = tensors;
+  apart.result = room.get();
+  const int count = room ? static_cast<int>(algorithms_.size()) : 1;
+  take(choose_algorithm(name_, count, [&](int i) {
+    return start(algorithms_[i], apart, 0) == CUBLAS_STATUS_SUCCESS;
+  }));
+  is_timed_ = false;
+}
+
+void ProductPlan::run(const ProductTensors& tensors, double beta) {
+  if (has_vector_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors.vector);
+  if (has_scales_) {
+    set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, tensors.scales.left);
+    set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, tensors.scales.right);
+  }
+  if (is_timed_) choose(tensors);
+  require_blas(start(algorithms_[chosen_], tensors, beta), "cublasLtMatmul");
   wait_if_debugging();
 }
 

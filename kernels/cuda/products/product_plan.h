@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace booster::kernels::cuda {
 
@@ -37,36 +39,51 @@ struct ProductScales {
   const float *left = nullptr, *right = nullptr;
 };
 
+// A product's tensors, on the device.
+struct ProductTensors {
+  void* result;
+  const void *left, *right;
+  void* vector;
+  ProductScales scales = {};
+};
+
 class ProductPlan {
  public:
   explicit ProductPlan(const ProductKey& key);
   ProductPlan(ProductPlan&&) = default;
 
   // False if the library refuses this product.
-  bool is_possible() const { return is_possible_; }
+  bool is_possible() const { return !algorithms_.empty(); }
   // result = left right + beta * result, and what the epilogue does with the vector, on the stream
-  // in use.
-  void run(void* result, const void* left, const void* right, void* vector, double beta,
-           const ProductScales& scales = {}) const;
+  // in use. The first run may time several algorithms (tuning.h).
+  void run(const ProductTensors& tensors, double beta);
 
  private:
   template <class Handle>
   using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
   using Layout = Owned<cublasLtMatrixLayout_t>;
   static Layout layout_of(const StoredMatrix& matrix, int32_t batches);
-  void find_algorithm(const ProductKey& key);
+  void find_algorithms(const ProductKey& key);
+  void take_chosen(const ProductKey& key);
+  void take(int choice);
+  void choose(const ProductTensors& tensors);
+  cublasStatus_t start(const cublasLtMatmulHeuristicResult_t& algorithm,
+                       const ProductTensors& tensors, double beta) const;
 
   cudaDataType scale_type_;
   Owned<cublasLtMatmulDesc_t> product_;
   Layout left_, right_, result_;
-  cublasLtMatmulAlgo_t algorithm_ = {};
-  size_t workspace_bytes_ = 0;
-  bool has_vector_, has_scales_, is_possible_ = false;
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;  // as the library proposes them
+  size_t chosen_ = 0;
+  bool is_timed_ = false;  // by the next run
+  std::string name_;       // in the file of choices
+  size_t result_bytes_ = 0;
+  bool has_vector_, has_scales_;
 };
 
 // The plan for a product, made once by each thread. Null if the library refuses it, or if there is
 // none, which is said once.
-const ProductPlan* plan_for(const ProductKey& key);
+ProductPlan* plan_for(const ProductKey& key);
 
 std::optional<cudaDataType> type_of(DType dtype);
 // Of an address, in bytes; 256 at most.

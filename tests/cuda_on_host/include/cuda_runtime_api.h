@@ -84,6 +84,7 @@ using cudaEvent_t = struct cuda_on_host_event*;
 using cudaMemPool_t = struct cuda_on_host_pool*;
 
 inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
 struct cudaUUID_t {
@@ -96,6 +97,7 @@ struct cudaDeviceProp {
   size_t totalGlobalMem;
 };
 
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);

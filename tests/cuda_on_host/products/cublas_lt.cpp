@@ -9,6 +9,8 @@
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/watch.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -162,12 +164,6 @@ void QueuedProduct::compute() const {
       }
 }
 
-// The vector's address is looked at for this when an algorithm is chosen.
-uint64_t alignment_of(const void* address) {
-  const auto at = reinterpret_cast<uintptr_t>(address) | 256;
-  return at & -at;
-}
-
 template <class Value>
 cublasStatus_t take(Value& place, const void* value, size_t bytes) {
   if (!value || bytes != sizeof place) return CUBLAS_STATUS_INVALID_VALUE;
@@ -238,6 +234,15 @@ cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix
     if (matrix.leading < matrix.rows || matrix.rows <= 0 || matrix.columns <= 0)
       return CUBLAS_STATUS_INVALID_VALUE;
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+// An algorithm is what it relies on, the alignments and its workspace, and its number. With
+// CUDA_ON_HOST_CUBLAS=estimates each seems to take longer than the next, and the last one is
+// refused when it is to run.
+constexpr int most_algorithms = 4;
+void take_time_of(uint64_t algorithm) {
+  if (refuses("estimates"))
+    pretend_to_take(std::chrono::seconds(most_algorithms - 1 - static_cast<int>(algorithm)));
 }
 
 }  // namespace
@@ -325,26 +330,27 @@ EXPORTED cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
   }
 }
 
-// The algorithm is what it relies on: the alignments, and its workspace.
 EXPORTED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
     cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* results,
     int* found) {
   *found = 0;
-  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  if (wanted < 1 || !results) return CUBLAS_STATUS_INVALID_VALUE;
   for (const cublasStatus_t status :
        {check_sizes(*product, *a, *b, *d), check_types(*product, *a, *b, *d)})
     if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_NONE)
     fault("cublasLtMatmulAlgoGetHeuristic: sums may depend on the GPU; want no reduction scheme");
-  results[0] = {};
-  for (int i = 0; i < 4; ++i) results[0].algo.data[i] = preference->alignments[i];
-  results[0].workspaceSize = chance(2) * 4096;
-  if (results[0].workspaceSize > preference->most_workspace_bytes) results[0].workspaceSize = 0;
-  results[0].algo.data[4] = results[0].workspaceSize;
-  results[0].algo.data[5] = alignment_of(product->bias);
-  *found = 1;
+  for (; *found < std::min(wanted, most_algorithms); ++*found) {
+    cublasLtMatmulHeuristicResult_t& result = results[*found] = {};
+    for (int i = 0; i < 4; ++i) result.algo.data[i] = preference->alignments[i];
+    result.workspaceSize = chance(2) * 4096;
+    if (result.workspaceSize > preference->most_workspace_bytes) result.workspaceSize = 0;
+    result.algo.data[4] = result.workspaceSize;
+    result.algo.data[5] = alignment_of(product->bias);
+    result.algo.data[6] = static_cast<uint64_t>(*found);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -360,6 +366,8 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                                       check_types(*product, *a_layout, *b_layout, *d_layout)})
     if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (workspace_bytes < algorithm->data[4]) return CUBLAS_STATUS_INVALID_VALUE;
+  if (refuses("estimates") && algorithm->data[6] == most_algorithms - 1)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   check_alignment(multiply, "A", a, algorithm->data[0]);
   check_alignment(multiply, "B", b, algorithm->data[1]);
   check_alignment(multiply, "C", c, algorithm->data[2]);
@@ -380,8 +388,10 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                              factor(beta),
                              static_cast<char*>(workspace),
                              algorithm->data[4]};
-  const cudaError_t status =
-      queue_work(stream, [=] { is_wide ? queued.compute<double>() : queued.compute<float>(); });
+  const cudaError_t status = queue_work(stream, [=, number = algorithm->data[6]] {
+    take_time_of(number);
+    is_wide ? queued.compute<double>() : queued.compute<float>();
+  });
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 }

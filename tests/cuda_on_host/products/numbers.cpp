@@ -87,6 +87,11 @@ void open_workspace(const char* call, void* address, int64_t bytes) {
   mark_written(address, static_cast<size_t>(bytes));
 }
 
+uint64_t alignment_of(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address) | 256;
+  return at & -at;
+}
+
 void check_alignment(const char* call, const char* what, const void* address, uint64_t bytes) {
   if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
     fault("{}: {} is less aligned than was promised, {} bytes", call, what, bytes);

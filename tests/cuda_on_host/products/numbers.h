@@ -18,6 +18,8 @@ float round_to_tf32(float x);
 void open_for(const char* call, const char* what, const void* address, int64_t bytes, bool is_read);
 // The same for what a call may write anything to.
 void open_workspace(const char* call, void* address, int64_t bytes);
+// Of an address, in bytes; 256 at most.
+uint64_t alignment_of(const void* address);
 // A fault if the address is no multiple of `bytes`.
 void check_alignment(const char* call, const char* what, const void* address, uint64_t bytes);
 

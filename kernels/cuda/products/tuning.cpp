@@ -1,0 +1,163 @@
+#include "kernels/cuda/products/tuning.h"
+
+#include "kernels/cuda/products/blas_lt.h"
+#include "kernels/cuda/products/choice_file.h"
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/system/error.h"
+#include "kernels/system/warn.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace booster::kernels::cuda {
+namespace {
+
+constexpr int proposed = 8;
+constexpr int timings = 5;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Every launcher that the library knows says how many it has started (parallel/launch.cpp).
+bool has_other_ranks() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
+    if (std::atoi(variable(name).c_str()) > 1) return true;
+  return false;
+}
+
+enum class Way { off, timed, given };
+Way find_way() {
+  if (!variable("BOOSTER_TUNED_PRODUCTS").empty()) return Way::given;
+  const std::string chosen = variable("BOOSTER_TUNE_PRODUCTS");
+  if (chosen.empty() || chosen[0] == '0') return Way::off;
+  if (!has_other_ranks()) return Way::timed;
+  warn(
+      "booster: BOOSTER_TUNE_PRODUCTS=1 is for one process, whose choices all ranks then take with "
+      "BOOSTER_TUNED_PRODUCTS=FILE; got several ranks, which time nothing");
+  return Way::off;
+}
+Way way() {
+  static const Way found = find_way();
+  return found;
+}
+
+// As the XDG base directory specification says; empty if the user has no folder.
+std::string cache_folder() {
+  const std::string chosen = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  if (!chosen.empty() && chosen[0] == '/') return chosen + "/booster";
+  return home.empty() ? "" : home + "/.cache/booster";
+}
+
+// What the numbers of algorithms mean depends on all of this.
+std::string subject_of_device() {
+  cudaDeviceProp device = {};
+  CUDA_CALL(cudaGetDeviceProperties(&device, current_device()));
+  int driver = 0;
+  CUDA_CALL(cudaDriverGetVersion(&driver));
+  return fmt::format("{}, capability {}.{}, {} multiprocessors, driver {}, cuBLASLt {}",
+                     device.name, device.major, device.minor, device.multiProcessorCount, driver,
+                     blas_lt()->version());
+}
+
+std::string file_for(const std::string& subject) {
+  if (way() == Way::given) return variable("BOOSTER_TUNED_PRODUCTS");
+  const std::string folder = cache_folder();
+  if (folder.empty()) return "";
+  std::string name = "products-" + subject + ".txt";
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c) && c != '.'; }, '-');
+  return folder + "/" + name;
+}
+
+// The choices for one device; without a file they hold in this process only.
+struct Table {
+  explicit Table(const std::string& subject) : file(file_for(subject), subject) {
+    if (file.path().empty()) return;
+    std::string why;
+    auto read = file.read(why);
+    if (read)
+      choices = std::move(*read);
+    else if (way() == Way::given)
+      fail("BOOSTER_TUNED_PRODUCTS: {} cannot be used: {}", file.path(), why);
+    else if (why != ChoiceFile::absent)
+      warn(fmt::format("booster: {} is written anew: {}", file.path(), why));
+  }
+  ChoiceFile file;
+  ChoiceFile::Choices choices;
+};
+
+std::mutex mutex;  // of the tables, and for one timing at a time
+Table& table() {
+  static std::map<int, Table> tables;
+  const auto known = tables.find(current_device());
+  if (known != tables.end()) return known->second;
+  return tables.try_emplace(current_device(), subject_of_device()).first->second;
+}
+
+class Event {
+ public:
+  Event() { CUDA_CALL(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  void record() { CUDA_CALL(cudaEventRecord(event_, current_stream())); }
+  float milliseconds_to(const Event& later) const {
+    CUDA_CALL(cudaEventSynchronize(later.event_));
+    float time = 0;
+    CUDA_CALL(cudaEventElapsedTime(&time, event_, later.event_));
+    return time;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// The first run loads kernels.
+float shortest_time(const std::function<bool()>& run) {
+  float shortest = std::numeric_limits<float>::infinity();
+  if (!run()) return shortest;
+  for (int i = 0; i < timings; ++i) {
+    Event begin, end;
+    begin.record();
+    if (!run()) return std::numeric_limits<float>::infinity();
+    end.record();
+    shortest = std::min(shortest, begin.milliseconds_to(end));
+  }
+  return shortest;
+}
+
+}  // namespace
+
+int algorithms_to_propose() { return way() == Way::off ? 1 : proposed; }
+bool times_products() { return way() == Way::timed; }
+
+std::optional<int> chosen_algorithm(const std::string& product) {
+  const std::lock_guard lock(mutex);
+  const ChoiceFile::Choices& choices = table().choices;
+  const auto known = choices.find(product);
+  return known == choices.end() ? std::nullopt : std::optional(known->second);
+}
+
+int choose_algorithm(const std::string& product, int count, const std::function<bool(int)>& run) {
+  const std::lock_guard lock(mutex);
+  Table& here = table();
+  const auto known = here.choices.find(product);
+  if (known != here.choices.end()) return known->second;  // another thread was first
+  int fastest = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < count; ++i) {
+    const float time = shortest_time([&] { return run(i); });
+    if (time < least) least = time, fastest = i;
+  }
+  if (!here.file.path().empty()) fastest = here.file.add(product, fastest);
+  return here.choices[product] = fastest;
+}
+
+}  // namespace booster::kernels::cuda
