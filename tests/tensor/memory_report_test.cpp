@@ -1,7 +1,10 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/tensor.h"
+#include "kernels/system/memory.h"
 
 #include <doctest/doctest.h>
+
+#include <vector>
 
 using namespace booster;
 
@@ -46,6 +49,26 @@ TEST_CASE("a tensor whose purpose shows later takes its storage to another tag")
   set_memory_tag(Tensor(), MemoryTag::masters);
   CHECK(held(MemoryTag::other).live == other - mebibyte);
   CHECK(held(MemoryTag::masters).live == masters + mebibyte);
+}
+
+TEST_CASE("GPU: live bytes count on the device that has them, under their last tag" *
+          doctest::skip(kernels::cuda_device_count() == 0)) {
+  const Device gpu = {DeviceType::cuda, 0};
+  const auto count = [&](MemoryTag tag) {
+    return std::vector<int64_t>{live_bytes(Device{}, tag), live_bytes(gpu, tag)};
+  };
+  const auto data = count(MemoryTag::data), masters = count(MemoryTag::masters);
+  const MemoryScope scope(MemoryTag::data);
+  {
+    const Tensor here = megabyte(), there = empty({mebibyte / 2}, {.device = gpu});
+    CHECK(count(MemoryTag::data) ==
+          std::vector<int64_t>{data[0] + mebibyte, data[1] + 2 * mebibyte});
+    set_memory_tag(there, MemoryTag::masters);
+    CHECK(count(MemoryTag::data) == std::vector<int64_t>{data[0] + mebibyte, data[1]});
+    CHECK(count(MemoryTag::masters) == std::vector<int64_t>{masters[0], masters[1] + 2 * mebibyte});
+  }
+  CHECK(count(MemoryTag::data) == data);
+  CHECK(count(MemoryTag::masters) == masters);
 }
 
 TEST_CASE("activations have a tag per kind of module, as long as tags last") {
