@@ -19,6 +19,13 @@ OpPolicy o1_policy(DeviceType device, const FP16ApexOptions& options) {
                                  .promote = options.promote_functions});
 }
 
+// As Python writes a float: 32768.0, 6.103515625e-05.
+std::string python_text(double x) {
+  std::string text = fmt::format("{}", x);
+  const bool is_whole = text.find_first_of(".en") == std::string::npos;  // an exponent, nan, inf
+  return is_whole ? text + ".0" : text;
+}
+
 Tensor cast_floating(const Tensor& x, DType dtype) {
   return is_floating(x.dtype()) ? cast(x, dtype) : x;
 }
@@ -110,8 +117,8 @@ void ApexAmp::tell_overflows() {
   for (const auto& [loss_id, found, scale] : std::exchange(untold_, {}))
     if (found.item() != 0)
       listener_(fmt::format(
-          "Gradient overflow.  Skipping step, loss scaler {} reducing loss scale to {:#}", loss_id,
-          scale.item()));
+          "Gradient overflow.  Skipping step, loss scaler {} reducing loss scale to {}", loss_id,
+          python_text(scale.item())));
 }
 
 void ApexAmp::initialize(const std::vector<Model>& models,

@@ -1,15 +1,15 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
 //
-// Each pair of ranks has a port of its own, which takes one connection, whoever makes it. Ranks
-// therefore show each other that they know the secret of the run, and where one has been kept out,
-// or meets a stranger, all try again at other ports.
+// In Gloo of 2022 each pair of ranks has a port of its own, which takes one connection, whoever makes
+// it. Ranks therefore show each other that they know the secret of the run, and where one has been
+// kept out, or meets a stranger, all try again, at other ports.
 #include "kernels/system/blocked_signals.h"
 #include "parallel/backends/backend.h"
+#include "parallel/backends/gloo_device.h"
 #include "parallel/rendezvous/secret.h"
 
 #include <gloo/common/error.h>
 #include <gloo/transport/context.h>
-#include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
@@ -62,6 +62,7 @@ class GlooBackend final : public Backend {
   void end_watch();
   bool is_hopeless();
 
+  std::optional<GlooDevice> device_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::chrono::milliseconds timeout_;
   gloo::transport::Context* connecting_ = nullptr;  // while pairs connect; guarded by mutex_
@@ -116,10 +117,10 @@ std::string GlooBackend::problem_of_attempt(int attempt) {
 
 // As Gloo's own connectFullMesh does it, but the watcher can end it.
 void GlooBackend::connect_pairs(int attempt) {
-  gloo::transport::tcp::attr attributes;
-  attributes.hostname = members().rendezvous->address();
   const int ranks = members().size(), own = members().rank;
-  context_ = gloo::transport::tcp::CreateDevice(attributes)->createContext(own, ranks);
+  context_.reset();
+  device_.emplace(members().rendezvous->address());
+  context_ = (*device_)->createContext(own, ranks);
   context_->setTimeout(timeout_ / patience_of_gloo);
   sent_.assign(ranks, 0);
   received_.assign(ranks, 0);
