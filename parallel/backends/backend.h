@@ -195,10 +195,8 @@ std::unique_ptr<Backend> make_backend(Membership members);
 std::vector<std::string> backend_names();
 // The same for memory on any device, by copies: `host` serves only host memory.
 std::unique_ptr<Backend> through_host(std::shared_ptr<Backend> host);
-// Error if this process has no NCCL or no GPU.
-void require_nccl();
 // The same for memory on any device: between GPUs by NCCL where each rank has one of its own, else
-// by copies. With `is_wanted` NCCL is used, or an error says why it cannot be.
+// by copies. Error if `is_wanted` and there is no NCCL.
 std::unique_ptr<Backend> by_nccl(std::unique_ptr<Backend> host, bool is_wanted);
 
 // One row each in backend_table.cpp, one file each. A maker returns null if the machine lacks what

@@ -45,8 +45,6 @@ std::unique_ptr<Backend> make_backend(Membership members) {
   const auto names = backend_names();
   check(wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end(),
         "BOOSTER_BACKEND: no such backend; got '{}'{}", wanted, legal_names(wanted, names));
-  // Before ranks wait for each other, so that each says what it lacks rather than who has gone.
-  if (wanted == nccl) require_nccl();
   members.rendezvous->wait_for(members.ranks);
   const bool may_use_nccl = wanted.empty() || wanted == nccl;
   for (const Row& row : rows) {

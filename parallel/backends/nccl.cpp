@@ -186,14 +186,13 @@ void NcclBackend::all_to_all(const Buffer& out, const Buffer& in) {
   finish({all}, {out, in});
 }
 
-void require_nccl() {
-  const NcclHere here = nccl_here();
-  if (here.version == 0) fail_run("BOOSTER_BACKEND=nccl: there is no NCCL: {}", here.missing);
-  if (kernels::cuda_device_count() == 0)
-    fail_run("BOOSTER_BACKEND=nccl: there is no GPU that this process may use");
-}
-
 std::unique_ptr<Backend> by_nccl(std::unique_ptr<Backend> host, bool is_wanted) {
+  if (is_wanted) {
+    const NcclHere here = nccl_here();
+    if (here.version == 0) fail_run("BOOSTER_BACKEND=nccl: there is no NCCL: {}", here.missing);
+    if (kernels::cuda_device_count() == 0)
+      fail_run("BOOSTER_BACKEND=nccl: there is no GPU that this process may use");
+  }
   return std::make_unique<NcclBackend>(std::move(host), is_wanted);
 }
 
