@@ -52,9 +52,9 @@ class Gradients {
     else if (is_done_meanwhile()) do_meanwhile(i, std::forward<F>(gradient));
     else values_[i] = gradient();
   }
-  // The same for a function that can save a tensor: gradient(sum) adds to `sum`, the gradient that a
-  // leaf has already, and gives an undefined tensor. Where `sum` is undefined, or it would not do, it
-  // gives the gradient as above.
+  // The same for a function that can save a tensor: gradient(sum) adds to `sum`, the gradient that
+  // a leaf has already, and gives an undefined tensor. Where `sum` is undefined, or it would not
+  // do, it gives the gradient as above.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
     compute(i, [place = place_of(i), gradient = std::function<Tensor(const Tensor&)>(

@@ -191,9 +191,9 @@ void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
   state.grad_arrived = true;
 }
 
-// On the CPU a library may begin its sums with what is there: other bits than those of a sum that is
-// added to it, which ranks that exchange summands have. Observers see summands; this is asked where
-// none is called, so it looks for one itself.
+// On the CPU a library may begin its sums with what is there: other bits than those of a sum that
+// is added to it, which ranks that exchange summands have. Observers see summands; this is asked
+// where none is called, so it looks for one itself.
 Tensor gradient_to_add_to(const Tensor& leaf) {
   const TapeState& state = *tape_state(leaf);
   const Tensor& grad = state.grad;

@@ -11,9 +11,9 @@ trap 'rm -rf "$work"' EXIT
 for folder in $(grep -rl 'TEST_CASE("GPU: ' "$root/tests" --include='*.cpp' |
   sed "s|$root/tests/||; s|/.*||" | sort -u); do
   [[ $folder != plugins ]] || folder=spread
-  for list in "on_device = .*'$folder'@tests/meson.build" \
-    "together .* tests .*\b$folder\b@scripts/gpu_check.sh"; do
-    grep -qE "${list%@*}" "$root/${list#*@}" || { echo "${list#*@} lacks $folder" && exit 1; }
+  for list in "on_device = [^]]*'$folder'@tests/meson.build" \
+    "together [^\n]* tests [^\n]*\b$folder\b@scripts/gpu_check.sh"; do
+    grep -qzP "${list%@*}" "$root/${list#*@}" || { echo "${list#*@} lacks $folder" && exit 1; }
   done
 done
 
@@ -25,7 +25,7 @@ play() {  # PROGRAM TEXT
   printf '#!/usr/bin/env bash\n%s\n' "$2" > "$1"
   chmod +x "$1"
 }
-for room in kernels tensor autograd data nn booster parallel spread; do
+for room in kernels tensor autograd data nn optim booster parallel spread; do
   play "$build/tests/${room}_test" \
     '[[ $CRASH != "$(basename "$0")" ]] || kill -SEGV $$
      echo "[doctest] test cases:  3 | ${PASSED:-3} passed | 0 failed | 0 skipped"'
