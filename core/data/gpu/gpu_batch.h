@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/data/images/lazy_image.h"
-#include "core/tensor/staging.h"
+#include "core/tensor/memory/staging.h"
 #include "kernels/images/image_batch.h"
 
 #include <optional>

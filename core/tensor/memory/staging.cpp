@@ -1,4 +1,4 @@
-#include "core/tensor/staging.h"
+#include "core/tensor/memory/staging.h"
 
 #include "core/tensor/memory/allocator.h"
 #include "kernels/cuda/runtime/loader.h"
