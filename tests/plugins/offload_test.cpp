@@ -159,7 +159,8 @@ void check_numbers() {
         INFO(std::string(strategy.name), " ", stage, " ", rule);
         Training offloaded(strategy, {"", stage}, rule, world),
             usual(strategy, {"", stage, false}, rule, world);
-        Trained want = {.start = usual.state()};
+        Trained want;
+        want.start = usual.state();
         for (int i = 0; i < 4; ++i) {
           offloaded.step(i);
           usual.step(i);
