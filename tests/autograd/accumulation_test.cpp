@@ -6,7 +6,7 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
-#include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -15,8 +15,6 @@
 using namespace booster;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
 
 struct LeavesSeen : OpObserver {
   void op_called(Op, const OpPolicy*, std::span<const Tensor>, std::span<Tensor* const>) override {}
@@ -121,8 +119,7 @@ Numbers gradient_of(const Tensor& leaf) {
 
 }  // namespace
 
-TEST_CASE("GPU: gradients that are added to have the bits of sums of gradients" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: gradients that are added to have the bits of sums of gradients" * on_gpu()) {
   std::mt19937 random(5);
   constexpr int leaves = 3;
   for (int round = 0; round < 40; ++round) {
@@ -151,8 +148,7 @@ TEST_CASE("GPU: gradients that are added to have the bits of sums of gradients" 
   }
 }
 
-TEST_CASE("GPU: a second pass needs no room for the gradient of a weight" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: a second pass needs no room for the gradient of a weight" * on_gpu()) {
   constexpr int64_t n = 256, bytes = n * n * 4;
   for (const bool lower : {false, true}) {
     CAPTURE(lower);
@@ -171,8 +167,7 @@ TEST_CASE("GPU: a second pass needs no room for the gradient of a weight" *
   }
 }
 
-TEST_CASE("GPU: a hook on the cast of a weight sees each gradient" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: a hook on the cast of a weight sees each gradient" * on_gpu()) {
   const Tensor w = ones({2, 2}, {DType::f32, gpu}).requires_grad_();
   const Tensor x = ones({3, 2}, {DType::f32, gpu});
   OpPolicy policy;

@@ -4,6 +4,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -11,9 +12,7 @@ using namespace booster;
 
 namespace {
 
-constexpr Device gpu = {DeviceType::cuda, 0}, second_gpu = {DeviceType::cuda, 1};
-
-auto on_gpus(int count) { return doctest::skip(kernels::cuda_device_count() < count); }
+constexpr Device second_gpu = {DeviceType::cuda, 1};
 
 // A share of the memory of a GPU.
 Tensor occupying(double share) {
@@ -24,7 +23,7 @@ Tensor occupying(double share) {
 }  // namespace
 
 TEST_CASE("GPU: memory that is only kept for later is given back before a request fails" *
-          on_gpus(1)) {
+          on_gpu()) {
   occupying(0.5);
   const Tensor larger = occupying(0.7);
   CHECK(larger.device() == gpu);
@@ -32,7 +31,7 @@ TEST_CASE("GPU: memory that is only kept for later is given back before a reques
   CHECK((ones({3}).to(gpu) + 1).to_vector<float>() == std::vector<float>{2, 2, 2});
 }
 
-TEST_CASE("GPU: a kernel's own memory comes from what is kept for later, too" * on_gpus(1)) {
+TEST_CASE("GPU: a kernel's own memory comes from what is kept for later, too" * on_gpu()) {
   const Tensor x = ones({1000}).to(gpu), index = arange(1000).to(gpu);
   empty_cache();
   occupying(0.9);
@@ -46,7 +45,7 @@ TEST_CASE("GPU: a kernel's own memory comes from what is kept for later, too" * 
   empty_cache();
 }
 
-TEST_CASE("GPU: work goes to the GPU that has the tensors, from any thread" * on_gpus(2)) {
+TEST_CASE("GPU: work goes to the GPU that has the tensors, from any thread" * on_gpu(2)) {
   const Tensor here = ones({300}).to(gpu), there = ones({300}).to(second_gpu);
   const Tensor a = here * 2, b = there * 3, c = here + 1, d = b.to(gpu);
   CHECK(b.device() == second_gpu);

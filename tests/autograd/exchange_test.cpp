@@ -14,7 +14,7 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t n = 4;
+constexpr int64_t features = 4;
 using Numbers = std::vector<float>;
 using Log = std::vector<std::string>;
 
@@ -47,14 +47,14 @@ Tensor weighted(const Tensor& x, const Tensor& w, Log& log) {
                 });
 }
 
-struct Layer {
+struct SentLayer {
   int weight;
   bool sends, recomputed, branches;
 };
 
-struct Chain {
+struct SentChain {
   std::vector<Tensor> weights;
-  std::vector<Layer> layers;
+  std::vector<SentLayer> layers;
   bool lower = false;  // a cast stands between a layer and the message then
 
   Tensor operator()(const Tensor& input, bool sends) const {
@@ -62,7 +62,7 @@ struct Chain {
     policy.set(Op::linear, OpClass::lower_precision);
     const PolicyScope scope(lower ? &policy : nullptr);
     Tensor y = input;
-    for (const Layer& layer : layers) {
+    for (const SentLayer& layer : layers) {
       const auto run = [this, layer, sends](const std::vector<Tensor>& inputs) {
         const Tensor& x = inputs[0];
         const Tensor read = !layer.sends ? x : sends ? sent(x) : passed(x);
@@ -75,11 +75,11 @@ struct Chain {
   }
 };
 
-Chain drawn(std::mt19937& random) {
-  Chain chain;
+SentChain drawn(std::mt19937& random) {
+  SentChain chain;
   chain.lower = random() % 2;
   for (int i = 0; i < 3; ++i)
-    chain.weights.push_back(uniform({n, n}, -1, 1).requires_grad_(random() % 5 > 0));
+    chain.weights.push_back(uniform({features, features}, -1, 1).requires_grad_(random() % 5 > 0));
   const auto maybe = [&] { return random() % 2 == 0; };
   for (int i = 0, layers = 1 + static_cast<int>(random() % 5); i < layers; ++i)
     chain.layers.push_back({static_cast<int>(random() % 3), maybe(), random() % 4 == 0, maybe()});
@@ -91,8 +91,9 @@ Chain drawn(std::mt19937& random) {
 TEST_CASE("gradients that are computed while ranks exchange are the same bits, ready once") {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
-    const Chain chain = drawn(random);
-    const Tensor x = uniform({3, n}, -1, 1).requires_grad_(), g = uniform({3, n}, -1, 1);
+    const SentChain chain = drawn(random);
+    const Tensor x = uniform({3, features}, -1, 1).requires_grad_(),
+                 g = uniform({3, features}, -1, 1);
     const auto gradients_of = [&](bool sends) {
       std::vector<Numbers> all;
       std::vector<int> ready(chain.weights.size()), hooks;
@@ -116,7 +117,7 @@ TEST_CASE("gradients that are computed while ranks exchange are the same bits, r
 }
 
 TEST_CASE("a weight's gradient is computed between the start of a message and the wait for it") {
-  const Tensor x = ones({n}).requires_grad_(), w = ones({n}).requires_grad_();
+  const Tensor x = ones({features}).requires_grad_(), w = ones({features}).requires_grad_();
   Log log;
   const Tensor last = weighted(x, w, log);                   // nobody waits behind this one
   const Tensor direct = weighted(sent(last, &log), w, log);
@@ -124,15 +125,15 @@ TEST_CASE("a weight's gradient is computed between the start of a message and th
   backward(sum(cast(weighted(wide, cast(w, DType::f64), log), DType::f32)));
   CHECK(log == Log{"input", "start", "weight", "wait",   // behind a cast
                    "input", "start", "weight", "wait", "input", "weight"});
-  CHECK(w.grad().to_vector<float>() == Numbers(n, 3));
+  CHECK(w.grad().to_vector<float>() == Numbers(features, 3));
 }
 
 TEST_CASE("gradients by request, and those of gradients, are complete when they return") {
-  const Tensor x = ones({n}).requires_grad_(), w = ones({n}).requires_grad_();
+  const Tensor x = ones({features}).requires_grad_(), w = ones({features}).requires_grad_();
   Log log;
   const auto both = gradients(sum(weighted(sent(x, &log), w, log)), {x, w});
-  CHECK(both[0].to_vector<float>() == Numbers(n, 1));
-  CHECK(both[1].to_vector<float>() == Numbers(n, 1));
+  CHECK(both[0].to_vector<float>() == Numbers(features, 1));
+  CHECK(both[1].to_vector<float>() == Numbers(features, 1));
   const auto only = gradients(sum(weighted(sent(x), w, log)), {w});
-  CHECK(only[0].to_vector<float>() == Numbers(n, 1));
+  CHECK(only[0].to_vector<float>() == Numbers(features, 1));
 }

@@ -102,7 +102,7 @@ Shape drawn_shape(std::mt19937& random, int dims) {
   return shape;
 }
 
-Tensor leaf(const Shape& shape) { return ones(shape).requires_grad_(); }
+Tensor leaf_of_ones(const Shape& shape) { return ones(shape).requires_grad_(); }
 
 // The result has the shape that the rule says, and the gradients have the arguments' shapes.
 void check_empty(const char* name, const Tensor& y, const Shape& shape, const Arguments& leaves) {
@@ -133,13 +133,13 @@ TEST_CASE("tensors without elements follow the same rules of shapes, and so do t
   for (int drawn = 0; drawn < 300; ++drawn) {
     const Shape shape = drawn_shape(random, 1 + static_cast<int>(random() % 3));
     const int last = shape.ndim() - 1;
-    const auto of = [&] { return Arguments{leaf(shape), leaf(shape)}; };
+    const auto of = [&] { return Arguments{leaf_of_ones(shape), leaf_of_ones(shape)}; };
     Arguments x = of();
 #define UNARY(name, ...) check_empty(#name, name(x[0]), shape, {x[0]});
 #define BINARY(name, ...) check_empty(#name, name(x[0], x[1]), shape, x);
 #define COMPARE(name, ...) CHECK(name(x[0], x[1]).shape() == shape);
 #include "kernels/elementwise.def"
-    const Tensor row = leaf({shape.back()});
+    const Tensor row = leaf_of_ones({shape.back()});
     check_empty("broadcast", x[0] + row, shape, {x[0], row});
     Shape kept = shape, squeezed = shape, doubled = shape, stacked = shape;
     kept[last] = 1;
@@ -156,7 +156,7 @@ TEST_CASE("tensors without elements follow the same rules of shapes, and so do t
     check_empty("transpose", transpose(x[0], 0, last), turned, {x[0]});
     check_empty("flatten", flatten(x[0]), {shape.numel()}, {x[0]});
     check_empty("norm", norm(x[0]), {}, {x[0]});
-    const Tensor weight = leaf({4, shape.back()}), bias = leaf({4});
+    const Tensor weight = leaf_of_ones({4, shape.back()}), bias = leaf_of_ones({4});
     Shape wide = shape;
     wide[last] = 4;
     check_empty("linear", linear(x[0], weight, bias), wide, {x[0], weight, bias});
@@ -174,7 +174,7 @@ TEST_CASE("tensors without elements follow the same rules of shapes, and so do t
 TEST_CASE("a product over no inner elements is zeros") {
   for (const int64_t rows : {0, 2})
     for (const int64_t columns : {0, 3}) {
-      const Tensor a = leaf({rows, 0}), b = leaf({0, columns});
+      const Tensor a = leaf_of_ones({rows, 0}), b = leaf_of_ones({0, columns});
       const Tensor y = matmul(a, b);
       check_empty("matmul", y, {rows, columns}, {a, b});
       for (const float value : y.to_vector<float>()) CHECK(value == 0);

@@ -7,8 +7,8 @@
 #include "core/data/transforms/random_erasing.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
 #include "tests/data/pictures.h"
+#include "tests/on_gpu.h"
 
 #include <filesystem>
 #include <functional>
@@ -17,10 +17,6 @@ using namespace booster;
 using namespace booster::test;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 Image noise(int width, int height, int channels, RandomStream& random) {
   Image image(width, height, channels);

@@ -5,6 +5,7 @@
 #include "core/tensor/memory/staging.h"
 #include "kernels/system/memory.h"
 #include "tests/data/pictures.h"
+#include "tests/on_gpu.h"
 
 #include <algorithm>
 
@@ -12,10 +13,6 @@ using namespace booster;
 using namespace booster::test;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 // All numbers of an epoch, images then labels. On a GPU nothing is read before its end: by then the
 // loader has used its memory again.

@@ -2,9 +2,9 @@
 #include "core/nn/functional.h"
 #include "core/nn/init.h"
 #include "core/tensor/host_reads.h"
-#include "kernels/system/memory.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -297,8 +297,7 @@ TEST_CASE("a batch of no samples gives results and gradients of the same rules o
 
 TEST_CASE(
     "GPU: nobody waits for the check of targets, and the next read of numbers raises its error" *
-    doctest::skip(kernels::cuda_device_count() == 0)) {
-  const Device gpu = {DeviceType::cuda, 0};
+    on_gpu()) {
   const auto loss_of = [&](const std::vector<int64_t>& targets, const Tensor& weight) {
     Tensor logits = f({3, 5}).to(gpu);
     logits.requires_grad_();

@@ -1,8 +1,8 @@
 // Every function against PyTorch, against finite differences, and in every dtype.
 #include "core/nn/functional.h"
-#include "kernels/system/memory.h"
 #include "tests/autograd/gradient_check.h"
 #include "tests/nn/function_cases.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -88,8 +88,7 @@ TEST_CASE("functions give PyTorch's values and gradients") {
   check_golden_numbers({});
 }
 
-TEST_CASE("GPU: functions give PyTorch's values and gradients" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: functions give PyTorch's values and gradients" * on_gpu()) {
   check_golden_numbers({DeviceType::cuda, 0});
 }
 

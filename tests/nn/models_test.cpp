@@ -5,9 +5,9 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
-#include "kernels/system/memory.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -111,8 +111,7 @@ TEST_CASE("models give timm's and PyTorch's logits, loss and gradients") {
   for (const Json& golden : read_golden("models.json")) check_golden_numbers(golden, {});
 }
 
-TEST_CASE("GPU: models give timm's and PyTorch's logits, loss and gradients" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: models give timm's and PyTorch's logits, loss and gradients" * on_gpu()) {
   for (const Json& golden : read_golden("models.json"))
     if (golden["name"] != "vit_tiny_patch16_224")  // large, for a GPU without hardware
       check_golden_numbers(golden, {DeviceType::cuda, 0});

@@ -3,9 +3,9 @@
 
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "kernels/system/memory.h"
 #include "tests/capture_part.h"
 #include "tests/nn/golden.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -98,8 +98,7 @@ void check_golden_numbers(Device device) {
 
 TEST_CASE("recurrent layers give PyTorch's values and gradients") { check_golden_numbers({}); }
 
-TEST_CASE("GPU: recurrent layers give PyTorch's values and gradients" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: recurrent layers give PyTorch's values and gradients" * on_gpu()) {
   check_golden_numbers({DeviceType::cuda, 0});
 }
 

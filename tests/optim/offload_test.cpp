@@ -6,8 +6,8 @@
 #include "core/tensor/device_number.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
-#include "kernels/system/memory.h"
 #include "tests/error_of.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -19,10 +19,6 @@
 using namespace booster;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 enum class Rounds : uint8_t { to_nearest, with_masters, by_noise, by_compensation };
 

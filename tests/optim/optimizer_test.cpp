@@ -11,20 +11,12 @@
 #include "kernels/system/memory.h"
 #include "tests/capture_part.h"
 #include "tests/optim/golden.h"
+#include "tests/optim/leaf.h"
 
 using namespace booster;
 using namespace booster::test;
 
 namespace {
-
-Tensor leaf(const std::vector<float>& values, DType dtype = DType::f32) {
-  Tensor x = untracked::cast(from_vector(values, {static_cast<int64_t>(values.size())}), dtype);
-  return x.requires_grad_();
-}
-void set_grad(const Tensor& x, const std::vector<float>& values) {
-  x.set_grad(untracked::cast(from_vector(values, x.shape()), x.dtype()));
-}
-std::vector<float> values_of(const Tensor& x) { return x.to_vector<float>(); }
 
 ParameterGroups groups_of(const Parameters& parameters, const OptimizerOptions& head_options) {
   if (head_options.empty()) return parameters;

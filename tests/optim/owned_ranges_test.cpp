@@ -8,6 +8,7 @@
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/system/error.h"
+#include "tests/optim/leaf.h"
 
 #include <doctest/doctest.h>
 
@@ -18,15 +19,6 @@ using namespace booster;
 namespace {
 
 using Floats = std::vector<float>;
-
-Tensor leaf(const Floats& values, DType dtype = DType::f32) {
-  Tensor x = untracked::cast(from_vector(values, {static_cast<int64_t>(values.size())}), dtype);
-  return x.requires_grad_();
-}
-void set_grad(const Tensor& x, const Floats& values) {
-  x.set_grad(untracked::cast(from_vector(values, x.shape()), x.dtype()));
-}
-Floats values_of(const Tensor& x) { return x.to_vector<float>(); }
 
 SGD sgd_over(const Tensor& w, double momentum = 0) {
   return SGD(Parameters{{"w", w}}, {.lr = 1, .momentum = momentum});

@@ -14,7 +14,7 @@ using namespace booster;
 
 namespace {
 
-struct Report {
+struct StepSkip {
   bool skips;
   bool skipped() const { return skips; }
 };
@@ -53,9 +53,9 @@ TEST_CASE("an average stays where a step was skipped") {
   Optimizer optimizer = SGD(Parameters{{"w", w}}, {.lr = 0.1});
   ParameterAverage average(optimizer, {.decay = 0.5});
   w.detach().fill_(0);
-  average.update(Report{true});
+  average.update(StepSkip{true});
   CHECK(average.state_dict().at("w").to_vector<float>()[0] == 1);
-  average.update(Report{false});
+  average.update(StepSkip{false});
   CHECK(average.state_dict().at("w").to_vector<float>()[0] == 0.5);
 }
 

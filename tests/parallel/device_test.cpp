@@ -1,6 +1,7 @@
 // Collectives of tensors on GPUs.
 #include "kernels/system/memory.h"
 #include "parallel/groups/group.h"
+#include "tests/on_gpu.h"
 #include "tests/parallel/collective_cases.h"
 #include "tests/parallel/memory_rendezvous.h"
 
@@ -12,8 +13,6 @@
 using namespace booster;
 
 namespace {
-
-auto on_gpus() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 Device gpu_of(const Group& group) {
   return {DeviceType::cuda, static_cast<int8_t>(group.rank() % kernels::cuda_device_count())};
@@ -91,7 +90,7 @@ void check_windows(const Group& group) {
 
 }  // namespace
 
-TEST_CASE("GPU: collectives give what they give on the CPU" * on_gpus()) {
+TEST_CASE("GPU: collectives give what they give on the CPU" * on_gpu()) {
   for (const int size : {1, 2, 3})
     for (const Meeting meeting : {Meeting::with_folder, Meeting::without_folder}) {
       CHECK(run_as_threads(size, meeting, check_all) == "");

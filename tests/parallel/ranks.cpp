@@ -3,6 +3,7 @@
 #include "parallel/backends/backend.h"
 
 #include <arpa/inet.h>
+#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -198,4 +199,8 @@ std::string failures(const std::vector<RankResult>& results) {
       text += "rank " + std::to_string(rank) + " ended with status " +
               std::to_string(results[rank].status) + ":\n" + results[rank].output;
   return text;
+}
+
+void run_ranks(const std::string& test_case, int size, double seconds) {
+  CHECK(failures(Ranks(test_case, size).wait(seconds)) == "");
 }

@@ -61,3 +61,6 @@ void touch(const std::string& name);
 
 // The outputs of the ranks that failed; "" if all passed.
 std::string failures(const std::vector<RankResult>& results);
+
+// Runs the test case on so many ranks: a doctest check that all pass.
+void run_ranks(const std::string& test_case, int size, double seconds = 400);

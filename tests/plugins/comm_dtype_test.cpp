@@ -58,8 +58,6 @@ void check_means(DType sent_as, bool views, bool kept_wide) {
   CHECK(std::isinf(got[0]) == (sent_as == DType::f16));
 }
 
-void run_ranks(const char* name, int size) { CHECK(failures(Ranks(name, size).wait(120)) == ""); }
-
 }  // namespace
 
 TEST_CASE("rank: means in 16 bits" * doctest::skip()) {

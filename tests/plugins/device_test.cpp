@@ -1,5 +1,5 @@
 // Training on a GPU gives what training on the CPU gives, in every strategy.
-#include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -13,10 +13,6 @@ using namespace booster;
 using namespace booster::testing;
 
 namespace {
-
-constexpr Device gpu = {DeviceType::cuda, 0};
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 Spread there() { return {.name = "GPU", .model = network, .device = gpu}; }
 
@@ -56,16 +52,16 @@ TEST_CASE("GPU: a checkpoint of the CPU is gone on from there, and one from ther
 
 // Ranks that have a GPU each, or share some: then tensors go through the host.
 TEST_CASE("GPU: data parallel plugins train as one process on the CPU" * on_gpu()) {
-  run_ranks_on_gpus("torch_ddp", 2);
-  run_ranks_on_gpus("static ddp", 3);
-  run_ranks_on_gpus("bf16 ddp", 2);
-  run_ranks_on_gpus("zero 1", 3, 2);
-  run_ranks_on_gpus("late zero", 2);
-  run_ranks_on_gpus("recomputing fsdp", 3);
+  run_ranks_on_gpus("rank: torch_ddp", 2);
+  run_ranks_on_gpus("rank: static ddp", 3);
+  run_ranks_on_gpus("rank: bf16 ddp", 2);
+  run_ranks_on_gpus("rank: zero 1", 3, 2);
+  run_ranks_on_gpus("rank: late zero", 2);
+  run_ranks_on_gpus("rank: recomputing fsdp", 3);
 }
 TEST_CASE("GPU: stages train as one process on the CPU" * on_gpu()) {
-  run_ranks_on_gpus("interleaved", 2);
-  run_ranks_on_gpus("zero bubble", 2);
-  run_ranks_on_gpus("interleaved", 2, 1);
-  run_ranks_on_gpus("tied stages", 3);
+  run_ranks_on_gpus("rank: interleaved", 2);
+  run_ranks_on_gpus("rank: zero bubble", 2);
+  run_ranks_on_gpus("rank: interleaved", 2, 1);
+  run_ranks_on_gpus("rank: tied stages", 3);
 }

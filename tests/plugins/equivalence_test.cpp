@@ -90,43 +90,43 @@ TEST_CASE("rank: hybrid fsdp" * doctest::skip()) { train_all(hybrid); }
 TEST_CASE("rank: frozen late" * doctest::skip()) { freeze_before_step(); }
 
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 2 ranks") {
-  run_ranks("torch_ddp", 2);
+  run_ranks("rank: torch_ddp", 2);
 }
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("torch_ddp", 3);
+  run_ranks("rank: torch_ddp", 3);
 }
 TEST_CASE("torch_ddp trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("torch_ddp", 4);
+  run_ranks("rank: torch_ddp", 4);
 }
 TEST_CASE("a static graph trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("static ddp", 3);
+  run_ranks("rank: static ddp", 3);
 }
 TEST_CASE("gradients sent in fp16 train as one process does in every strategy, on 2 ranks") {
-  run_ranks("fp16 ddp", 2);
+  run_ranks("rank: fp16 ddp", 2);
 }
 TEST_CASE("gradients sent in bf16 train as one process does in every strategy, on 3 ranks") {
-  run_ranks("bf16 ddp", 3);
+  run_ranks("rank: bf16 ddp", 3);
 }
 TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 2 ranks") {
-  run_ranks("zero 1", 2);
+  run_ranks("rank: zero 1", 2);
 }
 TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("zero 1", 3);
+  run_ranks("rank: zero 1", 3);
 }
 TEST_CASE("ZeRO 1 trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("zero 1", 4);
+  run_ranks("rank: zero 1", 4);
 }
 TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 2 ranks") {
-  run_ranks("zero 2", 2);
+  run_ranks("rank: zero 2", 2);
 }
 TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("zero 2", 3);
+  run_ranks("rank: zero 2", 3);
 }
 TEST_CASE("ZeRO 2 trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("zero 2", 4);
+  run_ranks("rank: zero 2", 4);
 }
 TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every strategy") {
-  run_ranks("late zero", 3);
+  run_ranks("rank: late zero", 3);
 }
 TEST_CASE("data parallel plugins train as one process does over every connection") {
   for (const char* name : {"torch_ddp", "zero 1", "zero 2", "fsdp", "hybrid fsdp"}) {
@@ -135,17 +135,17 @@ TEST_CASE("data parallel plugins train as one process does over every connection
   }
 }
 TEST_CASE("a parameter that is frozen behind its backward pass is stepped alike on all ranks") {
-  run_ranks("frozen late", 3);
+  run_ranks("rank: frozen late", 3);
 }
 TEST_CASE("fsdp trains as one process does in every strategy, on 2 ranks") {
-  run_ranks("fsdp", 2);
+  run_ranks("rank: fsdp", 2);
 }
 TEST_CASE("fsdp trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("fsdp", 4);
+  run_ranks("rank: fsdp", 4);
 }
 TEST_CASE("fsdp that recomputes trains as one process does in every strategy, on 3 ranks") {
-  run_ranks("recomputing fsdp", 3);
+  run_ranks("rank: recomputing fsdp", 3);
 }
 TEST_CASE("fsdp with two copies trains as one process does in every strategy, on 4 ranks") {
-  run_ranks("hybrid fsdp", 4);
+  run_ranks("rank: hybrid fsdp", 4);
 }

@@ -14,10 +14,10 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t width = 256, depth = 8;
+constexpr int64_t block_width = 256, depth = 8;
 
 // Blocks of one size, so that the model is its blocks.
-Model blocks(int64_t features = width) {
+Model blocks(int64_t features = block_width) {
   std::vector<Model> layers;
   for (int64_t i = 0; i < depth; ++i) layers.push_back(Linear(features, features, {.bias = false}));
   return Sequential(layers);
@@ -52,7 +52,7 @@ void measure(const std::string& name, const Choice<Plugin>& plugin, double param
   for (int step = 0; step < 2; ++step) {
     optimizer.zero_grad();
     reset_peak_bytes();
-    booster.backward(mean(net(ones({2, width}))), optimizer);
+    booster.backward(mean(net(ones({2, block_width}))), optimizer);
     check_bytes(name + " gradients", use_of("gradients").live_bytes, whole / 4);
     CHECK(static_cast<double>(use_of("gradients").peak_bytes) <= 1.1 * gradient_peak * whole);
     optimizer.step();
@@ -93,7 +93,7 @@ void train_large() {
   Booster booster({.plugin = FsdpPlugin({}, world)});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.01}));
   CHECK(peak() < 0.25 + 3.0 / depth);
-  booster.backward(mean(net(ones({2, width}))), optimizer);
+  booster.backward(mean(net(ones({2, block_width}))), optimizer);
   optimizer.step();
   CHECK(peak() < 0.5 + 5.0 / depth);
   optimizer.zero_grad();
@@ -157,7 +157,7 @@ void use_whole() {
 
 // Modules that are used in any order, any number of times, under one or two names, and in part
 // frozen.
-struct Drawn {
+struct DrawnModel {
   int modules = 3;
   std::vector<int> order;   // of calls
   std::vector<bool> frozen; // by parameter
@@ -167,7 +167,7 @@ struct Drawn {
 
 class Odd : public Module {
  public:
-  explicit Odd(const Drawn& drawn) : Module("Odd"), order_(drawn.order) {
+  explicit Odd(const DrawnModel& drawn) : Module("Odd"), order_(drawn.order) {
     std::shared_ptr<Sequential> first;
     for (int i = 0; i < drawn.modules; ++i) {
       const bool shared = drawn.shares && i == drawn.modules - 1;
@@ -193,12 +193,12 @@ class Odd : public Module {
   Tensor scale_;
 };
 
-Drawn draw(int n, int ranks) {
+DrawnModel draw(int n, int ranks) {
   std::mt19937 random(static_cast<uint32_t>(n));
   const auto up_to = [&](int last) {
     return static_cast<int>(random() % static_cast<uint32_t>(last + 1));
   };
-  Drawn drawn;
+  DrawnModel drawn;
   drawn.modules = 1 + up_to(3);
   drawn.shares = drawn.modules > 1 && up_to(2) == 0;
   for (int i = 1 + up_to(4); i > 0; --i) drawn.order.push_back(up_to(drawn.modules - 1));
@@ -216,7 +216,8 @@ Drawn draw(int n, int ranks) {
 }
 
 // The weights after some steps; on one process, or spread.
-std::vector<double> train(const Drawn& drawn, const Choice<Plugin>& plugin, int rank, int ranks) {
+std::vector<double> train_parts(const DrawnModel& drawn, const Choice<Plugin>& plugin, int rank,
+                                int ranks) {
   manual_seed(9);
   Model model = Odd(drawn);
   Parameters used;
@@ -262,18 +263,15 @@ void train_odd() {
   const World world = launch_from_env();
   for (int n = 0; n < 60; ++n) {
     INFO("model ", n);
-    const Drawn drawn = draw(n, world.size);
-    const auto want = train(drawn, SinglePlugin({.on_every_rank = true}), 0, 1);
-    const auto got = train(drawn, FsdpPlugin(drawn.options, world.group()), world.rank, world.size);
+    const DrawnModel drawn = draw(n, world.size);
+    const auto want = train_parts(drawn, SinglePlugin({.on_every_rank = true}), 0, 1);
+    const auto got =
+        train_parts(drawn, FsdpPlugin(drawn.options, world.group()), world.rank, world.size);
     REQUIRE(got.size() == want.size());
     double far = 0;
     for (size_t i = 0; i < want.size(); ++i) far = std::max(far, std::abs(got[i] - want[i]));
     CHECK(far < 1e-5);
   }
-}
-
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(120)) == "");
 }
 
 }  // namespace
@@ -284,12 +282,12 @@ TEST_CASE("rank: whole parameters" * doctest::skip()) { use_whole(); }
 TEST_CASE("rank: odd models" * doctest::skip()) { train_odd(); }
 
 TEST_CASE("each rank of ZeRO 1, 2 and fsdp keeps what the formula says") {
-  run_ranks("memory of ZeRO", 4);
+  run_ranks("rank: memory of ZeRO", 4);
 }
-TEST_CASE("fsdp trains a model that no rank could hold") { run_ranks("large model", 4); }
+TEST_CASE("fsdp trains a model that no rank could hold") { run_ranks("rank: large model", 4); }
 TEST_CASE("parameters that are in parts refuse to be used, but for WholeParameters") {
-  run_ranks("whole parameters", 2);
+  run_ranks("rank: whole parameters", 2);
 }
 TEST_CASE("fsdp trains models of any shape as one process does") {
-  for (const int ranks : {2, 3, 4}) run_ranks("odd models", ranks);
+  for (const int ranks : {2, 3, 4}) run_ranks("rank: odd models", ranks);
 }

@@ -4,6 +4,7 @@
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
+#include "tests/plugins/small_vit.h"
 
 #include <doctest/doctest.h>
 
@@ -17,21 +18,6 @@ using namespace booster::testing;
 
 namespace {
 
-Tensor numbers(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return uniform(shape, -1, 1, {}, generator);
-}
-
-Model vit() {
-  return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
-                                              .attn_drop_rate = 0.1,
-                                              .proj_drop_rate = 0.1,
-                                              .img_size = 48,
-                                              .embed_dim = 24,
-                                              .depth = 2,
-                                              .num_heads = 6});
-}
-
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
@@ -43,16 +29,16 @@ void check_says(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != text.npos);
 }
 
-struct Trained {
+struct ToldRun {
   std::vector<double> told;  // loss and norm of each step
   int64_t attentions = 0;    // that ran here
 };
 
-Trained trained(HybridParallelOptions options, bool recompute) {
+ToldRun told_run(HybridParallelOptions options, bool recompute) {
   options.recompute = recompute;
   manual_seed(3);
-  const Model model = vit();
-  Trained result;
+  const Model model = small_vit();
+  ToldRun result;
   for (const auto& [name, module] : model->named_modules())
     if (module->attention_heads() > 0)
       module->register_forward_hook([&](Module&, const Tensor&, const Tensor&) {
@@ -83,7 +69,7 @@ const std::vector<HybridParallelOptions> layouts = {
 
 // What the second rank is told when it gets another batch than the first.
 std::string told_of(const HybridParallelOptions& options, const Tensor& x, const Tensor& y) {
-  const Model model = vit();
+  const Model model = small_vit();
   Booster booster({.plugin = HybridParallelPlugin(options, launch_from_env().group())});
   auto [net, optimizer, loss] =
       booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), mean_of_squares());
@@ -97,7 +83,7 @@ std::string told_of(const HybridParallelOptions& options, const Tensor& x, const
 TEST_CASE("rank: recomputes" * doctest::skip()) {
   for (const HybridParallelOptions& options : layouts) {
     INFO("tp ", options.tp_size, " pp ", options.pp_size, " ", options.sequence_parallelism_mode);
-    const Trained plain = trained(options, false), again = trained(options, true);
+    const ToldRun plain = told_run(options, false), again = told_run(options, true);
     CHECK(plain.attentions > 0);
     CHECK(again.attentions == 2 * plain.attentions);
     for (size_t i = 0; i < plain.told.size(); ++i)
@@ -177,11 +163,11 @@ TEST_CASE("rank: is told once" * doctest::skip()) {
   const bool has_stages = std::string(std::getenv("TEST_AXIS")) == "pipeline";
   Booster booster({.plugin = HybridParallelPlugin(
                        {.tp_size = has_stages ? 1 : 2, .pp_size = has_stages ? 2 : 1}, world)});
-  const Model model = vit();
+  const Model model = small_vit();
   booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
 }
 TEST_CASE("one rank tells how many reductions there are, for the whole model") {
-  const size_t parameters = vit().parameters().size();
+  const size_t parameters = small_vit().parameters().size();
   for (const char* axis : {"tensor", "pipeline"}) {
     const auto results = Ranks("rank: is told once", 4, {{"TEST_AXIS", axis}}).wait(100);
     CHECK(failures(results) == "");

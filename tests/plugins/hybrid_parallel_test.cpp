@@ -1,6 +1,7 @@
 // hybrid_parallel gives what one process gives, in every strategy, however ranks lie on the mesh.
-#include "kernels/system/memory.h"
 #include "tests/error_of.h"
+#include "tests/on_gpu.h"
+#include "tests/plugins/small_vit.h"
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -153,21 +154,9 @@ void run_column(size_t i) {
   for (const bool is_vit : {true, false}) {
     if (!std::getenv("EQUIVALENCE") && is_vit != (i % 2 == 0)) continue;
     choose_column(i, is_vit);
-    run_ranks("column", columns()[i].ranks);
+    run_ranks("rank: column", columns()[i].ranks);
   }
 }
-
-Model vit(int64_t heads) {
-  return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
-                                              .attn_drop_rate = 0.1,
-                                              .proj_drop_rate = 0.1,
-                                              .img_size = 48,
-                                              .embed_dim = 24,
-                                              .depth = 2,
-                                              .num_heads = heads});
-}
-
-std::vector<float> numbers_of(const Tensor& x) { return x.to_vector<float>(); }
 
 Model gpt2() {
   return models::gpt2(
@@ -196,7 +185,7 @@ void check_model(const std::function<Model()>& make, const HybridParallelOptions
   for (int step = 0; step < 3; ++step) {
     const Tensor y = net(x), want = alone(x);
     CHECK(y.shape() == want.shape());
-    const auto got = numbers_of(y), wanted = numbers_of(want);
+    const auto got = y.to_vector<float>(), wanted = want.to_vector<float>();
     for (size_t i = 0; i < got.size(); ++i)
       CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-4));
     booster.backward(loss(y), optimizer);
@@ -210,7 +199,7 @@ void check_model(const std::function<Model()>& make, const HybridParallelOptions
 
 void check_vit(const HybridParallelOptions& options) {
   Generator generator(7);
-  check_model([] { return vit(6); }, options, uniform({3, 3, 48, 48}, -1, 1, {}, generator),
+  check_model([] { return small_vit(6); }, options, uniform({3, 3, 48, 48}, -1, 1, {}, generator),
               from_vector(std::vector<int64_t>{4, 0, 2}, {3}));
 }
 
@@ -250,20 +239,20 @@ void check_refusals() {
     INFO(text);
     CHECK(text.find(part) != text.npos);
   };
-  contains(refusal(vit(3), {.tp_size = 2}, world),
+  contains(refusal(small_vit(3), {.tp_size = 2}, world),
            "tp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want tp_size 1, 3");
   const Model few = models::gpt2("gpt2", {.vocab_size = 1, .n_embd = 8, .n_layer = 1, .n_head = 4});
   contains(refusal(few, {.tp_size = 2}, world),
            "tp_size 2 does not fit transformer.wte, which has 1 features; want tp_size 1");
   const std::string to_all = "all_to_all";
-  contains(refusal(vit(3), {.sp_size = 2, .sequence_parallelism_mode = to_all}, world),
+  contains(refusal(small_vit(3), {.sp_size = 2, .sequence_parallelism_mode = to_all}, world),
            "sp_size 2 does not fit blocks.0.attn.qkv, which has 3 heads; want sp_size 1, 3, or "
            "sequence_parallelism_mode ring_attn");
-  contains(refusal(vit(6), {.sp_size = 2}, world), "sp_size 2 has no effect");
-  contains(refusal(vit(6), {.sequence_parallelism_mode = "ulysses"}, world),
+  contains(refusal(small_vit(6), {.sp_size = 2}, world), "sp_size 2 has no effect");
+  contains(refusal(small_vit(6), {.sequence_parallelism_mode = "ulysses"}, world),
            "unknown sequence_parallelism_mode; got ulysses");
   contains(
-      refusal(vit(6),
+      refusal(small_vit(6),
               {.sp_size = 2, .sequence_parallelism_mode = to_all, .sequence_blocks = "layers.*"},
               world),
       "sequence_blocks: matches no module; got layers.*");
@@ -276,14 +265,15 @@ void check_refusals() {
       {.plugin = HybridParallelPlugin({.sp_size = 2, .sequence_parallelism_mode = to_all}, world)});
   auto [net, optimizer] = texts.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   contains(error_of([&, &net = net] { net(zeros({1, 5}, {.dtype = DType::i64})); }), tokens);
-  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
+  contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"blocks.*.attn.q", {}}}}, world),
            "matches no module; got blocks.*.attn.q");
-  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"norm", {}}}}, world),
+  contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"norm", {}}}}, world),
            "norm: style column wants a linear layer; got a LayerNorm");
-  contains(refusal(vit(6), {.tp_size = 2, .tensor_plan = {{"*.fc1", {}}, {"*mlp.fc1", {}}}}, world),
+  contains(refusal(small_vit(6), {.tp_size = 2, .tensor_plan = {{"*.fc1", {}}, {"*mlp.fc1", {}}}},
+                   world),
            "is planned twice, by *.fc1 and *mlp.fc1");
   contains(refusal(models::resnet20(), {.tp_size = 2}, world), "no tensor plan comes with a");
-  contains(refusal(vit(6), {.tp_size = 3}, world), "3");
+  contains(refusal(small_vit(6), {.tp_size = 3}, world), "3");
 }
 
 // An embedding by its entries, and a row parallel layer that is given all features.
@@ -304,7 +294,7 @@ void check_styles() {
   const Tensor ids = from_vector(std::vector<int64_t>{0, 6, 3, 5, 1, 1}, {2, 3});
   for (int step = 0; step < 4; ++step) {
     const Tensor y = net(ids), want = alone(ids);
-    const auto got = numbers_of(y), wanted = numbers_of(want);
+    const auto got = y.to_vector<float>(), wanted = want.to_vector<float>();
     for (size_t i = 0; i < got.size(); ++i)
       CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-4));
     booster.backward(sum(y * y), optimizer);
@@ -329,14 +319,14 @@ TEST_CASE("rank: refusals" * doctest::skip()) { check_refusals(); }
 TEST_CASE("rank: styles" * doctest::skip()) { check_styles(); }
 
 TEST_CASE("Vision Transformers and GPT-2 give in parts what they give whole") {
-  run_ranks("models", 2);
-  run_ranks("models", 3);
+  run_ranks("rank: models", 2);
+  run_ranks("rank: models", 3);
 }
 TEST_CASE("plans and sizes that do not fit are refused with those that would") {
-  run_ranks("refusals", 2);
+  run_ranks("rank: refusals", 2);
 }
 TEST_CASE("embeddings by entries and rows of whole features give what whole layers give") {
-  run_ranks("styles", 2);
+  run_ranks("rank: styles", 2);
 }
 TEST_CASE("every layout trains as one process does in every strategy") {
   for (size_t i = 0; i < columns().size(); ++i) {
@@ -354,17 +344,16 @@ TEST_CASE("hybrid_parallel trains as one process does over every connection") {
     REQUIRE(found != columns().end());
     const auto i = static_cast<size_t>(found - columns().begin());
     choose_column(i, i % 2 == 0);
-    run_ranks_over_each("column");
+    run_ranks_over_each("rank: column");
   }
 }
 
 // Each way to cut a model once, and the tokens in each of the three ways.
-TEST_CASE("GPU: cut layers and sequences train as one process on the CPU" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
+TEST_CASE("GPU: cut layers and sequences train as one process on the CPU" * on_gpu()) {
   for (size_t i = 0; i < columns().size(); ++i) {
     const HybridParallelOptions& options = columns()[i].options;
     if (columns()[i].ranks != 2 || options.pp_size > 1) continue;
     choose_column(i, false);
-    run_ranks_on_gpus("column", 2);
+    run_ranks_on_gpus("rank: column", 2);
   }
 }

@@ -3,6 +3,7 @@
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
+#include "tests/plugins/small_vit.h"
 
 #include <doctest/doctest.h>
 
@@ -14,12 +15,7 @@ using namespace booster::testing;
 
 namespace {
 
-constexpr int64_t rows = 8, width = 6;
-
-Tensor numbers(const Shape& shape, uint64_t seed) {
-  Generator generator(seed);
-  return uniform(shape, -1, 1, {}, generator);
-}
+constexpr int64_t rows = 8, in_features = 6;
 
 // This rank's rows, by its place along data.
 Tensor share_of(const Tensor& x, const Mesh& mesh) {
@@ -43,7 +39,7 @@ void check_trains_as_alone(const std::function<Model()>& make,
   auto [alone, its_optimizer, its_loss] =
       single.boost(whole, SGD(whole.parameters(), {.lr = 0.1, .momentum = 0.9}), mean_of_squares());
   for (uint64_t step = 0; step < 3; ++step) {
-    const Tensor x = numbers({rows, width}, 2 * step), y = numbers({rows, 3}, 2 * step + 1);
+    const Tensor x = numbers({rows, in_features}, 2 * step), y = numbers({rows, 3}, 2 * step + 1);
     train_on(share_of(x, mesh), share_of(y, mesh), spread, net, loss, optimizer);
     train_on(x, y, single, alone, its_loss, its_optimizer);
     CHECK(optimizer.step().grad_norm() ==
@@ -61,11 +57,11 @@ void check_trains_as_alone(const std::function<Model()>& make,
 }
 
 Model half_frozen(bool first_half) {
-  Sequential model({Linear(width, 5), Tanh(), Linear(5, 3)});
+  Sequential model({Linear(in_features, 5), Tanh(), Linear(5, 3)});
   model[first_half ? 0 : 2].freeze();
   return Model(std::move(model));
 }
-Model half_without_parameters() { return Sequential({Tanh(), Linear(width, 3)}); }
+Model half_without_parameters() { return Sequential({Tanh(), Linear(in_features, 3)}); }
 
 // --- buffers
 Model with_statistics() {
@@ -73,7 +69,7 @@ Model with_statistics() {
 }
 
 // --- dropout within a sequence region
-Model vit() {
+Model vit_with_dropout() {
   return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
                                               .proj_drop_rate = 0.2,
                                               .img_size = 48,
@@ -164,7 +160,7 @@ TEST_CASE("rank: dropped tokens" * doctest::skip()) {
                                     world);
   const Mesh mesh = plugin.mesh();
   const Group tokens = mesh.group("sequence");
-  const Model model = vit();
+  const Model model = vit_with_dropout();
   std::vector<Tensor> dropped;
   for (const auto& [name, module] : model->named_modules())
     if (name.ends_with("mlp.drop2"))

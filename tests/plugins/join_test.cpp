@@ -15,12 +15,12 @@ namespace {
 
 constexpr int64_t features = 3;
 
-struct Drawn {
+struct Shares {
   int64_t samples, batch_size;  // of one rank
   bool shuffle, drop_last, clips, accumulates, by_name, norm;
 };
 
-Drawn drawn(unsigned seed) {
+Shares drawn(unsigned seed) {
   std::mt19937 random(seed);
   return {.samples = 1 + static_cast<int64_t>(random() % 23),
           .batch_size = 1 + static_cast<int64_t>(random() % 4),
@@ -32,39 +32,39 @@ Drawn drawn(unsigned seed) {
           .norm = random() % 2 == 0};
 }
 
-Model network(const Drawn& what) {
+Model network_for(const Shares& what) {
   manual_seed(4);
   if (what.norm) return Sequential({Linear(features, 8), LayerNorm(8), Tanh(), Linear(8, 1)});
   return Sequential({Linear(features, 8), Tanh(), Linear(8, 1)});
 }
 
-TensorDataset samples(const Drawn& what) {
+TensorDataset samples(const Shares& what) {
   Generator generator(9);
   return TensorDataset(uniform({what.samples, features}, -1, 1, {}, generator),
                        uniform({what.samples, 1}, -1, 1, {}, generator));
 }
 
-Booster joined(const Drawn& what) {
+Booster joined(const Shares& what) {
   if (!what.by_name) return Booster({.plugin = TorchDDPPlugin({.join = true})});
   return Booster::from_config(
       Config::from_text(R"({"booster": {"plugin": {"name": "torch_ddp", "join": true}}})"));
 }
 
-struct Trained {
+struct Joined {
   std::vector<double> weights;
   int64_t batches = 0, counted = 0;
 };
 
 // Two epochs by the same loop, whoever runs it.
-Trained train(Booster booster, const Drawn& what, int64_t batch_size) {
-  Model model = network(what);
+Joined train(Booster booster, const Shares& what, int64_t batch_size) {
+  Model model = network_for(what);
   const DataLoader loader = booster.prepare_dataloader(
       samples(what), {.batch_size = batch_size, .shuffle = what.shuffle,
                       .drop_last = what.drop_last});
   const Optimizer sgd = SGD(model.parameters(), {.lr = 0.2, .momentum = 0.9});
   auto [net, optimizer, loss_fn, data, lr] =
       booster.boost(model, sgd, MSELoss(), loader, ConstantLR(sgd));
-  Trained trained;
+  Joined trained;
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (auto& [image, label] : data) {
       trained.counted += data.weight() > 0 ? image.size(0) : 0;
@@ -84,19 +84,17 @@ Trained train(Booster booster, const Drawn& what, int64_t batch_size) {
   return trained;
 }
 
-void run_ranks(const char* name, int size) { CHECK(failures(Ranks(name, size).wait(120)) == ""); }
-
 }  // namespace
 
 TEST_CASE("rank: joined training" * doctest::skip()) {
   const World world = launch_from_env();
   for (unsigned seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    const Drawn what = drawn(seed);
+    const Shares what = drawn(seed);
     if (what.drop_last && what.samples / world.size < what.batch_size) continue;  // no batch
-    const Trained here = train(joined(what), what, what.batch_size);
-    const Trained alone = train(Booster({.plugin = SinglePlugin({.on_every_rank = true})}), what,
-                                what.batch_size * world.size);
+    const Joined here = train(joined(what), what, what.batch_size);
+    const Joined alone = train(Booster({.plugin = SinglePlugin({.on_every_rank = true})}), what,
+                               what.batch_size * world.size);
     CHECK(here.batches == alone.batches);
     REQUIRE(here.weights.size() == alone.weights.size());
     for (size_t i = 0; i < here.weights.size(); ++i)

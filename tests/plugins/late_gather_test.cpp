@@ -17,12 +17,13 @@ using namespace booster::testing;
 
 namespace {
 
-constexpr int64_t width = 7, rows = 6;
+constexpr int64_t late_width = 7, late_rows = 6;
 
 // Layer 1 runs twice, and layer 2 again in backward.
 struct Layers : Module {
   Layers() : Module("Layers") {
-    for (const char* name : {"0", "1", "2", "3"}) all.push_back(&add<Linear>(name, width, width));
+    for (const char* name : {"0", "1", "2", "3"})
+      all.push_back(&add<Linear>(name, late_width, late_width));
     all[2]->set_recompute(true);
   }
   Tensor forward(const Tensor& x) override {
@@ -33,9 +34,9 @@ struct Layers : Module {
   std::vector<Linear*> all;
 };
 
-struct Training {
+struct LateTraining {
   // A message for each parameter.
-  Training(const Group& world, bool late, const char* precision)
+  LateTraining(const Group& world, bool late, const char* precision)
       : booster(
             {.plugin = LowLevelZeroPlugin(
                  {.stage = 2, .reduce_bucket_size_in_m = 1e-6, .overlap_allgather = late}, world),
@@ -48,7 +49,7 @@ struct Training {
   }
   static Tensor input(int seed) {
     Generator generator(static_cast<uint64_t>(seed));
-    return uniform({rows, width}, -1, 1, {}, generator);
+    return uniform({late_rows, late_width}, -1, 1, {}, generator);
   }
   void backward(int seed) {
     const Tensor y = cast(boosted.model(input(seed)), DType::f32);
@@ -77,7 +78,7 @@ struct Training {
 };
 
 void check_order() {
-  Training training(launch_from_env().group(), true, "fp32");
+  LateTraining training(launch_from_env().group(), true, "fp32");
   training.backward(1);
   std::vector<std::string> seen;
   for (Linear* layer : training.layers->all)
@@ -88,7 +89,7 @@ void check_order() {
   for (int step = 0; step < 2; ++step) {
     training.boosted.optimizer.step();
     CHECK(training.here() == "");
-    training.boosted.model(Training::input(2));
+    training.boosted.model(LateTraining::input(2));
     // As layers 0, 1, 2, 1 and 3 begin.
     CHECK(seen == std::vector<std::string>{"", "0", "01", "012", "012"});
     CHECK(training.here() == "0123");
@@ -97,7 +98,7 @@ void check_order() {
 }
 
 // What a program may do between two forward passes; gives what it sees of it.
-std::vector<double> act(Training& training, int action, int seed, const std::string& folder) {
+std::vector<double> act(LateTraining& training, int action, int seed, const std::string& folder) {
   auto& [net, optimizer] = training.boosted;
   const int layer = seed % 4;
   switch (action) {
@@ -106,7 +107,7 @@ std::vector<double> act(Training& training, int action, int seed, const std::str
     case 2: return training.weight(layer).to_vector<double>();
     case 3: {
       const NoGradGuard no_grad;
-      return cast(net(Training::input(seed)), DType::f64).to_vector<double>();
+      return cast(net(LateTraining::input(seed)), DType::f64).to_vector<double>();
     }
     case 4: {  // each rank writes the same
       const NoGradGuard no_grad;
@@ -123,7 +124,7 @@ std::vector<double> act(Training& training, int action, int seed, const std::str
       const ParameterAverage average(optimizer.unwrap(), {.decay = 0.5});
       const AveragedWeights weights = averaged_weights(optimizer, average);
       const NoGradGuard no_grad;
-      return cast(net(Training::input(seed)), DType::f64).to_vector<double>();
+      return cast(net(LateTraining::input(seed)), DType::f64).to_vector<double>();
     }
     default:  // steps follow each other, some without a pass between them
       if (action < 13) training.backward(seed);
@@ -142,10 +143,10 @@ void check_bits(const std::string& folder) {
   const Group world = launch_from_env().group();
   for (int trial = 0; trial < 48; ++trial) {
     const char* precision = std::array{"fp32", "bf16", "fp16", "fp16_naive"}[trial % 4];
-    Training late(world, true, precision), usual(world, false, precision);
+    LateTraining late(world, true, precision), usual(world, false, precision);
     std::mt19937 random(static_cast<unsigned>(trial));
     std::string told = precision;
-    for (Training* training : {&late, &usual}) {
+    for (LateTraining* training : {&late, &usual}) {
       training->booster.save_model(training->boosted.model, folder + "/model");
       training->backward(0);
     }
@@ -166,7 +167,7 @@ void check_left_behind() {
   std::shared_ptr<Layers> layers;
   std::vector<double> want;
   for (const bool late : {false, true}) {
-    Training training(launch_from_env().group(), late, "fp32");
+    LateTraining training(launch_from_env().group(), late, "fp32");
     training.backward(1);
     training.boosted.optimizer.step();
     layers = training.layers;
@@ -183,11 +184,11 @@ TEST_CASE("rank: bits of late parameters" * doctest::skip()) { check_bits(test_f
 TEST_CASE("rank: late parameters left behind" * doctest::skip()) { check_left_behind(); }
 
 TEST_CASE("a layer runs while the parameters of those behind it are on their way") {
-  run_ranks("order of late parameters", 2);
+  run_ranks("rank: order of late parameters", 2);
 }
 TEST_CASE("parameters that come late are the same bits to whoever reads or writes them") {
-  run_ranks("bits of late parameters", 3);
+  run_ranks("rank: bits of late parameters", 3);
 }
 TEST_CASE("parameters that are on their way come to a model that is boosted no more") {
-  run_ranks("late parameters left behind", 2);
+  run_ranks("rank: late parameters left behind", 2);
 }

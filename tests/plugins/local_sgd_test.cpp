@@ -14,16 +14,16 @@ using local_sgd::LocalSGD;
 
 namespace {
 
-constexpr int64_t batch = 8, features = 16;
+constexpr int64_t batch = 8, row_size = 16;
 constexpr int every = 3;
 
 // A normalisation over the batch, whose statistics are buffers, between two layers.
 class Net : public Module {
  public:
   Net() : Module("Net") {}
-  Linear& first = add<Linear>("first", features, 32);
+  Linear& first = add<Linear>("first", row_size, 32);
   BatchNorm2d& norm = add<BatchNorm2d>("norm", 32);
-  Linear& last = add<Linear>("last", 32, features);
+  Linear& last = add<Linear>("last", 32, row_size);
 
  private:
   Tensor forward(const Tensor& x) override {
@@ -35,7 +35,7 @@ class Net : public Module {
 
 Tensor inputs(int step, int rank) {
   Generator generator(static_cast<uint64_t>(100 * step + rank));
-  return uniform({batch, features}, -1, 1, {}, generator);
+  return uniform({batch, row_size}, -1, 1, {}, generator);
 }
 
 using Numbers = std::vector<double>;

@@ -3,6 +3,7 @@
 #include "core/optim/registry.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_runs.h"
@@ -11,14 +12,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <cstring>
 
 using namespace booster;
 using namespace booster::testing;
 
 namespace {
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 Device gpu_here(const Group& world) {
   return {DeviceType::cuda, static_cast<int8_t>(world.rank() % kernels::cuda_device_count())};
@@ -48,7 +46,7 @@ Spread spread_as(const Way& way, const Group& world) {
 }
 Spread zero_1(const Group& world) { return spread_as({"zero 1, offloaded", 1}, world); }
 Spread zero_2(const Group& world) { return spread_as({"zero 2, offloaded", 2}, world); }
-Spread fsdp(const Group& world) { return spread_as({"fsdp, offloaded", 3}, world); }
+Spread offloaded_fsdp(const Group& world) { return spread_as({"fsdp, offloaded", 3}, world); }
 
 // Of 10 units, so that two or three of them on their way are little.
 Model deep() {
@@ -67,10 +65,10 @@ std::vector<StrategyLevel> few_strategies() {
 }
 
 // A few steps with clips, in which gradients overflow once; then whole weights and what is kept.
-class Training {
+class OffloadedTraining {
  public:
-  Training(const StrategyLevel& strategy, const Way& way, const std::string& rule,
-           const Group& world, Model (*make)() = network)
+  OffloadedTraining(const StrategyLevel& strategy, const Way& way, const std::string& rule,
+                    const Group& world, Model (*make)() = network)
       : world_(world),
         skips_(strategy.skips),
         device_(gpu_here(world)),
@@ -139,25 +137,13 @@ bool wants_same_bits() {
   return set && set == std::string("portable");
 }
 
-// What `got` has other bits of, or has not; "": nothing.
-std::string different_bits(const StateDict& got, const StateDict& want) {
-  if (got.size() != want.size()) return "other tensors";
-  for (size_t i = 0; i < want.size(); ++i) {
-    const Tensor a = got[i].tensor.to(Device{}), b = want[i].tensor.to(Device{});
-    if (got[i].name != want[i].name || a.dtype() != b.dtype() || a.shape() != b.shape() ||
-        std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) != 0)
-      return want[i].name;
-  }
-  return "";
-}
-
 void check_numbers() {
   const Group world = launch_from_env().group();
   for (const StrategyLevel& strategy : few_strategies())
     for (const int stage : {1, 2, 3})
       for (const char* rule : {"adamw", "lamb"}) {
         INFO(std::string(strategy.name), " ", stage, " ", rule);
-        Training offloaded(strategy, {"", stage}, rule, world),
+        OffloadedTraining offloaded(strategy, {"", stage}, rule, world),
             usual(strategy, {"", stage, false}, rule, world);
         Trained want;
         want.start = usual.state();
@@ -174,20 +160,20 @@ void check_numbers() {
 }
 
 // Bytes on this rank's GPU.
-int64_t there(const Group& world, MemoryTag tag) { return live_bytes(gpu_here(world), tag); }
+int64_t bytes_there(const Group& world, MemoryTag tag) { return live_bytes(gpu_here(world), tag); }
 
 void check_places() {
   const Group world = launch_from_env().group();
   for (const StrategyLevel& strategy : few_strategies())
     for (const Way& way : {Way{"", 1}, Way{"", 2}, Way{"", 3}, Way{"", 2, false}}) {
       INFO(std::string(strategy.name), " ", way.stage, " ", way.is_offloaded);
-      const int64_t before = there(world, MemoryTag::parameters);
-      Training training(strategy, way, "adamw", world, deep);
+      const int64_t before = bytes_there(world, MemoryTag::parameters);
+      OffloadedTraining training(strategy, way, "adamw", world, deep);
       for (int i = 0; i < 3; ++i) training.step(i);
       training.write_weights();
-      const int64_t state = there(world, MemoryTag::optimizer_state) +
-                            there(world, MemoryTag::masters),
-                    parameters = there(world, MemoryTag::parameters) - before;
+      const int64_t state = bytes_there(world, MemoryTag::optimizer_state) +
+                            bytes_there(world, MemoryTag::masters),
+                    parameters = bytes_there(world, MemoryTag::parameters) - before;
       const int64_t most_parameters = training.parameter_bytes();
       if (way.is_offloaded) CHECK(state == 0);
       else CHECK(state > most_parameters / 2);
@@ -219,25 +205,25 @@ void check_checkpoints() {
 
 TEST_CASE("rank: offloaded zero 1" * doctest::skip()) { train_all(zero_1); }
 TEST_CASE("rank: offloaded zero 2" * doctest::skip()) { train_all(zero_2); }
-TEST_CASE("rank: offloaded fsdp" * doctest::skip()) { train_all(fsdp); }
+TEST_CASE("rank: offloaded fsdp" * doctest::skip()) { train_all(offloaded_fsdp); }
 TEST_CASE("rank: offloaded numbers" * doctest::skip()) { check_numbers(); }
 TEST_CASE("rank: offloaded places" * doctest::skip()) { check_places(); }
 TEST_CASE("rank: offloaded checkpoints" * doctest::skip()) { check_checkpoints(); }
 
 TEST_CASE("GPU: with state on the host ranks train as one process on the CPU" * on_gpu()) {
-  run_ranks_on_gpus("offloaded zero 1", 2);
-  run_ranks_on_gpus("offloaded zero 2", 3, 2);
-  run_ranks_on_gpus("offloaded fsdp", 2);
-  run_ranks_on_gpus("offloaded fsdp", 3, 1);
+  run_ranks_on_gpus("rank: offloaded zero 1", 2);
+  run_ranks_on_gpus("rank: offloaded zero 2", 3, 2);
+  run_ranks_on_gpus("rank: offloaded fsdp", 2);
+  run_ranks_on_gpus("rank: offloaded fsdp", 3, 1);
 }
 TEST_CASE("GPU: with state on the host trainings give what they give without" * on_gpu()) {
   if (gpus_are_played()) ::setenv(variant, "portable", 1);
-  run_ranks_on_gpus("offloaded numbers", 2);
+  run_ranks_on_gpus("rank: offloaded numbers", 2);
   if (gpus_are_played()) ::unsetenv(variant);
 }
 TEST_CASE("GPU: state that is on the host is nowhere else, and so are fsdp's parts" * on_gpu()) {
-  run_ranks_on_gpus("offloaded places", 2);
+  run_ranks_on_gpus("rank: offloaded places", 2);
 }
 TEST_CASE("GPU: checkpoints go from state on the host to state on GPUs, and back" * on_gpu()) {
-  run_ranks_on_gpus("offloaded checkpoints", 2);
+  run_ranks_on_gpus("rank: offloaded checkpoints", 2);
 }

@@ -1,4 +1,5 @@
 // What is dropped where layers, stages or tokens lie on several ranks.
+#include "tests/plugins/small_vit.h"
 #include "tests/plugins/spread_runs.h"
 
 #include <doctest/doctest.h>
@@ -11,23 +12,11 @@ using namespace booster::testing;
 
 namespace {
 
-Model vit() {
-  return models::vit("vit_tiny_patch16_224", {.num_classes = 5,
-                                              .attn_drop_rate = 0.1,
-                                              .proj_drop_rate = 0.1,
-                                              .img_size = 48,
-                                              .embed_dim = 24,
-                                              .depth = 2,
-                                              .num_heads = 6});
-}
-
-std::vector<float> numbers_of(const Tensor& x) { return x.to_vector<float>(); }
-
 // What is dropped in a layer that is cut differs between ranks; what all have stays the same.
 void check_dropout(const HybridParallelOptions& options, bool everywhere) {
   const Group world = launch_from_env().group();
   manual_seed(3 + world.rank());  // whatever the program did before
-  Model model = vit();
+  Model model = small_vit();
   Booster booster({.plugin = HybridParallelPlugin(options, world)});
   auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
   std::vector<Tensor> dropped;
@@ -48,14 +37,14 @@ void check_dropout(const HybridParallelOptions& options, bool everywhere) {
   CHECK(dropped.size() == 3);
   Tensor mask = dropped[2].clone();
   CHECK(sum(mask).item() > 0);
-  auto of_rank_0 = numbers_of(mask);
+  auto of_rank_0 = mask.to_vector<float>();
   world.broadcast(of_rank_0);
-  CHECK((numbers_of(mask) == of_rank_0) == (world.rank() == 0));
+  CHECK((mask.to_vector<float>() == of_rank_0) == (world.rank() == 0));
   for (const NamedTensor& parameter : model.parameters()) {
     if (parameter.name != "norm.weight" && parameter.name != "blocks.1.mlp.fc2.bias") continue;
-    auto same = numbers_of(parameter.tensor);
+    auto same = parameter.tensor.to_vector<float>();
     world.broadcast(same);
-    CHECK(numbers_of(parameter.tensor) == same);
+    CHECK(parameter.tensor.to_vector<float>() == same);
   }
 }
 
@@ -63,7 +52,7 @@ void check_dropout(const HybridParallelOptions& options, bool everywhere) {
 void check_dropout_of_stages(const std::string& mode) {
   const World world = launch_from_env();
   const bool by_tensor = mode == "split_gather";
-  Model model = vit();
+  Model model = small_vit();
   const HybridParallelPlugin plugin({.tp_size = by_tensor ? 2 : 1,
                                      .pp_size = 2,
                                      .sp_size = by_tensor ? 1 : 2,
@@ -77,7 +66,7 @@ void check_dropout_of_stages(const std::string& mode) {
   for (const auto& [name, module] : model->named_modules())
     if (name == "blocks.0.attn.proj_drop" || name == "blocks.1.attn.proj_drop")
       module->register_forward_hook([&](Module&, const Tensor& x, const Tensor& y) {
-        const auto drops = numbers_of(cast(equal(y, 0) * not_equal(x, 0), DType::f32));
+        const auto drops = cast(equal(y, 0) * not_equal(x, 0), DType::f32).to_vector<float>();
         dropped.insert(dropped.end(), drops.begin(), drops.end());
         return Tensor();
       });
@@ -98,7 +87,7 @@ void check_recomputed_dropout(const HybridParallelOptions& options) {
   std::vector<float> parameters[2];
   for (const bool recompute : {false, true}) {
     manual_seed(3);
-    Model model = vit();
+    Model model = small_vit();
     HybridParallelOptions how = options;
     how.recompute = recompute;
     Booster booster({.plugin = HybridParallelPlugin(how, launch_from_env().group())});
@@ -108,7 +97,7 @@ void check_recomputed_dropout(const HybridParallelOptions& options) {
     booster.backward(sum(net(x)), optimizer);
     optimizer.step();
     for (const NamedTensor& parameter : model.parameters()) {
-      const auto some = numbers_of(parameter.tensor);
+      const auto some = parameter.tensor.to_vector<float>();
       parameters[recompute].insert(parameters[recompute].end(), some.begin(), some.end());
     }
   }
@@ -144,7 +133,7 @@ TEST_CASE("rank: recomputed dropout" * doctest::skip()) {
 }
 
 TEST_CASE("dropout differs where layers are cut and agrees where they are not") {
-  run_ranks("dropout", 2);
-  run_ranks("dropout of stages", 4);
-  run_ranks("recomputed dropout", 2);
+  run_ranks("rank: dropout", 2);
+  run_ranks("rank: dropout of stages", 4);
+  run_ranks("rank: recomputed dropout", 2);
 }

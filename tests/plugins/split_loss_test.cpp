@@ -160,8 +160,8 @@ TEST_CASE("rank: split loss" * doctest::skip()) {
 }
 
 TEST_CASE("cross entropy of classes on 2 ranks is that of one process") {
-  run_ranks("split loss", 2);
+  run_ranks("rank: split loss", 2);
 }
 TEST_CASE("cross entropy of classes on 3 ranks is that of one process") {
-  run_ranks("split loss", 3);
+  run_ranks("rank: split loss", 3);
 }

@@ -90,26 +90,22 @@ void train_in_turn(const SpreadMaker& spread, size_t turn) {
   }
 }
 
-void run_ranks_on_gpus(const std::string& name, int size, int gpus) {
+void run_ranks_on_gpus(const std::string& test_case, int size, int gpus) {
   static size_t turn = 0;
   const std::map<std::string, std::string> variables = {
       {on_gpus_variable, std::to_string(turn++)}, {"CUDA_ON_HOST_DEVICES", std::to_string(gpus)}};
-  CHECK(failures(Ranks("rank: " + name, size, variables).wait(400)) == "");
+  CHECK(failures(Ranks(test_case, size, variables).wait(400)) == "");
 }
 
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(400)) == "");
-}
-
-void run_ranks_over_each(const std::string& name) {
+void run_ranks_over_each(const std::string& test_case) {
   for (const Connection& connection : connections()) {
     if (connection.name != "gloo" && connection.name != "two machines") continue;
     CAPTURE(connection.name);
     const auto environment = connection.with({{over_variable, connection.name}});
-    CHECK(failures(Ranks("rank: " + name, 4, environment).wait(400)) == "");
+    CHECK(failures(Ranks(test_case, 4, environment).wait(400)) == "");
   }
   ::setenv(over_variable, "MPI", 1);
-  CHECK(failures_over_mpi("rank: " + name, 4) == "");
+  CHECK(failures_over_mpi(test_case, 4) == "");
   ::unsetenv(over_variable);
 }
 

@@ -1,6 +1,7 @@
 // Which strategies and optimizers train spread in which way, on which ranks.
 #pragma once
 
+#include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_training.h"
 
 namespace booster::testing {
@@ -8,22 +9,20 @@ namespace booster::testing {
 // What this rank does of it. All ranks call it.
 using SpreadMaker = std::function<Spread(const Group& world)>;
 
-// Every strategy by every optimizer, and resumed: doctest checks.
+// Every strategy by every optimizer, and resumed: doctest checks. With EQUIVALENCE=FILE the
+// distances are added to the file: scripts/equivalence.sh makes a table of them.
 void train_all(const SpreadMaker& spread);
 // Strategies by one of the optimizers each, in turn; some are resumed. With EQUIVALENCE all
 // strategies, else every other one, on GPUs every sixth, and fp32; `turn` says where to begin.
 void train_in_turn(const SpreadMaker& spread, size_t turn);
-// Runs the test case "rank: NAME" on so many ranks: a doctest check. With EQUIVALENCE=FILE the
-// distances are added to the file: scripts/equivalence.sh makes a table of them.
-void run_ranks(const std::string& name, int size);
-// The same on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI where
-// there is one, in a few strategies.
-void run_ranks_over_each(const std::string& name);
-// The same with the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL
-// connects them, or fewer.
-void run_ranks_on_gpus(const std::string& name, int size, int gpus);
-inline void run_ranks_on_gpus(const std::string& name, int size) {
-  run_ranks_on_gpus(name, size, size);
+// `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI
+// where there is one, in a few strategies.
+void run_ranks_over_each(const std::string& test_case);
+// With the model on GPUs, in turn instead of all: as many GPUs as ranks, so that NCCL connects
+// them, or fewer.
+void run_ranks_on_gpus(const std::string& test_case, int size, int gpus);
+inline void run_ranks_on_gpus(const std::string& test_case, int size) {
+  run_ranks_on_gpus(test_case, size, size);
 }
 
 // Whether this rank was started so.

@@ -204,17 +204,6 @@ Distance train(const StrategyLevel& strategy, const Spread& spread, const std::s
   return far;
 }
 
-namespace {
-std::string different_bits(const StateDict& got, const StateDict& want) {
-  if (got.size() != want.size()) return "other tensors";
-  for (const auto& [name, tensor] : want) {
-    const Tensor* found = find(got, name);
-    if (!found || found->to_vector<double>() != tensor.to_vector<double>()) return name;
-  }
-  return "";
-}
-}  // namespace
-
 // Trains on from a checkpoint, in fresh objects; "" or what is not the same bits.
 std::string resume(const StrategyLevel& strategy, const Spread& spread, const std::string& folder) {
   Training first(strategy, spread, "adamw"), second(strategy, spread, "adamw");

@@ -116,8 +116,6 @@ void play(int seed, const World& world) {
   }
 }
 
-void run_ranks(const char* name, int size) { CHECK(failures(Ranks(name, size).wait(120)) == ""); }
-
 }  // namespace
 
 TEST_CASE("rank: random uses" * doctest::skip()) {

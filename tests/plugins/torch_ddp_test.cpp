@@ -98,8 +98,6 @@ void check_equals_one_process(TorchDDPOptions options) {
   CHECK(largest_difference(model, trained_alone()) < 1e-5);
 }
 
-void run_ranks(const char* name, int size) { CHECK(failures(Ranks(name, size).wait(120)) == ""); }
-
 }  // namespace
 
 TEST_CASE("rank: equals one process" * doctest::skip()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace booster::testing {
 
@@ -46,6 +47,17 @@ const Tensor* find(const StateDict& state, const std::string& name) {
 StateDict held_here(StateDict state) {
   std::erase_if(state, [](const NamedTensor& one) { return one.tensor.numel() == 0; });
   return state;
+}
+
+std::string different_bits(const StateDict& got, const StateDict& want) {
+  if (got.size() != want.size()) return "other tensors";
+  for (const auto& [name, tensor] : want) {
+    const Tensor* found = find(got, name);
+    if (!found || found->dtype() != tensor.dtype() || found->shape() != tensor.shape()) return name;
+    const Tensor a = found->to(Device{}), b = tensor.to(Device{});
+    if (std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) != 0) return name;
+  }
+  return "";
 }
 
 std::string compare(const StateDict& got, const Trained& want, const StateDict& wanted,

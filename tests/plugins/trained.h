@@ -21,6 +21,8 @@ const Tensor* find(const StateDict& state, const std::string& name);
 // Without what other ranks have.
 StateDict held_here(StateDict state);
 
+// "" or what `got` has other bits of, or has not.
+std::string different_bits(const StateDict& got, const StateDict& want);
 // "" or what of `wanted`, the state of `want` or a part of it, is not as it should be; `worst` is
 // the largest distance. Means of gradients may be `deeper` times further off.
 std::string compare(const StateDict& got, const Trained& want, const StateDict& wanted,

@@ -5,6 +5,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -83,8 +84,6 @@ Tensor drawn_view(std::mt19937& random, DType dtype) {
   return x;
 }
 
-constexpr Device gpu = {DeviceType::cuda, 0};
-
 // Another library's stream on the GPU: what its kernels do is done on that.
 struct ForeignStream {
   static void queue(const std::function<void()>& body) {
@@ -101,8 +100,6 @@ struct ForeignStream {
 };
 
 void fill_by_kernel(const Tensor& x, double value) { kernels::on(gpu).fill(x.view(), value); }
-
-auto on_gpu() { return doctest::skip(kernels::cuda_device_count() == 0); }
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/tensor.h"
-#include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -51,9 +51,7 @@ TEST_CASE("a tensor whose purpose shows later takes its storage to another tag")
   CHECK(held(MemoryTag::masters).live == masters + mebibyte);
 }
 
-TEST_CASE("GPU: live bytes count on the device that has them, under their last tag" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
-  const Device gpu = {DeviceType::cuda, 0};
+TEST_CASE("GPU: live bytes count on the device that has them, under their last tag" * on_gpu()) {
   const auto count = [&](MemoryTag tag) {
     return std::vector<int64_t>{live_bytes(Device{}, tag), live_bytes(gpu, tag)};
   };

@@ -1,6 +1,6 @@
 // Draws of whole numbers and positions: their ranges, their frequencies, their errors.
 #include "core/tensor/random.h"
-#include "kernels/system/memory.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 
@@ -104,8 +104,7 @@ TEST_CASE("multinomial draws for each row, and the same again from the same stat
   CHECK(multinomial(many, 1).shape() == Shape{3, 1});
 }
 
-TEST_CASE("GPU: draws are those of the CPU" * doctest::skip(kernels::cuda_device_count() == 0)) {
-  const Device gpu = {DeviceType::cuda, 0};
+TEST_CASE("GPU: draws are those of the CPU" * on_gpu()) {
   const Tensor weights = uniform({4, 9});
   Generator a(6), b(6);
   CHECK(multinomial(weights, 5, true, a).to_vector<int64_t>() ==

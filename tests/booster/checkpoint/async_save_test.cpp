@@ -1,7 +1,8 @@
 // Saves that training does not wait for.
+#include "tests/booster/checkpoint/newest.h"
+#include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
-#include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 
@@ -16,16 +17,7 @@ using doctest::Contains;
 
 namespace {
 
-const SmallSettings spread = {.plugin = "low_level_zero", .batch_size = 4};
-
-std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
-
-std::vector<RankResult> run_ranks(const char* test_case, int ranks = 2) {
-  static int runs = 0;
-  const TemporaryFolder root;
-  return Ranks(test_case, ranks,
-               {{"TEST_ROOT", (root / std::to_string(++runs)).string()}}).wait(120);
-}
+const SmallSettings sharded = {.plugin = "low_level_zero", .batch_size = 4};
 
 // File operations take so long until it ends.
 struct SlowDisk {
@@ -33,7 +25,7 @@ struct SlowDisk {
   ~SlowDisk() { delay_file_operations(0); }
 };
 
-std::string bytes_of(const CheckpointContents& contents) {
+std::string saved_bytes(const CheckpointContents& contents) {
   std::string all = contents.state.dump();
   for (const TensorMap* tensors : {&contents.model, &contents.optimizer, &contents.precision})
     for (const auto& [name, tensor] : *tensors)
@@ -42,14 +34,10 @@ std::string bytes_of(const CheckpointContents& contents) {
   return all;
 }
 
-CheckpointContents newest(const std::filesystem::path& root) {
-  return load_checkpoint(*latest_checkpoint(root, ignore_line));
-}
-
 }  // namespace
 
 TEST_CASE("rank: trains on" * doctest::skip()) {
-  SmallTraining training(spread);
+  SmallTraining training(sharded);
   training.steps(2);
   save_training(test_root() / "sync", training.boosted, {.step = 2});
   PendingSave saving;
@@ -64,17 +52,17 @@ TEST_CASE("rank: trains on" * doctest::skip()) {
   saving.wait();
   if (launch_from_env().rank == 0) {
     const bool same =
-        bytes_of(newest(test_root() / "async")) == bytes_of(newest(test_root() / "sync"));
+        saved_bytes(newest(test_root() / "async")) == saved_bytes(newest(test_root() / "sync"));
     CHECK(same);
   }
 }
 TEST_CASE("training goes on while a checkpoint is written, which is of the moment of the call") {
-  CHECK(failures(run_ranks("rank: trains on")) == "");
+  run_ranks_at_root("rank: trains on", 2);
 }
 
 TEST_CASE("rank: fails later" * doctest::skip()) {
   const World world = launch_from_env();
-  SmallTraining training(spread);
+  SmallTraining training(sharded);
   training.steps(2);
   const auto fail_next = [&] {
     if (world.rank == 0) fail_file_operation(9, ENOSPC);
@@ -92,7 +80,7 @@ TEST_CASE("rank: fails later" * doctest::skip()) {
                        Contains("No space left on device (ENOSPC)"), Error);
   fail_file_operation(0, 0);
   save_training(test_root(), training.boosted, {.step = 4});
-  SmallTraining second(spread);
+  SmallTraining second(sharded);
   CHECK(resume_training(test_root(), second.boosted, ignore_line)->step == 4);
   CHECK(second.weights() == training.weights());
   CHECK_THROWS_WITH_AS(
@@ -100,7 +88,7 @@ TEST_CASE("rank: fails later" * doctest::skip()) {
       Contains("NaN"), Error);
 }
 TEST_CASE("what fails while training goes on is an error on all ranks, at wait or the next save") {
-  CHECK(failures(run_ranks("rank: fails later")) == "");
+  run_ranks_at_root("rank: fails later", 2);
 }
 
 TEST_CASE("a save waits for the one before, and so do a resume and the end of a handle") {
@@ -132,8 +120,7 @@ TEST_CASE("rank: ends at once" * doctest::skip()) {
 }
 TEST_CASE("a program that ends waits until its checkpoint is written") {
   const TemporaryFolder root;
-  const auto results =
-      Ranks("rank: ends at once", 1, {{"TEST_ROOT", root.path().string()}}).wait(60);
+  const auto results = Ranks("rank: ends at once", 1, with_root(root)).wait(60);
   CHECK(results[0].status == 0);
   CHECK(newest(root.path()).step == 1);
 }
@@ -152,9 +139,9 @@ TEST_CASE("a kill while training goes on leaves the old checkpoint or the new on
   for (int n = 1; n < 40; n += 3) {
     CAPTURE(n);
     const TemporaryFolder root;
-    const auto results = Ranks("rank: killed while it writes", 1,
-                               {{"TEST_ROOT", root.path().string()},
-                                {"KILL_AT", std::to_string(n)}}).wait(60);
+    const auto results =
+        Ranks("rank: killed while it writes", 1, with_root(root, {{"KILL_AT", std::to_string(n)}}))
+            .wait(60);
     killed += WIFSIGNALED(results[0].status) && WTERMSIG(results[0].status) == SIGKILL;
     const CheckpointContents contents = newest(root.path());
     CHECK((contents.step == 1 || contents.step == 2));

@@ -1,28 +1,19 @@
 // What each rank has of its own in a checkpoint (random streams, scales that are not shared), and
 // what another number of ranks makes of it; and how much of a state any rank ever holds.
 #include "booster/checkpoint/training/random_streams.h"
+#include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
-#include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 using namespace booster;
 using namespace booster::test;
 
 namespace {
-
-std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
-
-void run_ranks(const char* test_case, int ranks) {
-  const TemporaryFolder root;
-  const std::map<std::string, std::string> environment = {{"TEST_ROOT", root.path().string()}};
-  CHECK(failures(Ranks(test_case, ranks, environment).wait(120)) == "");
-}
 
 std::vector<RandomState> seeds(std::initializer_list<uint64_t> all) {
   std::vector<RandomState> states;
@@ -94,7 +85,9 @@ TEST_CASE("rank: streams" * doctest::skip()) {
   if (world.rank < 2) CHECK(again == in_two);
   else CHECK(again.seed != 100 + static_cast<uint64_t>(world.rank));
 }
-TEST_CASE("random streams follow their ranks from 4 to 2 to 4") { run_ranks("rank: streams", 4); }
+TEST_CASE("random streams follow their ranks from 4 to 2 to 4") {
+  run_ranks_at_root("rank: streams", 4);
+}
 
 TEST_CASE("rank: scales" * doctest::skip()) {
   const World world = launch_from_env();
@@ -135,7 +128,7 @@ TEST_CASE("rank: scales" * doctest::skip()) {
   CHECK(is_told() == (world.rank == 0));
 }
 TEST_CASE("scales of each rank's own: new ranks take rank 0's, and sharing them is told") {
-  run_ranks("rank: scales", 4);
+  run_ranks_at_root("rank: scales", 4);
 }
 
 TEST_CASE("rank: memory" * doctest::skip()) {
@@ -177,5 +170,5 @@ TEST_CASE("rank: memory" * doctest::skip()) {
   CHECK(to_resume < state / 2 + state / 4 + largest + 200'000);  // model, its part, one file
 }
 TEST_CASE("saving takes the memory of a file on rank 0 and none on the others") {
-  run_ranks("rank: memory", 4);
+  run_ranks_at_root("rank: memory", 4);
 }

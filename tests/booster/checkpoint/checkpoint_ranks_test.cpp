@@ -1,14 +1,13 @@
 // Checkpoints of several ranks: one writes, one chooses, and all know how it went.
 #include "booster/checkpoint/files/file.h"
+#include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
-#include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 
 using namespace booster;
 using namespace booster::test;
@@ -16,16 +15,7 @@ using doctest::Contains;
 
 namespace {
 
-const SmallSettings spread = {.plugin = "torch_ddp", .batch_size = 4};
-
-std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
-
-void run_ranks(const char* test_case, const std::map<std::string, std::string>& more = {}) {
-  const TemporaryFolder root;
-  std::map<std::string, std::string> environment = {{"TEST_ROOT", root.path().string()}};
-  environment.insert(more.begin(), more.end());
-  CHECK(failures(Ranks(test_case, 2, environment).wait(120)) == "");
-}
+const SmallSettings replicated = {.plugin = "torch_ddp", .batch_size = 4};
 
 std::string error_of_resume(const std::filesystem::path& root, SmallTraining& training) {
   try {
@@ -40,7 +30,7 @@ std::string error_of_resume(const std::filesystem::path& root, SmallTraining& tr
 
 TEST_CASE("rank: slow save" * doctest::skip()) {
   const World world = launch_from_env();
-  SmallTraining training(spread);
+  SmallTraining training(replicated);
   training.steps(2);
   if (world.rank == 0) delay_file_operations(500);
   const auto start = std::chrono::steady_clock::now();
@@ -49,12 +39,12 @@ TEST_CASE("rank: slow save" * doctest::skip()) {
   training.steps(2);
 }
 TEST_CASE("ranks wait for rank 0's save longer than for a rank that does not come") {
-  run_ranks("rank: slow save", {{"BOOSTER_TIMEOUT", "3"}});
+  run_ranks_at_root("rank: slow save", 2, {{"BOOSTER_TIMEOUT", "3"}});
 }
 
 TEST_CASE("rank: failed save" * doctest::skip()) {
   const World world = launch_from_env();
-  SmallTraining training(spread);
+  SmallTraining training(replicated);
   training.steps(2);
   for (int64_t n = 1; n < 20; n += 4) {
     if (world.rank == 0) fail_file_operation(n, ENOSPC);
@@ -64,24 +54,24 @@ TEST_CASE("rank: failed save" * doctest::skip()) {
   }
   training.steps(2);
   save_training(test_root(), training.boosted, {.step = 4});
-  SmallTraining second(spread);
+  SmallTraining second(replicated);
   CHECK(resume_training(test_root(), second.boosted, ignore_line)->step == 4);
   CHECK(second.weights() == training.weights());
   for (const auto& entry : std::filesystem::directory_iterator(test_root()))
     CHECK_FALSE(is_temporary_name(entry.path().filename().string()));
 }
 TEST_CASE("a save that fails on rank 0 fails on all, and all go on and save later") {
-  run_ranks("rank: failed save");
+  run_ranks_at_root("rank: failed save", 2);
 }
 
 TEST_CASE("rank: checkpoints apart" * doctest::skip()) {
   const World world = launch_from_env();
-  SmallTraining first(spread);
+  SmallTraining first(replicated);
   first.steps(2);
   save_training(test_root() / "a", first.boosted, {.step = 2});
   first.steps(1);
   save_training(test_root() / "b", first.boosted, {.step = 2});
-  SmallTraining second(spread);
+  SmallTraining second(replicated);
   second.steps(1);
   const auto before = second.weights();
   const auto refused = [&](const std::filesystem::path& mine, const char* part) {
@@ -96,15 +86,15 @@ TEST_CASE("rank: checkpoints apart" * doctest::skip()) {
   CHECK(error_of_resume(test_root() / "a", second) == "");
 }
 TEST_CASE("rank 0 chooses the checkpoint; a rank that cannot read it is an error on all") {
-  run_ranks("rank: checkpoints apart");
+  run_ranks_at_root("rank: checkpoints apart", 2);
 }
 
 TEST_CASE("rank: settings apart" * doctest::skip()) {
   const World world = launch_from_env();
-  SmallTraining first(spread);
+  SmallTraining first(replicated);
   first.steps(2);
   save_training(test_root(), first.boosted, {.step = 2});
-  SmallSettings other = spread;
+  SmallSettings other = replicated;
   if (world.rank == 1) other.seed = 43;
   SmallTraining second(other);
   second.steps(1);
@@ -120,5 +110,5 @@ TEST_CASE("rank: settings apart" * doctest::skip()) {
   CHECK(broken.find("no whole checkpoint is left") != broken.npos);
 }
 TEST_CASE("a rank that was started with other settings stops all before anything changed") {
-  run_ranks("rank: settings apart");
+  run_ranks_at_root("rank: settings apart", 2);
 }

@@ -3,6 +3,7 @@
 #include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/files/sha256.h"
 #include "kernels/system/threads.h"
+#include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -18,11 +19,12 @@
 #include <unistd.h>
 
 using namespace booster;
+using namespace booster::test;
 using doctest::Contains;
 
 namespace {
 
-CheckpointContents contents(int64_t step, double number = 1, int64_t size = 8) {
+CheckpointContents numbered(int64_t step, double number = 1, int64_t size = 8) {
   CheckpointContents c;
   c.step = step;
   c.model = {{"weight", full({size}, number)}};
@@ -31,11 +33,9 @@ CheckpointContents contents(int64_t step, double number = 1, int64_t size = 8) {
   return c;
 }
 
-void ignore(const std::string&) {}
-
 // The number of the newest checkpoint, or -1; its parts must belong together.
 double newest_number(const std::filesystem::path& root) {
-  const auto folder = latest_checkpoint(root, ignore);
+  const auto folder = latest_checkpoint(root, ignore_line);
   if (!folder) return -1;
   const CheckpointContents c = load_checkpoint(*folder);
   CHECK(c.model.at("weight").to_vector<float>()[0] == c.state.at("number"));
@@ -68,13 +68,13 @@ TEST_CASE("a kill at any operation of replacing a checkpoint leaves the old or t
     for (int64_t n = 1; !finished; ++n) {
       CAPTURE(n);
       const TemporaryFolder root;
-      save_checkpoint(root.path(), contents(5, 1));
+      save_checkpoint(root.path(), numbered(5, 1));
       const pid_t child = ::fork();
       if (child == 0) {
         kernels::set_thread_count(1);  // a fork has no other threads
         forbid_exchange(!swaps);
         fail_file_operation(n, 0);
-        save_checkpoint(root.path(), contents(5, 2));
+        save_checkpoint(root.path(), numbered(5, 2));
         ::_exit(0);
       }
       int status = 0;
@@ -84,7 +84,7 @@ TEST_CASE("a kill at any operation of replacing a checkpoint leaves the old or t
       CHECK((number == 1 || number == 2));
       ++(number == 1 ? old_ones : new_ones);
       asides += !std::filesystem::exists(root / "step-000000005");
-      save_checkpoint(root.path(), contents(6, 3));
+      save_checkpoint(root.path(), numbered(6, 3));
       CHECK(newest_number(root.path()) == 3);
       CHECK(names_in(root.path()) ==
             std::set<std::string>{"latest", "step-000000005", "step-000000006"});
@@ -102,11 +102,11 @@ TEST_CASE("a failure at any operation of replacing a checkpoint leaves the old o
     for (int64_t n = 1;; ++n) {
       CAPTURE(n);
       const TemporaryFolder root;
-      save_checkpoint(root.path(), contents(5, 1));
+      save_checkpoint(root.path(), numbered(5, 1));
       fail_file_operation(n, EIO);
       bool failed = false;
       try {
-        save_checkpoint(root.path(), contents(5, 2));
+        save_checkpoint(root.path(), numbered(5, 2));
       } catch (const Error&) {
         failed = true;
       }
@@ -131,7 +131,7 @@ TEST_CASE("a process killed at random moments always leaves what it last saved, 
       kernels::set_thread_count(1);  // a fork has no other threads
       forbid_exchange(!swaps);
       for (int number = 1;; ++number) {  // every step is saved twice
-        save_checkpoint(root.path(), contents(number / 2, number, 1000));
+        save_checkpoint(root.path(), numbered(number / 2, number, 1000));
         const char done = static_cast<char>(number);
         if (::write(ends[1], &done, 1) != 1) ::_exit(1);
       }
@@ -153,7 +153,7 @@ TEST_CASE("folders that are not ours stay, whatever they are called") {
                                         "step-000000004.aside", "step-000000009.aside"};
   for (const auto& name : own) root.write(name + "/notes.txt", "a user's own");
   for (int step = 8; step <= 10; ++step)
-    save_checkpoint(root.path(), contents(step, step), {.keep = 1});
+    save_checkpoint(root.path(), numbered(step, step), {.keep = 1});
   for (const auto& name : own) {
     CAPTURE(name);
     CHECK(root.read(name + "/notes.txt") == "a user's own");
@@ -170,7 +170,7 @@ TEST_CASE("folders that a save creates are synced in their parents") {
     const auto root = folder / fmt::format("{}", n);
     fail_file_operation(n, EIO);
     try {
-      save_checkpoint(root / "out/checkpoint", contents(1));
+      save_checkpoint(root / "out/checkpoint", numbered(1));
       break;
     } catch (const Error& error) {
       const std::string text = error.what(), what = ": cannot sync the folder";
@@ -194,7 +194,7 @@ int newest_after_cut(const TemporaryFolder& root, std::chrono::microseconds dela
       for (const char* file : {"optimizer.safetensors", "model.safetensors"})
         if (::truncate((root / "step-000000002" / file).c_str(), 5000) != 0) ::_exit(9);
     });
-    const auto newest = latest_checkpoint(root.path(), ignore);
+    const auto newest = latest_checkpoint(root.path(), ignore_line);
     cutter.join();
     ::_exit(newest == root / "step-000000001" ? 1 : newest == root / "step-000000002" ? 2 : 8);
   }
@@ -206,12 +206,12 @@ int newest_after_cut(const TemporaryFolder& root, std::chrono::microseconds dela
 TEST_CASE("a file that gets shorter while it is verified is an error, not a signal") {
   using Clock = std::chrono::steady_clock;
   const TemporaryFolder root;
-  save_checkpoint(root.path(), contents(1, 1));
+  save_checkpoint(root.path(), numbered(1, 1));
   int cut_in_time = 0;
   for (int part = 0; part < 8; ++part) {
-    save_checkpoint(root.path(), contents(2, 2, 8 << 20));
+    save_checkpoint(root.path(), numbered(2, 2, 8 << 20));
     const auto start = Clock::now();
-    CHECK(latest_checkpoint(root.path(), ignore) == root / "step-000000002");
+    CHECK(latest_checkpoint(root.path(), ignore_line) == root / "step-000000002");
     const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
     const int newest = newest_after_cut(root, whole * part / 8);
     CAPTURE(part);

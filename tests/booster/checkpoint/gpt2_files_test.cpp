@@ -21,13 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of make_gpt2.py; by hand, one for the model of full size.
-fs::path golden() {
+fs::path gpt2_folder() {
   const char* given = std::getenv("GPT2_GOLDEN");
   return given ? given : test::golden_folder() + "/gpt2";
 }
 
 Model made() {
-  std::ifstream file(golden() / "config.json");
+  std::ifstream file(gpt2_folder() / "config.json");
   const auto config = nlohmann::json::parse(file);
   manual_seed(7);
   return models::gpt2("gpt2", {.vocab_size = config["vocab_size"],
@@ -44,12 +44,12 @@ const Criterion next_token = [](const Tensor& logits, const Tensor& target) {
   return cross_entropy(flatten(logits, 0, 1), flatten(target));
 };
 
-struct Run {
+struct Gpt2Run {
   Booster booster;
   BoostedTriple boosted;
 
-  explicit Run(const Choice<Precision>& precision = "fp32", const Choice<Plugin>& plugin = "single",
-               const Model& model = made())
+  explicit Gpt2Run(const Choice<Precision>& precision = "fp32",
+                   const Choice<Plugin>& plugin = "single", const Model& model = made())
       : booster({.plugin = plugin, .mixed_precision = precision}),
         boosted(booster.boost(
             model,
@@ -112,14 +112,14 @@ double distance(const Tensor& got, const Tensor& want) {
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
-TensorMap hugging_face() { return load_safetensors(golden() / "model.safetensors"); }
+TensorMap hugging_face() { return load_safetensors(gpt2_folder() / "model.safetensors"); }
 
 }  // namespace
 
 TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of AdamW") {
-  const TensorMap all = load_safetensors(golden() / "expected.safetensors");
-  Run run;
-  run.load(golden() / "model.safetensors");
+  const TensorMap all = load_safetensors(gpt2_folder() / "expected.safetensors");
+  Gpt2Run run;
+  run.load(gpt2_folder() / "model.safetensors");
   const Tensor ids = all.at("ids");
   const double logits = distance(run.logits(select(ids, 0, 0)), all.at("logits"));
   const double loss = run.backward(select(ids, 0, 0)) / all.at("loss").item() - 1;
@@ -149,9 +149,9 @@ TEST_CASE("a gpt2 has Hugging Face's logits, loss, gradients and ten steps of Ad
 }
 
 TEST_CASE("under bf16 a gpt2's gradients are as near to exact ones as PyTorch's are") {
-  const TensorMap all = load_safetensors(golden() / "expected.safetensors");
-  Run run("bf16");
-  run.load(golden() / "model.safetensors");
+  const TensorMap all = load_safetensors(gpt2_folder() / "expected.safetensors");
+  Gpt2Run run("bf16");
+  run.load(gpt2_folder() / "model.safetensors");
   run.backward(select(all.at("ids"), 0, 0));
   const auto gradients = expected(all, run.boosted.model.unwrap(), "grad.");
   double ours = 0, theirs = 0;
@@ -169,8 +169,8 @@ TEST_CASE("under bf16 a gpt2's gradients are as near to exact ones as PyTorch's 
 TEST_CASE("a gpt2 is saved as Hugging Face saves it, in one file and in several") {
   const TemporaryFolder folder;
   const TensorMap theirs = hugging_face();
-  Run run;
-  run.load(golden());
+  Gpt2Run run;
+  run.load(gpt2_folder());
   run.booster.save_model(run.boosted.model, folder / "one.safetensors");
   run.booster.save_model(run.boosted.model, folder / "some",
                          {.shard = true, .size_per_shard = 0.001});
@@ -178,7 +178,7 @@ TEST_CASE("a gpt2 is saved as Hugging Face saves it, in one file and in several"
     std::ifstream file(path, std::ios::binary);
     return std::string{std::istreambuf_iterator<char>(file), {}};
   };
-  CHECK(bytes(folder / "one.safetensors") == bytes(golden() / "model.safetensors"));
+  CHECK(bytes(folder / "one.safetensors") == bytes(gpt2_folder() / "model.safetensors"));
   TensorMap joined;
   const ModelFiles files = find_model_files(folder / "some");
   CHECK(files.files.size() > 10);
@@ -190,7 +190,7 @@ TEST_CASE("a gpt2 is saved as Hugging Face saves it, in one file and in several"
     CHECK(joined.at(name).shape() == tensor.shape());
     CHECK(joined.at(name).to_vector<float>() == tensor.to_vector<float>());
   }
-  Run again;
+  Gpt2Run again;
   REQUIRE(again.weights() != run.weights());
   again.load(folder / "some");
   CHECK(again.weights() == run.weights());
@@ -198,12 +198,12 @@ TEST_CASE("a gpt2 is saved as Hugging Face saves it, in one file and in several"
 
 TEST_CASE("a gpt2's weights load from every kind of file that holds them") {
   const TemporaryFolder folder;
-  Run run;
-  run.load(golden());
+  Gpt2Run run;
+  run.load(gpt2_folder());
   const auto want = run.weights();
   const auto loads = [&](const TensorMap& tensors) {
     save_safetensors(folder / "some.safetensors", tensors);
-    Run other;
+    Gpt2Run other;
     other.load(folder / "some.safetensors");
     return other.weights() == want;
   };
@@ -228,7 +228,7 @@ TEST_CASE("a gpt2's weights load from every kind of file that holds them") {
       contents.model.emplace(name, tensor.detach());
     const fs::path checkpoint =
         save_checkpoint(folder / "checkpoint", contents, {.size_per_shard = size});
-    Run other;
+    Gpt2Run other;
     other.load(checkpoint / (size > 1 ? "model.safetensors" : "model.safetensors.index.json"));
     CHECK(other.weights() == want);
     fs::remove_all(folder / "checkpoint");
@@ -238,7 +238,7 @@ TEST_CASE("a gpt2's weights load from every kind of file that holds them") {
 TEST_CASE("files that are not this gpt2's are refused, and change nothing") {
   const TemporaryFolder folder;
   const fs::path path = folder / "other.safetensors";
-  Run run;
+  Gpt2Run run;
   const auto before = run.weights();
   const auto error = [&](TensorMap tensors, bool strict = true) {
     save_safetensors(path, tensors);
@@ -276,10 +276,10 @@ const std::map<std::string, Choice<Plugin>>& ways_to_hold_parts() {
 
 TEST_CASE("rank: a gpt2 in parts loads Hugging Face's file" * doctest::skip()) {
   launch_from_env();
-  const TensorMap all = load_safetensors(golden() / "expected.safetensors");
+  const TensorMap all = load_safetensors(gpt2_folder() / "expected.safetensors");
   const TensorMap theirs = hugging_face();
-  Run run("fp32", ways_to_hold_parts().at(std::getenv("TEST_PARTS")));
-  run.load(golden());
+  Gpt2Run run("fp32", ways_to_hold_parts().at(std::getenv("TEST_PARTS")));
+  run.load(gpt2_folder());
   run.boosted.model.eval();
   CHECK(distance(run.logits(select(all.at("ids"), 0, 0)), all.at("logits")) < 1e-6);
   const fs::path saved = fs::path(std::getenv("TEST_ROOT")) / "saved.safetensors";

@@ -2,9 +2,10 @@
 // of one process that saw the same batches; and what it has right after a resume is what was saved,
 // bit for bit.
 #include "tests/booster/checkpoint/layout_legs.h"
+#include "tests/booster/checkpoint/newest.h"
+#include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
-#include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -13,18 +14,13 @@
 #include <cmath>
 
 using namespace booster;
+using namespace booster::test;
 using namespace booster::layouts;
 using doctest::Contains;
 
 namespace {
 
-void ignore(const std::string&) {}
-
-CheckpointContents newest(const std::filesystem::path& root) {
-  return load_checkpoint(*latest_checkpoint(root, ignore));
-}
-
-std::string bytes_of(const TensorMap& tensors) {
+std::string all_bytes(const TensorMap& tensors) {
   std::string all;
   for (const auto& [name, tensor] : tensors)
     all +=
@@ -37,7 +33,7 @@ std::string bytes_of(const TensorMap& tensors) {
 std::string all_of(const CheckpointContents& contents) {
   nlohmann::json numbers = contents.state;
   for (const char* layout : {"plugin", "random", "loader"}) numbers.erase(layout);
-  return bytes_of(contents.model) + bytes_of(contents.optimizer) + bytes_of(contents.precision) +
+  return all_bytes(contents.model) + all_bytes(contents.optimizer) + all_bytes(contents.precision) +
          numbers.dump();
 }
 
@@ -106,7 +102,7 @@ struct Chain {
       const Group group = world.group().subgroup(leg.ranks);
       Training training = spread(kind, leg, group);
       const SaveOptions options = {.size_per_shard = leg.shards ? 100.0 / (1 << 20) : 1024};
-      if (const auto resumed = resume_training(root, training.boosted, ignore)) {
+      if (const auto resumed = resume_training(root, training.boosted, ignore_line)) {
         CHECK(resumed->step == step);
         check_same(training, group, options);
       }
@@ -213,19 +209,12 @@ void save_at(const std::filesystem::path& root, const World& world, const Leg& l
 
 std::string refusal(const std::filesystem::path& root, Training& training) {
   try {
-    resume_training(root, training.boosted, ignore);
+    resume_training(root, training.boosted, ignore_line);
     return "";
   } catch (const Error& error) {
     return error.what();
   }
 }
-
-void run_ranks(const char* test_case, double seconds = 120) {
-  const TemporaryFolder root;
-  CHECK(failures(Ranks(test_case, 4, {{"TEST_ROOT", root.path().string()}}).wait(seconds)) == "");
-}
-
-std::filesystem::path test_root() { return std::getenv("TEST_ROOT"); }
 
 }  // namespace
 
@@ -241,7 +230,7 @@ TEST_CASE("rank: chains of layouts" * doctest::skip()) {
   }
 }
 TEST_CASE("a training that goes from layout to layout is that of one process") {
-  run_ranks("rank: chains of layouts", 600);
+  run_ranks_at_root("rank: chains of layouts", 4, {}, 600);
 }
 
 TEST_CASE("rank: cut and whole" * doctest::skip()) {
@@ -268,7 +257,7 @@ TEST_CASE("rank: cut and whole" * doctest::skip()) {
       play({strategy, "adamw", true}, legs, world, test_root() / std::to_string(chain++));
 }
 TEST_CASE("layers, stages and tokens that are cut become whole, and are cut in another way") {
-  run_ranks("rank: cut and whole");
+  run_ranks_at_root("rank: cut and whole", 4);
 }
 
 TEST_CASE("rank: positions" * doctest::skip()) {
@@ -296,7 +285,7 @@ TEST_CASE("rank: positions" * doctest::skip()) {
   if (world.rank < 2) {
     const Group two = world.group().subgroup({0, 1});
     Training odd = spread(kind, {"zero 1", {0, 1}, 8, 1}, two);
-    CHECK_THROWS_WITH_AS(resume_training(test_root(), odd.boosted, ignore),
+    CHECK_THROWS_WITH_AS(resume_training(test_root(), odd.boosted, ignore_line),
                          Contains("got batch_size 8 on 2 ranks, 16 samples a step, want batch_size "
                                   "1, 2, 3, 4, 6 or 12 on 2 ranks, 1 or 3 ranks of batch_size 8, "
                                   "or a checkpoint from between two epochs"),
@@ -304,5 +293,5 @@ TEST_CASE("rank: positions" * doctest::skip()) {
   }
 }
 TEST_CASE("a position in the data is one of every layout whose steps it is a whole number of") {
-  run_ranks("rank: positions");
+  run_ranks_at_root("rank: positions", 4);
 }

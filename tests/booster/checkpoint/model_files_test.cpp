@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string golden = test::golden_folder() + "/booster/sharded";
+const std::string sharded_model = test::golden_folder() + "/booster/sharded";
 constexpr double bytes_64 = 64.0 / (1 << 20);
 
 // The model of the golden folder, with the numbers that its script counts.
@@ -69,7 +69,7 @@ void load(const Run& run, const fs::path& from, bool strict = true) {
 struct Copy {
   TemporaryFolder root;
   fs::path folder = root / "model";
-  Copy() { fs::copy(golden, folder); }
+  Copy() { fs::copy(sharded_model, folder); }
   std::string index() const { return root.read("model/model.safetensors.index.json"); }
   void put_index(const std::string& text) const {
     root.write("model/model.safetensors.index.json", text);
@@ -92,7 +92,7 @@ struct Copy {
 
 TEST_CASE("a folder that Hugging Face's libraries wrote is loaded, by folder and by index") {
   const auto want = boosted(counted()).weights();
-  for (const std::string& path : {golden, golden + "/model.safetensors.index.json"}) {
+  for (const std::string& path : {sharded_model, sharded_model + "/model.safetensors.index.json"}) {
     const Run run = boosted(drawn(1));
     load(run, path);
     CHECK(run.weights() == want);
@@ -103,9 +103,9 @@ TEST_CASE("a folder of shards has the bytes that Hugging Face's libraries write"
   const TemporaryFolder root;
   save(boosted(counted()), root / "model", {.shard = true, .size_per_shard = bytes_64});
   const TemporaryFolder reference;
-  fs::copy(golden, reference / "model");
+  fs::copy(sharded_model, reference / "model");
   size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(golden)) {
+  for (const auto& entry : fs::directory_iterator(sharded_model)) {
     const std::string name = "model/" + entry.path().filename().string();
     CAPTURE(name);
     CHECK(root.read(name) == reference.read(name));
@@ -148,7 +148,7 @@ TEST_CASE("masters go on from the weights that were loaded, and dtypes are conve
 
 TEST_CASE("names must be the model's, unless it is said otherwise") {
   const TemporaryFolder root;
-  TensorMap tensors = load_safetensors(golden + "/model-00002-of-00003.safetensors");
+  TensorMap tensors = load_safetensors(sharded_model + "/model-00002-of-00003.safetensors");
   tensors.emplace("head.weight", ones({2}));
   save_safetensors(root / "x.safetensors", tensors);
   const Run run = boosted(drawn(1));
@@ -174,7 +174,7 @@ TEST_CASE("an index that leads elsewhere is refused, and nothing is loaded") {
         "a/b.safetensors", "a\\\\b.safetensors", "model.json", ".safetensors"}) {
     CAPTURE(name);
     const Copy copy;
-    fs::copy(golden + "/model-00001-of-00003.safetensors",
+    fs::copy(sharded_model + "/model-00001-of-00003.safetensors",
              copy.root / "model-00001-of-00003.safetensors");
     copy.replace("model-00001-of-00003.safetensors", name);
     copy.refuses("want the plain name of a .safetensors file");

@@ -16,7 +16,7 @@ using doctest::Contains;
 
 namespace {
 
-const std::string golden = test::golden_folder() + "/booster/";
+const std::string golden_files = test::golden_folder() + "/booster/";
 
 std::string file_of(std::string header, size_t data_bytes) {
   const uint64_t length = header.size();
@@ -45,7 +45,7 @@ void refuses(const std::string& bytes, const char* part) {
 }  // namespace
 
 TEST_CASE("a file of the reference library loads with its values") {
-  const TensorMap tensors = load_safetensors(golden + "all_dtypes.safetensors");
+  const TensorMap tensors = load_safetensors(golden_files + "all_dtypes.safetensors");
   CHECK(tensors.size() == 10);
   CHECK(tensors.at("blocks.0.weight").shape() == Shape{2, 3});
   CHECK(tensors.at("blocks.0.weight").to_vector<float>() ==
@@ -59,15 +59,15 @@ TEST_CASE("a file of the reference library loads with its values") {
   CHECK(tensors.at("ids").to_vector<int64_t>() == std::vector<int64_t>{-1, 2});
   CHECK(tensors.at("mask").to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
   CHECK(tensors.at("none").shape() == Shape{0, 4});
-  CHECK(SafetensorsFile(golden + "all_dtypes.safetensors").metadata().at("format") == "pt");
+  CHECK(SafetensorsFile(golden_files + "all_dtypes.safetensors").metadata().at("format") == "pt");
 }
 
 TEST_CASE("we write the bytes that the reference library writes") {
   const TemporaryFolder folder;
   for (const char* name : {"all_dtypes.safetensors", "no_metadata.safetensors"}) {
-    const SafetensorsFile reference(golden + name);
+    const SafetensorsFile reference(golden_files + name);
     save_safetensors(folder / name, reference.load_all(), reference.metadata());
-    CHECK(folder.read(name) == read_file(golden + name, 1 << 20));
+    CHECK(folder.read(name) == read_file(golden_files + name, 1 << 20));
   }
   CHECK(folder.entries() == 2);
 }
@@ -221,7 +221,7 @@ TEST_CASE("what we cannot hold is named when it is loaded, not before") {
 }
 
 TEST_CASE("no truncation opens and no flipped bit crashes") {
-  const std::string whole = read_file(golden + "all_dtypes.safetensors", 1 << 20);
+  const std::string whole = read_file(golden_files + "all_dtypes.safetensors", 1 << 20);
   const TemporaryFolder folder;
   const auto attempt = [&](const std::string& bytes) {
     folder.write("x", bytes);

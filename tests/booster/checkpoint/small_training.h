@@ -3,6 +3,7 @@
 
 #include "booster/booster.h"
 #include "core/nn/criterion.h"
+#include "tests/booster/checkpoint/newest.h"
 
 #include <string>
 
@@ -109,7 +110,5 @@ inline std::vector<float> SmallTraining::weights() const {
   }
   return all;
 }
-
-inline void ignore_line(const std::string&) {}
 
 }  // namespace booster::test

@@ -16,9 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-fs::path golden(const char* name) { return fs::path(test::golden_folder()) / "booster" / name; }
+fs::path golden_file(const char* name) {
+  return fs::path(test::golden_folder()) / "booster" / name;
+}
 
-const fs::path timm_file = golden("vit_32.safetensors");
+const fs::path timm_file = golden_file("vit_32.safetensors");
 
 Model vit_for(int64_t side, int64_t classes, int64_t features = 16) {
   manual_seed(1);
@@ -56,7 +58,7 @@ TEST_CASE("timm's file fills a model of the same sizes") {
 }
 
 TEST_CASE("positions are resampled as timm does it, and another head stays as it was made") {
-  const TensorMap wanted = load_safetensors(golden("vit_32_positions.safetensors"));
+  const TensorMap wanted = load_safetensors(golden_file("vit_32_positions.safetensors"));
   for (const int64_t side : {16, 48}) {
     const Model model = vit_for(side, 5);
     const std::vector<float> head = values(held(model, "head.weight"));

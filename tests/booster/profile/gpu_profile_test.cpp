@@ -5,6 +5,7 @@
 #include "kernels/system/memory.h"
 #include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -25,8 +26,7 @@ bool has_line(const std::string& table, const std::string& begin) {
 }  // namespace
 
 TEST_CASE("GPU: a profile tells what the GPU did, and beside it what the host launched" *
-          doctest::skip(kernels::cuda_device_count() == 0)) {
-  const Device gpu = {DeviceType::cuda, 0};
+          on_gpu()) {
   const Tensor a = ones({96, 96}, {.device = gpu});
   exp(matmul(a, a));  // the first time takes longer
   kernels::device_synchronize(gpu);

@@ -131,10 +131,6 @@ bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
   return true;
 }
 
-void run_ranks(const std::string& name, int size) {
-  CHECK(failures(Ranks("rank: " + name, size).wait(200)) == "");
-}
-
 PipelineOptions of_two(PipelineStyle style = PipelineStyle::one_f_one_b) {
   return {.style = style, .num_microbatches = 2};
 }
@@ -157,13 +153,13 @@ TEST_CASE("rank: drawn batches" * doctest::skip()) {
   }
 }
 TEST_CASE("drawn batches through two stages give what one process gives") {
-  run_ranks("drawn batches", 2);
+  run_ranks("rank: drawn batches", 2);
 }
 TEST_CASE("drawn batches through three stages give what one process gives") {
-  run_ranks("drawn batches", 3);
+  run_ranks("rank: drawn batches", 3);
 }
 TEST_CASE("drawn batches through four stages give what one process gives") {
-  run_ranks("drawn batches", 4);
+  run_ranks("rank: drawn batches", 4);
 }
 
 // The first stage draws more than the second.
@@ -199,7 +195,7 @@ TEST_CASE("rank: streams" * doctest::skip()) {
   CHECK(default_generator().state().seed == 5);
 }
 TEST_CASE("stages drop different elements, and their generators go on alike") {
-  run_ranks("streams", 2);
+  run_ranks("rank: streams", 2);
 }
 
 TEST_CASE("rank: another layout" * doctest::skip()) {
@@ -264,5 +260,5 @@ TEST_CASE("rank: another layout" * doctest::skip()) {
   }
 }
 TEST_CASE("a training in stages goes on in stages cut elsewhere, as in one process") {
-  run_ranks("another layout", 2);
+  run_ranks("rank: another layout", 2);
 }

@@ -14,9 +14,9 @@ using namespace booster::testing;
 
 namespace {
 
-constexpr int64_t width = 6;
+constexpr int64_t layer_width = 6;
 
-PipelineOptions of_two() { return {.num_microbatches = 2}; }
+PipelineOptions two_microbatches() { return {.num_microbatches = 2}; }
 
 // What a boosted training in stages says to a call.
 std::string error_in_training(const Model& model, const PipelineOptions& options,
@@ -32,7 +32,7 @@ std::string error_in_training(const Model& model, const PipelineOptions& options
 
 void train_once(Booster& booster, BoostedTriple& boosted, int64_t rows) {
   auto& [model, optimizer, loss] = boosted;
-  train_on(ones({rows, width}), ones({rows, width}), booster, model, loss, optimizer);
+  train_on(ones({rows, layer_width}), ones({rows, layer_width}), booster, model, loss, optimizer);
 }
 
 bool says(const std::string& text, const char* part) {
@@ -42,7 +42,9 @@ bool says(const std::string& text, const char* part) {
   return found;
 }
 
-Model two_layers() { return Sequential({Linear(width, width), Linear(width, width)}); }
+Model two_layers() {
+  return Sequential({Linear(layer_width, layer_width), Linear(layer_width, layer_width)});
+}
 
 // Its own weight is no link's.
 class Forgetful : public Module {
@@ -62,25 +64,25 @@ TEST_CASE("rank: refusals" * doctest::skip()) {
   const World world = launch_from_env();
   const Group group = world.group();
   const auto nothing = [](Booster&, BoostedTriple&) {};
-  says(error_in_training(Linear(width, width), of_two(), group, nothing), "has 1 link,");
-  says(error_in_training(Forgetful(), of_two(), group, nothing),
+  says(error_in_training(Linear(layer_width, layer_width), two_microbatches(), group, nothing),
+       "has 1 link,");
+  says(error_in_training(Forgetful(), two_microbatches(), group, nothing),
        "no link of the Forgetful uses weight");
-  says(error_in_training(two_layers(), of_two(), group,
+  says(error_in_training(two_layers(), two_microbatches(), group,
                          [](Booster&, BoostedTriple& boosted) {
                            auto& [model, optimizer, loss] = boosted;
-                           model(ones({2, width}));
+                           model(ones({2, layer_width}));
                          }),
        "booster.execute_pipeline");
-  says(error_in_training(two_layers(), of_two(), group,
+  says(error_in_training(two_layers(), two_microbatches(), group,
                          [](Booster& booster, BoostedTriple& boosted) {
                            const NoGradGuard no_grad;
                            train_once(booster, boosted, 4);
                          }),
        "got a NoGradGuard");
-  says(error_in_training(two_layers(), of_two(), group,
-                         [](Booster& booster, BoostedTriple& boosted) {
-                           train_once(booster, boosted, 0);
-                         }),
+  says(error_in_training(
+           two_layers(), two_microbatches(), group,
+           [](Booster& booster, BoostedTriple& boosted) { train_once(booster, boosted, 0); }),
        "a batch has no rows");
   const auto options = [&](const PipelineOptions& given, const char* text) {
     says(error_of([&] { StagesPlugin(group, given); }), text);
@@ -100,11 +102,11 @@ TEST_CASE("what a pipeline cannot do is an error before anything is sent") {
 
 TEST_CASE("rank: other batches" * doctest::skip()) {
   const World world = launch_from_env();
-  const std::string text = error_in_training(
-      two_layers(), of_two(), world.group(), [&](Booster& booster, BoostedTriple& boosted) {
-        train_once(booster, boosted, 4);
-        train_once(booster, boosted, 4 + 2 * world.rank);
-      });
+  const std::string text = error_in_training(two_layers(), two_microbatches(), world.group(),
+                                             [&](Booster& booster, BoostedTriple& boosted) {
+                                               train_once(booster, boosted, 4);
+                                               train_once(booster, boosted, 4 + 2 * world.rank);
+                                             });
   if (world.rank == 1) says(text, "stages do not run the same");
   else says(text, "rank 1");
 }
@@ -117,14 +119,15 @@ TEST_CASE("stages that are given different batches are told, and none waits for 
 TEST_CASE("rank: a stage that fails" * doctest::skip()) {
   const World world = launch_from_env();
   const Model model =
-      Sequential({Linear(width, width), Linear(width, width), Linear(width, width)});
+      Sequential({Linear(layer_width, layer_width), Linear(layer_width, layer_width),
+                  Linear(layer_width, layer_width)});
   dynamic_cast<Sequential&>(model.module())[1].register_forward_hook(
       [](Module&, const Tensor&, const Tensor& y) -> Tensor {
         if (y.size(0) == 3) fail("this layer does not like three rows");
         return {};
       });
   const std::string text = error_in_training(
-      model, of_two(), world.group(), [&](Booster& booster, BoostedTriple& boosted) {
+      model, two_microbatches(), world.group(), [&](Booster& booster, BoostedTriple& boosted) {
         train_once(booster, boosted, 4);
         const std::string first = error_of([&] { train_once(booster, boosted, 6); });
         if (world.rank == 1) {

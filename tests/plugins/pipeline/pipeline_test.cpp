@@ -104,25 +104,31 @@ TEST_CASE("rank: zero bubble" * doctest::skip()) { train_all(spread<PipelineStyl
 TEST_CASE("rank: vit in stages" * doctest::skip()) { train_all(vit_spread); }
 TEST_CASE("rank: tied stages" * doctest::skip()) { train_all(tied_spread); }
 
-TEST_CASE("gpipe on two ranks trains as one process in every strategy") { run_ranks("gpipe", 2); }
-TEST_CASE("1f1b on two ranks trains as one process in every strategy") { run_ranks("1f1b", 2); }
-TEST_CASE("1f1b on three ranks trains as one process in every strategy") { run_ranks("1f1b", 3); }
+TEST_CASE("gpipe on two ranks trains as one process in every strategy") {
+  run_ranks("rank: gpipe", 2);
+}
+TEST_CASE("1f1b on two ranks trains as one process in every strategy") {
+  run_ranks("rank: 1f1b", 2);
+}
+TEST_CASE("1f1b on three ranks trains as one process in every strategy") {
+  run_ranks("rank: 1f1b", 3);
+}
 TEST_CASE("interleaved stages on two ranks train as one process in every strategy") {
-  run_ranks("interleaved", 2);
+  run_ranks("rank: interleaved", 2);
 }
 TEST_CASE("interleaved stages on three ranks train as one process in every strategy") {
-  run_ranks("interleaved", 3);
+  run_ranks("rank: interleaved", 3);
 }
 TEST_CASE("zero bubble on two ranks trains as one process in every strategy") {
-  run_ranks("zero bubble", 2);
+  run_ranks("rank: zero bubble", 2);
 }
 TEST_CASE("zero bubble on four ranks trains as one process in every strategy") {
-  run_ranks("zero bubble", 4);
+  run_ranks("rank: zero bubble", 4);
 }
 TEST_CASE("a vision transformer in three stages trains as one process in every strategy") {
-  run_ranks("vit in stages", 3);
+  run_ranks("rank: vit in stages", 3);
 }
 TEST_CASE("parameters that two stages share train as in one process in every strategy") {
-  run_ranks("tied stages", 2);
-  run_ranks("tied stages", 3);
+  run_ranks("rank: tied stages", 2);
+  run_ranks("rank: tied stages", 3);
 }

@@ -54,17 +54,17 @@ TEST_CASE("rank: stages" * doctest::skip()) { train_all(pipeline); }
 TEST_CASE("rank: sharded optimizers" * doctest::skip()) { train_all(zero1); }
 
 TEST_CASE("layers split over two ranks train as in one process in every strategy") {
-  run_ranks("split layers", 2);
+  run_ranks("rank: split layers", 2);
 }
 TEST_CASE("split layers and data parallelism together train as in one process") {
-  run_ranks("split layers", 4);
+  run_ranks("rank: split layers", 4);
 }
 TEST_CASE("two stages of a pipeline train as in one process in every strategy") {
-  run_ranks("stages", 2);
+  run_ranks("rank: stages", 2);
 }
 TEST_CASE("optimizers sharded over two ranks train as in one process in every strategy") {
-  run_ranks("sharded optimizers", 2);
+  run_ranks("rank: sharded optimizers", 2);
 }
 TEST_CASE("optimizers sharded over three ranks train as in one process in every strategy") {
-  run_ranks("sharded optimizers", 3);
+  run_ranks("rank: sharded optimizers", 3);
 }

@@ -1,0 +1,14 @@
+// For test cases that need a GPU: TEST_CASE("GPU: ..." * on_gpu()).
+#pragma once
+
+#include "kernels/system/memory.h"
+#include "kernels/view.h"
+
+#include <doctest/doctest.h>
+
+inline constexpr booster::Device gpu = {booster::DeviceType::cuda, 0};
+
+// Skips a test case where there are fewer GPUs.
+inline auto on_gpu(int count = 1) {
+  return doctest::skip(booster::kernels::cuda_device_count() < count);
+}
