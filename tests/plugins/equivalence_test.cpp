@@ -129,9 +129,10 @@ TEST_CASE("ZeRO whose parameters arrive late trains as one process does in every
   run_ranks("rank: late zero", 3);
 }
 TEST_CASE("data parallel plugins train as one process does over every connection") {
-  for (const char* name : {"torch_ddp", "zero 1", "zero 2", "fsdp", "hybrid fsdp"}) {
-    CAPTURE(name);
-    run_ranks_over_each(name);
+  for (const char* test_case :
+       {"rank: torch_ddp", "rank: zero 1", "rank: zero 2", "rank: fsdp", "rank: hybrid fsdp"}) {
+    CAPTURE(std::string(test_case));
+    run_ranks_over_each(test_case);
   }
 }
 TEST_CASE("a parameter that is frozen behind its backward pass is stepped alike on all ranks") {
