@@ -1,4 +1,4 @@
-// What an error says.
+// What errors say.
 #pragma once
 
 #include "kernels/system/error.h"
@@ -16,6 +16,10 @@ inline std::string error_of(const std::function<void()>& call) {
     return error.what();
   }
   return "";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
 }
 
 }  // namespace booster

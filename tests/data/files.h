@@ -6,6 +6,7 @@
 #include "core/data/images/lazy_image.h"
 #include "kernels/system/error.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/error_of.h"
 #include "tests/golden_folder.h"
 
 #include <doctest/doctest.h>
@@ -91,22 +92,6 @@ inline Image gradient(int width, int height, int channels, int seed = 0) {
         image.row(y)[x * channels + c] =
             static_cast<uint8_t>((x * (3 + c) + y * (5 - c) + seed * 37) & 255);
   return image;
-}
-
-// The text of the Error that `call` throws; fails the test if it throws none.
-template <class Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  FAIL_CHECK("no error");
-  return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // A copy of the image, as transforms take it.

@@ -6,6 +6,7 @@
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "tests/capture_part.h"
+#include "tests/error_of.h"
 #include "tests/nn/golden.h"
 #include "tests/on_gpu.h"
 
@@ -27,10 +28,6 @@ Model made(const std::string& name) {
                                               .embed_dim = 48,
                                               .depth = 2,
                                               .num_heads = 3});
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The parameters of `fill` in make_nn.py.

@@ -5,6 +5,7 @@
 #include "core/optim/registry.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/threads.h"
+#include "tests/error_of.h"
 #include "tests/optim/golden.h"
 
 using namespace booster;
@@ -26,19 +27,6 @@ std::vector<double> joined(const Parameters& parameters) {
 
 void copy_values(const Parameters& to, const Parameters& from) {
   for (size_t i = 0; i < to.size(); ++i) to[i].tensor.detach().copy_(from[i].tensor);
-}
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 Parameters two(DType dtype = DType::f32) {

@@ -78,7 +78,7 @@ void for_random_axes(Body&& body) {
     }
 }
 
-std::string error_of(int ranks, const std::vector<Axis>& axes) {
+std::string refusal(int ranks, const std::vector<Axis>& axes) {
   try {
     Axes(ranks, axes);
   } catch (const Error& error) {
@@ -166,35 +166,35 @@ TEST_CASE("one rank needs no axis, and has place 0 on each") {
 }
 
 TEST_CASE("sizes that do not make up the world are refused with some that do") {
-  CHECK(error_of(4, {{"data", 2}, {"tensor", 3}}) ==
+  CHECK(refusal(4, {{"data", 2}, {"tensor", 3}}) ==
         "Mesh: the axes do not make up the world; got data 2 x tensor 3 = 6 ranks, want 4: "
         "data 2 x tensor 2");
-  CHECK(error_of(12, {{"data", 2}, {"tensor", 3}}) ==
+  CHECK(refusal(12, {{"data", 2}, {"tensor", 3}}) ==
         "Mesh: the axes do not make up the world; got data 2 x tensor 3 = 6 ranks, want 12: "
         "data 4 x tensor 3, or data 2 x tensor 6");
-  CHECK(error_of(6, {{"data", 4}, {"tensor", 4}}) ==
+  CHECK(refusal(6, {{"data", 4}, {"tensor", 4}}) ==
         "Mesh: the axes do not make up the world; got data 4 x tensor 4 = 16 ranks, want 6: "
         "sizes of 1, 2, 3, 6");
-  CHECK(error_of(2, {}) ==
+  CHECK(refusal(2, {}) ==
         "Mesh: the axes do not make up the world; got no axis = 1 ranks, want 2: sizes of 1, 2");
   const int huge = 2000000000;
-  CHECK(error_of(2, {{"data", huge}, {"tensor", huge}, {"pipeline", huge}}) != "");
-  CHECK(error_of(8, {{"data", -1}, {"tensor", 3}}) ==
+  CHECK(refusal(2, {{"data", huge}, {"tensor", huge}, {"pipeline", huge}}) != "");
+  CHECK(refusal(8, {{"data", -1}, {"tensor", 3}}) ==
         "Mesh: the axes do not divide the world; got tensor 3 for 8 ranks, want "
         "data 1 x tensor 8");
 }
 
 TEST_CASE("axes that mean nothing are refused") {
-  CHECK(error_of(4, {{"data", 0}, {"tensor", 4}}) ==
+  CHECK(refusal(4, {{"data", 0}, {"tensor", 4}}) ==
         "Mesh: an axis is too small; got data 0, want at least 1, or -1 for what the others leave");
-  CHECK(error_of(4, {{"data", -2}}) != "");
-  CHECK(error_of(4, {{"data", -1}, {"tensor", -1}}) ==
+  CHECK(refusal(4, {{"data", -2}}) != "");
+  CHECK(refusal(4, {{"data", -1}, {"tensor", -1}}) ==
         "Mesh: more than one axis takes what the others leave; got data -1 x tensor -1, want at "
         "most one -1");
-  CHECK(error_of(4, {{"data", 2}, {"tenser", 2}}) ==
+  CHECK(refusal(4, {{"data", 2}, {"tenser", 2}}) ==
         "Mesh: no such axis; got 'tenser'; want one of data, pipeline, sequence, tensor (did you "
         "mean tensor?)");
-  CHECK(error_of(4, {{"data", 2}, {"data", 2}}) ==
+  CHECK(refusal(4, {{"data", 2}, {"data", 2}}) ==
         "Mesh: axis data comes twice; want each axis once");
   const Axes axes(4, {{"data", 4}});
   CHECK_THROWS_AS(axes.size("model"), Error);

@@ -14,7 +14,7 @@ using namespace booster;
 
 namespace {
 
-Device gpu_of(const Group& group) {
+Device own_gpu(const Group& group) {
   return {DeviceType::cuda, static_cast<int8_t>(group.rank() % kernels::cuda_device_count())};
 }
 
@@ -54,7 +54,7 @@ void check_all(const Group& group) {
   for (const int64_t count : {0, 1, 37, 5000})
     for (const DType dtype : {DType::f32, DType::bf16, DType::i64}) {
       const auto want = results(group, {}, count, dtype);
-      const auto got = results(group, gpu_of(group), count, dtype);
+      const auto got = results(group, own_gpu(group), count, dtype);
       for (size_t i = 0; i < want.size(); ++i)
         if (got[i] != want[i])
           throw Error(fmt::format("{} of {} {}", cases_for(group)[i / 2].name, count,
@@ -64,8 +64,8 @@ void check_all(const Group& group) {
 
 // Work that is queued behind a collective's input or output is in its place.
 void check_order(const Group& group) {
-  Tensor x = ones({1000}, {.device = gpu_of(group)});
-  const Tensor one = ones({1}, {.device = gpu_of(group)});
+  Tensor x = ones({1000}, {.device = own_gpu(group)});
+  const Tensor one = ones({1}, {.device = own_gpu(group)});
   for (int i = 0; i < 20; ++i) {
     x.mul_(2);
     const Work work = group.all_reduce_async(x, CollectiveOp::mean);
@@ -80,7 +80,7 @@ void check_order(const Group& group) {
 // A broadcast from every rank, and buffers that begin within a tensor.
 void check_windows(const Group& group) {
   for (int root = 0; root < group.size(); ++root) {
-    const Tensor all = full({9}, group.rank(), {.device = gpu_of(group)});
+    const Tensor all = full({9}, group.rank(), {.device = own_gpu(group)});
     group.broadcast(untracked::narrow(all, 0, 2, 3), root);
     std::vector<double> want(9, group.rank());
     std::fill(want.begin() + 2, want.begin() + 5, root);

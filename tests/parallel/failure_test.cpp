@@ -3,6 +3,7 @@
 
 #include "parallel/backends/backend.h"
 #include "parallel/launch.h"
+#include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/run/failed_runs.h"
 
@@ -20,7 +21,7 @@ using namespace booster;
 
 namespace {
 
-void wait_for(const std::string& name) {
+void wait_until_there(const std::string& name) {
   while (!std::filesystem::exists(test_folder() + "/" + name))
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
@@ -70,14 +71,14 @@ TEST_CASE("rank: reduces until somebody dies" * doctest::skip()) {
   std::vector<float> data(1 << 20, 1.0F);
   group.all_reduce(data);
   touch("ready-" + std::to_string(group.rank()));
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     for (;;) group.all_reduce(data);
   });
   CAPTURE(error);
   CHECK(contains(error, "all_reduce: "));
   CHECK(contains(error, "rank 1 (pid "));
   // The group stays unusable, with the same reason.
-  CHECK(error_of([&] { group.barrier(); }) == error);
+  CHECK(failure_of([&] { group.barrier(); }) == error);
 }
 double seconds_until_a_kill_is_named(const Connection& connection) {
   Ranks ranks("rank: reduces until somebody dies", 3, connection.environment);
@@ -103,7 +104,7 @@ TEST_CASE("rank: reduces until somebody stops" * doctest::skip()) {
   const Group group = impatient_group(launch_from_env());
   touch("ready-" + std::to_string(group.rank()));
   std::vector<float> data(100000, 1.0F);
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     for (;;) group.all_reduce(data);
   });
   touch("named");
@@ -132,7 +133,7 @@ TEST_CASE("rank: some do not come" * doctest::skip()) {
     return;
   }
   std::vector<float> data(1000, 1.0F);
-  const std::string error = error_of([&] { group.all_reduce(data); });
+  const std::string error = failure_of([&] { group.all_reduce(data); });
   touch("named-" + std::to_string(group.rank()));
   CAPTURE(error);
   CHECK(contains(error, "rank 1 (pid "));
@@ -153,7 +154,7 @@ TEST_CASE("rank: reduces while somebody is stopped for long" * doctest::skip()) 
   touch("ready-" + std::to_string(group.rank()));
   std::vector<float> data(100000, 1.0F);
   const auto start = std::chrono::steady_clock::now();
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     for (;;) group.all_reduce(data);
   });
   CHECK(std::chrono::steady_clock::now() - start > std::chrono::milliseconds(2500));
@@ -201,7 +202,7 @@ TEST_CASE("rank: one leaves early" * doctest::skip()) {
   group.barrier();
   if (group.rank() == 0) return;
   std::vector<int64_t> data(10);
-  const std::string error = error_of([&] { group.broadcast(data, 2); });
+  const std::string error = failure_of([&] { group.broadcast(data, 2); });
   CAPTURE(error);
   CHECK(contains(error, "rank 0 (pid "));
   CHECK(contains(error, "has ended while other ranks still need it"));
@@ -234,7 +235,7 @@ TEST_CASE("rank: disagrees" * doctest::skip()) {
   const bool odd = group.rank() == 1;
   std::vector<float> data(100, 1.0F), more(101, 1.0F), all(300);
   std::vector<int32_t> whole(100);
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     const auto tag = [](int64_t bucket) { return OperationTag::of(OperationTag::bucket, bucket); };
     if (how == "tag")
       return group.all_reduce_async(data, CollectiveOp::sum, tag(odd ? 7 : 3)).wait();
@@ -274,15 +275,15 @@ TEST_CASE("rank: gives up pending work" * doctest::skip()) {
   Work first, second;
   {
     const Group group(test_folder() + "/own", launch_from_env().rank, 2);
-    if (group.rank() == 1) return wait_for("closed");
+    if (group.rank() == 1) return wait_until_there("closed");
     first = group.all_reduce_async(data);
     second = group.all_reduce_async(data);
     CHECK(!first.is_done());
   }
   touch("closed");
   CHECK(first.is_done());
-  CHECK(contains(error_of([&] { first.wait(); }), "the group was closed"));
-  CHECK(contains(error_of([&] { second.wait(); }), "the group was closed"));
+  CHECK(contains(failure_of([&] { first.wait(); }), "the group was closed"));
+  CHECK(contains(failure_of([&] { second.wait(); }), "the group was closed"));
 }
 TEST_CASE("a group that goes while work is pending gives the work up") {
   for_each_connection([](const Connection& connection) {
@@ -319,7 +320,7 @@ TEST_CASE("rank: does not wait for ever" * doctest::skip()) {
   const World world = launch_from_env();
   world.group().barrier();
   setenv("BOOSTER_TIMEOUT", "0.5", 1);
-  const std::string error = error_of([&] { Group(test_folder() + "/three", world.rank, 3); });
+  const std::string error = failure_of([&] { Group(test_folder() + "/three", world.rank, 3); });
   CAPTURE(error);
   CHECK((contains(error, "missing: rank 2") || contains(error, "gave up") ||
          contains(error, "has ended")));

@@ -4,6 +4,7 @@
 #include "parallel/backends/backend.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "tests/parallel/memory_rendezvous.h"
+#include "tests/parallel/ranks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,11 +26,6 @@ using std::chrono::seconds;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-bool has_gloo() {
-  const auto names = backend_names();
-  return std::find(names.begin(), names.end(), "gloo") != names.end();
-}
 
 // Calls `before_put` with what a rank is about to tell the others.
 class Watched final : public MemoryRendezvous {
@@ -101,7 +97,7 @@ class Strangers {
 }  // namespace
 
 TEST_CASE("a rank that goes after it has announced itself is named while the others connect") {
-  if (!has_gloo()) return;
+  if (!has_backend("gloo")) return;
   const auto room = std::make_shared<MeetingRoom>();
   // Rank 1 is at an address behind that of rank 0, which therefore waits for it to connect.
   auto other = std::make_shared<MemoryRendezvous>(room, 1, 2);
@@ -125,7 +121,7 @@ TEST_CASE("a rank that goes after it has announced itself is named while the oth
 }
 
 TEST_CASE("strangers that are first at a rank's ports are not taken for ranks, who connect anew") {
-  if (!has_gloo()) return;
+  if (!has_backend("gloo")) return;
   for (int round = 0; round < 2; ++round) {
     CAPTURE(round);
     constexpr int size = 3;
@@ -155,7 +151,7 @@ TEST_CASE("strangers that are first at a rank's ports are not taken for ranks, w
 }
 
 TEST_CASE("who connects in a rank's place without the secret of the run is refused by the others") {
-  if (!has_gloo()) return;
+  if (!has_backend("gloo")) return;
   const auto room = std::make_shared<MeetingRoom>();
   std::vector<std::future<void>> ranks;
   for (int rank = 0; rank < 2; ++rank)

@@ -57,7 +57,7 @@ World world_of(const Variables& variables) {
   return launch_from_env();
 }
 
-std::string error_of(const Variables& variables) {
+std::string refusal_of(const Variables& variables) {
   try {
     world_of(variables);
   } catch (const Error& error) {
@@ -132,7 +132,7 @@ TEST_CASE("ranks on several machines meet at rank 0's, those on one in a folder 
         "tcp://node0:29501");
   CHECK(world_of(with(torchrun, "BOOSTER_RENDEZVOUS", "tcp://a:1")).place == "tcp://a:1");
   CHECK(world_of(with(torchrun, "LOCAL_WORLD_SIZE", "8")).place.starts_with("/"));
-  CHECK(error_of(with(torchrun, "MASTER_PORT", "0")) ==
+  CHECK(refusal_of(with(torchrun, "MASTER_PORT", "0")) ==
         "MASTER_PORT: want a number from 1 to 65534; got '0'");
   // Without LOCAL_WORLD_SIZE, rank 0's address tells.
   const Variables few = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}};
@@ -184,28 +184,29 @@ TEST_CASE("a job is what its launcher or BOOSTER_JOB calls it, else what runs wh
 }
 
 TEST_CASE("wrong values are errors that name the variable") {
-  CHECK(error_of(with(torchrun, "RANK", "8")) == "RANK: want less than WORLD_SIZE = 8; got 8");
-  CHECK(error_of(with(torchrun, "RANK", "-1")) ==
+  CHECK(refusal_of(with(torchrun, "RANK", "8")) == "RANK: want less than WORLD_SIZE = 8; got 8");
+  CHECK(refusal_of(with(torchrun, "RANK", "-1")) ==
         "RANK: want a number from 0 to 1048576; got '-1'");
-  CHECK(error_of(with(torchrun, "RANK", "5x")) ==
+  CHECK(refusal_of(with(torchrun, "RANK", "5x")) ==
         "RANK: want a number from 0 to 1048576; got '5x'");
-  CHECK(error_of(with(torchrun, "WORLD_SIZE", "0")) ==
+  CHECK(refusal_of(with(torchrun, "WORLD_SIZE", "0")) ==
         "WORLD_SIZE: want a number from 1 to 1048576; got '0'");
-  CHECK(error_of(with(torchrun, "WORLD_SIZE", "99999999999")) ==
+  CHECK(refusal_of(with(torchrun, "WORLD_SIZE", "99999999999")) ==
         "WORLD_SIZE: want a number from 1 to 1048576; got '99999999999'");
-  CHECK(error_of(with(torchrun, "LOCAL_RANK", "4")) ==
+  CHECK(refusal_of(with(torchrun, "LOCAL_RANK", "4")) ==
         "LOCAL_RANK: want less than LOCAL_WORLD_SIZE = 4; got 4");
-  CHECK(error_of(with(torchrun, "LOCAL_WORLD_SIZE", "9")) ==
+  CHECK(refusal_of(with(torchrun, "LOCAL_WORLD_SIZE", "9")) ==
         "LOCAL_WORLD_SIZE: want at most WORLD_SIZE = 8; got 9");
-  CHECK(error_of(with(torchrun, "LOCAL_RANK", ""))
+  CHECK(refusal_of(with(torchrun, "LOCAL_RANK", ""))
             .starts_with("LOCAL_RANK: is not set, but LOCAL_WORLD_SIZE is"));
-  CHECK(error_of(with(torchrun, "MASTER_PORT", "65536")) ==
+  CHECK(refusal_of(with(torchrun, "MASTER_PORT", "65536")) ==
         "MASTER_PORT: want a port from 0 to 65535; got '65536'");
-  CHECK(error_of({{"RANK", "0"}}).starts_with("WORLD_SIZE: is not set, but RANK is"));
-  CHECK(error_of({{"WORLD_SIZE", "2"}}).starts_with("RANK: is not set, but WORLD_SIZE is"));
-  CHECK(error_of({{"LOCAL_RANK", "0"}}).starts_with("LOCAL_RANK: is set to '0', but RANK"));
-  CHECK(error_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
-  CHECK(error_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
+  CHECK(refusal_of({{"RANK", "0"}}).starts_with("WORLD_SIZE: is not set, but RANK is"));
+  CHECK(refusal_of({{"WORLD_SIZE", "2"}}).starts_with("RANK: is not set, but WORLD_SIZE is"));
+  CHECK(refusal_of({{"LOCAL_RANK", "0"}}).starts_with("LOCAL_RANK: is set to '0', but RANK"));
+  CHECK(
+      refusal_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
+  CHECK(refusal_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
             .starts_with("SLURM_TASKS_PER_NODE: want a list"));
 }
 

@@ -4,6 +4,7 @@
 #include "parallel/backends/backend.h"
 #include "parallel/launch.h"
 #include "parallel/mesh.h"
+#include "tests/error_of.h"
 #include "tests/parallel/memory_rendezvous.h"
 #include "tests/parallel/ranks.h"
 
@@ -30,21 +31,6 @@ void run_on_four(const char* test_case) {
     CAPTURE(backend);
     CHECK(failures(Ranks(test_case, 4, {{"BOOSTER_BACKEND", backend}}).wait()) == "");
   }
-}
-
-// The text of the error that `action` throws; "" if none.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ std::map<std::string, std::string> Connection::with(
   return more;
 }
 
+bool has_backend(const std::string& name) {
+  const auto names = booster::backend_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::vector<std::string> free_backends() {
   std::vector<std::string> names = booster::backend_names();
   for (const char* other : {"mpi", "nccl", "shm+gloo"}) std::erase(names, other);
@@ -164,8 +169,7 @@ void Ranks::wait_for_file(const std::string& name) const {
 }
 
 std::string failures_over_mpi(const std::string& test_case, int size) {
-  const auto names = booster::backend_names();
-  const bool is_built_in = std::ranges::count(names, "mpi") > 0;
+  const bool is_built_in = has_backend("mpi");
   // In containers, processes may not read each other's memory, which Open MPI finds out late.
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
   const std::string mpirun = "timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe -np ";

@@ -13,6 +13,8 @@ struct RankResult {
   bool passed() const { return status == 0; }
 };
 
+// Whether the library was built with it.
+bool has_backend(const std::string& name);
 // Variables that make ranks use one way to exchange memory, and its name.
 struct Connection {
   std::string name;

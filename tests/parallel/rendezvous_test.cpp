@@ -3,6 +3,7 @@
 
 #include "parallel/backends/backend.h"
 #include "tests/parallel/memory_rendezvous.h"
+#include "tests/parallel/ranks.h"
 
 #include <unistd.h>
 
@@ -15,11 +16,6 @@ using namespace booster;
 namespace {
 
 using Texts = std::vector<std::string>;
-
-bool has_gloo() {
-  const auto names = backend_names();
-  return std::find(names.begin(), names.end(), "gloo") != names.end();
-}
 
 // Everything that needs the others, and what backend they chose.
 std::string use(const Group& group) {
@@ -42,7 +38,7 @@ TEST_CASE("ranks that meet in memory use shared memory if they have a folder, el
   const auto note = [&](const Group& group) { used[group.rank()] = use(group); };
   CHECK(run_as_threads(3, Meeting::with_folder, note) == "");
   CHECK(used == Texts(3, "shm local 6 2"));
-  if (has_gloo()) {
+  if (has_backend("gloo")) {
     CHECK(run_as_threads(3, Meeting::without_folder, note) == "");
     CHECK(used == Texts(3, "gloo local 6 2"));
   }

@@ -19,8 +19,8 @@ using namespace booster;
 
 namespace {
 
-constexpr DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
-                            DType::i32, DType::i64, DType::u8,  DType::boolean};
+constexpr DType sent_dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
+                                 DType::i32, DType::i64, DType::u8,  DType::boolean};
 
 // What rank `rank` has in call `call`: anyone can tell.
 std::vector<double> drawn(int call, int rank, DType dtype, int64_t count) {
@@ -82,7 +82,7 @@ class Drawing {
 
   void next() {
     ++call_;
-    dtype_ = dtypes[below(std::size(dtypes))];
+    dtype_ = sent_dtypes[below(std::size(sent_dtypes))];
     // From nothing to several blocks of every lane.
     count_ = static_cast<int64_t>(
         std::exp(std::uniform_real_distribution(0.0, std::log(1.2e6))(random_))) - 1;

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-int number_of(const char* name) { return std::atoi(std::getenv(name)); }
+int variable(const char* name) { return std::atoi(std::getenv(name)); }
 
 // The text that a rank printed after `mark`, up to the end of the line.
 std::string said(const RankResult& result, const std::string& mark) {
@@ -35,9 +35,9 @@ TEST_CASE("rank: works with its job" * doctest::skip()) {
   try {
     const World world = launch_from_env();
     const Group group = world.group();
-    std::vector<int32_t> own = {number_of("TEST_JOB")}, all(group.size());
+    std::vector<int32_t> own = {variable("TEST_JOB")}, all(group.size());
     group.all_gather(all, own);
-    nap(number_of("TEST_WORK_MS"));
+    nap(variable("TEST_WORK_MS"));
     std::vector<float> data(5000, 1);
     for (int i = 0; i < 20; ++i) group.all_reduce(data, CollectiveOp::mean);
     group.all_gather(all, own);

@@ -110,8 +110,6 @@ double distance(const Tensor& got, const Tensor& want) {
   return norm(untracked::cast(got, DType::f64) - exact).item() / norm(exact).item();
 }
 
-bool contains(const std::string& text, const char* part) { return text.find(part) != text.npos; }
-
 TensorMap hugging_face() { return load_safetensors(gpt2_folder() / "model.safetensors"); }
 
 }  // namespace

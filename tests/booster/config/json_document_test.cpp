@@ -1,5 +1,6 @@
 #include "booster/config/json/json_document.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/error_of.h"
 
 #include <doctest/doctest.h>
 
@@ -19,10 +20,6 @@ std::string problem(std::string_view text, const JsonLimits& limits = {}) {
   }
   FAIL("accepted: " << text.substr(0, 80));
   return "";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
 }
 
 }  // namespace

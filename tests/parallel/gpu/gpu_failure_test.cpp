@@ -1,4 +1,5 @@
 // What ranks with a GPU each see if one dies, an operation never ends, or NCCL fails.
+#include "tests/error_of.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 #include "tests/parallel/run/failed_runs.h"
 
@@ -44,12 +45,12 @@ TEST_CASE("rank: a GPU hangs" * doctest::skip()) {
   if (ranks.world.rank == 1) play("stuck=2");
   const Work work = ranks.group.all_reduce_async(ranks.x);
   work.wait();  // does not wait for the GPU
-  const std::string error = error_of([&] { ranks.x.to_vector<double>(); });
+  const std::string error = failure_of([&] { ranks.x.to_vector<double>(); });
   CAPTURE(error);
   CHECK(contains(error, "the numbers on this GPU are lost"));
   CHECK(contains(error, "the GPUs did not complete it within 2 s (BOOSTER_TIMEOUT)"));
-  CHECK(contains(error_of([&] { work.synchronize(); }), "BOOSTER_TIMEOUT"));
-  const std::string later = error_of([&] { ranks.group.barrier(); });
+  CHECK(contains(failure_of([&] { work.synchronize(); }), "BOOSTER_TIMEOUT"));
+  const std::string later = failure_of([&] { ranks.group.barrier(); });
   CAPTURE(later);
   CHECK(contains(later, "all_reduce: "));
   CHECK(ranks.seconds() < 20);
@@ -64,10 +65,10 @@ TEST_CASE("rank: NCCL fails" * doctest::skip()) {
   Connected ranks("30");
   if (ranks.world.rank == 1) play("operation=2");
   ranks.group.all_reduce(ranks.x);
-  const std::string error = error_of([&] { ranks.x.to_vector<double>(); });
+  const std::string error = failure_of([&] { ranks.x.to_vector<double>(); });
   CAPTURE(error);
   CHECK(contains(error, "NCCL: remote process exited or there was a network error"));
-  CHECK(contains(error_of([&] { ranks.group.all_reduce(ranks.x); }), "all_reduce: "));
+  CHECK(contains(failure_of([&] { ranks.group.all_reduce(ranks.x); }), "all_reduce: "));
   if (ranks.world.rank != 1) CHECK(contains(error, "rank 1 (pid "));
   CHECK(ranks.seconds() < 20);
 }
@@ -85,7 +86,7 @@ TEST_CASE("rank: NCCL does not connect" * doctest::skip()) {
   const std::string how = std::getenv("TEST_HOW");
   if (world.rank == 1) play(how.c_str());
   const Tensor x = ones({10}, {.device = gpu_of(world)});
-  const std::string error = error_of([&] { group.all_reduce(x); });
+  const std::string error = failure_of([&] { group.all_reduce(x); });
   CAPTURE(error);
   if (how == "absent") {
     CHECK(contains(error, "NCCL did not connect all ranks within 2 s (BOOSTER_TIMEOUT)"));
@@ -102,7 +103,7 @@ TEST_CASE("GPU: NCCL that cannot connect is an error on all ranks" * on_played_g
 TEST_CASE("rank: reduces on GPUs until somebody dies" * doctest::skip()) {
   Connected ranks("60");
   touch("ready-" + std::to_string(ranks.world.rank));
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     for (;;) {
       ranks.group.all_reduce(ranks.x, CollectiveOp::max);
       ranks.group.all_reduce(ranks.x, CollectiveOp::mean);
@@ -111,7 +112,7 @@ TEST_CASE("rank: reduces on GPUs until somebody dies" * doctest::skip()) {
   });
   CAPTURE(error);
   CHECK(contains(error, "rank 1 (pid "));
-  CHECK(contains(error_of([&] { ranks.group.barrier(); }), "rank 1 (pid "));
+  CHECK(contains(failure_of([&] { ranks.group.barrier(); }), "rank 1 (pid "));
 }
 TEST_CASE("GPU: a rank that dies is named by the others, and their GPUs go on" *
           on_several_gpus()) {
@@ -151,7 +152,7 @@ TEST_CASE("rank: a copy behind a GPU that hangs" * doctest::skip()) {
     if (world.rank != 0) group.barrier();
     CHECK(b.to_vector<double>() == std::vector<double>(100, 1));
   } else {
-    const std::string error = error_of([&] {
+    const std::string error = failure_of([&] {
       exchange();
       group.barrier();
       a.to_vector<double>();
@@ -174,7 +175,7 @@ TEST_CASE("rank: GPUs disagree" * doctest::skip()) {
   const Group group = world.group();
   const Tensor x = ones({100 + world.rank % 2}, {.device = gpu_of(world)});
   const std::string how = std::getenv("TEST_HOW");
-  const std::string error = error_of([&] {
+  const std::string error = failure_of([&] {
     if (how == "count") group.all_reduce(x);
     if (how == "kind" && world.rank == 1) group.broadcast(x);
     if (how == "kind" && world.rank != 1) group.all_reduce(x);
@@ -199,13 +200,13 @@ TEST_CASE("rank: wants NCCL" * doctest::skip()) {
   const World world = launch_from_env();
   const Group group = world.group();
   const Tensor x = ones({10}, {.device = {DeviceType::cuda, 0}});
-  const std::string error = error_of([&] { group.all_reduce(x); });
+  const std::string error = failure_of([&] { group.all_reduce(x); });
   CAPTURE(error);
   CHECK(contains(error, "BOOSTER_BACKEND=nccl: rank 0 and rank 1 use the same GPU"));
 }
 TEST_CASE("rank: wants NCCL that is not there" * doctest::skip()) {
   const World world = launch_from_env();
-  const std::string error = error_of([&] { world.group(); });
+  const std::string error = failure_of([&] { world.group(); });
   CAPTURE(error);
   CHECK(contains(error, "BOOSTER_BACKEND=nccl: there is no NCCL: libnccl.so.2: not found"));
   std::this_thread::sleep_for(std::chrono::seconds(2));  // the other may still look for this one

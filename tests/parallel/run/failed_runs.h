@@ -9,9 +9,9 @@
 
 namespace booster {
 
-// The text of the error that `action` throws; "" if none.
+// The text of the failure that `action` throws; "" if none.
 template <class Action>
-std::string error_of(Action&& action) {
+std::string failure_of(Action&& action) {
   try {
     action();
   } catch (const Error& error) {
@@ -19,10 +19,6 @@ std::string error_of(Action&& action) {
     return error.what();
   }
   return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace booster

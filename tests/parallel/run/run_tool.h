@@ -3,6 +3,7 @@
 
 #include "booster/run/run.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/error_of.h"
 
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -22,6 +23,13 @@
 #include <vector>
 
 using Words = std::vector<std::string>;
+
+// Arguments of the tool: `options`, and as the program a test case of this one.
+inline Words ranks_of(int count, const std::string& test_case, Words options = {}) {
+  options.insert(options.end(), {"--nproc_per_node", std::to_string(count), "/proc/self/exe",
+                                 "--test-case=" + test_case, "--no-skip"});
+  return options;
+}
 
 inline void nap(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -78,10 +86,6 @@ inline Ended run(const Words& args, const std::function<void()>& prepare = [] {}
   const int code = running.wait();
   return {code, running.out(), running.err(),
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Until the file is there and not empty; gives up after 60 seconds.

@@ -26,12 +26,6 @@ pid_t pid_in(const std::string& path) {
   return std::stoi(read_file(path));
 }
 
-Words ranks_of(int count, const std::string& test_case, Words options = {}) {
-  options.insert(options.end(), {"--nproc_per_node", std::to_string(count), "/proc/self/exe",
-                                 "--test-case=" + test_case, "--no-skip"});
-  return options;
-}
-
 }  // namespace
 
 // Saves for TEST_SAVE_MS when it is to stop, and ends with 128 + the signal.

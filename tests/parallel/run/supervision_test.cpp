@@ -25,11 +25,6 @@ namespace {
 
 int number_of(const char* name) { return std::atoi(std::getenv(name)); }
 
-Words ranks_of(int count, const std::string& test_case) {
-  return {"--nproc_per_node", std::to_string(count), "/proc/self/exe",
-          "--test-case=" + test_case, "--no-skip"};
-}
-
 struct Pipe {
   int reading, writing;
   Pipe() {
