@@ -275,7 +275,11 @@ TEST_CASE("rank: gives up pending work" * doctest::skip()) {
   Work first, second;
   {
     const Group group(test_folder() + "/own", launch_from_env().rank, 2);
-    if (group.rank() == 1) return wait_until_there("closed");
+    if (group.rank() == 1) {
+      touch("met");
+      return wait_until_there("closed");
+    }
+    wait_until_there("met");  // else rank 0 may be gone before rank 1 has the group
     first = group.all_reduce_async(data);
     second = group.all_reduce_async(data);
     CHECK(!first.is_done());
