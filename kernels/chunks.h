@@ -10,6 +10,9 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk_size = 16384;  // elements
+// Chunks that a GPU's multiprocessor has room for: with 16 bytes of each operand for every thread
+// they keep its memory busy.
+inline constexpr int chunks_at_once = 3;
 
 // A part of one tensor.
 struct Part {

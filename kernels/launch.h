@@ -32,6 +32,12 @@ void for_each_block(int64_t blocks, Body&& body) {
   for (int64_t i = 0; i < blocks; ++i) body(i);
 }
 
+// With how many blocks are to fit on a GPU's multiprocessor at once (kernels/cuda/launch.cuh).
+template <int at_once, class Body>
+void for_each_block(int64_t blocks, Body&& body) {
+  for_each_block(blocks, body);
+}
+
 // Calls body(begin, end) for consecutive ranges of `grain` items of [0, n).
 template <class Body>
 void for_each_range(int64_t n, int64_t grain, Body&& body) {

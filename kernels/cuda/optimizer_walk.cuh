@@ -1,12 +1,16 @@
-// How a block of GPU threads walks a part of a parameter: one element per thread and turn,
-// converted to the compute type as it is read.
+// How a block of GPU threads walks a part of a parameter: by groups of neighbouring elements that
+// fill 16 bytes of the compute type (four of f32), one per thread and turn. What a slot points to
+// is read and written by one access for a group (16 bytes of f32, 8 of f16 and bf16) where its
+// address allows that, by elements elsewhere and at the part's end. Each pointer for itself: in a
+// range of a parameter the states begin at an aligned address, values, gradients and copies perhaps
+// not. Which thread has which elements depends on no address, and so no sum does.
 #pragma once
 
 #include "kernels/chunks.h"
-#include "kernels/convert.h"
+#include "kernels/cuda/pack.cuh"
 #include "kernels/optimizer/optimizer_math.h"
-#include "kernels/rows/row_sums.h"
 #include "kernels/optimizer/update_rounding.h"
+#include "kernels/rows/row_sums.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -32,34 +36,199 @@ __device__ Value once_per_block(Make&& make) {
   return own.value;
 }
 
-// Stores the new value of element i, rounded as the slot says.
+// The elements of a slot that a thread works on at a time: first, first + 1, ...
+struct Group {
+  int64_t first;
+  int count;  // less than `group_size` at the end of a part
+};
+
+// 16 bytes of the compute type.
 template <class C>
-__device__ void store_value(const OptimizerSlot& slot, int64_t i, C value) {
-  bf16* stored = static_cast<bf16*>(slot.value) + i;
-  switch (slot.rounding) {
-    case UpdateRounding::nearest: return store_any<C>(slot.value, slot.value_dtype, i, value);
-    case UpdateRounding::stochastic: {
-      const uint64_t key = noise_key(slot.noise_seed, step_of(slot));
-      *stored = round_stochastic(float(value), noise_bits(key, slot.begin + i));
-      return;
-    }
-    case UpdateRounding::kahan: {
-      bf16* compensation = static_cast<bf16*>(slot.compensation);
-      add_compensated(*stored, float(value) - to_float(*stored), compensation[i]);
-    }
-  }
+inline constexpr int group_size = sizeof(uint4) / sizeof(C);
+
+template <int size>
+__device__ int64_t groups_in(const Part& part) {
+  return (part.size() + size - 1) / size;
+}
+template <int size>
+__device__ Group group_of(const Part& part, int64_t i) {
+  const int64_t first = part.begin + i * size, rest = part.end - first;
+  return {first, rest < size ? static_cast<int>(rest) : size};
 }
 
-// Calls body(value, gradient, i) for the elements i of a part and stores the values that it leaves,
-// in the working copy too. Without `needs_gradient` the gradient given is 0.
-template <bool needs_gradient, class C, class Body>
+// Elements as they lie in memory; those that a group has not got are left as they are.
+template <class T, int size>
+__device__ void read_group(T (&to)[size], const void* run, Group group) {
+  using Whole = Pack<T, size>;
+  const T* p = static_cast<const T*>(run) + group.first;
+  if (group.count == size && Whole::fits(p)) {
+    Whole whole;
+    whole.load(p);
+    return whole.get(to);
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < group.count) to[i] = p[i];
+}
+template <class T, int size>
+__device__ void write_group(void* run, Group group, const T (&from)[size]) {
+  using Whole = Pack<T, size>;
+  T* p = static_cast<T*>(run) + group.first;
+  if (group.count == size && Whole::fits(p)) {
+    Whole whole;
+    whole.set(from);
+    return whole.store(p);
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < group.count) p[i] = from[i];
+}
+template <class C, int size>
+__device__ void store_group(void* run, DType dtype, Group group, const C (&from)[size]) {
+  visit_floating(dtype, [&](auto* type) {
+    __typeof__(*type) element[size];
+#pragma unroll
+    for (int i = 0; i < size; ++i) store(element + i, from[i]);
+    write_group(run, group, element);
+  });
+}
+
+// A group of a dtype that is known at run time. Its numbers are converted after all that a thread
+// needs is on its way from memory, since whoever converts waits: to read them, their size is
+// enough.
+template <class C>
+class Fetched {
+ public:
+  static constexpr int size = group_size<C>;
+
+  __device__ Fetched(const void* run, DType dtype, Group group)
+      : run_(run), dtype_(dtype), group_(group) {
+    if (dtype == DType::f32)
+      fetch<uint32_t>();
+    else if (dtype != DType::f64)
+      fetch<uint16_t>();
+    else if constexpr (sizeof(C) == sizeof(double))
+      fetch<uint64_t>();
+  }
+  __device__ void convert_to(C (&to)[size]) const {
+    visit_floating(dtype_, [&](auto* type) {
+      using T = __typeof__(*type);
+#pragma unroll
+      for (int i = 0; i < size; ++i) {
+        if constexpr (sizeof(T) <= sizeof(C)) {
+          const T element = __builtin_bit_cast(T, bits<sizeof(T)>(i));
+          to[i] = load<C>(&element);
+        } else if (i < group_.count) {
+          to[i] = load<C>(static_cast<const T*>(run_) + group_.first + i);
+        }
+      }
+    });
+  }
+
+ private:
+  template <class Bits>
+  __device__ void fetch() {
+    using Whole = Pack<Bits, size>;
+    const Bits* p = static_cast<const Bits*>(run_) + group_.first;
+    if (group_.count == size && Whole::fits(p)) {
+      Whole whole;
+      whole.load(p);
+      __builtin_memcpy(word_, whole.word, sizeof whole.word);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      const uint64_t element = i < group_.count ? p[i] : 0;
+      const int bit = i * 8 * int(sizeof(Bits));
+      word_[bit / 32] |= static_cast<uint32_t>(element << bit % 32);
+      if (sizeof(Bits) == 8) word_[bit / 32 + 1] = static_cast<uint32_t>(element >> 32);
+    }
+  }
+  template <int bytes>
+  __device__ auto bits(int i) const {
+    const uint32_t low = word_[i * bytes / 4];
+    if constexpr (bytes == 2)
+      return static_cast<uint16_t>(low >> i % 2 * 16);
+    else if constexpr (bytes == 4)
+      return low;
+    else
+      return uint64_t(word_[i * 2 + 1]) << 32 | low;
+  }
+
+  const void* run_;
+  DType dtype_;
+  Group group_;
+  uint32_t word_[4] = {};
+};
+
+// What an update reads and writes of a group.
+template <int states, class C>
+struct SlotGroup {
+  static constexpr int size = group_size<C>;
+
+  __device__ SlotGroup(const OptimizerSlot& slot, Group of, bool needs_gradient) : group(of) {
+    const Fetched<C> values(slot.value, slot.value_dtype, group);
+    if (states > 0) read_group(first, slot.state1, group);
+    if (states > 1) read_group(second, slot.state2, group);
+    if (states > 2) read_group(third, slot.state3, group);
+    if (needs_gradient) Fetched<C>(slot.grad, slot.grad_dtype, group).convert_to(gradient);
+    values.convert_to(value);
+  }
+  __device__ void write_states(const OptimizerSlot& slot) const {
+    if (states > 0) write_group(slot.state1, group, first);
+    if (states > 1) write_group(slot.state2, group, second);
+    if (states > 2) write_group(slot.state3, group, third);
+  }
+
+  Group group;
+  C value[size] = {}, gradient[size] = {}, first[size] = {}, second[size] = {}, third[size] = {};
+};
+
+// Stores new values, rounded as the slot says; `key` is that of its noise.
+template <class C, int size>
+__device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group group,
+                             const C (&value)[size]) {
+  if (slot.rounding == UpdateRounding::nearest)
+    return store_group(slot.value, slot.value_dtype, group, value);
+  const bool is_kahan = slot.rounding == UpdateRounding::kahan;
+  bf16 stored[size] = {}, lost[size] = {};
+  if (is_kahan) {
+    read_group(stored, slot.value, group);
+    read_group(lost, slot.compensation, group);
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i) {
+    const float next = float(value[i]);
+    if (is_kahan)
+      add_compensated(stored[i], next - to_float(stored[i]), lost[i]);
+    else
+      stored[i] = round_stochastic(next, noise_bits(key, slot.begin + group.first + i));
+  }
+  write_group(slot.value, group, stored);
+  if (is_kahan) write_group(slot.compensation, group, lost);
+}
+
+// Calls body(value, gradient, states) for the elements of a part and stores the values that it
+// leaves, in the working copy too, and in a step the states.
+template <UpdatePass pass, int states, class C, class Body>
 __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
-  for_each_lane(part.size(), [&](int64_t lane) {
-    const int64_t i = part.begin + lane;
-    C value = load_any<C>(slot.value, slot.value_dtype, i);
-    body(value, needs_gradient ? load_any<C>(slot.grad, slot.grad_dtype, i) : C(0), i);
-    store_value(slot, i, value);
-    if (slot.copy) store_any<C>(slot.copy, slot.copy_dtype, i, value);
+  constexpr bool is_step = pass == UpdatePass::step;
+  constexpr int size = group_size<C>;
+  const bool has_noise = slot.rounding == UpdateRounding::stochastic;
+  const uint64_t key = has_noise ? noise_key(slot.noise_seed, step_of(slot)) : 0;
+  for_each_lane(groups_in<size>(part), [&](int64_t k) {
+    SlotGroup<states, C> of(slot, group_of<size>(part, k), is_step);
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      States<C> state = {of.first[i], of.second[i], of.third[i]};
+      body(of.value[i], of.gradient[i], state);
+      of.first[i] = state.first;
+      of.second[i] = state.second;
+      of.third[i] = state.third;
+    }
+    if (is_step) of.write_states(slot);
+    store_values(slot, key, of.group, of.value);
+    if (slot.copy) store_group(slot.copy, slot.copy_dtype, of.group, of.value);
   });
 }
 
@@ -68,17 +237,21 @@ template <class C>
 __device__ void update_moments(const OptimizerSlot& slot, const Part& part,
                                GradientFactor<C> factor, const LambUpdate<C> lamb,
                                double* squares) {
-  C* m = static_cast<C*>(slot.state1);
-  C* v = static_cast<C*>(slot.state2);
+  constexpr int size = group_size<C>;
   const auto square = [](C x) { return double(x) * double(x); };
   double of_update = 0;
-  const double of_value = sum_of<double>(part.size(), [&](int64_t lane) {
-    const int64_t i = part.begin + lane;
-    const C p = load_any<C>(slot.value, slot.value_dtype, i);
-    lamb.moments.blend(factor(load_any<C>(slot.grad, slot.grad_dtype, i)) / lamb.divisor, m[i],
-                       v[i]);
-    of_update += square(lamb.update(p, m[i], v[i]));
-    return square(lamb.kept * p);
+  const double of_value = sum_of<double>(groups_in<size>(part), [&](int64_t k) {
+    SlotGroup<2, C> of(slot, group_of<size>(part, k), true);
+    double of_group = 0;
+#pragma unroll
+    for (int i = 0; i < size; ++i) {
+      lamb.moments.blend(factor(of.gradient[i]) / lamb.divisor, of.first[i], of.second[i]);
+      if (i >= of.group.count) continue;
+      of_update += square(lamb.update(of.value[i], of.first[i], of.second[i]));
+      of_group += square(lamb.kept * of.value[i]);
+    }
+    of.write_states(slot);
+    return of_group;
   });
   const double all_of_update = fold_lanes(of_update, [](double a, double b) { return a + b; });
   if (!first_lane()) return;

@@ -27,8 +27,9 @@ enum class UpdateRounding : uint8_t {
 // One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
 // one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
 // State that has not been used yet is all zero; in the `first` step, or the first that is not
-// skipped, the momentum buffer is set rather than blended (SGD). All contiguous. A slot may be a
-// range of a parameter, as ranks that share an optimizer's work have them.
+// skipped, the momentum buffer is set rather than blended (SGD). All contiguous, and none overlaps
+// another: kernels read several elements before they write one. A slot may be a range of a
+// parameter, as ranks that share an optimizer's work have them.
 struct OptimizerSlot {
   void* value;
   DType value_dtype;

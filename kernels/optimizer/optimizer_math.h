@@ -22,6 +22,16 @@ struct GradientFactor {
   KERNEL_FN C operator()(C g) const { return g * inverse_scale * clip; }
 };
 
+// A pass over a slot: a step takes gradients and changes states; LAMB's second, which applies what
+// it found in the first, only reads states.
+enum class UpdatePass { step, apply };
+
+// An element's state1, state2 and state3; 0 where an optimizer has fewer.
+template <class C>
+struct States {
+  C first, second, third;
+};
+
 // p -= lr * (g + decay * p)
 template <class C>
 struct SgdUpdate {

@@ -4,12 +4,12 @@
 // dtype is looked up once for eight elements.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/cuda/pack.cuh"
 #include "kernels/walk.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-inline constexpr int quad = 4, quads_per_thread = 2;
+inline constexpr int quads_per_thread = 2;
 inline constexpr int64_t quads_per_block = int64_t(quads_per_thread) * threads_per_block;
 
 // Which elements of a walk are worked on as quads: head, head + 1, ... head + 4 count - 1.
@@ -59,11 +59,6 @@ inline Quads quads_of(const Walk& walk, int64_t size) {
   return {};
 }
 
-template <class T>
-struct alignas(quad * sizeof(T)) Quad {
-  T element[quad];
-};
-
 // x[turn] = the quads at p[turn], or the one value there; null for a turn that has none.
 __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType dtype,
                                   bool one_value) {
@@ -77,8 +72,9 @@ __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType 
     using T = __typeof__(*type);
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;
-      const Quad<T> values = *reinterpret_cast<const Quad<T>*>(p[turn]);
-      for (int i = 0; i < quad; ++i) x[turn][i] = load<float>(&values.element[i]);
+      Pack<T, quad> values;
+      values.load(reinterpret_cast<const T*>(p[turn]));
+      values.unpack(x[turn]);
     }
   });
 }
@@ -88,9 +84,9 @@ __device__ inline void store_quads(const char* const* p, DType dtype, const floa
     using T = __typeof__(*type);
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;
-      Quad<T> values;
-      for (int i = 0; i < quad; ++i) store<float>(&values.element[i], x[turn][i]);
-      *reinterpret_cast<Quad<T>*>(const_cast<char*>(p[turn])) = values;
+      Pack<T, quad> values;
+      values.pack(x[turn]);
+      values.store(reinterpret_cast<T*>(const_cast<char*>(p[turn])));
     }
   });
 }

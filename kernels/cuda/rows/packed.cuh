@@ -4,7 +4,7 @@
 // loads are on their way before the first is used; any mix of dtypes is one kernel.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/cuda/pack.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -80,37 +80,6 @@ struct Share {
   }
 };
 
-// The 16-byte words of a pack.
-template <class T>
-struct Packed {
-  static constexpr int words = pack_size * sizeof(T) / sizeof(uint4);
-
-  __device__ void load(const T* p) {
-#pragma unroll
-    for (int i = 0; i < words; ++i) word[i] = reinterpret_cast<const uint4*>(p)[i];
-  }
-  __device__ void store(T* p) const {
-#pragma unroll
-    for (int i = 0; i < words; ++i) reinterpret_cast<uint4*>(p)[i] = word[i];
-  }
-  template <class C>
-  __device__ void unpack(C* to) const {
-    T element[pack_size];
-    __builtin_memcpy(static_cast<void*>(element), word, sizeof element);
-#pragma unroll
-    for (int i = 0; i < pack_size; ++i) to[i] = kernels::BOOSTER_VARIANT::load<C>(element + i);
-  }
-  template <class C>
-  __device__ void pack(const C* from) {
-    T element[pack_size];
-#pragma unroll
-    for (int i = 0; i < pack_size; ++i) kernels::BOOSTER_VARIANT::store(element + i, from[i]);
-    __builtin_memcpy(static_cast<void*>(word), element, sizeof element);
-  }
-
-  uint4 word[words];
-};
-
 // A pack of which the row has only the elements that `bits` name, or whose address is no multiple
 // of 16 bytes. The loop is kept short instead of fast: it is nearly always at the ends of a row.
 template <class C>
@@ -141,7 +110,7 @@ __device__ void store_edge(const Operand& y, int64_t at, uint32_t bits, const C*
 template <class C, class T, int packs, int step>
 __device__ void load_packs(C* to, const T* first, const Share<packs, step>& share) {
   constexpr bool convert_later = sizeof(T) < sizeof(C);
-  Packed<T> packed[packs];
+  Pack<T, pack_size> packed[packs];
 #pragma unroll
   for (int k = 0; k < packs; ++k) {
     if (!share.has_all(k)) continue;
@@ -185,7 +154,7 @@ __device__ void store_share(const Operand& y, int64_t begin, const Share<packs, 
 #pragma unroll
       for (int k = 0; k < packs; ++k) {
         if (!share.has_all(k)) continue;
-        Packed<T> packed;
+        Pack<T, pack_size> packed;
         packed.pack(from + k * pack_size);
         packed.store(first + k * step);
       }
