@@ -4,7 +4,7 @@
 
 #include "kernels/chunks.h"
 #include "kernels/math.h"
-#include "kernels/rows/row_sums.h"
+#include "kernels/runs.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -48,20 +48,34 @@ KERNEL_FN double from_magnitude(uint64_t bits) { return __builtin_bit_cast(doubl
 // first. A product with a non-finite number never is finite, so the products tell both.
 template <bool writes, class C, class T>
 ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
-  using Bits = decltype(magnitude_bits(C()));
-  return reduce_run<Bits>(
-      n, Bits(0),
-      [=](int64_t i) {
-        if constexpr (writes) store(x + i, load<C>(x + i) * factor);
-        return magnitude_bits(load<C>(x + i));
-      },
-      [](Bits a, Bits b) { return b > a ? b : a; });
+  return largest_of_run<decltype(magnitude_bits(C())), writes>(x, n, [=](T& element) {
+    if constexpr (writes) store(&element, load<C>(&element) * factor);
+    return magnitude_bits(load<C>(&element));
+  });
 }
 
 // Squares of halves are exact in f32 and far from its limits, so four are added there (an error of
 // 2^-24 at most) before one addition in f64, which would else cost more than reading them.
+#ifdef BOOSTER_ON_GPU
+
+ON_DEVICE double sum_of_squares(const f16* x, int64_t n) {
+  double sum = 0;
+  const auto square = [](f16 element) { return to_float(element) * to_float(element); };
+  const auto run = PackedRun<f16>::from_first(const_cast<f16*>(x), n);
+  run.for_each<false>([&](const f16* element, int count) {
+    for (int i = 0; i < count; i += quad) {
+      float four = 0;
+      for (int k = i; k < count && k < i + quad; ++k) four += square(element[k]);
+      sum += double(four);
+    }
+  });
+  return fold_lanes(sum, [](double a, double b) { return a + b; });
+}
+
+#else
+
 template <class T>
-ON_DEVICE double sum_of_fours(const T* x, int64_t n) {
+double sum_of_fours(const T* x, int64_t n) {
   const int64_t quarter = n / 4;
   const auto square = [=](int64_t i) { return load<float>(x + i) * load<float>(x + i); };
   const double fours = sum_of<double>(quarter, [=](int64_t i) {
@@ -72,11 +86,8 @@ ON_DEVICE double sum_of_fours(const T* x, int64_t n) {
                                 [=](int64_t i) { return double(square(4 * quarter + i)); });
 }
 
-ON_DEVICE double sum_of_squares(const f16* x, int64_t n) {
-#ifdef BOOSTER_ON_GPU
-  return sum_of_fours(x, n);
-#else
-  // Converted in runs, by the processor's instruction: 3 of 38 ms for the step on ViT-B in f16.
+// Converted in runs, by the processor's instruction: 3 of 38 ms for the step on ViT-B in f16.
+double sum_of_squares(const f16* x, int64_t n) {
   constexpr int64_t run_size = 1024;
   alignas(64) float run[run_size];
   double sum = 0;
@@ -86,12 +97,14 @@ ON_DEVICE double sum_of_squares(const f16* x, int64_t n) {
     sum += sum_of_fours(run, count);
   }
   return sum;
-#endif
 }
+
+#endif
+
 template <class T>
 ON_DEVICE double sum_of_squares(const T* x, int64_t n) {
-  return sum_of<double>(n, [=](int64_t i) {
-    const double value = load<ComputeOf<T>>(x + i);
+  return sum_of_run(x, n, [](const T& element) {
+    const double value = load<ComputeOf<T>>(&element);
     return value * value;
   });
 }
@@ -99,13 +112,15 @@ ON_DEVICE double sum_of_squares(const T* x, int64_t n) {
 // Sum of |x|^power, or the largest |x| for power = inf (nan wins), in f64.
 template <class T>
 ON_DEVICE double norm_term(const T* x, int64_t n, double power) {
-  using C = ComputeOf<T>;
-  const auto magnitude = [=](int64_t i) { return __builtin_fabs(double(load<C>(x + i))); };
+  const auto magnitude = [](const T& element) {
+    return __builtin_fabs(double(load<ComputeOf<T>>(&element)));
+  };
   if (power == 2) return sum_of_squares(x, n);
-  if (power == 1) return sum_of<double>(n, magnitude);
+  if (power == 1) return sum_of_run(x, n, magnitude);
   if (power == __builtin_inf())
-    return reduce_run<double>(n, 0.0, magnitude, [](double a, double b) { return maximum_(a, b); });
-  return sum_of<double>(n, [=](int64_t i) { return ::pow(magnitude(i), power); });
+    return fold_run<double>(x, n, 0.0, magnitude,
+                            [](double a, double b) { return maximum_(a, b); });
+  return sum_of_run(x, n, [=](const T& element) { return ::pow(magnitude(element), power); });
 }
 
 KERNEL_FN double root_of(double sum, double power) {
@@ -117,7 +132,7 @@ KERNEL_FN double root_of(double sum, double power) {
 
 void multi_unscale(MultiTensor grads, const float* inverse_scale, float* found_inf) {
   const Gradients cut(grads.spans, grads.count);
-  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+  for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     const float factor = inverse_scale ? *inverse_scale : 1.0f;
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       using C = ComputeOf<__typeof__(*x)>;
@@ -130,7 +145,7 @@ void multi_unscale(MultiTensor grads, const float* inverse_scale, float* found_i
 
 void multi_check(MultiTensor grads, const float* inverse_scale, float* found_inf) {
   const Gradients cut(grads.spans, grads.count);
-  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+  for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     const float factor = inverse_scale ? *inverse_scale : 1.0f;
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       using C = ComputeOf<__typeof__(*x)>;
@@ -146,7 +161,7 @@ void multi_norm(MultiTensor grads, double power, double* norm) {
   const Gradients cut(grads.spans, grads.count);
   const Workspace<double> partial(cut.count() + 1);
   double* terms = partial.data();
-  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+  for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       const double term = norm_term(x, n, power);
       if (first_lane()) terms[chunk] = term;
@@ -162,24 +177,24 @@ void multi_norm(MultiTensor grads, double power, double* norm) {
 
 void multi_scale(MultiTensor grads, const double* factor) {
   const Gradients cut(grads.spans, grads.count);
-  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+  for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       using C = ComputeOf<__typeof__(*x)>;
       const C by = C(*factor);
-      for_each_lane(n, [=](int64_t i) { store(x + i, load<C>(x + i) * by); });
+      change_run(x, n, [=](auto& element) { store(&element, load<C>(&element) * by); });
     });
   });
 }
 
 void multi_clamp(MultiTensor grads, double limit) {
   const Gradients cut(grads.spans, grads.count);
-  for_each_block(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
+  for_each_block<chunks_at_once>(cut.count(), [=, chunks = cut.chunks()] ON_DEVICE(int64_t chunk) {
     visit_chunk(chunks, chunk, [&](auto* x, int64_t n) {
       using C = ComputeOf<__typeof__(*x)>;
       const C high = C(limit), low = -high;
-      for_each_lane(n, [=](int64_t i) {
-        const C value = load<C>(x + i);
-        store(x + i, value > high ? high : (value < low ? low : value));
+      change_run(x, n, [=](auto& element) {
+        const C value = load<C>(&element);
+        store(&element, value > high ? high : (value < low ? low : value));
       });
     });
   });

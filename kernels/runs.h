@@ -1,0 +1,63 @@
+// Passes of a block over a run of numbers of one dtype: on the CPU loops that vectorise, on a GPU
+// packs of 16 bytes for each thread.
+#pragma once
+
+#include "kernels/rows/row_sums.h"
+
+#ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/packed_run.cuh"
+#endif
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// Calls body(x[i]), which may change the number.
+template <class T, class Body>
+ON_DEVICE void change_run(T* x, int64_t n, Body&& body) {
+#ifdef BOOSTER_ON_GPU
+  PackedRun<T>::from_aligned(x, n).template for_each<true>([&](T* element, int count) {
+    for (int i = 0; i < count; ++i) body(element[i]);
+  });
+#else
+  for_each_lane(n, [=](int64_t i) { body(x[i]); });
+#endif
+}
+
+// The largest term(x[i]), unsigned integers; 0 if n is 0. With `writes` a term may change its
+// number.
+template <class Bits, bool writes, class T, class Term>
+ON_DEVICE Bits largest_of_run(T* x, int64_t n, Term&& term) {
+  const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };
+#ifdef BOOSTER_ON_GPU
+  Bits mine = 0;
+  PackedRun<T>::from_aligned(x, n).template for_each<writes>([&](T* element, int count) {
+    for (int i = 0; i < count; ++i) mine = larger(mine, term(element[i]));
+  });
+  return fold_lanes(mine, larger);
+#else
+  return reduce_run<Bits>(
+      n, Bits(0), [=](int64_t i) { return term(x[i]); }, larger);
+#endif
+}
+
+// combine over term(x[0]) ... term(x[n - 1]), in an order that depends only on n; `identity` if n
+// is 0.
+template <class R, class T, class Term, class Combine>
+ON_DEVICE R fold_run(const T* x, int64_t n, R identity, Term&& term, Combine&& combine) {
+#ifdef BOOSTER_ON_GPU
+  R mine = identity;
+  PackedRun<T>::from_first(const_cast<T*>(x), n)
+      .template for_each<false>([&](const T* element, int count) {
+        for (int i = 0; i < count; ++i) mine = combine(mine, term(element[i]));
+      });
+  return fold_lanes(mine, combine);
+#else
+  return reduce_run<R>(
+      n, identity, [=](int64_t i) { return term(x[i]); }, combine);
+#endif
+}
+template <class T, class Term>
+ON_DEVICE double sum_of_run(const T* x, int64_t n, Term&& term) {
+  return fold_run<double>(x, n, 0.0, term, [](double a, double b) { return a + b; });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
