@@ -5,6 +5,10 @@
 #include "kernels/convert.h"
 #include "kernels/math.h"
 
+#ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/group.cuh"
+#endif
+
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
@@ -47,25 +51,29 @@ template <class Body>
 void for_each_four(int64_t size, RandomPosition position, Body body) {
   for_each_item((size + 3) / 4, [=] ON_DEVICE(int64_t four) {
     const Philox numbers = random_block(position, uint64_t(four));
-    body(numbers.word, 4 * four, size - 4 * four < 4 ? size - 4 * four : 4);
+    const int64_t begin = quad * four, rest = size - begin;
+    body(numbers.word, begin, rest < quad ? static_cast<int>(rest) : quad);
   });
 }
 
 template <class Rule>
 void generate(const View& out, RandomPosition position, Rule rule) {
-  for_each_four(out.size(), position,
-                [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int64_t n) {
-                  for (int64_t i = 0; i < n; ++i)
-                    store_any(out.data, out.dtype, begin + i, rule(bits, i, n));
-                });
+  for_each_four(out.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int n) {
+    float value[quad] = {};
+#pragma unroll
+    for (int i = 0; i < quad; ++i)
+      if (i < n) value[i] = rule(bits, i, n);
+    store_group(out.data, out.dtype, {begin, n}, value);
+  });
 }
 
 void drop(const View& y, const View& x, Drop rule, RandomPosition position) {
-  for_each_four(x.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int64_t n) {
-    for (int64_t i = begin; i < begin + n; ++i) {
-      const float value = load_any<float>(x.data, x.dtype, i);
-      store_any(y.data, y.dtype, i, rule(bits[i - begin], value));
-    }
+  for_each_four(x.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int n) {
+    float value[quad] = {};
+    load_group(value, x.data, x.dtype, {begin, n});
+#pragma unroll
+    for (int i = 0; i < quad; ++i) value[i] = rule(bits[i], value[i]);
+    store_group(y.data, y.dtype, {begin, n}, value);
   });
 }
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/chunks.h"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/group.cuh"
 #include "kernels/optimizer/optimizer_math.h"
 #include "kernels/optimizer/update_rounding.h"
 #include "kernels/rows/row_sums.h"
@@ -36,12 +36,6 @@ __device__ Value once_per_block(Make&& make) {
   return own.value;
 }
 
-// The elements of a slot that a thread works on at a time: first, first + 1, ...
-struct Group {
-  int64_t first;
-  int count;  // less than `group_size` at the end of a part
-};
-
 // 16 bytes of the compute type.
 template <class C>
 inline constexpr int group_size = sizeof(uint4) / sizeof(C);
@@ -54,43 +48,6 @@ template <int size>
 __device__ Group group_of(const Part& part, int64_t i) {
   const int64_t first = part.begin + i * size, rest = part.end - first;
   return {first, rest < size ? static_cast<int>(rest) : size};
-}
-
-// Elements as they lie in memory; those that a group has not got are left as they are.
-template <class T, int size>
-__device__ void read_group(T (&to)[size], const void* run, Group group) {
-  using Whole = Pack<T, size>;
-  const T* p = static_cast<const T*>(run) + group.first;
-  if (group.count == size && Whole::fits(p)) {
-    Whole whole;
-    whole.load(p);
-    return whole.get(to);
-  }
-#pragma unroll
-  for (int i = 0; i < size; ++i)
-    if (i < group.count) to[i] = p[i];
-}
-template <class T, int size>
-__device__ void write_group(void* run, Group group, const T (&from)[size]) {
-  using Whole = Pack<T, size>;
-  T* p = static_cast<T*>(run) + group.first;
-  if (group.count == size && Whole::fits(p)) {
-    Whole whole;
-    whole.set(from);
-    return whole.store(p);
-  }
-#pragma unroll
-  for (int i = 0; i < size; ++i)
-    if (i < group.count) p[i] = from[i];
-}
-template <class C, int size>
-__device__ void store_group(void* run, DType dtype, Group group, const C (&from)[size]) {
-  visit_floating(dtype, [&](auto* type) {
-    __typeof__(*type) element[size];
-#pragma unroll
-    for (int i = 0; i < size; ++i) store(element + i, from[i]);
-    write_group(run, group, element);
-  });
 }
 
 // A group of a dtype that is known at run time. Its numbers are converted after all that a thread

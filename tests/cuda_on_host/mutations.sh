@@ -23,6 +23,7 @@ codes='kernels_test|GPU: drawn products of 8-bit*'
 stepped='kernels_test|GPU: drawn parameters*' rounded='kernels_test|GPU: values are rounded*'
 walk=optimizer_walk.cuh steps=optimizer_step.host.o run=packed_run.cuh of_run=multi_tensor.host.o
 begins='kernels_test|GPU: drawn tensors*' norms='kernels_test|GPU: a norm*'
+drops='kernels_test|GPU: the same seed*'
 heads='kernels_test|GPU: attention by tiles has heads*'
 tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
@@ -48,8 +49,9 @@ a fragment's order|attention/fragments.cuh|$forward|s/i % 2 \* 2 + half\]/half *
 the mask of a tail|${tiles}_scores.cuh|$forward|s/key >= call.keys .. //|$heads
 a wait for copies|${tiles}_forward.cu|$forward|0,/ ptx::cp_async_wait_all();/s///|$heads
 a barrier behind copies|${tiles}_backward.cu|$backward|0,/ __syncthreads();/s///|$heads
-an address's alignment, slots|$walk|$steps|s/size \&\& Whole::fits(p)/size/|$stepped
-a bound, slots|$walk|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
+an address's alignment, slots|group.cuh|$steps|s/size \&\& Whole::fits(p)/size/|$stepped
+a bound, slots|group.cuh|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
+a bound, random numbers|group.cuh|random.host.o|s/if (i < group.count) p\[i\]/p[i]/|$drops
 the element of a noise|$walk|$steps|s/slot.begin + group.first + i/group.first + i/|$rounded
 a head|$run|$of_run|s/x_ + head_ + k/x_ + k/|$begins
 a tail|$run|$of_run|s/k : k + packs_ . size/k : k/|$begins

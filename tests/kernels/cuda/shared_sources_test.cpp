@@ -120,26 +120,33 @@ TEST_CASE("GPU: fill, where and accumulate agree with the CPU" * on_gpu()) {
   });
 }
 
-TEST_CASE("GPU: the same seed draws the same numbers as on the CPU" * on_gpu()) {
+TEST_CASE("GPU: the same seed draws the same numbers as on the CPU, wherever they begin" *
+          on_gpu()) {
   for (const DType dtype : floating_dtypes)
-    for (const int64_t size : {1, 2, 6, 511, 1001}) {
-      const RandomPosition position = {42, 1000};
-      const Plain y = test::zeros(dtype, {size});
-      const DType computed = dtype == DType::f64 ? DType::f32 : dtype;
-      const auto compare_here = [&](const std::vector<Plain>& inputs, auto&& kernel) {
-        compare(y, inputs, kernel, computed);
-      };
-      compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
-        table.uniform(out, -1, 2, position);
-      });
-      compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
-        table.normal(out, 0.5, 2, position);
-      });
-      compare_here({random(dtype, {size}, 5)},
-                   [=](const Table& table, View out, const std::vector<View>& in) {
-                     table.dropout(out, in[0], 0.3, position);
-                   });
-    }
+    for (const int64_t size : {1, 2, 6, 511, 1001})
+      for (const int64_t shift : {0, 1, 4}) {
+        const RandomPosition position = {42, 1000};
+        const Plain y = test::zeros(dtype, {shift + size + 1});
+        const DType computed = dtype == DType::f64 ? DType::f32 : dtype;
+        const auto part = [=](View view, int64_t first) {
+          view.data = view.as<char>() + first * size_of(dtype);
+          view.shape[0] = size;
+          return view;
+        };
+        const auto compare_here = [&](const std::vector<Plain>& inputs, auto&& kernel) {
+          compare(y, inputs, kernel, computed);
+        };
+        compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
+          table.uniform(part(out, shift), -1, 2, position);
+        });
+        compare_here({}, [=](const Table& table, View out, const std::vector<View>&) {
+          table.normal(part(out, shift), 0.5, 2, position);
+        });
+        compare_here({random(dtype, {size + 1}, 5)},
+                     [=](const Table& table, View out, const std::vector<View>& in) {
+                       table.dropout(part(out, shift), part(in[0], shift % 2), 0.3, position);
+                     });
+      }
 }
 
 TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CPU" * on_gpu()) {

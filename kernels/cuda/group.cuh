@@ -1,0 +1,62 @@
+// Neighbouring elements of a run that a thread works on at a time, read and written by one access
+// where all of them are in the run and their address allows that, by elements elsewhere.
+#pragma once
+
+#include "kernels/cuda/pack.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+// The elements first, first + 1, ... of a run.
+struct Group {
+  int64_t first;
+  int count;  // less than the arrays below at the end of the run
+};
+
+// Elements as they lie in memory; those that a group has not got are left as they are.
+template <class T, int size>
+__device__ void read_group(T (&to)[size], const void* run, Group group) {
+  using Whole = Pack<T, size>;
+  const T* p = static_cast<const T*>(run) + group.first;
+  if (group.count == size && Whole::fits(p)) {
+    Whole whole;
+    whole.load(p);
+    return whole.get(to);
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < group.count) to[i] = p[i];
+}
+template <class T, int size>
+__device__ void write_group(void* run, Group group, const T (&from)[size]) {
+  using Whole = Pack<T, size>;
+  T* p = static_cast<T*>(run) + group.first;
+  if (group.count == size && Whole::fits(p)) {
+    Whole whole;
+    whole.set(from);
+    return whole.store(p);
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < group.count) p[i] = from[i];
+}
+// Elements of a dtype that is known at run time, in the compute type.
+template <class C, int size>
+__device__ void load_group(C (&to)[size], const void* run, DType dtype, Group group) {
+  visit_floating(dtype, [&](auto* type) {
+    __typeof__(*type) element[size] = {};
+    read_group(element, run, group);
+#pragma unroll
+    for (int i = 0; i < size; ++i) to[i] = load<C>(element + i);
+  });
+}
+template <class C, int size>
+__device__ void store_group(void* run, DType dtype, Group group, const C (&from)[size]) {
+  visit_floating(dtype, [&](auto* type) {
+    __typeof__(*type) element[size];
+#pragma unroll
+    for (int i = 0; i < size; ++i) store(element + i, from[i]);
+    write_group(run, group, element);
+  });
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
