@@ -29,7 +29,7 @@ shift
 root=$(mktemp -d)
 chmod 755 "$root"  # packages start programs as other users there
 # --one-file-system: never what is mounted there.
-trap 'rm -rf --one-file-system "$root" 2>/dev/null || true' EXIT
+trap 'umount -l "$root" 2>/dev/null; rm -rf --one-file-system "$root" 2>/dev/null || true' EXIT
 
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 2>/dev/null |
   grep -v security | head -1 || true)
@@ -51,6 +51,7 @@ if [[ -e /etc/ssl/certs/ca-certificates.crt ]]; then
 fi
 git clone --quiet --no-hardlinks --depth 1 "file://$PWD" "$root/booster"
 
+mount --bind "$root" "$root"  # `ip netns` wants a root that is a mount
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount -t tmpfs tmpfs "$root/dev/shm"

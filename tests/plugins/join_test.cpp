@@ -13,7 +13,7 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t features = 3;
+constexpr int64_t columns = 3;
 
 struct Shares {
   int64_t samples, batch_size;  // of one rank
@@ -34,13 +34,13 @@ Shares drawn(unsigned seed) {
 
 Model network_for(const Shares& what) {
   manual_seed(4);
-  if (what.norm) return Sequential({Linear(features, 8), LayerNorm(8), Tanh(), Linear(8, 1)});
-  return Sequential({Linear(features, 8), Tanh(), Linear(8, 1)});
+  if (what.norm) return Sequential({Linear(columns, 8), LayerNorm(8), Tanh(), Linear(8, 1)});
+  return Sequential({Linear(columns, 8), Tanh(), Linear(8, 1)});
 }
 
 TensorDataset samples(const Shares& what) {
   Generator generator(9);
-  return TensorDataset(uniform({what.samples, features}, -1, 1, {}, generator),
+  return TensorDataset(uniform({what.samples, columns}, -1, 1, {}, generator),
                        uniform({what.samples, 1}, -1, 1, {}, generator));
 }
 

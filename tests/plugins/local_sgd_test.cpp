@@ -14,7 +14,7 @@ using local_sgd::LocalSGD;
 
 namespace {
 
-constexpr int64_t batch = 8, row_size = 16;
+constexpr int64_t batch_rows = 8, row_size = 16;
 constexpr int every = 3;
 
 // A normalisation over the batch, whose statistics are buffers, between two layers.
@@ -35,7 +35,7 @@ class Net : public Module {
 
 Tensor inputs(int step, int rank) {
   Generator generator(static_cast<uint64_t>(100 * step + rank));
-  return uniform({batch, row_size}, -1, 1, {}, generator);
+  return uniform({batch_rows, row_size}, -1, 1, {}, generator);
 }
 
 using Numbers = std::vector<double>;
