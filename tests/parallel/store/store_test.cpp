@@ -221,11 +221,12 @@ TEST_CASE("a stopped rank is named within the heartbeat, whatever BOOSTER_TIMEOU
   const auto environment = over_store().with({{"BOOSTER_HEARTBEAT", "4"}});
   Ranks ranks("rank: reduces until somebody falls silent", 3, environment);
   for (const char* name : {"ready-0", "ready-1", "ready-2"}) ranks.wait_for_file(name);
-  kill(ranks.pid(1), SIGSTOP);
+  const pid_t stopped = ranks.pid(1);
+  kill(stopped, SIGSTOP);
   const auto start = Clock::now();
   std::thread waker([&] {
     std::this_thread::sleep_for(std::chrono::seconds(12));
-    kill(ranks.pid(1), SIGKILL);
+    kill(stopped, SIGKILL);
   });
   const auto results = ranks.wait(30);
   waker.join();
