@@ -107,6 +107,7 @@ TEST_CASE("rank: one waits for another" * doctest::skip()) {
   std::vector<float> data(300);
   group.all_reduce(data);
 }
+#ifndef __SANITIZE_THREAD__  // it keeps signals back while a thread waits for the kernel by itself
 TEST_CASE("a rank that SIGTERM ends while it waits writes what it did, and ends by that signal") {
   std::string folder = "/tmp/booster-flight-XXXXXX";
   REQUIRE(mkdtemp(folder.data()));
@@ -128,3 +129,4 @@ TEST_CASE("a rank that SIGTERM ends while it waits writes what it did, and ends 
   CHECK(occurrences(text, "\"state\": \"running\"") == 1);
   std::filesystem::remove_all(folder);
 }
+#endif
