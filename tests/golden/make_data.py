@@ -105,6 +105,9 @@ def sixteen_bits():
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in colour)
     (HERE / "rgb16.png").write_bytes(png(17, 11, 16, 2, rows))
     raw("rgb16.png", as_loaded(HERE / "rgb16.png"))
+    rows = b"".join(b"\0" + struct.pack(">10H", *range(y, 55550, 5555)) for y in (0, 333, 777))
+    (HERE / "grey_alpha16.png").write_bytes(png(5, 3, 16, 4, rows))
+    raw("grey_alpha16.png", as_loaded(HERE / "grey_alpha16.png")[:, :, 0])
 
 
 def orientations(colour):
@@ -115,6 +118,19 @@ def orientations(colour):
         path = HERE / f"orientation{value}.jpg"
         colour.crop((0, 0, 24, 16)).save(path, quality=90, exif=exif)
         raw(path.name, np.asarray(ImageOps.exif_transpose(Image.open(path))))
+    late_orientation()
+
+
+def late_orientation():
+    """A PNG that says how it lies behind its pixels, and otherwise before them."""
+    from PIL import ImageOps
+    exif = [b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x0112, 3, 1, value, 0) for value in (3, 6)]
+    rows = b"".join(b"\0" + bytes(range(40 * y, 40 * y + 5)) for y in range(4))
+    plain = png(5, 4, 8, 0, rows)
+    header, pixels, end = plain[:33], plain[33:-12], plain[-12:]
+    path = HERE / "late_orientation.png"
+    path.write_bytes(header + chunk(b"eXIf", exif[0]) + pixels + chunk(b"eXIf", exif[1]) + end)
+    raw(path.name, np.asarray(ImageOps.exif_transpose(Image.open(path))))
 
 
 def resizes():

@@ -63,8 +63,9 @@ struct DecodeOptions {
 
 // Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, detected from the
 // content, as Pillow does: grey stays one channel; CMYK becomes RGB; palettes are expanded; alpha
-// is dropped; 16-bit samples are scaled to 8. `name` is for messages. Error of kind data, which
-// begins with "bad image 'NAME'", for anything else.
+// is dropped; of 16-bit samples the high byte is kept, but grey ones without alpha, which Pillow
+// clips, are scaled. `name` is for messages. Error of kind data, which begins with "bad image
+// 'NAME'", for anything else.
 Image decode_image(std::span<const uint8_t> file, const std::string& name,
                    const DecodeOptions& options = {});
 

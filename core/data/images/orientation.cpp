@@ -11,6 +11,7 @@ class TiffReader {
   explicit TiffReader(std::span<const uint8_t> bytes)
       : bytes_(bytes), little_(bytes.size() > 1 && bytes[0] == 'I') {}
 
+  uint32_t u8(size_t at) const { return at < bytes_.size() ? bytes_[at] : 0; }
   uint32_t u16(size_t at) const {
     if (at + 2 > bytes_.size()) return 0;
     const uint32_t a = bytes_[at], b = bytes_[at + 1];
@@ -25,6 +26,25 @@ class TiffReader {
   bool little_;
 };
 
+// Bytes of a whole number of this TIFF type; 0: of another type. A single unsigned byte is none, as
+// in Pillow.
+size_t whole_number_bytes(uint32_t type) {
+  enum : uint32_t { u16 = 3, u32 = 4, i8 = 6, i16 = 8, i32 = 9 };
+  if (type == i8) return 1;
+  if (type == u16 || type == i16) return 2;
+  return type == u32 || type == i32 ? 4 : 0;
+}
+
+// The first value of a directory's entry: in the entry itself, or elsewhere where there are many.
+// 0 if it has none that is a whole number.
+uint32_t first_value(const TiffReader& reader, size_t entry) {
+  const size_t bytes = whole_number_bytes(reader.u16(entry + 2));
+  const uint64_t count = reader.u32(entry + 4);
+  if (bytes == 0 || count == 0) return 0;
+  const size_t at = count * bytes > 4 ? reader.u32(entry + 8) : entry + 8;
+  return bytes == 1 ? reader.u8(at) : bytes == 2 ? reader.u16(at) : reader.u32(at);
+}
+
 }  // namespace
 
 int exif_orientation(std::span<const uint8_t> tiff) {
@@ -36,7 +56,7 @@ int exif_orientation(std::span<const uint8_t> tiff) {
   for (uint32_t i = 0; i < entries; ++i) {
     const size_t entry = directory + 2 + 12 * size_t{i};
     if (reader.u16(entry) != orientation_tag) continue;
-    const uint32_t value = reader.u16(entry + 8);
+    const uint32_t value = first_value(reader, entry);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;

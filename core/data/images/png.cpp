@@ -14,6 +14,7 @@ namespace {
 struct PngDecoder {
   png_structp png;
   png_infop info;
+  png_infop end;  // of what stands behind the pixels
   const uint8_t* data;
   size_t left;
   jmp_buf escape;
@@ -66,11 +67,11 @@ bool set_conversions(PngDecoder& decoder) {
   const int colour = png_get_color_type(png, decoder.info);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (colour == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
-  // For colour, Pillow keeps the high byte; it would clip grey, so grey is scaled exactly.
-  if (colour & PNG_COLOR_MASK_COLOR)
-    png_set_strip_16(png);
-  else
+  // Pillow keeps the high byte; it would clip grey without alpha, so that is scaled exactly.
+  if (colour == PNG_COLOR_TYPE_GRAY)
     png_set_scale_16(png);
+  else
+    png_set_strip_16(png);
   png_set_strip_alpha(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, decoder.info);
@@ -83,7 +84,7 @@ bool read_png_pixels(PngDecoder& decoder, Image& image) {
   const int passes = interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (int y = 0; y < image.height(); ++y) png_read_row(decoder.png, image.row(y), nullptr);
-  png_read_end(decoder.png, nullptr);
+  png_read_end(decoder.png, decoder.end);
   return true;
 }
 
@@ -94,7 +95,8 @@ class PngReader {
     decoder_.left = file.size();
     decoder_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder_, leave, ignore_warning);
     if (decoder_.png) decoder_.info = png_create_info_struct(decoder_.png);
-    if (!decoder_.info) fail_run("libpng: could not start; got no memory");
+    if (decoder_.info) decoder_.end = png_create_info_struct(decoder_.png);
+    if (!decoder_.end) fail_run("libpng: could not start; got no memory");
     if (!read_png_header(decoder_)) bad_image(name_, decoder_.message);
   }
 
@@ -115,17 +117,20 @@ class PngReader {
     return image;
   }
 
+  // After pixels(), behind which it may stand, too.
   int orientation() const {
     png_bytep data = nullptr;
     png_uint_32 size = 0;
-    if (!png_get_eXIf_1(decoder_.png, decoder_.info, &size, &data)) return 1;
+    if (!png_get_eXIf_1(decoder_.png, decoder_.end, &size, &data) &&
+        !png_get_eXIf_1(decoder_.png, decoder_.info, &size, &data))
+      return 1;
     return exif_orientation({data, size});
   }
 
  private:
   struct OwnedDecoder : PngDecoder {
     OwnedDecoder() : PngDecoder{} {}
-    ~OwnedDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
+    ~OwnedDecoder() { png_destroy_read_struct(&png, &info, &end); }
   };
 
   const std::string& name_;
@@ -137,8 +142,8 @@ class PngReader {
 Image decode_png(std::span<const uint8_t> file, const std::string& name,
                  const DecodeOptions& options) {
   PngReader reader(file, name);
-  const int orientation = options.apply_orientation ? reader.orientation() : 1;
   Image image = reader.pixels();
+  const int orientation = options.apply_orientation ? reader.orientation() : 1;
   return orientation == 1 ? std::move(image) : upright(image, orientation);
 }
 
