@@ -149,6 +149,23 @@ TEST_CASE("rates fall on a plateau as PyTorch's, and go on from saved state at a
   }
 }
 
+TEST_CASE("an infinite metric stays the best one when a plateau's schedule goes on") {
+  for (const char* mode : {"min", "max"}) {
+    CAPTURE(mode);
+    const ReduceLROnPlateauOptions options = {.mode = mode, .factor = 0.5, .patience = 1};
+    auto optimizer = SGD({leaf()}, {.lr = 0.1}), resumed = SGD({leaf()}, {.lr = 0.7});
+    auto scheduler = ReduceLROnPlateau(optimizer, options);
+    scheduler.step(mode == std::string("min") ? -INFINITY : INFINITY);
+    auto later = ReduceLROnPlateau(resumed, options);
+    later.load_state_dict(scheduler.state_dict());
+    for (LRScheduler one : {LRScheduler(scheduler), LRScheduler(later)}) {
+      for (int i = 0; i < 2; ++i) one.step(0.0);
+      CHECK(one.lr() == doctest::Approx(0.05));
+    }
+    CHECK(later.state_dict().memory == scheduler.state_dict().memory);
+  }
+}
+
 TEST_CASE("a plateau's schedule follows every group and rates that others set") {
   auto optimizer = SGD({{{{"a", leaf()}}}, {{{"b", leaf()}}, {{"lr", 0.5}}}}, {.lr = 0.1});
   LRScheduler scheduler = ReduceLROnPlateau(optimizer, {.factor = 0.5, .patience = 0});

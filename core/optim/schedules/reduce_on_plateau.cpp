@@ -64,7 +64,11 @@ class ReduceOnPlateau : public Schedule {
   ScheduleMemory memory() const override {
     ScheduleMemory all = {{"bad_steps", static_cast<double>(bad_steps_)},
                           {"cooldown", static_cast<double>(cooldown_)}};
-    if (std::isfinite(best_)) all["best"] = best_;
+    // Files of checkpoints hold finite numbers only.
+    if (std::isfinite(best_))
+      all["best"] = best_;
+    else if (best_ != worst_)
+      all["best_is_infinite"] = 1;
     for (size_t group = 0; group < rates_.size(); ++group) all[rate_name(group)] = rates_[group];
     return all;
   }
@@ -83,7 +87,10 @@ class ReduceOnPlateau : public Schedule {
           "{}: rates of other groups were saved; got {}, want {} or none", schedule_name,
           rates.size(), groups);
     const auto best = memory.find("best");
-    best_ = best == memory.end() ? worst_ : best->second;
+    if (best != memory.end())
+      best_ = best->second;
+    else
+      best_ = memory.count("best_is_infinite") ? -worst_ : worst_;
     bad_steps_ = bad_steps;
     cooldown_ = cooldown;
     rates_ = std::move(rates);
