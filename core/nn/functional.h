@@ -72,7 +72,7 @@ struct BatchNormOptions {
   double eps = 1e-5;
 };
 // (n, channels, ...) over n and space. Running statistics (channels) may be undefined in training;
-// they change in place and get the unbiased variance.
+// they change in place and get the unbiased variance, but stay as they are where x is empty.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   BatchNormOptions options = {});
@@ -144,7 +144,7 @@ struct PoolOptions {
   Size2d padding = 0;
   bool count_padding = true;  // averages only: padding counts in the divisor
   Size2d dilation = 1;        // maxima only
-  bool ceil_mode = false;     // a last window may begin inside and end outside
+  bool ceil_mode = false;     // a last window, the first one too, may begin inside and end outside
 };
 Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
@@ -168,7 +168,8 @@ Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)
 // Rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index shape...,
-// features). The row padding_index gets no gradient. Error for an index outside the table.
+// features). The row padding_index (from the end if negative) gets no gradient. Error for an index
+// outside the table.
 Tensor embedding(const Tensor& index, const Tensor& table,
                  std::optional<int64_t> padding_index = {});
 // Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p); x itself when not

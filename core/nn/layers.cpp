@@ -169,10 +169,11 @@ Embedding::Embedding(int64_t entries, int64_t features, std::optional<int64_t> p
       weight(add_parameter("weight", normal({entries, features}))),
       padding_index_(padding_index) {
   if (!padding_index) return;
-  check(*padding_index >= 0 && *padding_index < entries,
-        "Embedding: padding_index is outside the table; got {}, want 0 to {}", *padding_index,
-        entries - 1);
-  init::zeros(untracked::select(weight, 0, *padding_index));
+  check(*padding_index >= -entries && *padding_index < entries,
+        "Embedding: padding_index is outside the table; got {}, want {} to {}", *padding_index,
+        -entries, entries - 1);
+  if (*padding_index < 0) *padding_index_ += entries;
+  init::zeros(untracked::select(weight, 0, *padding_index_));
 }
 std::string Embedding::options() const {
   return fmt::format("{}, {}", weight.size(0), weight.size(1));

@@ -120,6 +120,64 @@ TEST_CASE("batch norm learns running statistics in training and uses them in eva
                         std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
 }
 
+TEST_CASE("batch norm learns nothing from an empty batch, as in PyTorch") {
+  for (const bool training : {true, false}) {
+    CAPTURE(training);
+    BatchNorm2d norm(3);
+    norm.train(training);
+    const Tensor x = zeros({2, 3, 0, 4}).requires_grad_();
+    const Tensor y = norm(x);
+    CHECK(y.shape() == x.shape());
+    backward(y, {.grad = zeros(y.shape())});
+    CHECK(norm.running_mean.to_vector<double>() == std::vector<double>{0, 0, 0});
+    CHECK(norm.running_var.to_vector<double>() == std::vector<double>{1, 1, 1});
+    CHECK(norm.num_batches_tracked.item() == training);
+    for (const Tensor& parameter : {norm.weight, norm.bias})
+      CHECK(parameter.grad().to_vector<double>() == std::vector<double>{0, 0, 0});
+    CHECK(x.grad().shape() == x.shape());
+  }
+}
+
+TEST_CASE("a padding row may be counted from the end, as in PyTorch") {
+  const Tensor rows = from_vector<int64_t>({3, 2, 3}, {3});
+  Embedding layer(4, 2, -1);
+  CHECK(layer.weight[3].to_vector<double>() == std::vector<double>{0, 0});
+  CHECK(layer.weight[2].norm().item() > 0);
+  const std::vector<double> wanted = {0, 0, 0, 0, 1, 1, 0, 0};
+  layer(rows).sum().backward();
+  CHECK(layer.weight.grad().to_vector<double>() == wanted);
+  const Tensor table = ones({4, 2}).requires_grad_();
+  embedding(rows, table, -1).sum().backward();
+  CHECK(table.grad().to_vector<double>() == wanted);
+  for (const int64_t outside : {-5, 4}) {
+    CHECK_THROWS_WITH_AS(Embedding(4, 2, outside), doctest::Contains("want -4 to 3"), Error);
+    CHECK_THROWS_WITH_AS(embedding(rows, table, outside), doctest::Contains("want -4 to 3"), Error);
+  }
+}
+
+// PyTorch's numbers.
+TEST_CASE("with ceil_mode a window may be larger than its image") {
+  const Tensor x = from_vector<float>({1, 2, 3, 4, 5}, {1, 1, 1, 5});
+  const PoolOptions largest = {
+      .stride = Size2d(4, 2), .padding = {2, 0}, .dilation = {2, 1}, .ceil_mode = true};
+  CHECK(max_pool2d(x, {4, 2}, largest).to_vector<float>() == std::vector<float>{2, 4, 5});
+  const Tensor line = from_vector<float>({1, 2, 6}, {1, 1, 1, 3}).requires_grad_();
+  for (const bool counts : {true, false}) {
+    CAPTURE(counts);
+    clear_grad(line);
+    const Tensor y = avg_pool2d(
+        line, 4, {.stride = 2, .padding = 1, .count_padding = counts, .ceil_mode = true});
+    using Floats = std::vector<float>;
+    CHECK(y.to_vector<float>() == (counts ? Floats{0.75F, 8 / 9.F} : Floats{3, 4}));
+    y.sum().backward();
+    const Floats slope = line.grad().to_vector<float>();
+    CHECK(slope[0] == doctest::Approx(counts ? 1 / 12. : 1 / 3.));
+    CHECK(slope[1] == doctest::Approx(counts ? 7 / 36. : 5 / 6.));
+  }
+  CHECK_THROWS_WITH_AS(avg_pool2d(line, 4, {.stride = 1, .padding = 1, .ceil_mode = true}),
+                       doctest::Contains("window is larger than the image"), Error);
+}
+
 TEST_CASE("multi-head attention has PyTorch's names and attends to itself or to others alike") {
   manual_seed(5);
   MultiHeadAttention layer(12, 3);

@@ -71,10 +71,12 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   const Tensor values = untracked::contiguous(x), scale = dense(gamma), shift = dense(beta);
   const Tensor center = kernel_statistics(running_mean), spread = kernel_statistics(running_var);
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
-  kernels::on(x.device())
-      .batch_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
-                  center.view(), spread.view(), options.training, options.momentum, options.eps);
-  if (options.training) {
+  const bool is_empty = x.numel() == 0;
+  if (!is_empty)
+    kernels::on(x.device())
+        .batch_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
+                    center.view(), spread.view(), options.training, options.momentum, options.eps);
+  if (options.training && !is_empty) {
     update(running_mean, center);
     update(running_var, spread);
   }
@@ -84,14 +86,18 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                 [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
                  beta = Saved(shift), training = options.training](const Tensor& g, Gradients& d) {
                   const Tensor dx = room_in_place_of(g, x.get());
-                  const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
-                  kernels::on(g.device())
-                      .batch_norm_backward(dx.view(), dweight.view(), dbias.view(), dense(g).view(),
-                                           x.get().view(), mean.get().view(), rstd.get().view(),
-                                           gamma.get().view(), training);
+                  Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
+                  if (g.numel() > 0)
+                    kernels::on(g.device())
+                        .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
+                                             dense(g).view(), x.get().view(), mean.get().view(),
+                                             rstd.get().view(), gamma.get().view(), training);
                   d[0] = dx;
-                  if (dweight.defined()) d[1] = dweight;
-                  if (dbias.defined()) d[2] = dbias;
+                  for (const auto& [i, sum] : {std::pair(1, &dweight), std::pair(2, &dbias)}) {
+                    if (!sum->defined()) continue;
+                    if (g.numel() == 0) sum->zero_();
+                    d[i] = *sum;
+                  }
                 });
 }
 

@@ -17,25 +17,22 @@ namespace {
 // Rows of the table by their numbers in it.
 Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
   apply_policy(Op::embedding, {&table});
-  if (table.ndim() != 2)
-    fail("embedding: table has the wrong shape; got {}, want (entries, features)", table.shape());
   Shape shape = rows.shape();
   shape.push_back(table.size(1));
   Tensor y = empty(shape, {table.dtype(), table.device()});
   const Tensor bad = full({1}, -1, {DType::i64, table.device()});
   kernels::on(table.device())
       .embedding(y.view(), bad.view(), untracked::contiguous(table).view(), rows.view());
-  if (const auto at = static_cast<int64_t>(bad.item()); at >= 0)
-    bad_index(rows, at, table.size(0));
+  if (const auto at = static_cast<int64_t>(bad.item()); at >= 0) bad_index(rows, at, table.size(0));
   // Each row of the table gets the sum of the gradients of the outputs that read it.
-  return record(y, "embedding", {table},
-                [rows = Saved(rows), shape = table.shape(), padding](const Tensor& g,
-                                                                     Gradients& d) {
-                  d[0] = zeros(shape, {g.dtype(), g.device()});
-                  kernels::on(g.device())
-                      .embedding_backward(d[0].view(), untracked::contiguous(g).view(),
-                                          rows.get().view(), padding);
-                });
+  return record(
+      y, "embedding", {table},
+      [rows = Saved(rows), shape = table.shape(), padding](const Tensor& g, Gradients& d) {
+        d[0] = zeros(shape, {g.dtype(), g.device()});
+        kernels::on(g.device())
+            .embedding_backward(d[0].view(), untracked::contiguous(g).view(), rows.get().view(),
+                                padding);
+      });
 }
 
 // Ranks that do not hold an entry look up another one and multiply it by 0.
@@ -56,10 +53,19 @@ Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& tab
       padding >= here.begin && padding < here.end ? padding - here.begin : -1;
   Shape each = rows.shape();
   each.push_back(1);
-  const Tensor found = rows_of(from_vector(local, rows.shape()).to(table.device()), table,
-                               padding_here);
+  const Tensor found =
+      rows_of(from_vector(local, rows.shape()).to(table.device()), table, padding_here);
   const Tensor mask = from_vector(is_here, each).to(table.device());
   return split.sum_of_rows(mul(found, cast(mask, found.dtype())));
+}
+
+// -1: there is none.
+int64_t padding_row(std::optional<int64_t> index, int64_t entries) {
+  if (!index) return -1;
+  check(*index >= -entries && *index < entries,
+        "embedding: padding_index is outside the table; got {}, want {} to {}", *index, -entries,
+        entries - 1);
+  return *index < 0 ? *index + entries : *index;
 }
 
 }  // namespace
@@ -67,8 +73,10 @@ Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& tab
 Tensor embedding(const Tensor& index, const Tensor& table, std::optional<int64_t> padding_index) {
   arguments::floating("embedding", "table", table);
   const Tensor rows = arguments::indices("embedding", "index", index);
+  if (table.ndim() != 2)
+    fail("embedding: table has the wrong shape; got {}, want (entries, features)", table.shape());
   const LayerSplit* split = layer_split(table);
-  const int64_t padding = padding_index.value_or(-1);
+  const int64_t padding = padding_row(padding_index, split ? split->all_rows() : table.size(0));
   return split ? split_rows(*split, rows, table, padding) : rows_of(rows, table, padding);
 }
 

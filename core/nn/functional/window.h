@@ -16,7 +16,8 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
 
 // floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 along each side of x
 // (n, c, h, w); error if the window does not fit. With ceil_mode one more where some of the image
-// is left, unless that window would begin in the padding.
+// is left, unless that window would begin in the padding; the first one, too, may go beyond the
+// image then, by less than the stride.
 inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window,
                           bool ceil_mode = false) {
   int64_t size[2];
@@ -28,11 +29,12 @@ inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window
         op, window.kernel[i], window.stride[i], window.dilation[i], window.padding[i]);
     const int64_t reach = window.dilation[i] * (window.kernel[i] - 1) + 1;
     const int64_t room = x.size(2 + i) + 2 * window.padding[i];
-    check(room >= reach, "{}: window is larger than the image; got {} of {} with padding {}", op,
+    const int64_t beyond = ceil_mode ? window.stride[i] - 1 : 0;
+    size[i] = room + beyond < reach ? 0 : (room + beyond - reach) / window.stride[i] + 1;
+    const int64_t last = (size[i] - 1) * window.stride[i] - window.padding[i];
+    if (ceil_mode && last >= x.size(2 + i)) --size[i];
+    check(size[i] > 0, "{}: window is larger than the image; got {} of {} with padding {}", op,
           reach, x.size(2 + i), window.padding[i]);
-    size[i] = (room - reach) / window.stride[i] + 1;
-    const int64_t next = size[i] * window.stride[i] - window.padding[i];
-    if (ceil_mode && (room - reach) % window.stride[i] != 0 && next < x.size(2 + i)) ++size[i];
   }
   return {size[0], size[1]};
 }
