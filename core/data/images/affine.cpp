@@ -1,9 +1,13 @@
 #include "core/data/images/affine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <string>
 #include <vector>
 
 namespace booster {
@@ -96,6 +100,14 @@ Image bilinear(const Image& image, const AffineMap& m, uint8_t fill) {
   return out;
 }
 
+// Python's round(x, 15): the decimal digits are those of the exact number, which x 1e15 is not.
+double to_15_digits(double x) {
+  const std::string digits = fmt::format("{:.15f}", x);
+  double rounded = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
+  return rounded;
+}
+
 }  // namespace
 
 Image affine(const Image& image, const AffineMap& map, AffineFilter filter, uint8_t fill) {
@@ -107,8 +119,7 @@ AffineMap rotation(double degrees, int width, int height) {
   // In Pillow's order: another would give other last digits.
   const double turn = std::fmod(degrees, 360);
   const double angle = -((turn < 0 ? turn + 360 : turn) * (std::numbers::pi / 180));
-  const auto rounded = [](double x) { return std::nearbyint(x * 1e15) / 1e15; };
-  const double cosine = rounded(std::cos(angle)), sine = rounded(std::sin(angle));
+  const double cosine = to_15_digits(std::cos(angle)), sine = to_15_digits(std::sin(angle));
   const double x = width / 2.0, y = height / 2.0;
   return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
 }
