@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/group.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
@@ -16,55 +16,33 @@ class PackedRun {
   static __device__ PackedRun from_aligned(T* x, int64_t n) {
     const int bytes = static_cast<int>(-reinterpret_cast<intptr_t>(x) & (sizeof(uint4) - 1));
     const int64_t head = bytes / static_cast<int>(sizeof(T));
-    return {x, n, head < n ? head : n, true};
+    return {x, n, head < n ? head : n};
   }
   // Packs from the first element, wherever it lies: which thread has which elements depends on
   // nothing but n. Where the address does not allow packs they are read by elements.
-  static __device__ PackedRun from_first(T* x, int64_t n) {
-    return {x, n, 0, Pack<T, size>::fits(x)};
-  }
+  static __device__ PackedRun from_first(T* x, int64_t n) { return {x, n, 0}; }
 
   // Calls body(elements, how many) for all packs, and then for each element that is in none. What
   // it changes is stored if it `writes`.
   template <bool writes, class Body>
   __device__ void for_each(Body&& body) const {
     for_each_lane(packs_, [&](int64_t k) {
-      T* p = x_ + head_ + k * size;
+      const Group pack = {head_ + k * size, size};
       T element[size];
-      read(element, p);
+      read_group(element, x_, pack);
       body(element, size);
-      if constexpr (writes) write(p, element);
+      if constexpr (writes) write_group(x_, pack, element);
     });
     for_each_lane(n_ - packs_ * size,
                   [&](int64_t k) { body(x_ + (k < head_ ? k : k + packs_ * size), 1); });
   }
 
  private:
-  __device__ PackedRun(T* x, int64_t n, int64_t head, bool aligned)
-      : x_(x), n_(n), head_(head), packs_((n - head) / size), aligned_(aligned) {}
-
-  __device__ void read(T (&element)[size], const T* p) const {
-    if (aligned_) {
-      Pack<T, size> pack;
-      pack.load(p);
-      return pack.get(element);
-    }
-#pragma unroll
-    for (int i = 0; i < size; ++i) element[i] = p[i];
-  }
-  __device__ void write(T* p, const T (&element)[size]) const {
-    if (aligned_) {
-      Pack<T, size> pack;
-      pack.set(element);
-      return pack.store(p);
-    }
-#pragma unroll
-    for (int i = 0; i < size; ++i) p[i] = element[i];
-  }
+  __device__ PackedRun(T* x, int64_t n, int64_t head)
+      : x_(x), n_(n), head_(head), packs_((n - head) / size) {}
 
   T* x_;
   int64_t n_, head_, packs_;
-  bool aligned_;
 };
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -53,9 +53,9 @@ an address's alignment, slots|group.cuh|$steps|s/size \&\& Whole::fits(p)/size/|
 a bound, slots|group.cuh|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
 a bound, random numbers|group.cuh|random.host.o|s/if (i < group.count) p\[i\]/p[i]/|$drops
 the element of a noise|$walk|$steps|s/slot.begin + group.first + i/group.first + i/|$rounded
-a head|$run|$of_run|s/x_ + head_ + k/x_ + k/|$begins
+a head|$run|$of_run|s/{head_ + k/{k/|$begins
 a tail|$run|$of_run|s/k : k + packs_ . size/k : k/|$begins
-an address's alignment, sums|$run|$of_run|s/0, Pack<T, size>::fits(x)/0, true/|$norms
+an address's alignment, sums|group.cuh|$of_run|s/size \&\& Whole::fits(p)/size/|$norms
 a barrier, rows are read|${tiles}_backward.cu|$backward|/^      __syncthreads();/d|$heads
 "
 

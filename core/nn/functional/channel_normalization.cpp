@@ -86,18 +86,15 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                 [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
                  beta = Saved(shift), training = options.training](const Tensor& g, Gradients& d) {
                   const Tensor dx = room_in_place_of(g, x.get());
-                  Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
+                  const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
                   if (g.numel() > 0)
                     kernels::on(g.device())
                         .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
                                              dense(g).view(), x.get().view(), mean.get().view(),
                                              rstd.get().view(), gamma.get().view(), training);
                   d[0] = dx;
-                  for (const auto& [i, sum] : {std::pair(1, &dweight), std::pair(2, &dbias)}) {
-                    if (!sum->defined()) continue;
-                    if (g.numel() == 0) sum->zero_();
-                    d[i] = *sum;
-                  }
+                  if (dweight.defined()) d[1] = g.numel() > 0 ? dweight : zeros_like(dweight);
+                  if (dbias.defined()) d[2] = g.numel() > 0 ? dbias : zeros_like(dbias);
                 });
 }
 

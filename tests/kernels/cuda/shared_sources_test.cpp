@@ -186,8 +186,7 @@ TEST_CASE("GPU: unscale, norm, scale and clamp of many tensors agree with the CP
       CHECK(scalars[0] == found);
       double got[4];
       norms_there.fetch(got, sizeof got);
-      for (int k = 0; k < 4; ++k)  // squares of halves are added in f32
-        CHECK(close(got[k], norms[k], norms[k] * (dtype == DType::f16 && k == 1 ? 1e-8 : 1e-10)));
+      for (int k = 0; k < 4; ++k) CHECK(close(got[k], norms[k], norms[k] * 1e-10));
       for (size_t i = 0; i < tensors.size(); ++i)
         check_same(copies[i]->fetch(tensors[i]), tensors[i]);
     }
@@ -252,9 +251,7 @@ TEST_CASE("GPU: a norm's bits do not depend on where its numbers begin" * on_gpu
           on(gpu).multi_norm({&span, 1}, power, static_cast<double*>(result.data()));
           result.fetch(&norm[i], sizeof(double));
         }
-        // Squares of halves are added by fours in f32, other fours than on the CPU.
-        const bool by_fours = dtype == DType::f16 && power == 2;
-        CHECK(close(norm[0], want, want * (by_fours ? 1e-7 : 1e-12)));
+        CHECK(close(norm[0], want, want * 1e-12));
         CHECK(norm[1] == norm[0]);
       }
 }
