@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,9 +43,12 @@ std::set<std::pair<int, const void*>>& loaded() {
 }
 int communicators = 0;
 
-void load(const void* kernel, const char* name) {
-  if (loaded().insert({device_in_use, kernel}).second && communicators > 0)
+// Whether it was not loaded before.
+bool load(const void* kernel, const char* name) {
+  const bool is_new = loaded().insert({device_in_use, kernel}).second;
+  if (is_new && communicators > 0)
     fault("a kernel runs for the first time, and is loaded, beside NCCL: {}", name);
+  return is_new;
 }
 
 cudaError_t give_back(cudaError_t error) {
@@ -66,6 +70,35 @@ cudaError_t done(Body&& body) {
   return call([&] {
     body();
     return cudaSuccess;
+  });
+}
+
+// A call that a thread may not make while a stream is captured.
+template <class Body>
+cudaError_t unsafe(Body&& body) {
+  return call([&] {
+    const cudaError_t status = check_unsafe_call();
+    return status == cudaSuccess ? body() : status;
+  });
+}
+
+// One that gives something to a stream, or to its capture.
+template <class Body>
+cudaError_t given(cudaStream_t stream, Body&& body) {
+  return call([&] {
+    const CapturePlace& place = place_of(stream);
+    if (place.is_capturing() && !place.capture->is_valid) return cudaErrorStreamCaptureInvalidated;
+    return body();
+  });
+}
+
+// One that cannot be recorded, about a stream or an event.
+template <class Of, class Body>
+cudaError_t unrecorded(Of of, cudaError_t status_if_captured, Body&& body) {
+  return call([&] {
+    if (place_of(of).capture) return invalidate(place_of(of), status_if_captured);
+    const cudaError_t status = check_unsafe_call();
+    return status == cudaSuccess ? body() : status;
   });
 }
 
@@ -113,7 +146,7 @@ void copy_now(void* to, const void* from, size_t bytes) {
 }
 
 cudaError_t queue_work(cudaStream_t stream, std::function<void()> work) {
-  return call([&] {
+  return given(stream, [&] {
     if (device_of(stream) != device_in_use) return cudaErrorInvalidResourceHandle;
     give(stream, std::move(work));
     return cudaSuccess;
@@ -128,7 +161,9 @@ cudaError_t launch(Launch launch, cudaStream_t stream) {
         launch.grid.y > 65535 || launch.grid.z > 65535 ||
         launch.argument_bytes > most_argument_bytes)
       return cudaErrorInvalidValue;
-    load(launch.kernel, launch.name);
+    // The driver may wait for the device when it loads one.
+    if (load(launch.kernel, launch.name) && place_of(stream).is_capturing())
+      return invalidate(place_of(stream), cudaErrorStreamCaptureUnsupported);
     return queue_work(stream, [launch = std::move(launch)] { run_launch(launch); });
   });
 }
@@ -185,44 +220,63 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorIllegalState: return "the operation cannot be performed in the present state";
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return fault_text().c_str();
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureMerge: return "operation would result in a merge of captures";
+    case cudaErrorStreamCaptureUnmatched: return "capture was not ended in the stream it began in";
+    case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
+    case cudaErrorCapturedEvent:
+      return "operation not permitted on an event last recorded in a capturing stream";
+    case cudaErrorStreamCaptureWrongThread:
+      return "attempt to end a capture in another thread than it began in";
     default: return "unrecognized error code";
   }
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  return call([&] { return allocate(data, bytes); });
+  return unsafe([&] { return allocate(data, bytes); });
 }
 cudaError_t cudaFree(void* data) {
   if (!data) return cudaSuccess;
-  return call([&] {
+  return unsafe([&] {
     finish_everything();
     return free_on_device(data) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
-cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t) {
-  return call([&] { return allocate(data, bytes); });
+// A graph could hold such nodes; here it cannot.
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
+  return unrecorded(stream, cudaErrorStreamCaptureUnsupported,
+                    [&] { return allocate(data, bytes); });
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  return done([&] {
+  return unrecorded(stream, cudaErrorStreamCaptureUnsupported, [&] {
     give(stream, [=] {
       if (!free_on_device(data)) fault("a stream frees what is no allocation");
     });
+    return cudaSuccess;
   });
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
-  return done([&] {
+  return unsafe([&] {
     *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     pinned()[static_cast<char*>(*data)] = bytes;
+    return cudaSuccess;
   });
 }
 cudaError_t cudaFreeHost(void* data) {
-  return done([&] {
+  return unsafe([&] {
     finish_everything();
     pinned().erase(static_cast<char*>(data));
     std::free(data);
+    return cudaSuccess;
   });
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -237,11 +291,16 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
 // What lies in ordinary memory of the host is read before the call returns, and written before it
-// returns; pinned memory is touched when the device comes to it.
+// returns; pinned memory is touched when the device comes to it. A graph reads both when it runs,
+// and what would have to be there when the call returns cannot be captured.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  return done([&] {
-    if (!is_on_device(from) && !is_pinned(from)) {
+  return given(stream, [&] {
+    CapturePlace& place = place_of(stream);
+    const bool is_captured = place.is_capturing();
+    if (is_captured && !is_on_device(to) && !is_pinned(to))
+      return invalidate(place, cudaErrorStreamCaptureUnsupported);
+    if (!is_captured && !is_on_device(from) && !is_pinned(from)) {
       const char* p = static_cast<const char*>(from);
       give(stream,
            [=, taken = std::vector<char>(p, p + bytes)] { copy_now(to, taken.data(), bytes); });
@@ -249,15 +308,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
       give(stream, [=] { copy_now(to, from, bytes); });
     }
     if (!is_on_device(to) && !is_pinned(to)) finish(stream);
+    return cudaSuccess;
   });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  return done([&] {
+  return given(stream, [&] {
     give(stream, [=] {
       check_range(to, bytes);
       std::memset(to, value, bytes);
       mark_written(to, bytes);
     });
+    return cudaSuccess;
   });
 }
 
@@ -269,20 +330,128 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return call([&] {
+    if (!stream) return cudaErrorStreamCaptureUnsupported;  // the legacy one
+    CapturePlace& place = place_of(stream);
+    if (place.is_capturing()) return cudaErrorIllegalState;
+    place = {begin_capture(stream, device_of(stream), mode), {}};
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return call([&] {
+    *graph = nullptr;
+    const CapturePlace place = place_of(stream);
+    if (!place.is_capturing()) return cudaErrorIllegalState;
+    const Capture& capture = *place.capture;
+    if (capture.origin != stream) return invalidate(place, cudaErrorStreamCaptureUnmatched);
+    if (capture.mode != cudaStreamCaptureModeRelaxed &&
+        capture.thread != std::this_thread::get_id())
+      return cudaErrorStreamCaptureWrongThread;
+    cudaError_t status = cudaSuccess;
+    *graph = end_capture(place, status);
+    leave_capture(capture);
+    return status;
+  });
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  unsigned long long id = 0;
+  return cudaStreamGetCaptureInfo(stream, status, &id);
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id) {
+  return done([&] {
+    const CapturePlace& place = place_of(stream);
+    *status = !place.is_capturing()      ? cudaStreamCaptureStatusNone
+              : place.capture->is_valid ? cudaStreamCaptureStatusActive
+                                        : cudaStreamCaptureStatusInvalidated;
+    *id = place.is_capturing() ? place.capture->id : 0;
+  });
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return done([&] { *mode = exchange_capture_mode(*mode); });
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                          unsigned long long flags) {
+  return call([&] {
+    if (!graph || flags != 0) return cudaErrorInvalidValue;
+    *executable = new cuda_on_host_graph_exec{
+        std::make_shared<const std::vector<GraphNode>>(graph->nodes), graph->device,
+        create_event(graph->device, false)};
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  return call([&] {
+    if (!executable || device_of(stream) != executable->device) return cudaErrorInvalidValue;
+    if (place_of(stream).is_capturing())
+      return invalidate(place_of(stream), cudaErrorStreamCaptureUnsupported);
+    wait_for_event(stream, executable->last_launch);
+    give(stream, launch_of(executable));
+    destroy_event(executable->last_launch);
+    executable->last_launch = create_event(executable->device, false);
+    record(executable->last_launch, stream);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  return call([&] {
+    if (!executable) return cudaErrorInvalidValue;
+    destroy_event(executable->last_launch);
+    delete executable;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return call([&] {
+    if (!graph) return cudaErrorInvalidValue;
+    delete graph;
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return done([&] { destroy_stream(stream); });
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return done([&] { finish(stream); });
+  return unrecorded(stream, cudaErrorStreamCaptureUnsupported, [&] {
+    finish(stream);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return call([&] { return is_done(stream) ? cudaSuccess : cudaErrorNotReady; });
+  return unrecorded(stream, cudaErrorStreamCaptureUnsupported,
+                    [&] { return is_done(stream) ? cudaSuccess : cudaErrorNotReady; });
 }
+// In a capture only what was recorded in the same one can be waited for; a stream that waits for
+// that from outside is drawn in.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return done([&] { wait_for_event(stream, event); });
+  return given(stream, [&] {
+    CapturePlace& here = place_of(stream);
+    const CapturePlace& there = place_of(event);
+    if (!there.capture) {
+      if (here.is_capturing() && is_recorded(event))
+        return invalidate(here, cudaErrorStreamCaptureIsolation);
+      wait_for_event(stream, event);
+      return cudaSuccess;
+    }
+    if (!there.is_capturing()) return invalidate(here, cudaErrorCapturedEvent);
+    if (!there.capture->is_valid) return cudaErrorStreamCaptureInvalidated;
+    if (here.is_capturing() && here.capture != there.capture) {
+      invalidate(there, cudaErrorStreamCaptureMerge);
+      return invalidate(here, cudaErrorStreamCaptureMerge);
+    }
+    here.capture = there.capture;
+    here.behind.insert(there.behind.begin(), there.behind.end());
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaDeviceSynchronize() {
-  return done([] { finish_everything(); });
+  return call([] {
+    const cudaError_t status = check_wait_for_device(device_in_use);
+    if (status == cudaSuccess) finish_everything();
+    return status;
+  });
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return done([&] { *event = create_event(device_in_use, !(flags & cudaEventDisableTiming)); });
@@ -291,20 +460,26 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return done([&] { destroy_event(event); });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return call([&] {
+  return given(stream, [&] {
     if (device_of(event) != device_of(stream)) return cudaErrorInvalidResourceHandle;
     record(event, stream);
     return cudaSuccess;
   });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return call([&] { return is_done(event) ? cudaSuccess : cudaErrorNotReady; });
+  return unrecorded(event, cudaErrorCapturedEvent,
+                    [&] { return is_done(event) ? cudaSuccess : cudaErrorNotReady; });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return done([&] { finish(event); });
+  return unrecorded(event, cudaErrorCapturedEvent, [&] {
+    finish(event);
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   return call([&] {
+    for (const cudaEvent_t event : {from, to})
+      if (place_of(event).capture) return invalidate(place_of(event), cudaErrorCapturedEvent);
     if (device_of(from) != device_of(to) || !can_be_timed(from) || !can_be_timed(to))
       return cudaErrorInvalidResourceHandle;
     if (!has_time(from) || !has_time(to)) return cudaErrorNotReady;

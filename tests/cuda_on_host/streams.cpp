@@ -48,11 +48,13 @@ struct cuda_on_host_event {
   int device = 0;
   bool is_timed = false;
   std::shared_ptr<cuda_on_host::EventState> state = std::make_shared<cuda_on_host::EventState>();
+  cuda_on_host::CapturePlace place = {};
 };
 
 struct cuda_on_host_stream {
   int device;
   std::deque<cuda_on_host::Work> queue;
+  cuda_on_host::CapturePlace place = {};
   bool can_go_on() const {
     return !queue.empty() && (!queue.front().waits_for ||
                               queue.front().waits_for->reached >= queue.front().recording);
@@ -137,16 +139,19 @@ cudaStream_t create_stream(int device) {
 int device_of(cudaStream_t stream) { return stream->device; }
 
 void destroy_stream(cudaStream_t stream) {
+  if (stream->place.is_capturing()) fault("a stream is destroyed while it is captured");
   finish(stream);
   streams().erase(std::find(streams().begin(), streams().end(), stream));
   delete stream;
 }
 
 void give(cudaStream_t stream, std::function<void()> work) {
+  if (stream->place.is_capturing()) return stream->place.add(std::move(work));
   stream->queue.push_back({.run = std::move(work)});
 }
 
 void give_attempts(cudaStream_t stream, std::function<bool()> attempt) {
+  if (stream->place.is_capturing()) fault("an operation of NCCL is captured");
   static const bool started = (std::thread(go_on_for_ever).detach(), true);
   (void)started;
   stream->queue.push_back({.attempt = std::move(attempt), .given = Clock::now()});
@@ -160,7 +165,17 @@ cudaEvent_t create_event(int device, bool is_timed) {
 int device_of(cudaEvent_t event) { return event->device; }
 void destroy_event(cudaEvent_t event) { delete event; }
 
+CapturePlace& place_of(cudaStream_t stream) { return stream->place; }
+CapturePlace& place_of(cudaEvent_t event) { return event->place; }
+bool is_recorded(cudaEvent_t event) { return event->state->recorded > 0; }
+void leave_capture(const Capture& capture) {
+  for (cudaStream_t stream : streams())
+    if (stream->place.capture.get() == &capture) stream->place = {};
+}
+
 void record(cudaEvent_t event, cudaStream_t stream) {
+  event->place = stream->place;
+  if (event->place.is_capturing()) return;
   const auto state = event->state;
   state->stream = stream;
   const uint64_t recording = ++state->recorded;

@@ -10,6 +10,7 @@
 #include "kernels/cuda/products/convolution_plan.h"
 #include "kernels/cuda/products/product_plan.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/system/warn.h"
 
@@ -88,9 +89,9 @@ bool has_sizes_for(const View& x, const View& weight, const View& y, const Windo
 
 ConvolutionPlan& plan_for(const ConvolutionKey& key) {
   thread_local std::map<ConvolutionKey, ConvolutionPlan> plans;
-  const auto known = plans.find(key);
-  return known != plans.end() ? known->second
-                              : plans.emplace(key, ConvolutionPlan(key)).first->second;
+  if (const auto known = plans.find(key); known != plans.end()) return known->second;
+  refuse_in_recording("a convolution is prepared");
+  return plans.emplace(key, ConvolutionPlan(key)).first->second;
 }
 
 // What trains with many such convolutions is many times slower, and nothing else shows it.

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/products/tuning.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/system/warn.h"
 
@@ -121,7 +122,10 @@ ProductPlan* plan_for(const ProductKey& key) {
   thread_local std::map<ProductKey, ProductPlan> plans;
   if (!has_library()) return nullptr;
   auto known = plans.find(key);
-  if (known == plans.end()) known = plans.emplace(key, ProductPlan(key)).first;
+  if (known == plans.end()) {
+    refuse_in_recording("a product of matrices is prepared");
+    known = plans.emplace(key, ProductPlan(key)).first;
+  }
   return known->second.is_possible() ? &known->second : nullptr;
 }
 

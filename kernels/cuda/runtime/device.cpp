@@ -3,6 +3,7 @@
 #include "kernels/cuda/runtime/device.h"
 
 #include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/system/error.h"
 
 #include <cstdlib>
@@ -94,13 +95,22 @@ void use(int device) {
 
 int current_device() { return device_in_use; }
 
-cudaStream_t current_stream() {
-  if (stream_in_use) return stream_in_use;
+namespace {
+cudaStream_t stream_for_all() {
   static std::once_flag created[most_devices];
   static cudaStream_t streams[most_devices];  // never destroyed: the runtime may end first
   const int device = device_in_use;
   std::call_once(created[device], [=] { streams[device] = create_stream(); });
   return streams[device];
+}
+}  // namespace
+
+cudaStream_t current_stream() {
+  if (const Graph* graph = graph_in_progress()) check_recorded_device(*graph, device_in_use);
+  return stream_in_use ? stream_in_use : stream_for_all();
+}
+cudaStream_t running_stream() {
+  return graph_in_progress() || !stream_in_use ? stream_for_all() : stream_in_use;
 }
 
 StreamScope::StreamScope(cudaStream_t stream) : before_(stream_in_use) { stream_in_use = stream; }
@@ -114,6 +124,7 @@ void run_beside(int device, const std::function<void()>& body) {
       for (const auto& [index, stream] : streams) cudaStreamDestroy(stream);
     }
   };
+  refuse_in_recording("work beside the device's stream");
   thread_local Own own;
   use(device);
   cudaStream_t& stream = own.streams[device];
@@ -133,7 +144,7 @@ void synchronize_all(int device) {
 
 void wait_if_debugging() {
   static const bool debugging = is_debugging();
-  if (debugging) CUDA_CALL(cudaStreamSynchronize(current_stream()));
+  if (debugging && !graph_in_progress()) CUDA_CALL(cudaStreamSynchronize(current_stream()));
 }
 
 }  // namespace booster::kernels::cuda

@@ -21,6 +21,8 @@ int current_device();
 // threads, so that their calls run in the order in which they were made. It does not wait for the
 // legacy default stream, which no capture may touch.
 cudaStream_t current_stream();
+// The same for what is never recorded (runtime/graph.h): marks in the order of what runs.
+cudaStream_t running_stream();
 // While it lives, another stream takes its place for the calling thread.
 class StreamScope {
  public:

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/system/error.h"
 
 #include <atomic>
@@ -18,6 +19,7 @@ void on_shortage(void (*release)()) { release_kept = release; }
 
 void* allocate(int device, size_t bytes) {
   use(device);
+  const UnrecordedCall unrecorded;
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes ? bytes : 1);
   if (status == cudaErrorMemoryAllocation) {
@@ -30,7 +32,8 @@ void* allocate(int device, size_t bytes) {
 
 void* allocate_or_release(int device, size_t bytes) {
   void* data = allocate(device, bytes);
-  if (void (*release)() = release_kept; !data && release) {
+  // To give memory back would wait for the device, which must not be while work is recorded.
+  if (void (*release)() = release_kept; !data && release && !graph_in_progress()) {
     release();
     data = allocate(device, bytes);
   }
@@ -38,7 +41,10 @@ void* allocate_or_release(int device, size_t bytes) {
 }
 
 // Called by destructors, even after the runtime has shut down: never throws.
-void free(int, void* data) { cudaFree(data); }
+void free(int, void* data) {
+  const UnrecordedCall unrecorded;
+  cudaFree(data);
+}
 
 void copy(void* to, const void* from, size_t bytes) {
   CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, current_stream()));

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/collectives/collectives.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/moments.h"
 #include "kernels/cuda/trace/nvtx.h"
@@ -25,7 +26,7 @@ constexpr Table table = {
 
 std::shared_ptr<Moment> mark(int device, void* stream) {
   use(device);
-  return mark_stream(device, stream ? static_cast<cudaStream_t>(stream) : current_stream());
+  return mark_stream(device, stream ? static_cast<cudaStream_t>(stream) : running_stream());
 }
 void* stream(int device) {
   use(device);
@@ -45,12 +46,12 @@ const CudaModule booster_cuda_module = {&cuda::table,       cuda::use,
                                         cuda::synchronize,  cuda::synchronize_all,
                                         cuda::device_count, cuda::describe_device,
                                         cuda::mark,         cuda::stream,
-                                        cuda::run_beside,   cuda::allocate_pinned,
-                                        cuda::free_pinned,  cuda::copy_beside,
-                                        cuda::begin_time,   cuda::end_time,
-                                        cuda::take_times,   &cuda::nvtx_ranges,
-                                        cuda::products,     cuda::convolutions,
-                                        &cuda::collectives};
+                                        cuda::run_beside,   cuda::record,
+                                        cuda::allocate_pinned, cuda::free_pinned,
+                                        cuda::copy_beside,  cuda::begin_time,
+                                        cuda::end_time,     cuda::take_times,
+                                        &cuda::nvtx_ranges, cuda::products,
+                                        cuda::convolutions, &cuda::collectives};
 }
 
 }  // namespace booster::kernels

@@ -5,11 +5,13 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cuda/collectives/communicator.h"
+#include "kernels/cuda/runtime/recording.h"
 #include "kernels/cuda/trace/gpu_times.h"
 #include "kernels/system/memory.h"
 #include "kernels/system/trace.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace booster::kernels {
@@ -41,6 +43,8 @@ struct CudaModule {
   // What `body` queues goes to a stream of the calling thread's own on that device, where it waits
   // for nothing that others have queued.
   void (*run_beside)(int device, const std::function<void()>& body);
+  // kernels/cuda/runtime/recording.h; of the calling thread, from now on.
+  std::unique_ptr<Recording> (*record)(int device);
   // kernels/cuda/runtime/staging.h says what they do.
   void* (*allocate_pinned)(int device, size_t bytes);
   void (*free_pinned)(void* data);

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 
 namespace booster::kernels::cuda {
 namespace {
@@ -19,6 +20,7 @@ class EventMoment final : public Moment {
   EventMoment(const EventMoment&) = delete;
 
   bool is_past() override {
+    const UnrecordedCall unrecorded;
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady)
       cudaGetLastError();  // a later call would report it again
@@ -26,10 +28,13 @@ class EventMoment final : public Moment {
       require(status, "cudaEventQuery");
     return status == cudaSuccess;
   }
-  void wait() override { CUDA_CALL(cudaEventSynchronize(event_)); }
+  void wait() override {
+    const UnrecordedCall unrecorded;
+    CUDA_CALL(cudaEventSynchronize(event_));
+  }
   void precede(void* stream) override {
     use(device_);
-    const auto later = stream ? static_cast<cudaStream_t>(stream) : current_stream();
+    const auto later = stream ? static_cast<cudaStream_t>(stream) : running_stream();
     CUDA_CALL(cudaStreamWaitEvent(later, event_, 0));
   }
 

@@ -1,12 +1,14 @@
+#include "kernels/cuda/runtime/scratch.h"
+
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/refusals.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <vector>
 
 namespace booster::kernels::cuda {
 namespace {
@@ -18,71 +20,61 @@ size_t rounded(size_t bytes) {
   return bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
 }
 
-// One thread's memory on one device: a stack in chunks. While it is in use it grows by another
-// chunk; when it is empty again and there are several, one of their size takes their place at the
-// next call. Giving back never fails, so that it may stand in destructors.
-class Stack {
- public:
-  explicit Stack(int device) : device_(device) {}
-  ~Stack() { drop_chunks(); }
-  Stack(const Stack&) = delete;
-
-  void* take(size_t bytes) {
-    if (chunks_.empty() || chunks_.back().used + bytes > chunks_.back().bytes) add_chunk(bytes);
-    Chunk& chunk = chunks_.back();
-    void* data = chunk.data + chunk.used;
-    chunk.used += bytes;
-    return data;
-  }
-
-  void give(size_t bytes) {
-    size_t last = chunks_.size() - 1;
-    while (chunks_[last].used == 0) --last;
-    chunks_[last].used -= bytes;
-    if (chunks_.size() > 1 && chunks_.front().used == 0 && last == 0) drop_chunks();
-  }
-
- private:
-  struct Chunk {
-    char* data;
-    size_t bytes, used;
-  };
-
-  void add_chunk(size_t bytes) {
-    const size_t least = std::max(bytes, smallest_chunk);
-    size_t size = chunks_.empty() ? std::max(least, dropped_bytes_) : least;
-    void* data = allocate_or_release(device_, size);
-    if (!data && size > least) data = allocate_or_release(device_, size = least);
-    if (!data) fail_without_memory(device_, size);
-    chunks_.push_back({static_cast<char*>(data), size, 0});
-  }
-  // The runtime waits until nothing that was queued uses them.
-  void drop_chunks() {
-    dropped_bytes_ = 0;
-    for (const Chunk& chunk : chunks_) {
-      dropped_bytes_ += chunk.bytes;
-      free(device_, chunk.data);
-    }
-    chunks_.clear();
-  }
-
-  int device_;
-  size_t dropped_bytes_ = 0;  // what the stack needed when it was last in several chunks
-  std::vector<Chunk> chunks_;
-};
-
 // For tests: what was not written reads as nan.
 void poison(void* data, size_t bytes) {
   static const bool wanted = std::getenv("BOOSTER_CUDA_POISON") != nullptr;
   if (wanted) CUDA_CALL(cudaMemsetAsync(data, 0xFF, bytes, current_stream()));
 }
 
-Stack& stack() {
-  thread_local std::map<int, Stack> stacks;
+// The graph's, if the thread records one, or the thread's own.
+ScratchStack& stack() {
+  if (Graph* graph = graph_in_progress()) return scratch_of(*graph);
+  thread_local std::map<int, ScratchStack> stacks;
   return stacks.try_emplace(current_device(), current_device()).first->second;
 }
 
 }  // namespace
+
+ScratchStack::~ScratchStack() {
+  use_ = Use::at_once;
+  drop_chunks();
+  for (char* data : kept_) free(device_, data);
+}
+
+void* ScratchStack::take(size_t bytes) {
+  if (chunks_.empty() || chunks_.back().used + bytes > chunks_.back().bytes) add_chunk(bytes);
+  Chunk& chunk = chunks_.back();
+  void* data = chunk.data + chunk.used;
+  chunk.used += bytes;
+  return data;
+}
+
+void ScratchStack::give(size_t bytes) {
+  size_t last = chunks_.size() - 1;
+  while (chunks_[last].used == 0) --last;
+  chunks_[last].used -= bytes;
+  if (chunks_.size() > 1 && chunks_.front().used == 0 && last == 0) drop_chunks();
+}
+
+void ScratchStack::add_chunk(size_t bytes) {
+  const size_t least = std::max(bytes, smallest_chunk);
+  size_t size = chunks_.empty() ? std::max(least, dropped_bytes_) : least;
+  void* data = allocate_or_release(device_, size);
+  if (!data && size > least) data = allocate_or_release(device_, size = least);
+  if (!data) fail_without_memory(device_, size);
+  chunks_.push_back({static_cast<char*>(data), size, 0});
+}
+
+// The runtime waits until nothing that was queued uses them.
+void ScratchStack::drop_chunks() {
+  dropped_bytes_ = 0;
+  for (const Chunk& chunk : chunks_) {
+    dropped_bytes_ += chunk.bytes;
+    if (use_ == Use::recorded) kept_.push_back(chunk.data);
+    else free(device_, chunk.data);
+  }
+  chunks_.clear();
+}
 
 void* take_scratch(size_t bytes) {
   void* data = stack().take(rounded(bytes));

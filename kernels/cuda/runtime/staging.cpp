@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/moments.h"
 
 #include <mutex>
@@ -26,6 +27,7 @@ cudaStream_t copy_stream(int device) {
 // Without a device in use the runtime would open the first one.
 void* allocate_pinned(int device, size_t bytes) {
   use(device);
+  const UnrecordedCall unrecorded;
   void* data = nullptr;
   const cudaError_t status = cudaMallocHost(&data, bytes ? bytes : 1);
   if (status == cudaErrorMemoryAllocation) {
@@ -36,10 +38,14 @@ void* allocate_pinned(int device, size_t bytes) {
   return data;
 }
 
-void free_pinned(void* data) { cudaFreeHost(data); }
+void free_pinned(void* data) {
+  const UnrecordedCall unrecorded;
+  cudaFreeHost(data);
+}
 
 std::shared_ptr<Moment> copy_beside(int device, void* to, const void* from, size_t bytes,
                                     Moment* after) {
+  refuse_in_recording("a copy beside the kernels");
   use(device);
   const cudaStream_t stream = copy_stream(device);
   if (after) after->precede(stream);

@@ -1,0 +1,102 @@
+#include "kernels/cuda/runtime/graph.h"
+
+#include "kernels/cuda/runtime/call.cuh"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/loaded_kernels.h"
+#include "kernels/cuda/runtime/scratch.h"
+#include "kernels/system/error.h"
+
+#include <optional>
+#include <utility>
+
+namespace booster::kernels::cuda {
+namespace {
+
+thread_local Graph* in_progress = nullptr;
+
+}  // namespace
+
+class Graph final : public Recording {
+ public:
+  explicit Graph(int device) : device_(device), scratch_(device, ScratchStack::Use::recorded) {
+    check(!in_progress, "capture: this thread records already; got cuda:{}", device);
+    use(device);
+    load_kernels();
+    CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    const cudaError_t status = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+    if (status != cudaSuccess) cudaStreamDestroy(stream_);
+    require(status, "cudaStreamBeginCapture");
+    in_progress = this;
+    scope_.emplace(stream_);
+  }
+
+  // Perhaps after the runtime has ended: never throws.
+  ~Graph() override {
+    if (in_progress == this) cudaGraphDestroy(finish().first);
+    if (executable_) cudaGraphExecDestroy(executable_);
+    cudaStreamDestroy(stream_);
+    cudaGetLastError();  // a later call would report it again
+  }
+  Graph(const Graph&) = delete;
+
+  void end() override {
+    const auto [graph, status] = finish();
+    require(status, "cudaStreamEndCapture");
+    const cudaError_t made = cudaGraphInstantiateWithFlags(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    require(made, "cudaGraphInstantiate");
+  }
+
+  void replay() override {
+    use(device_);
+    CUDA_CALL(cudaGraphLaunch(executable_, current_stream()));
+    wait_if_debugging();
+  }
+
+  ScratchStack& scratch() { return scratch_; }
+  int device() const { return device_; }
+
+ private:
+  std::pair<cudaGraph_t, cudaError_t> finish() {
+    scope_.reset();
+    in_progress = nullptr;
+    cudaGraph_t graph = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(stream_, &graph);
+    return {graph, status};
+  }
+
+  int device_;
+  ScratchStack scratch_;
+  cudaStream_t stream_ = nullptr;
+  std::optional<StreamScope> scope_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+std::unique_ptr<Recording> record(int device) { return std::make_unique<Graph>(device); }
+
+Graph* graph_in_progress() { return in_progress; }
+ScratchStack& scratch_of(Graph& graph) { return graph.scratch(); }
+
+void check_recorded_device(const Graph& graph, int device) {
+  check(device == graph.device(),
+        "capture: work of one GPU is captured at a time; got some for cuda:{}, want all on cuda:{}",
+        device, graph.device());
+}
+
+void refuse_in_recording(const char* what) {
+  check(!in_progress,
+        "capture: {} on this thread, which cannot be recorded; want the work to be run once before "
+        "it is captured, with the same shapes",
+        what);
+}
+
+UnrecordedCall::UnrecordedCall() : mode_(cudaStreamCaptureModeRelaxed) { exchange(); }
+UnrecordedCall::~UnrecordedCall() { exchange(); }
+void UnrecordedCall::exchange() {
+  if (!in_progress) return;
+  auto mode = static_cast<cudaStreamCaptureMode>(mode_);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  mode_ = mode;
+}
+
+}  // namespace booster::kernels::cuda
