@@ -108,6 +108,8 @@ const Table& on(Device device) {
 }
 
 void check_misplaced(const char* name, DeviceType device, const View& view) {
+  refuse_to_record(name, "because a replay would use the number that lies on the CPU now",
+                   "the number on that GPU");
   const auto described = [](DeviceType type) { return type == DeviceType::cpu ? "cpu" : "cuda"; };
   bool is_number = device == DeviceType::cuda;
   for (int i = 0; i < view.ndim; ++i) is_number &= view.shape[i] == 1 || view.strides[i] == 0;

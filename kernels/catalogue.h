@@ -10,6 +10,7 @@
 #include "kernels/optimizer/loss_scale.h"
 #include "kernels/optimizer/multi_tensor.h"
 #include "kernels/system/call_trace.h"
+#include "kernels/system/recording.h"
 #include "kernels/view.h"
 
 #include <string>
@@ -46,6 +47,8 @@ struct Kernel<void(Args...)> {
   void operator()(Args... args) const {
     if (!function) [[unlikely]]
       missing_kernel(name);
+    if (device == DeviceType::cpu && is_recording()) [[unlikely]]
+      refuse_to_record_on_cpu(name);
     (check_place(args), ...);
     if (is_tracing()) [[unlikely]]
       return call_traced(args...);

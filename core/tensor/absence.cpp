@@ -1,6 +1,7 @@
 #include "core/tensor/absence.h"
 
 #include "core/tensor/memory/allocator.h"
+#include "kernels/system/recording.h"
 
 namespace booster {
 
@@ -48,6 +49,9 @@ bool LazyInit::is_active() { return lazy_init; }
 
 void Storage::use() {
   check(absence->refusal.empty(), "{}", absence->refusal);
+  kernels::refuse_to_record("the first use of a tensor without memory",
+                            "because each replay would give it its initial numbers",
+                            "to run the work once before the capture");
   const auto writes = std::exchange(absence->writes, {});
   data = allocate(device, static_cast<size_t>(bytes), tag);
   const uint32_t before = version;  // these are the numbers that it always had

@@ -1,6 +1,7 @@
 #include "core/tensor/dlpack.h"
 
 #include "kernels/cuda/runtime/loader.h"
+#include "kernels/system/recording.h"
 
 #include <algorithm>
 #include <memory>
@@ -51,6 +52,11 @@ void try_to(Order&& order) {
   }
 }
 
+void refuse_to_record(const char* name) {
+  kernels::refuse_to_record(name, "because the other library's work is not recorded with ours",
+                            "the call before the capture, or after replay()");
+}
+
 // What stands behind a structure that was given away.
 template <class Managed>
 struct Given {
@@ -80,6 +86,7 @@ struct Given {
 
 template <class Managed>
 Managed* give(const Tensor& x, void* stream) {
+  refuse_to_record("to_dlpack");
   check(!x.requires_grad(), "to_dlpack: a tensor that requires gradients; want x.detach()");
   const Other taker{x.device(), stream};
   auto given = std::make_unique<Given<Managed>>(x, taker);
@@ -127,6 +134,7 @@ int64_t extent(const Shape& shape, const Shape& strides) {
 
 template <class Managed>
 Tensor take(Managed* managed, void* stream) {
+  refuse_to_record("from_dlpack");
   const auto release = [managed] {
     if (managed->deleter) managed->deleter(managed);
   };

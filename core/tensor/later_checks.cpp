@@ -1,7 +1,9 @@
 #include "core/tensor/later_checks.h"
 
+#include "core/tensor/recorder.h"
 #include "kernels/system/memory.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -35,8 +37,15 @@ void check_later(const Tensor& found, std::function<void(int64_t)> raise) {
     if (const int64_t number = read(found); number >= 0) raise(number);
     return;
   }
+  if (Recorder* recorder = Recorder::current()) [[unlikely]]
+    return recorder->put_off_check(found, std::move(raise));
   later_checks().push_back({found, std::move(raise)});
   if (later_checks().size() > most) run_later_checks(found.device());
+}
+
+void check_again_later(const Tensor& found, std::function<void(int64_t)> raise) {
+  const auto is_same = [&](const LaterCheck& each) { return each.found.same_body(found); };
+  if (std::ranges::none_of(later_checks(), is_same)) check_later(found, std::move(raise));
 }
 
 // What raises an error reads numbers itself, and may find the checks behind it.

@@ -2,7 +2,7 @@
 
 #include "core/tensor/absence.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/system/recording.h"
 
 #include <utility>
 
@@ -30,6 +30,10 @@ uint64_t random_stream() { return stream; }
 
 kernels::RandomPosition Generator::position_of(RandomState state) const {
   state.offset += stream * stream_length;
+  if (!recording_)
+    kernels::refuse_to_record("random numbers of a generator of your own",
+                              "because each replay would draw the same ones",
+                              "the thread's default_generator()");
   // A seed that is set within the recording is part of it.
   if (!recording_ || state.seed != recording_->start_.seed) return {state.seed, state.offset};
   return {state.seed, state.offset - recording_->start_.offset,
@@ -55,11 +59,25 @@ void RandomRecording::end() {
   generator_->recording_ = nullptr;
 }
 
+// By kernels that are given the numbers, so that the host does not wait for the GPU.
+void RandomRecording::write_origin(RandomState state) {
+  kernels::View half = origin_.view();
+  half.dtype = DType::i32;
+  half.ndim = 0;
+  auto* place = static_cast<char*>(half.data);
+  for (const uint64_t word : {state.seed, state.offset})
+    for (const uint64_t bits : {word & 0xFFFFFFFF, word >> 32}) {
+      half.data = std::exchange(place, place + sizeof(int32_t));
+      const auto number = static_cast<int32_t>(static_cast<uint32_t>(bits));
+      kernels::on(origin_.device()).fill(half, static_cast<double>(number));
+    }
+}
+
 void RandomRecording::replay() {
   check(generator_->recording_ != this, "random: end() the recording before it is replayed");
+  if (taken_ == 0) return;
   RandomState now = generator_->state();
-  const uint64_t words[] = {now.seed, now.offset};
-  kernels::device_copy(origin_.data(), origin_.device(), words, Device{}, sizeof words);
+  write_origin(now);
   now.offset += taken_;
   generator_->set_state(now);
 }

@@ -54,6 +54,8 @@ class RandomRecording {
 
  private:
   friend class Generator;
+  void write_origin(RandomState state);
+
   Generator* generator_;
   RandomState start_;
   uint64_t taken_ = 0;  // blocks, by one replay

@@ -192,8 +192,22 @@ Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.devic
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
 
+namespace {
+
+// As running sums, so that the host does not wait for the GPU.
+Tensor arange_there(int64_t n, TensorOptions options) {
+  const auto& table = kernels::on(options.device);
+  const Tensor y = ones({n}, {DType::f64, options.device}), numbers = empty_like(y);
+  table.cumsum(numbers.view(), y.view(), 0, false);
+  table.binary_scalar(kernels::BinaryOp::sub, y.view(), numbers.view(), 1, false);
+  return untracked::cast(y, options.dtype);
+}
+
+}  // namespace
+
 Tensor arange(int64_t n, TensorOptions options) {
   check(n >= 0, "arange: negative length; got {}", n);
+  if (options.device != Device{} && n > 0) return arange_there(n, options);
   Tensor values = empty({n}, {.dtype = DType::i64});
   for (int64_t i = 0; i < n; ++i) values.data<int64_t>()[i] = i;
   return untracked::cast(values, options.dtype).to(options.device);

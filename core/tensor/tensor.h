@@ -11,6 +11,7 @@
 #include "core/tensor/shape.h"
 #include "kernels/view.h"
 
+#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -23,6 +24,7 @@
 namespace booster {
 
 struct Absence;
+class Recorder;  // core/tensor/recorder.h
 
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
 // detect that a saved value has changed.
@@ -45,7 +47,13 @@ struct Storage : Counted {
   uint32_t version = 0;
   std::function<void()> on_release;  // empty for memory of the allocator
   std::unique_ptr<Absence> absence;  // see absence.h; mostly null
+  Recorder* maker = nullptr;         // what records the work that made it, until it is recorded
 };
+
+// How many threads record work now (core/tensor/captured_work.h), and what they are told of.
+extern std::atomic<int> recording_threads;
+void note_use(const Reference<Storage>& storage);
+void note_change(const Reference<Storage>& storage);
 
 class Tensor;
 class Index;  // core/autograd/ops/indexing.h
@@ -122,6 +130,8 @@ class Tensor {
   void* data() const {
     const TensorBody& body = body_of("data");
     if (!body.storage->has_memory()) [[unlikely]] body.storage->use();
+    if (recording_threads.load(std::memory_order_relaxed) > 0) [[unlikely]]
+      note_use(body.storage);
     return static_cast<char*>(body.storage->data) + body.offset * size_of(body.dtype);
   }
   // The same, typed and on the CPU; error if the dtype is not T's, the device is not the CPU or the
@@ -149,7 +159,12 @@ class Tensor {
   Tensor& add_(const Tensor& other, double factor = 1);
   Tensor& mul_(double factor);
   uint32_t version() const { return body_of("version").storage->version; }
-  void bump_version() const { ++body_of("bump_version").storage->version; }
+  void bump_version() const {
+    const TensorBody& body = body_of("bump_version");
+    ++body.storage->version;
+    if (recording_threads.load(std::memory_order_relaxed) > 0) [[unlikely]]
+      note_change(body.storage);
+  }
 
   // The same numbers, detached from the tape.
   Tensor detach() const;

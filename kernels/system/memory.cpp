@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/host_memory.h"
+#include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 
 #include <cstring>
@@ -28,6 +29,12 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
     std::memcpy(to, from, bytes);
     return;
   }
+  if (is_cpu(to_device))
+    refuse_to_record("reading numbers of a GPU (item, to_vector, to)",
+                     "because what they are is known only when it is replayed",
+                     "the tensor as a result, read after replay()");
+  refuse_to_record("a copy to a GPU", "because a replay would not copy anew",
+                   "a tensor that is there before the capture, and copy_ before each replay");
   const Device gpu = is_cpu(to_device) ? from_device : to_device;
   const TraceScope span(is_cpu(to_device) ? "copy from GPU" : "copy to GPU", SpanKind::transfer,
                         static_cast<int64_t>(bytes));
@@ -40,6 +47,7 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
 
 void device_synchronize(Device device) {
   if (is_cpu(device)) return;
+  refuse_to_record("waiting for a GPU", "because nothing runs yet", "to wait after replay()");
   const TraceScope span("wait for GPU", SpanKind::transfer);
   cuda_module_for(device).synchronize(device.index);
 }

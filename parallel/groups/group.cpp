@@ -1,5 +1,6 @@
 #include "parallel/groups/group.h"
 
+#include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 #include "parallel/backends/backend.h"
 #include "parallel/groups/flight_recorder.h"
@@ -189,6 +190,8 @@ bool Group::State::look() {
 // Runs the operation on the group's thread.
 template <class Operation>
 Work Group::issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const {
+  kernels::refuse_to_record(name, "because ranks would not meet for it in a replay",
+                            "the exchange after replay()");
   if (memory.written) memory.written->note_change();
   State* state = state_.get();  // lives at least as long as its queue
   const bool alone = size() == 1;

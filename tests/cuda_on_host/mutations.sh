@@ -25,6 +25,8 @@ walk=optimizer_walk.cuh steps=optimizer_step.host.o run=packed_run.cuh of_run=mu
 begins='kernels_test|GPU: drawn tensors*' norms='kernels_test|GPU: a norm*'
 drops='kernels_test|GPU: the same seed*'
 heads='kernels_test|GPU: attention by tiles has heads*'
+replays='tensor_test|GPU: a replay*,GPU: other threads*,GPU: a kernel*' graph=runtime/graph.cpp
+scratch='runtime/scratch.cpp|runtime_scratch.cpp.o'
 tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
@@ -56,6 +58,11 @@ the element of a noise|$walk|$steps|s/slot.begin + group.first + i/group.first +
 a head|$run|$of_run|s/{head_ + k/{k/|$begins
 a tail|$run|$of_run|s/k : k + packs_ . size/k : k/|$begins
 an address's alignment, sums|group.cuh|$of_run|s/size \&\& Whole::fits(p)/size/|$norms
+the mode of a capture|$graph|runtime_graph.cpp.o|s/ModeThreadLocal/ModeGlobal/|$replays
+the mode of a call|$graph|runtime_graph.cpp.o|s/ModeRelaxed/ModeThreadLocal/|$replays
+kernels are loaded|$graph|runtime_graph.cpp.o|/ load_kernels();/d|$replays
+a graph's scratch|$scratch|/graph = graph_in_prog/d|$replays
+its old scratch|$scratch|s/ == Use::recorded) kept.*/ != use_) {}/|$replays
 a barrier, rows are read|${tiles}_backward.cu|$backward|/^      __syncthreads();/d|$heads
 "
 

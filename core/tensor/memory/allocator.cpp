@@ -4,10 +4,13 @@
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
+#include "kernels/system/recording.h"
 
 #include <array>
 #include <bit>
 #include <mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace booster {
@@ -32,6 +35,20 @@ size_t bytes_of(int size_class) {
   return (size_t{1} << log2) + ((step + 1) << (log2 - steps_log2));
 }
 
+using FreeLists = std::array<std::vector<void*>, class_count>;
+
+}  // namespace
+
+struct PrivateBlocks::Lists {
+  Device device;
+  FreeLists free;
+};
+
+namespace {
+
+using PrivateLists = PrivateBlocks::Lists;
+thread_local PrivateLists* private_lists = nullptr;  // of a Scope
+
 class Pool {
  public:
   void* take(Device device, size_t bytes, MemoryTag tag) {
@@ -39,13 +56,15 @@ class Pool {
     const size_t rounded = bytes_of(size_class);
     std::lock_guard lock(mutex_);
     OfDevice& own = of(device);
-    auto& free_blocks = own.lists[size_class];
+    const bool is_private = private_lists && private_lists->device == device;
+    PrivateLists* owner = is_private ? private_lists : nullptr;
+    auto& free_blocks = (owner ? owner->free : own.lists)[size_class];
     void* data = nullptr;
     if (!free_blocks.empty()) {
       data = free_blocks.back();
       free_blocks.pop_back();
     } else {
-      data = from_system(device, rounded);
+      data = from_system(device, rounded, owner);
     }
     stats_.live_bytes += rounded;
     if (stats_.live_bytes > stats_.peak_bytes) stats_.peak_bytes = stats_.live_bytes;
@@ -57,7 +76,8 @@ class Pool {
     const int size_class = class_of(bytes);
     std::lock_guard lock(mutex_);
     OfDevice& own = of(device);
-    own.lists[size_class].push_back(data);
+    PrivateLists* owner = owner_of(data);
+    (owner ? owner->free : own.lists)[size_class].push_back(data);
     stats_.live_bytes -= bytes_of(size_class);
     count(own, tag, -static_cast<int64_t>(bytes_of(size_class)));
   }
@@ -72,6 +92,14 @@ class Pool {
   void empty() {
     std::lock_guard lock(mutex_);
     empty_locked();
+  }
+
+  void make_common(PrivateLists& lists) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(owners_, [&](const auto& entry) { return entry.second == &lists; });
+    FreeLists& common = of(lists.device).lists;
+    for (int i = 0; i < class_count; ++i)
+      common[i].insert(common[i].end(), lists.free[i].begin(), lists.free[i].end());
   }
 
   AllocatorStats stats() {
@@ -93,7 +121,6 @@ class Pool {
   }
 
  private:
-  using FreeLists = std::array<std::vector<void*>, class_count>;
   struct OfDevice {
     Device device;
     FreeLists lists;
@@ -114,9 +141,16 @@ class Pool {
     return *devices_.back();
   }
 
-  void* from_system(Device device, size_t rounded) {
+  PrivateLists* owner_of(void* data) const {
+    if (owners_.empty()) return nullptr;
+    const auto found = owners_.find(data);
+    return found == owners_.end() ? nullptr : found->second;
+  }
+
+  // To give memory back would wait for the device, which must not be while work is recorded.
+  void* from_system(Device device, size_t rounded, PrivateLists* owner) {
     void* data = kernels::device_allocate(device, rounded);
-    if (!data) {
+    if (!data && !kernels::is_recording()) {
       empty_locked();
       data = kernels::device_allocate(device, rounded);
     }
@@ -124,6 +158,7 @@ class Pool {
       fail_run("memory: the system has no more; got a request of {} MB with {} MB in use, want a "
                "smaller batch, a smaller model or 16-bit precision\n{}",
                rounded >> 20, stats_.live_bytes >> 20, out_of_memory_report(stats_, by_tag_));
+    if (owner) owners_[data] = owner;
     ++stats_.system_allocations;
     stats_.reserved_bytes += rounded;
     return data;
@@ -141,6 +176,7 @@ class Pool {
 
   std::mutex mutex_;
   std::vector<OfDevice*> devices_;
+  std::unordered_map<void*, PrivateLists*> owners_;  // of private blocks, free or not
   AllocatorStats stats_;
   TaggedBytes by_tag_ = {};
 };
@@ -169,5 +205,12 @@ TaggedBytes tagged_bytes() { return pool().by_tag(); }
 int64_t live_bytes(Device device, MemoryTag tag) { return pool().live(device, tag); }
 void reset_peak_bytes() { pool().reset_peak(); }
 void empty_cache() { pool().empty(); }
+
+PrivateBlocks::PrivateBlocks(Device device) : lists_(new Lists{device, {}}) {}
+PrivateBlocks::~PrivateBlocks() { pool().make_common(*lists_); }
+PrivateBlocks::Scope::Scope(PrivateBlocks& blocks) { private_lists = blocks.lists_.get(); }
+PrivateBlocks::Scope::~Scope() { private_lists = nullptr; }
+PrivateBlocks::Pause::Pause() : before_(std::exchange(private_lists, nullptr)) {}
+PrivateBlocks::Pause::~Pause() { private_lists = before_; }
 
 }  // namespace booster

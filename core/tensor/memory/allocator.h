@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace booster {
 
@@ -39,5 +40,44 @@ int64_t live_bytes(Device device, MemoryTag tag);
 void reset_peak_bytes();
 // Returns cached blocks to the system.
 void empty_cache();
+
+// Blocks of one device for work that is recorded and replayed (captured_work.h). What is freed of
+// them is used again within the recording only, since a replay writes to all of them.
+class PrivateBlocks {
+ public:
+  explicit PrivateBlocks(Device device);
+  // The free ones become common, and the others when they are freed.
+  ~PrivateBlocks();
+  PrivateBlocks(const PrivateBlocks&) = delete;
+  PrivateBlocks& operator=(const PrivateBlocks&) = delete;
+
+  struct Lists;
+
+  // While it lives, what the calling thread allocates on the device comes from the blocks. The
+  // system is asked for more; what is cached for others stays there.
+  class Scope {
+   public:
+    explicit Scope(PrivateBlocks& blocks);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+
+  // While it lives, blocks are common again: for what must keep its numbers from one replay to the
+  // next, since a private block may have served for something else earlier in the work.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Lists* before_;
+  };
+
+ private:
+  std::unique_ptr<Lists> lists_;
+};
 
 }  // namespace booster

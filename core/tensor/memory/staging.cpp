@@ -4,6 +4,7 @@
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/memory.h"
+#include "kernels/system/recording.h"
 
 #include <algorithm>
 #include <map>
@@ -117,6 +118,9 @@ Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
 }
 
 Tensor Staging::on_device(const Tensor& filled) const {
+  kernels::refuse_to_record("a batch's copy to a GPU", "because a replay would not copy anew",
+                            "a tensor that is there before the capture, and copy_ before each "
+                            "replay");
   const size_t bytes = bytes_of(filled.shape(), filled.dtype());
   const Device device = buffers_->device;
   Buffer target;

@@ -1,5 +1,6 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/memory/allocator.h"
+#include "core/tensor/recorder.h"
 #include "core/tensor/tensor.h"
 
 #include <new>
@@ -9,6 +10,7 @@ namespace booster {
 Storage::Storage(Device on, int64_t size)
     : bytes(size), device(on), tag(current_memory_tag()) {
   data = allocate(on, static_cast<size_t>(size), tag);
+  if (Recorder* recorder = Recorder::current()) [[unlikely]] recorder->made(*this);
 }
 
 Storage::Storage(Device on, void* memory, int64_t size, std::function<void()> owner)
@@ -20,6 +22,7 @@ Storage::Storage(Device on, int64_t size, std::unique_ptr<Absence> why)
     : bytes(size), device(on), tag(current_memory_tag()), absence(std::move(why)) {}
 
 Storage::~Storage() {
+  if (maker) [[unlikely]] maker->gone(*this);
   if (on_release) on_release();
   else if (has_memory()) release(device, data, static_cast<size_t>(bytes), tag);
 }

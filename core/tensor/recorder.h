@@ -1,0 +1,56 @@
+// What is seen of work while a thread records it (captured_work.h): the memory that it makes, uses
+// and changes, and the checks that it puts off. The work belongs to one thread; a tensor that it
+// made may go on another.
+#pragma once
+
+#include "core/tensor/tensor.h"
+
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace booster {
+
+// What a replay must know.
+struct RecordedMemory {
+  std::vector<Reference<Storage>> used;     // there before: kept, since replays use it
+  std::vector<Reference<Storage>> changed;  // by each replay; what it made is among it
+};
+struct RecordedCheck {
+  Tensor worst;  // of all replays since it was -1
+  std::function<void(int64_t)> raise;
+};
+
+class Recorder {
+ public:
+  // Of the calling thread, as long as it lives.
+  Recorder();
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  // Null if the calling thread records nothing.
+  static Recorder* current();
+
+  void made(Storage& storage);
+  void gone(Storage& storage);
+  void used(const Reference<Storage>& storage);
+  void changed(const Reference<Storage>& storage);
+  // See check_later.
+  void put_off_check(const Tensor& found, std::function<void(int64_t)> raise);
+
+  // What there is at the end.
+  RecordedMemory take_memory();
+  std::vector<RecordedCheck> take_checks() { return std::move(checks_); }
+
+ private:
+  void let_go();
+
+  std::mutex mutex_;
+  std::unordered_set<Storage*> made_;
+  std::unordered_map<Storage*, Reference<Storage>> used_, changed_;  // made before
+  std::vector<RecordedCheck> checks_;
+};
+
+}  // namespace booster
