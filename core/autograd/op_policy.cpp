@@ -2,6 +2,7 @@
 
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
+#include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 
 #include <unordered_map>
@@ -40,6 +41,7 @@ struct CastKeyHash {
 
 thread_local const OpPolicy* policy_now = nullptr;
 thread_local int policy_depth = 0;
+thread_local int region_recording = 0;  // recording_number() where the outermost region began
 thread_local std::unordered_map<CastKey, RegionCast, CastKeyHash> region_casts;
 
 CastCopy& copy_slot(TapeState& state, DType dtype) {
@@ -47,7 +49,10 @@ CastCopy& copy_slot(TapeState& state, DType dtype) {
 }
 
 // The leaf's numbers in a 16-bit dtype, converted only if they changed since the last time.
+// Recorded work converts them in each replay, and for itself alone: nobody else knows when they are
+// there.
 Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
+  if (kernels::is_recording()) return untracked::cast(leaf.detach(), dtype);
   CastCopy& copy = copy_slot(ensure_tape_state(leaf), dtype);
   if (!copy.values.defined() || copy.version != leaf.version()) {
     copy.values = untracked::cast(leaf.detach(), dtype);
@@ -80,6 +85,10 @@ bool is_region_cast(const Tensor& x, DType dtype) {
 // its gradient. So a checkpoint hears of the leaf here, or its gradient would count as complete
 // only at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
+  if (region_recording != kernels::recording_number())
+    fail("autocast: a region began before the capture of work and goes on in it; got a cast of {}, "
+         "want the region within the work that is captured",
+         x.shape());
   if (LeafWatch* watch = LeafWatch::current()) [[unlikely]] watch->note({x});
   RegionCast& cast = region_casts[{x.body(), dtype}];
   if (cast.result.defined() && cast.version == x.version()) return cast.result;
@@ -188,7 +197,7 @@ const OpPolicy* current_policy() { return policy_now; }
 
 PolicyScope::PolicyScope(const OpPolicy* policy) : before_(policy_now) {
   put_in_force(policy);
-  ++policy_depth;
+  if (policy_depth++ == 0) region_recording = kernels::recording_number();
 }
 
 PolicyScope::~PolicyScope() {

@@ -3,6 +3,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
+#include "kernels/system/recording.h"
 
 namespace booster {
 namespace {
@@ -19,6 +20,7 @@ struct Participant {
 // Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
 // copy that autocast keeps of a leaf. A copy on another device is made anew when it is used.
 Tensor working_copy(const OptimizedParameter& parameter) {
+  if (kernels::is_recording()) return {};  // recorded work converts the parameter for itself
   if (parameter.master.defined()) return parameter.working();
   if (parameter.tensor.dtype() != DType::f32) return {};
   if (parameter.home() != parameter.tensor.device()) return {};
@@ -191,9 +193,29 @@ void Step::run() {
   if (copies_.wrote_any() && !changes_nothing()) copies_.give_back();
 }
 
+// A recorded step finds everything where it is: what the host makes at the first step, and what it
+// works out from versions, would not be done again by a replay.
+void check_recordable(const Optimizer::Body& optimizer) {
+  if (!kernels::is_recording()) return;
+  const auto refuse = [](const char* why, const char* instead) {
+    kernels::refuse_to_record("optimizer.step", why, instead);
+  };
+  if (optimizer.clip_factor.defined())
+    refuse("because its gradients were clipped by their norm", "step() after replay()");
+  for (const auto& group : optimizer.groups)
+    for (const OptimizedParameter& parameter : group.parameters) {
+      if (parameter.master.defined())
+        refuse("because the host decides whether masters are newer than their parameters",
+               "step() after replay()");
+      if (parameter.tensor.grad().defined() && !parameter.steps.on_device.defined())
+        refuse("because it is a parameter's first, which makes its state", "a plain step before");
+    }
+}
+
 }  // namespace
 
 void Optimizer::Body::step(kernels::StepControl control) {
+  check_recordable(*this);
   if (control.clip_factor) settle_clip();
   // Kept: gradients that nobody forgets or changes are still the clipped ones in the next step.
   const Tensor clip = use_clip();

@@ -2,6 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
+#include "kernels/system/recording.h"
 
 #include <fmt/format.h>
 
@@ -112,6 +113,9 @@ Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
 Tensor Fp8Linear::linear(const Tensor& given_x, const Tensor& weight, const Tensor& given_bias) {
   Entry* entry = entry_of(weight);
   if (!entry || given_x.dtype() == DType::f64 || weight.dtype() == DType::f64) return {};
+  kernels::refuse_to_record("a linear layer in fp8",
+                            "because the host decides when its weight's codes are old",
+                            "another precision for work that is captured");
   Tensor x = given_x, bias = given_bias;
   apply_policy(Op::linear, {&x, &bias});
   check_shapes(entry->layer.name, x, weight, bias);

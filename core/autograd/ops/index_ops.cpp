@@ -3,17 +3,22 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/tensor/later_checks.h"
 #include "kernels/catalogue.h"
+#include "kernels/system/recording.h"
 
 namespace booster {
 namespace {
 
-// Raises the error for a bad index that a kernel found, with its position.
+// Raises the error for a bad index that a kernel found, with its position; of recorded work when
+// it is replayed.
 void check_index(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
-  const int64_t at = static_cast<int64_t>(bad_index.item());
-  if (at < 0) return;
-  fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
-       index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
+  const auto raise = [op, index, size](int64_t at) {
+    fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
+         index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
+  };
+  if (kernels::is_recording()) check_later(bad_index, raise);
+  else if (const auto at = static_cast<int64_t>(bad_index.item()); at >= 0) raise(at);
 }
 
 // As kernels need an index: dense, in i64.

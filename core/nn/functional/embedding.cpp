@@ -3,7 +3,9 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
+#include "core/tensor/later_checks.h"
 #include "kernels/catalogue.h"
+#include "kernels/system/recording.h"
 
 namespace booster {
 
@@ -23,7 +25,9 @@ Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
   const Tensor bad = full({1}, -1, {DType::i64, table.device()});
   kernels::on(table.device())
       .embedding(y.view(), bad.view(), untracked::contiguous(table).view(), rows.view());
-  if (const auto at = static_cast<int64_t>(bad.item()); at >= 0) bad_index(rows, at, table.size(0));
+  const auto raise = [rows, entries = table.size(0)](int64_t at) { bad_index(rows, at, entries); };
+  if (kernels::is_recording()) check_later(bad, raise);
+  else if (const auto at = static_cast<int64_t>(bad.item()); at >= 0) raise(at);
   // Each row of the table gets the sum of the gradients of the outputs that read it.
   return record(
       y, "embedding", {table},
