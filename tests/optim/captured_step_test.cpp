@@ -99,4 +99,10 @@ TEST_CASE("GPU: a step whose host part would be missing in a replay is not captu
   CHECK(contains(said(clipped.optimizer), "gradients were clipped"));
   clipped.optimizer.step();
   CHECK(clipped.numbers()[0].size() == 15);
+  const Tensor half = ones({4}, {DType::bf16, gpu}).requires_grad_();
+  half.set_grad(ones({4}, {DType::bf16, gpu}));
+  Optimizer optimizer = make_optimizer("adamw", ParameterGroups({half}), {});
+  optimizer.set_master("0", ones({4}, {.device = gpu}));
+  optimizer.step();
+  CHECK(contains(said(optimizer), "masters are newer"));
 }

@@ -1,6 +1,8 @@
 // Work that is captured and replayed, beside the same work as it is.
 #include "core/tensor/captured_work.h"
+#include "core/tensor/dlpack.h"
 #include "core/tensor/memory/allocator.h"
+#include "core/tensor/memory/staging.h"
 #include "core/tensor/random.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
@@ -232,6 +234,10 @@ TEST_CASE("GPU: what cannot be captured is an error that says why, and nothing i
   CHECK(contains(said([&] { kernels::device_synchronize(gpu); }), "waiting for a GPU"));
   CHECK(contains(said([&] { capture(gpu, [] { return std::vector<Tensor>{}; }); }),
                  "recorded already"));
+  const Staging staging(gpu);
+  const Tensor staged = staging.to_fill({4}, DType::f32);
+  CHECK(contains(said([&] { staging.on_device(staged); }), "a batch's copy to a GPU"));
+  CHECK(contains(said([&] { to_dlpack(x); }), "to_dlpack: cannot be recorded"));
   CHECK(contains(said([&] { fail("the work's own error"); }), "the work's own error"));
   CHECK(contains(error_of([&] { capture(gpu, [&] { return std::vector<Tensor>{on_cpu}; }); }),
                  "a result does not lie on the device; got one on the cpu"));
