@@ -3,7 +3,7 @@
 #include "kernels/fp8.h"
 
 #include "kernels/fp8_numbers.h"
-#include "kernels/rows/row_sums.h"
+#include "kernels/runs.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
@@ -34,14 +34,10 @@ KERNEL_FN void visit_input(DType dtype, F&& f) {
 // Codes of a run; returns the bits of the largest magnitude.
 template <Fp8Format format, bool saturate, class T>
 ON_DEVICE uint32_t quantize_run(uint8_t* codes, const T* x, int64_t n, float scale) {
-  return reduce_run<uint32_t>(
-      n, 0u,
-      [=](int64_t i) {
-        const float value = load<float>(x + i);
-        codes[i] = to_fp8<format, saturate>(value * scale);
-        return magnitude_of(value);
-      },
-      larger);
+  return map_run_with_largest<uint32_t>(
+      codes, x, n,
+      [=](const T& element) { return to_fp8<format, saturate>(load<float>(&element) * scale); },
+      [](const T& element) { return magnitude_of(load<float>(&element)); });
 }
 
 template <class T>
@@ -66,10 +62,15 @@ void raise_amax(float* amax, const uint32_t* magnitudes, int64_t count) {
 
 template <class T>
 ON_DEVICE void decode_run(Fp8Format format, T* out, const uint8_t* codes, int64_t n) {
+  const auto of = [](float value) {
+    T number;
+    store(&number, value);
+    return number;
+  };
   if (format == Fp8Format::e4m3)
-    for_each_lane(n, [=](int64_t i) { store(out + i, from_fp8<Fp8Format::e4m3>(codes[i])); });
+    map_run(out, codes, n, [=](uint8_t code) { return of(from_fp8<Fp8Format::e4m3>(code)); });
   else
-    for_each_lane(n, [=](int64_t i) { store(out + i, from_fp8<Fp8Format::e5m2>(codes[i])); });
+    map_run(out, codes, n, [=](uint8_t code) { return of(from_fp8<Fp8Format::e5m2>(code)); });
 }
 
 // The next scale of a tensor that was seen in this pass; an amax of 0 leaves it unchanged.
@@ -108,10 +109,11 @@ void fp8_amax(View x, float* amax) {
   uint32_t* largest_of = magnitudes.data();
   for_each_block(chunks_of(n), [=] ON_DEVICE(int64_t block) {
     visit_input(x.dtype, [&](auto* type) {
-      const auto* p = static_cast<decltype(type)>(x.data) + block * chunk;
-      const uint32_t bits = reduce_run<uint32_t>(
-          size_of_chunk(n, block), 0u, [=](int64_t i) { return magnitude_of(load<float>(p + i)); },
-          larger);
+      using T = __typeof__(*type);
+      auto* p = static_cast<T*>(x.data) + block * chunk;
+      const uint32_t bits = largest_of_run<uint32_t, false>(
+          p, size_of_chunk(n, block),
+          [](const T& element) { return magnitude_of(load<float>(&element)); });
       if (first_lane()) largest_of[block] = bits;
     });
   });

@@ -39,6 +39,38 @@ ON_DEVICE Bits largest_of_run(T* x, int64_t n, Term&& term) {
 #endif
 }
 
+// to[i] = f(from[i]).
+template <class To, class From, class F>
+ON_DEVICE void map_run(To* to, const From* from, int64_t n, F&& f) {
+#ifdef BOOSTER_ON_GPU
+  map_groups(to, from, n, f);
+#else
+  for_each_lane(n, [=](int64_t i) { to[i] = f(from[i]); });
+#endif
+}
+
+// The same, and the largest term(from[i]), unsigned integers of which that of 0 is 0.
+template <class Bits, class To, class From, class F, class Term>
+ON_DEVICE Bits map_run_with_largest(To* to, const From* from, int64_t n, F&& f, Term&& term) {
+  const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };
+#ifdef BOOSTER_ON_GPU
+  Bits mine = 0;
+  map_groups(to, from, n, [&](const From& element) {
+    mine = larger(mine, term(element));
+    return f(element);
+  });
+  return fold_lanes(mine, larger);
+#else
+  return reduce_run<Bits>(
+      n, Bits(0),
+      [=](int64_t i) {
+        to[i] = f(from[i]);
+        return term(from[i]);
+      },
+      larger);
+#endif
+}
+
 // combine over term(x[0]) ... term(x[n - 1]), in an order that depends only on n; `identity` if n
 // is 0.
 template <class R, class T, class Term, class Combine>

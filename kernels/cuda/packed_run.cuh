@@ -1,4 +1,4 @@
-// A run of numbers of one dtype, which the threads of a block walk by packs of 16 bytes.
+// Runs of numbers of one dtype, which the threads of a block walk by packs of 16 bytes.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
@@ -44,5 +44,22 @@ class PackedRun {
   T* x_;
   int64_t n_, head_, packs_;
 };
+
+// Calls to[i] = body(from[i]) for the elements of two runs, in groups of which the wider dtype has 16
+// bytes. Which thread has which elements depends on nothing but n.
+template <class To, class From, class Body>
+__device__ void map_groups(To* to, const From* from, int64_t n, Body&& body) {
+  constexpr int size = sizeof(uint4) / (sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From));
+  for_each_lane((n + size - 1) / size, [&](int64_t k) {
+    const int64_t left = n - k * size;
+    const Group group = {k * size, left < size ? static_cast<int>(left) : size};
+    From in[size] = {};
+    To out[size];
+    read_group(in, from, group);
+#pragma unroll
+    for (int i = 0; i < size; ++i) out[i] = body(in[i]);
+    write_group(to, group, out);
+  });
+}
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -23,7 +23,8 @@ codes='kernels_test|GPU: drawn products of 8-bit*'
 stepped='kernels_test|GPU: drawn parameters*' rounded='kernels_test|GPU: values are rounded*'
 walk=optimizer_walk.cuh steps=optimizer_step.host.o run=packed_run.cuh of_run=multi_tensor.host.o
 begins='kernels_test|GPU: drawn tensors*' norms='kernels_test|GPU: a norm*'
-drops='kernels_test|GPU: the same seed*'
+drops='kernels_test|GPU: the same seed*' codes8='kernels_test|GPU: 8-bit floats are cast*'
+folds='kernels_test|GPU: every reduction*' adds='kernels_test|GPU: index_add*'
 heads='kernels_test|GPU: attention by tiles has heads*'
 replays='tensor_test|GPU: a replay*,GPU: other threads*,GPU: a kernel*' graph=runtime/graph.cpp
 scratch='runtime/scratch.cpp|runtime_scratch.cpp.o'
@@ -58,6 +59,9 @@ the element of a noise|$walk|$steps|s/slot.begin + group.first + i/group.first +
 a head|$run|$of_run|s/{head_ + k/{k/|$begins
 a tail|$run|$of_run|s/k : k + packs_ . size/k : k/|$begins
 an address's alignment, sums|group.cuh|$of_run|s/size \&\& Whole::fits(p)/size/|$norms
+a tail, codes|$run|fp8.host.o|s/left < size ? static_cast<int>(left) : size/size/|$codes8
+a tail, dense sums|reduce/reduce.cu|reduce.host.o|s/left < quad ? .* : quad/quad/|$folds
+a tail, added slices|index/index_add.cu|index_add.host.o|s/left < size ? .* : size/size/|$adds
 the mode of a capture|$graph|runtime_graph.cpp.o|s/ModeThreadLocal/ModeGlobal/|$replays
 the mode of a call|$graph|runtime_graph.cpp.o|s/ModeRelaxed/ModeThreadLocal/|$replays
 kernels are loaded|$graph|runtime_graph.cpp.o|/ load_kernels();/d|$replays

@@ -1,8 +1,10 @@
 // Adding by index, in the order of the indices: positions are sorted by where they go, and one
-// thread adds up what goes to one place, in the compute type, as on the CPU. The indices are
-// trusted: these are the backward passes of the reading kernels, which have checked them.
+// thread adds up what goes to one place, or to four neighbours of a slice, in the compute type, as
+// on the CPU. The indices are trusted: these are the backward passes of the reading kernels, which
+// have checked them.
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
+#include "kernels/cuda/group.cuh"
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/index/targets.cuh"
@@ -23,36 +25,55 @@ struct Addition {
     const int64_t key = keys[order[k]];
     return key != skipped && (k == 0 || keys[order[k - 1]] != key);
   }
-  // The sum so far and the terms at sorted positions k, k + 1, ... as long as their key is the
-  // same.
-  template <class C>
+  // The sums so far of `size` neighbours, the first at i, and the terms at sorted positions k,
+  // k + 1, ... as long as their key is the same.
+  template <class C, int size>
   __device__ void add_group(int64_t k, int64_t o, int64_t i) const {
     constexpr int batch = 4;  // reads on their way at once
-    const int64_t key = keys[order[k]];
-    const int64_t element = (o * slices.extent + key) * slices.inner + i;
-    C sum = load_any<C>(out.data, out.dtype, element);
+    const int64_t key = keys[order[k]], left = slices.inner - i;
+    const int count = left < size ? static_cast<int>(left) : size;
+    const Group element = {(o * slices.extent + key) * slices.inner + i, count};
+    C sum[size] = {};
+    load_neighbours(sum, out, element);
     for (bool more = true; more; k += batch) {
       bool same[batch];
-      C term[batch];
+      C term[batch][size] = {};
+#pragma unroll
       for (int j = 0; j < batch; ++j) {
         const int64_t position = k + j < n ? order[k + j] : -1;
         same[j] = position >= 0 && keys[position] == key;
-        const int64_t from = (o * n + position) * slices.inner + i;
-        term[j] = same[j] ? load_any<C>(g.data, g.dtype, from) : C(0);
+        if (same[j]) load_neighbours(term[j], g, {(o * n + position) * slices.inner + i, count});
       }
+#pragma unroll
       for (int j = 0; j < batch; ++j)
-        if (same[j]) sum += term[j];
+#pragma unroll
+        for (int e = 0; e < size; ++e)
+          if (same[j]) sum[e] += term[j][e];
       more = same[batch - 1];
     }
-    store_any<C>(out.data, out.dtype, element, sum);
+    if constexpr (size > 1)
+      store_group(out.data, out.dtype, element, sum);
+    else
+      store_any<C>(out.data, out.dtype, element.first, sum[0]);
+  }
+
+ private:
+  template <class C, int size>
+  static __device__ void load_neighbours(C (&to)[size], const View& x, Group at) {
+    if constexpr (size > 1)
+      load_group(to, x.data, x.dtype, at);
+    else
+      to[0] = load_any<C>(x.data, x.dtype, at.first);
   }
 };
 
-template <class C>
+// `size` neighbours of a slice for each thread.
+template <class C, int size = 1>
 void add_groups(const Addition& addition) {
   constexpr int64_t per_thread = 8;  // most have nothing to add where indices repeat
-  const int64_t inner = addition.slices.inner, slice = addition.slices.outer * inner;
-  const int64_t items = addition.n * slice, per_block = per_thread * threads_per_block;
+  const int64_t inner = (addition.slices.inner + size - 1) / size;
+  const int64_t slice = addition.slices.outer * inner, items = addition.n * slice;
+  const int64_t per_block = per_thread * threads_per_block;
   for_each_block((items + per_block - 1) / per_block, [=] ON_DEVICE(int64_t block) {
     for (int64_t turn = 0; turn < per_thread; ++turn) {
       const int64_t item = block * per_block + turn * threads_per_block + threadIdx.x;
@@ -60,7 +81,7 @@ void add_groups(const Addition& addition) {
       const int64_t k = quotient(item, slice), rest = item - k * slice;
       if (!addition.begins_group(k)) continue;
       const int64_t o = quotient(rest, inner);
-      addition.template add_group<C>(k, o, rest - o * inner);
+      addition.template add_group<C, size>(k, o, (rest - o * inner) * size);
     }
   });
 }
@@ -71,8 +92,9 @@ void add_at(const View& out, const View& g, const int64_t* keys, int64_t n, cons
   const SortedPositions order(keys, n, slices.extent);
   const Addition addition = {out, g, slices, n, keys, order.data(), skipped};
   if (out.dtype == DType::f64) return add_groups<double>(addition);
-  if (is_floating(out.dtype)) return add_groups<float>(addition);
-  add_groups<int64_t>(addition);
+  if (!is_floating(out.dtype)) return add_groups<int64_t>(addition);
+  if (slices.inner >= quad) return add_groups<float, quad>(addition);
+  add_groups<float>(addition);
 }
 
 }  // namespace

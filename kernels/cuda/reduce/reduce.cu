@@ -1,7 +1,8 @@
 // Sums, means, extremes, any, all and argmax over any dimensions of a strided tensor. Floating sums
-// are taken in double, as on the CPU.
+// are taken in double, as on the CPU. Where what is reduced is dense, threads read it in quads.
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
+#include "kernels/cuda/group.cuh"
 #include "kernels/cuda/reduce/tiled_fold.cuh"
 #include "kernels/math.h"
 
@@ -79,29 +80,66 @@ struct FirstLargest {
   }
 };
 
-// Folds a tensor's elements at positions i, i + step, ... of the reduced dimensions.
+// Folds a tensor's elements at positions i, i + step, ... of the reduced dimensions; of dense ones
+// at quads i, i + step, ...
 template <class C>
 struct TensorRun {
   const void* data;
   DType dtype;
   Space kept, reduced;
+  int64_t count;  // of the elements of one output
+  bool is_dense;
 
   template <class Fold>
   __device__ typename Fold::Value operator()(const Fold& fold, int64_t output, int64_t i,
                                              int64_t end, int64_t step) const {
-    constexpr int batch = 4;  // reads on their way at once
     auto value = fold.identity();
     visit_computed_in<C>(dtype, [&](auto* type) {
       const auto* p = static_cast<const __typeof__(*type)*>(data) + kept.offset(output);
-      Cursor cursor(reduced, i);
-      for (; i + (batch - 1) * step < end; i += batch * step) {
-        C x[batch];
-        for (int k = 0; k < batch; ++k, cursor.advance(step)) x[k] = load<C>(p + cursor.offset());
-        for (int k = 0; k < batch; ++k) value = fold.combine(value, fold.of(x[k], i + k * step));
-      }
-      for (; i < end; i += step, cursor.advance(step))
-        value = fold.combine(value, fold.of(load<C>(p + cursor.offset()), i));
+      value = is_dense ? fold_quads(fold, p, i, end, step) : fold_elements(fold, p, i, end, step);
     });
+    return value;
+  }
+  // What positions count.
+  int64_t positions() const { return is_dense ? (count + quad - 1) / quad : count; }
+
+ private:
+  template <class Fold, class T>
+  __device__ typename Fold::Value fold_elements(const Fold& fold, const T* p, int64_t i,
+                                                int64_t end, int64_t step) const {
+    constexpr int batch = 4;  // reads on their way at once
+    auto value = fold.identity();
+    Cursor cursor(reduced, i);
+    for (; i + (batch - 1) * step < end; i += batch * step) {
+      C x[batch];
+      for (int k = 0; k < batch; ++k, cursor.advance(step)) x[k] = load<C>(p + cursor.offset());
+      for (int k = 0; k < batch; ++k) value = fold.combine(value, fold.of(x[k], i + k * step));
+    }
+    for (; i < end; i += step, cursor.advance(step))
+      value = fold.combine(value, fold.of(load<C>(p + cursor.offset()), i));
+    return value;
+  }
+  template <class Fold, class T>
+  __device__ typename Fold::Value fold_quads(const Fold& fold, const T* p, int64_t i, int64_t end,
+                                             int64_t step) const {
+    constexpr int batch = 2;  // reads on their way at once
+    auto value = fold.identity();
+    for (; i < end; i += batch * step) {
+      T x[batch][quad] = {};
+      Group group[batch];
+#pragma unroll
+      for (int k = 0; k < batch; ++k) {
+        const int64_t at = i + k * step, left = at < end ? count - at * quad : 0;
+        group[k] = {at * quad, left < quad ? static_cast<int>(left) : quad};
+        read_group(x[k], p, group[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < batch; ++k)
+#pragma unroll
+        for (int j = 0; j < quad; ++j)
+          if (j < group[k].count)
+            value = fold.combine(value, fold.of(load<C>(&x[k][j]), group[k].first + j));
+    }
     return value;
   }
 };
@@ -114,16 +152,19 @@ struct Reduction {
 
 template <class C, class IsKept>
 Reduction<C> reduction_of(const View& x, IsKept&& is_kept) {
-  TensorRun<C> run = {.data = x.data, .dtype = x.dtype, .kept = {}, .reduced = {}};
+  TensorRun<C> run = {.data = x.data, .dtype = x.dtype, .kept = {}, .reduced = {}, .count = 1,
+                      .is_dense = false};
   for (int d = 0; d < x.ndim; ++d)
     (is_kept(d) ? run.kept : run.reduced).add(x.shape[d], x.strides[d]);
+  run.count = run.reduced.size();
+  run.is_dense = run.reduced.ndim == 1 && run.reduced.last_stride() == 1;
   const bool outputs_closer = run.kept.last_stride() < run.reduced.last_stride();
-  return {tiling_of(run.kept.size(), run.reduced.size(), outputs_closer), run};
+  return {tiling_of(run.kept.size(), run.positions(), outputs_closer && !run.is_dense), run};
 }
 
 template <class C>
 void sum_as(ReduceOp op, const Reduction<C>& reduction, const View& out) {
-  const int64_t count = reduction.tiling.count;
+  const int64_t count = reduction.run.count;
   const auto counted = op == ReduceOp::any ? Sum<C>::others : Sum<C>::zeros;
   const Sum<C> fold = {op == ReduceOp::sum || op == ReduceOp::mean ? Sum<C>::values : counted};
   const auto finish = [=] ON_DEVICE(int64_t o, typename Sum<C>::Value sum) {
