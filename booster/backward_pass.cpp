@@ -17,12 +17,12 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
         "booster.backward: {} unscales each loss, here under no_sync, where gradients are still "
         "this rank's own; want delay_unscale for every loss but the last",
         first_.precision->name());
+  first_.settle("booster.backward");
   Optimizers named;
   for (Session* session : sessions) {
     session->look_for_skips();  // here, so that no step waits for the device
     named.push_back(session->optimizer);
   }
-  iteration.loans->settle();
   for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
   first_.precision->begin_loss(options, named);
   for (const Optimizer& optimizer : iteration.all)

@@ -14,7 +14,7 @@ void BoostedOptimizer::zero_grad() {
 DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  session_->iteration->loans->settle();
+  session_->settle("optimizer.clip_grad_by_norm");
   session_->sync_grads();
   Optimizer& optimizer = session_->optimizer;
   optimizer.settle_clip();  // of those that the strategy may change in memory now
@@ -27,7 +27,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
 
 void BoostedOptimizer::clip_grad_by_value(double limit) {
   const GradientKeeper::Scope mine;
-  session_->iteration->loans->settle();
+  session_->settle("optimizer.clip_grad_by_value");
   session_->sync_grads();
   session_->optimizer.settle_clip();
   session_->precision->unscale(session_->optimizer);

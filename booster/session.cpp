@@ -2,6 +2,7 @@
 
 #include "booster/backward_pass.h"
 #include "core/autograd/op_policy.h"
+#include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 #include "kernels/system/warn.h"
 
@@ -72,9 +73,15 @@ void Session::end_pass(Pass pass) {
   precision->agreed(pass);
 }
 
+void Session::settle(const char* call) {
+  kernels::refuse_to_record(call, "because a replay would leave out what the host keeps of a step",
+                            "the boosted model's forward alone, or a model that is not boosted");
+  iteration->loans->settle();
+}
+
 void Session::zero_grad() {
   const GradientKeeper::Scope mine;
-  iteration->loans->settle();
+  settle("optimizer.zero_grad");
   iteration->loans->close(optimizer);
   optimizer.zero_grad();
   precision->abandon(optimizer);

@@ -68,6 +68,9 @@ struct Session {
   Tensor forward(const Model& model, const Tensor& x);
   // Waits for the gradients of all ranks.
   void sync_grads();
+  // What every call that makes, changes or uses gradients begins with: what the program wrote to
+  // them counts. Error, by the call's name, where work is captured (core/tensor/captured_work.h).
+  void settle(const char* call);
   // Forgets all gradients; the iteration does not wait for this optimizer.
   void zero_grad();
   // Forward and backward of one batch as the plugin orders it; the loss, off the tape.

@@ -1,6 +1,7 @@
 // Clipping by an optimizer: by norm in the next step, by value at once.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "kernels/system/recording.h"
 
 #include <algorithm>
 
@@ -59,6 +60,9 @@ Tensor Optimizer::gradient_norm(double power, const Tensor& factor) const {
 
 DeviceNumber Optimizer::clip_grad_by_norm(double max_norm, double power, const Tensor& factor) {
   body_->check_not_kept("optimizer.clip_grad_by_norm", "clip_grad_by_norm()");
+  kernels::refuse_to_record("optimizer.clip_grad_by_norm",
+                            "because the next step applies it, which the host keeps in mind",
+                            "clip_grad_by_value(), or the call after replay()");
   body_->settle_clip();
   const Tensor norm = gradient_norm(power, factor);
   body_->clip_factor = clip_factor(norm, max_norm);

@@ -3,7 +3,7 @@
 #include "core/tensor/later_checks.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
-#include "core/tensor/recorder.h"
+#include "core/tensor/work_recorder.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/recording.h"
@@ -36,7 +36,7 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
   {
     const kernels::RecordingScope scope(device.index);
     const PrivateBlocks::Scope allocations(blocks);
-    Recorder recorder;
+    WorkRecorder recorder;
     results = work();
     memory = recorder.take_memory();
     checks = recorder.take_checks();

@@ -44,8 +44,8 @@ class CapturedWork {
 // Calls `work` once, which computes nothing then, and records what it queues for the device. It
 // must have run plainly on this thread before, and queue from this thread alone. Its memory is kept
 // until the last handle goes, and so is that of all tensors that it uses. Error on a CPU, and for
-// what cannot be recorded (reading numbers, tensors of the CPU, an optimizer's step); then nothing
-// is left of the capture, but gradients that the work gave to leaves hold no numbers.
+// what cannot be recorded (reading numbers, tensors of the CPU, booster.backward); then nothing is
+// left of the capture, but gradients that the work gave to leaves hold no numbers.
 CapturedWork capture(Device device, const std::function<std::vector<Tensor>()>& work);
 
 }  // namespace booster

@@ -1,6 +1,6 @@
 #include "core/tensor/later_checks.h"
 
-#include "core/tensor/recorder.h"
+#include "core/tensor/work_recorder.h"
 #include "kernels/system/memory.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void check_later(const Tensor& found, std::function<void(int64_t)> raise) {
     if (const int64_t number = read(found); number >= 0) raise(number);
     return;
   }
-  if (Recorder* recorder = Recorder::current()) [[unlikely]]
+  if (WorkRecorder* recorder = WorkRecorder::current()) [[unlikely]]
     return recorder->put_off_check(found, std::move(raise));
   later_checks().push_back({found, std::move(raise)});
   if (later_checks().size() > most) run_later_checks(found.device());

@@ -24,7 +24,7 @@
 namespace booster {
 
 struct Absence;
-class Recorder;  // core/tensor/recorder.h
+class WorkRecorder;  // core/tensor/work_recorder.h
 
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
 // detect that a saved value has changed.
@@ -47,7 +47,7 @@ struct Storage : Counted {
   uint32_t version = 0;
   std::function<void()> on_release;  // empty for memory of the allocator
   std::unique_ptr<Absence> absence;  // see absence.h; mostly null
-  Recorder* maker = nullptr;         // what records the work that made it, until it is recorded
+  WorkRecorder* maker = nullptr;         // what records the work that made it, until it is recorded
 };
 
 // How many threads record work now (core/tensor/captured_work.h), and what they are told of.

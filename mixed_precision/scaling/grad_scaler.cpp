@@ -1,5 +1,6 @@
 #include "mixed_precision/scaling/grad_scaler.h"
 
+#include "kernels/system/recording.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
 
 #include <algorithm>
@@ -85,6 +86,8 @@ GradScaler::Entry& GradScaler::entry(const Optimizer& optimizer) {
 }
 
 void GradScaler::check_started(const char* call) const {
+  kernels::refuse_to_record("GradScaler", "because the host keeps count of its calls but scale()",
+                            "unscale_(), step() and update() after replay()");
   check(scaler_.started(),
         "GradScaler::{}: no loss was scaled yet; want scale(loss) first, or, where a Booster "
         "boosted the optimizer, booster.backward(loss, optimizer) and no GradScaler",

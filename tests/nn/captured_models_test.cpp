@@ -5,6 +5,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
+#include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
 #include "core/tensor/captured_work.h"
 #include "core/tensor/grad_mode.h"
@@ -49,6 +50,7 @@ struct Trained {
   std::vector<Tensor> all() const {
     std::vector<Tensor> tensors = {loss};
     for (const auto& parameter : model.parameters()) tensors.push_back(parameter.tensor.grad());
+    for (const auto& buffer : model->buffers()) tensors.push_back(buffer.tensor);
     return tensors;
   }
 };
@@ -63,7 +65,7 @@ void check_replays(const std::function<Model()>& make, const Batch& batch, const
     return trained;
   };
   Trained plain = made(), replayed = made();
-  replayed.run(policy);
+  for (Trained* each : {&plain, &replayed}) each->run(policy);
   CapturedWork captured = capture(gpu, [&] { return replayed.run(policy); });
   const std::vector<Tensor> places = replayed.all();
   for (int step = 0; step < 3; ++step) {
@@ -117,6 +119,11 @@ Model small_vit(double drop) {
 
 TEST_CASE("GPU: an MLP's passes are replayed with new batches" * on_gpu()) {
   check_replays([] { return models::mlp({6, 16, 4}); }, normals({5, 6}), numbers_below(4, {5}));
+}
+
+TEST_CASE("GPU: a ResNet's passes and running statistics are replayed" * on_gpu()) {
+  check_replays([] { return models::resnet20({.num_classes = 5}); },
+                normals({2, 3, 8, 8}), numbers_below(5, {2}));
 }
 
 TEST_CASE("GPU: a vision transformer's passes are replayed, with and without dropout" * on_gpu()) {

@@ -1,6 +1,6 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/recorder.h"
+#include "core/tensor/work_recorder.h"
 #include "core/tensor/tensor.h"
 
 #include <new>
@@ -10,7 +10,7 @@ namespace booster {
 Storage::Storage(Device on, int64_t size)
     : bytes(size), device(on), tag(current_memory_tag()) {
   data = allocate(on, static_cast<size_t>(size), tag);
-  if (Recorder* recorder = Recorder::current()) [[unlikely]] recorder->made(*this);
+  if (WorkRecorder* recorder = WorkRecorder::current()) [[unlikely]] recorder->made(*this);
 }
 
 Storage::Storage(Device on, void* memory, int64_t size, std::function<void()> owner)

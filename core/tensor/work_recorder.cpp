@@ -1,4 +1,4 @@
-#include "core/tensor/recorder.h"
+#include "core/tensor/work_recorder.h"
 
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"
@@ -10,7 +10,7 @@ namespace booster {
 std::atomic<int> recording_threads{0};
 
 namespace {
-thread_local Recorder* recorder = nullptr;
+thread_local WorkRecorder* recorder = nullptr;
 }  // namespace
 
 void note_use(const Reference<Storage>& storage) {
@@ -20,38 +20,38 @@ void note_change(const Reference<Storage>& storage) {
   if (recorder) recorder->changed(storage);
 }
 
-Recorder::Recorder() {
+WorkRecorder::WorkRecorder() {
   recorder = this;
   ++recording_threads;
 }
-Recorder::~Recorder() {
+WorkRecorder::~WorkRecorder() {
   let_go();
   --recording_threads;
   recorder = nullptr;
 }
-Recorder* Recorder::current() { return recorder; }
+WorkRecorder* WorkRecorder::current() { return recorder; }
 
-void Recorder::made(Storage& storage) {
+void WorkRecorder::made(Storage& storage) {
   const std::lock_guard lock(mutex_);
   storage.maker = this;
   made_.insert(&storage);
 }
 
-void Recorder::gone(Storage& storage) {
+void WorkRecorder::gone(Storage& storage) {
   const std::lock_guard lock(mutex_);
   made_.erase(&storage);
 }
 
-void Recorder::used(const Reference<Storage>& storage) {
+void WorkRecorder::used(const Reference<Storage>& storage) {
   if (storage->maker != this) used_.try_emplace(storage.get(), storage);
 }
 
-void Recorder::changed(const Reference<Storage>& storage) {
+void WorkRecorder::changed(const Reference<Storage>& storage) {
   if (storage->maker != this) changed_.try_emplace(storage.get(), storage);
 }
 
 // The largest, since a later replay may find nothing where an earlier one did.
-void Recorder::put_off_check(const Tensor& found, std::function<void(int64_t)> raise) {
+void WorkRecorder::put_off_check(const Tensor& found, std::function<void(int64_t)> raise) {
   const Tensor worst = [&] {
     const PrivateBlocks::Pause common;
     return empty_like(found);
@@ -61,7 +61,7 @@ void Recorder::put_off_check(const Tensor& found, std::function<void(int64_t)> r
   checks_.push_back({worst, std::move(raise)});
 }
 
-RecordedMemory Recorder::take_memory() {
+RecordedMemory WorkRecorder::take_memory() {
   const std::lock_guard lock(mutex_);
   RecordedMemory memory;
   for (auto& entry : used_) memory.used.push_back(std::move(entry.second));
@@ -70,7 +70,7 @@ RecordedMemory Recorder::take_memory() {
   return memory;
 }
 
-void Recorder::let_go() {
+void WorkRecorder::let_go() {
   const std::lock_guard lock(mutex_);
   for (Storage* storage : made_) storage->maker = nullptr;
   made_.clear();

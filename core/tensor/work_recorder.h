@@ -23,15 +23,15 @@ struct RecordedCheck {
   std::function<void(int64_t)> raise;
 };
 
-class Recorder {
+class WorkRecorder {
  public:
   // Of the calling thread, as long as it lives.
-  Recorder();
-  ~Recorder();
-  Recorder(const Recorder&) = delete;
-  Recorder& operator=(const Recorder&) = delete;
+  WorkRecorder();
+  ~WorkRecorder();
+  WorkRecorder(const WorkRecorder&) = delete;
+  WorkRecorder& operator=(const WorkRecorder&) = delete;
   // Null if the calling thread records nothing.
-  static Recorder* current();
+  static WorkRecorder* current();
 
   void made(Storage& storage);
   void gone(Storage& storage);
