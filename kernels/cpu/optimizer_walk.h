@@ -79,11 +79,11 @@ KERNEL_FN void for_each_run(const Part& part, Body&& body) {
     body(at, at + run_size < part.end ? run_size : part.end - at);
 }
 
-// Calls body(value, gradient, states) for the elements of a part and stores the values that it
-// leaves, in the working copy too, and in a step the states. All states are read before one is
-// written: large tensors start at multiples of 2 MB, so that addresses of m[i] and v[i] agree in
-// the low 12 bits, and a load just after a store to such an address waits for it (7 % of an AdamW
-// step on Zen 4).
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part and stores the
+// values that it leaves, in the working copy too, and in a step the states; a state that there is
+// not is 0. All states are read before one is written: large tensors start at multiples of 2 MB, so
+// that addresses of m[i] and v[i] agree in the low 12 bits, and a load just after a store to such
+// an address waits for it (7 % of an AdamW step on Zen 4).
 template <UpdatePass pass, int states, class C, class Body>
 void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -100,12 +100,12 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
     }
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      States<C> state = {states > 0 ? first[at + i] : C(0), states > 1 ? second[at + i] : C(0),
-                         states > 2 ? third[at + i] : C(0)};
-      body(p[i], is_step ? g[i] : C(0), state);
-      if (is_step && states > 0) first[at + i] = state.first;
-      if (is_step && states > 1) second[at + i] = state.second;
-      if (is_step && states > 2) third[at + i] = state.third;
+      C a = states > 0 ? first[at + i] : C(0), b = states > 1 ? second[at + i] : C(0),
+        c = states > 2 ? third[at + i] : C(0);  // in a structure they would not be vectorised
+      body(p[i], is_step ? g[i] : C(0), a, b, c);
+      if (is_step && states > 0) first[at + i] = a;
+      if (is_step && states > 1) second[at + i] = b;
+      if (is_step && states > 2) third[at + i] = c;
     }
     write_value(slot, at, n, p);
   });

@@ -165,8 +165,8 @@ __device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group grou
   if (is_kahan) write_group(slot.compensation, group, lost);
 }
 
-// Calls body(value, gradient, states) for the elements of a part and stores the values that it
-// leaves, in the working copy too, and in a step the states.
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part and stores the
+// values that it leaves, in the working copy too, and in a step the states.
 template <UpdatePass pass, int states, class C, class Body>
 __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -176,13 +176,8 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
   for_each_lane(groups_in<size>(part), [&](int64_t k) {
     SlotGroup<states, C> of(slot, group_of<size>(part, k), is_step);
 #pragma unroll
-    for (int i = 0; i < size; ++i) {
-      States<C> state = {of.first[i], of.second[i], of.third[i]};
-      body(of.value[i], of.gradient[i], state);
-      of.first[i] = state.first;
-      of.second[i] = state.second;
-      of.third[i] = state.third;
-    }
+    for (int i = 0; i < size; ++i)
+      body(of.value[i], of.gradient[i], of.first[i], of.second[i], of.third[i]);
     if (is_step) of.write_states(slot);
     store_values(slot, key, of.group, of.value);
     if (slot.copy) store_group(slot.copy, slot.copy_dtype, of.group, of.value);

@@ -26,12 +26,6 @@ struct GradientFactor {
 // it found in the first, only reads states.
 enum class UpdatePass { step, apply };
 
-// An element's state1, state2 and state3; 0 where an optimizer has fewer.
-template <class C>
-struct States {
-  C first, second, third;
-};
-
 // p -= lr * (g + decay * p)
 template <class C>
 struct SgdUpdate {

@@ -36,11 +36,11 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
       using C = __typeof__(*type + 0);
       const GradientFactor<C> factor(control, step->maximize);
       const Update<C> update = once_per_block<Update<C>>([&] { return Update<C>(*step, slot); });
-      update_values<UpdatePass::step, states, C>(slot, part, [=](C& p, C g, States<C>& state) {
+      update_values<UpdatePass::step, states, C>(slot, part, [=](C& p, C g, C& a, C& b, C& c) {
         if constexpr (states == 0) update(p, factor(g));
-        if constexpr (states == 1) update(p, factor(g), state.first);
-        if constexpr (states == 2) update(p, factor(g), state.first, state.second);
-        if constexpr (states == 3) update(p, factor(g), state.first, state.second, state.third);
+        if constexpr (states == 1) update(p, factor(g), a);
+        if constexpr (states == 2) update(p, factor(g), a, b);
+        if constexpr (states == 3) update(p, factor(g), a, b, c);
       });
     });
   });
@@ -120,8 +120,8 @@ void lamb_apply(OptimizerSlots slots, const LambStep* step, const double* grad_n
           [&] { return LambUpdate<C>(*step, slot, lamb_divisor(*step, grad_norm, control)); });
       const double* both = squares + 2 * part.tensor;
       const C rate = lamb.lr * lamb.trust_ratio(::sqrt(both[0]), ::sqrt(both[1]));
-      update_values<UpdatePass::apply, 2, C>(slot, part, [=](C& p, C, const States<C>& state) {
-        p = lamb.kept * p - rate * lamb.update(p, state.first, state.second);
+      update_values<UpdatePass::apply, 2, C>(slot, part, [=](C& p, C, C m, C v, C) {
+        p = lamb.kept * p - rate * lamb.update(p, m, v);
       });
     });
   });
