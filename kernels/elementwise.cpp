@@ -4,6 +4,7 @@
 #include "kernels/catalogue.h"
 
 #ifdef BOOSTER_ON_GPU
+#include "kernels/cuda/elementwise/chosen.cuh"
 #include "kernels/cuda/elementwise/map.cuh"
 #else
 #include "kernels/cpu/map.h"
@@ -33,8 +34,20 @@ DType wider(DType a, DType b) {
   return is_floating(a) ? a : b;
 }
 
+// On a GPU f64 and integers have one kernel for all rows of a kind, which chooses; the CPU's loops
+// have one for each, so that they vectorise.
+#ifdef BOOSTER_ON_GPU
+#define MAP_CHOSEN_OR(inputs, ...)      \
+  if constexpr (!__is_same(C, float))   \
+    map<C, inputs>(views, __VA_ARGS__); \
+  else
+#else
+#define MAP_CHOSEN_OR(...)
+#endif
+
 template <class C>
 void unary_as(UnaryOp op, const View* const* views) {
+  MAP_CHOSEN_OR(1, ChosenUnary{op})
   switch (op) {
 #define UNARY(name, ...) \
   case UnaryOp::name:    \
@@ -45,6 +58,7 @@ void unary_as(UnaryOp op, const View* const* views) {
 
 template <class C>
 void unary_backward_as(UnaryOp op, const View* const* views) {
+  MAP_CHOSEN_OR(3, ChosenUnarySlope{op})
   switch (op) {
 #define UNARY(name, ...) \
   case UnaryOp::name:    \
@@ -55,6 +69,7 @@ void unary_backward_as(UnaryOp op, const View* const* views) {
 
 template <class C>
 void binary_as(BinaryOp op, const View* const* views) {
+  MAP_CHOSEN_OR(2, ChosenBinary{op})
   switch (op) {
 #define BINARY(name, ...) \
   case BinaryOp::name:    \
@@ -65,6 +80,7 @@ void binary_as(BinaryOp op, const View* const* views) {
 
 template <class C>
 void binary_backward_as(BinaryOp op, int which, const View* const* views) {
+  MAP_CHOSEN_OR(4, ChosenBinarySlope{op, which})
   switch (op) {
 #define BINARY(name, ...)                                        \
   case BinaryOp::name:                                           \
@@ -76,6 +92,7 @@ void binary_backward_as(BinaryOp op, int which, const View* const* views) {
 
 template <class C>
 void compare_as(CompareOp op, const View* const* views) {
+  MAP_CHOSEN_OR(2, ChosenComparison{op})
   switch (op) {
 #define COMPARE(name, ...) \
   case CompareOp::name:    \
@@ -83,6 +100,8 @@ void compare_as(CompareOp op, const View* const* views) {
 #include "kernels/elementwise.def"
   }
 }
+
+#undef MAP_CHOSEN_OR
 
 // A view of one value in the host's memory, broadcast to the shape of `like`.
 View broadcast_value(const View& like, DType dtype, void* value) {

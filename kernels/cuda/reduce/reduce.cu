@@ -89,6 +89,8 @@ struct TensorRun {
   Space kept, reduced;
   int64_t count;  // of the elements of one output
   bool is_dense;
+  // nvcc takes half a minute for those of f64 and integers, which are rare.
+  static constexpr bool has_quads = __is_same(C, float);
 
   template <class Fold>
   __device__ typename Fold::Value operator()(const Fold& fold, int64_t output, int64_t i,
@@ -96,7 +98,9 @@ struct TensorRun {
     auto value = fold.identity();
     visit_computed_in<C>(dtype, [&](auto* type) {
       const auto* p = static_cast<const __typeof__(*type)*>(data) + kept.offset(output);
-      value = is_dense ? fold_quads(fold, p, i, end, step) : fold_elements(fold, p, i, end, step);
+      if constexpr (has_quads)
+        if (is_dense) return void(value = fold_quads(fold, p, i, end, step));
+      value = fold_elements(fold, p, i, end, step);
     });
     return value;
   }
@@ -122,23 +126,16 @@ struct TensorRun {
   template <class Fold, class T>
   __device__ typename Fold::Value fold_quads(const Fold& fold, const T* p, int64_t i, int64_t end,
                                              int64_t step) const {
-    constexpr int batch = 2;  // reads on their way at once
     auto value = fold.identity();
-    for (; i < end; i += batch * step) {
-      T x[batch][quad] = {};
-      Group group[batch];
+    for (; i < end; i += step) {
+      const int64_t left = count - i * quad;
+      const Group group = {i * quad, left < quad ? static_cast<int>(left) : quad};
+      T x[quad] = {};
+      read_group(x, p, group);
 #pragma unroll
-      for (int k = 0; k < batch; ++k) {
-        const int64_t at = i + k * step, left = at < end ? count - at * quad : 0;
-        group[k] = {at * quad, left < quad ? static_cast<int>(left) : quad};
-        read_group(x[k], p, group[k]);
-      }
-#pragma unroll
-      for (int k = 0; k < batch; ++k)
-#pragma unroll
-        for (int j = 0; j < quad; ++j)
-          if (j < group[k].count)
-            value = fold.combine(value, fold.of(load<C>(&x[k][j]), group[k].first + j));
+      for (int j = 0; j < quad; ++j)
+        if (j < group.count)
+          value = fold.combine(value, fold.of(load<C>(x + j), group.first + j));
     }
     return value;
   }
@@ -157,7 +154,7 @@ Reduction<C> reduction_of(const View& x, IsKept&& is_kept) {
   for (int d = 0; d < x.ndim; ++d)
     (is_kept(d) ? run.kept : run.reduced).add(x.shape[d], x.strides[d]);
   run.count = run.reduced.size();
-  run.is_dense = run.reduced.ndim == 1 && run.reduced.last_stride() == 1;
+  run.is_dense = run.has_quads && run.reduced.ndim == 1 && run.reduced.last_stride() == 1;
   const bool outputs_closer = run.kept.last_stride() < run.reduced.last_stride();
   return {tiling_of(run.kept.size(), run.positions(), outputs_closer && !run.is_dense), run};
 }
