@@ -8,10 +8,11 @@ namespace booster {
 SinglePlugin::SinglePlugin(SingleOptions options) {
   if (options.on_every_rank) return;
   const World world = launch_from_env();
+  const bool by_tool = world.launcher == "torchrun";
   check(world.size == 1,
         "single: {} started {} ranks, and each would train a model of its own; want torch_ddp, one "
         "process, or on_every_rank = true if that is what you want",
-        world.launcher, world.size);
+        by_tool ? "booster run (or torchrun)" : world.launcher, world.size);
 }
 
 }  // namespace booster

@@ -143,15 +143,21 @@ BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions opti
                                                                 ? zeros({}, {.dtype = DType::i64})
                                                                 : Tensor())),
       options_(options) {}
+// Where there are no running statistics it does not matter.
+double BatchNorm::momentum() const {
+  if (options_.momentum) return *options_.momentum;
+  return training() && num_batches_tracked.defined() ? 1 / num_batches_tracked.item() : 0;
+}
 Tensor BatchNorm::normalized(const Tensor& x) {
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
     Tensor(num_batches_tracked).add_(ones({}, {DType::i64, num_batches_tracked.device()}));
   return batch_norm(x, running_mean, running_var, weight, bias,
-                    {.training = of_batch, .momentum = options_.momentum, .eps = options_.eps});
+                    {.training = of_batch, .momentum = momentum(), .eps = options_.eps});
 }
 std::string BatchNorm::options() const {
-  return fmt::format("eps={}, momentum={}", options_.eps, options_.momentum);
+  return fmt::format("eps={}, momentum={}", options_.eps,
+                     options_.momentum ? fmt::format("{}", *options_.momentum) : "None");
 }
 Tensor BatchNorm1d::forward(const Tensor& x) {
   if (x.ndim() != 2 && x.ndim() != 3)

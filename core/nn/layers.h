@@ -138,7 +138,9 @@ class GroupNorm : public Module {
 
 struct BatchNorm2dOptions {
   double eps = 1e-5;
-  double momentum = 0.1;
+  // Of the running statistics; std::nullopt: they are the plain average over all batches, of which
+  // num_batches_tracked is read (a GPU is waited for).
+  std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
 };
@@ -154,6 +156,8 @@ class BatchNorm : public Module {
   Tensor normalized(const Tensor& x);
 
  private:
+  double momentum() const;
+
   BatchNorm2dOptions options_;
 };
 // (n, channels) or (n, channels, length)

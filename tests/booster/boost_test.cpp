@@ -228,9 +228,9 @@ TEST_CASE("a scaler of one's own beside a Booster is told of booster.backward") 
 
 TEST_CASE("rank: alone by mistake" * doctest::skip()) {
   CHECK_THROWS_WITH_AS(Booster(),
-                       "single: torchrun started 2 ranks, and each would train a model of its own; "
-                       "want torch_ddp, one process, or on_every_rank = true if that is what you "
-                       "want",
+                       "single: booster run (or torchrun) started 2 ranks, and each would train a "
+                       "model of its own; want torch_ddp, one process, or on_every_rank = true if "
+                       "that is what you want",
                        Error);
   CHECK_NOTHROW(Booster({.plugin = SinglePlugin({.on_every_rank = true})}));
   const Config config = Config::from_text(

@@ -92,7 +92,7 @@ TEST_CASE("several ranks with the plugin for one are refused") {
   const Example example;
   const CommandResult result = example.run("", "run --nproc_per_node 2");
   CHECK(result.code == 2);
-  CHECK(result.says("single: torchrun started 2 ranks"));
+  CHECK(result.says("single: booster run (or torchrun) started 2 ranks"));
   CHECK(result.says("want torch_ddp"));
   CHECK(!std::filesystem::exists(example.output()));
 }

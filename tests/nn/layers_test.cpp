@@ -120,6 +120,23 @@ TEST_CASE("batch norm learns running statistics in training and uses them in eva
                         std::sqrt(norm.running_var.to_vector<float>()[0] + 1e-5)));
 }
 
+TEST_CASE("batch norm without a momentum averages over all batches: PyTorch 2.15's numbers") {
+  BatchNorm1d norm(2, {.momentum = std::nullopt});
+  const std::vector<double> means[] = {{2, 3}, {1.8333333, 3.3333333}, {2.4444444, 2.8888889}},
+                            vars[] = {{4, 4}, {4.1666667, 4.1666667}, {6.2222222, 3.1111111}};
+  for (int k = 1; k <= 3; ++k) {
+    std::vector<float> numbers;
+    for (int i = 0; i < 6; ++i) numbers.push_back(static_cast<float>(i * k % 7));
+    norm(from_vector(numbers, {3, 2}));
+    CHECK(largest_error(norm.running_mean.to_vector<double>(), means[k - 1]) < 1e-6);
+    CHECK(largest_error(norm.running_var.to_vector<double>(), vars[k - 1]) < 1e-6);
+  }
+  norm.eval();
+  CHECK(largest_error(norm(ones({1, 2})).to_vector<double>(), {-0.57906556, -1.0708976}) < 1e-6);
+  CHECK(norm.num_batches_tracked.item() == 3);
+  CHECK(norm.options() == "eps=1e-05, momentum=None");
+}
+
 TEST_CASE("batch norm learns nothing from an empty batch, as in PyTorch") {
   for (const bool training : {true, false}) {
     CAPTURE(training);
