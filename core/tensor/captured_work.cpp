@@ -13,6 +13,27 @@
 
 namespace booster {
 
+namespace {
+
+using RecordedChecks = std::vector<RecordedCheck>;
+
+void reset(const RecordedChecks& checks) {
+  for (const RecordedCheck& each : checks) Tensor(each.worst).fill_(-1);
+}
+
+// The first that is told stands for all: see run_later_checks. What was found in a replay may have
+// been written over since.
+void raise_for_replay(const RecordedChecks& all, const RecordedCheck& check, int64_t found) {
+  reset(all);
+  try {
+    check.raise(found);
+  } catch (const Error& error) {
+    fail("{}; found in a replay of captured work, the number is what lies there now", error.what());
+  }
+}
+
+}  // namespace
+
 // The blocks outlive all that uses them.
 struct CapturedWork::Body {
   explicit Body(Device on)
@@ -27,7 +48,7 @@ struct CapturedWork::Body {
   RandomRecording random;
   std::unique_ptr<kernels::Recording> recording;
   RecordedMemory memory;
-  std::vector<RecordedCheck> checks;
+  std::shared_ptr<const RecordedChecks> checks;
   std::vector<Tensor> results;
 };
 
@@ -39,7 +60,7 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
     WorkRecorder recorder;
     results = work();
     memory = recorder.take_memory();
-    checks = recorder.take_checks();
+    checks = std::make_shared<const RecordedChecks>(recorder.take_checks());
   }
   recording->end();
   random.end();
@@ -49,7 +70,7 @@ void CapturedWork::Body::record(const std::function<std::vector<Tensor>()>& work
           !result.defined() ? "an undefined tensor"
           : result.device() == Device{} ? "one on the cpu" : "one on another GPU",
           static_cast<int>(device.index));
-  for (RecordedCheck& each : checks) each.worst.fill_(-1);
+  reset(*checks);
 }
 
 void CapturedWork::Body::replay() {
@@ -59,16 +80,18 @@ void CapturedWork::Body::replay() {
   random.replay();
   recording->replay();
   for (const auto& storage : memory.changed) ++storage->version;
-  for (const RecordedCheck& each : checks)
-    check_again_later(each.worst, [each](int64_t found) {
-      Tensor worst = each.worst;
-      worst.fill_(-1);
-      each.raise(found);
+  for (const RecordedCheck& each : *checks)
+    check_again_later(each.worst, [all = checks, &each](int64_t found) {
+      raise_for_replay(*all, each, found);
     });
 }
 
-void CapturedWork::replay() { body_->replay(); }
-const std::vector<Tensor>& CapturedWork::results() const { return body_->results; }
+CapturedWork::Body& CapturedWork::body() const {
+  check(body_ != nullptr, "CapturedWork: an empty handle; want what capture(device, work) returns");
+  return *body_;
+}
+void CapturedWork::replay() { body().replay(); }
+const std::vector<Tensor>& CapturedWork::results() const { return body().results; }
 
 CapturedWork capture(Device device, const std::function<std::vector<Tensor>()>& work) {
   check(device.type == DeviceType::cuda,

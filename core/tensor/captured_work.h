@@ -22,15 +22,15 @@
 
 namespace booster {
 
-// A shared handle. Belongs to the thread that captured it, whose default generator its random
-// numbers come from.
+// A shared handle, empty until capture() gives it. Belongs to the thread that captured it, whose
+// default generator its random numbers come from.
 class CapturedWork {
  public:
   // Queues the work behind what the device was given before, as kernels are: does not wait. It
   // reads its inputs where they were at the capture, and writes the results, the gradients and
   // whatever it changes where they were then; their versions are raised. Random numbers are those
   // that the work would draw if it ran plainly. An index out of range raises its error when the
-  // thread next reads numbers of the GPU. Error on another thread.
+  // thread next reads numbers of the GPU. Error on another thread, and if the handle is empty.
   void replay();
   // What the work returned. Their numbers come with the first replay.
   const std::vector<Tensor>& results() const;
@@ -38,6 +38,7 @@ class CapturedWork {
  private:
   friend CapturedWork capture(Device device, const std::function<std::vector<Tensor>()>& work);
   struct Body;
+  Body& body() const;
   std::shared_ptr<Body> body_;
 };
 

@@ -179,6 +179,46 @@ TEST_CASE("GPU: an index out of range in a replay is told with the next read" * 
   }
 }
 
+TEST_CASE("GPU: an index out of range in a replay leaves other memory alone, backward too" *
+          on_gpu()) {
+  const Tensor table = normal({7, 3}).to(gpu).requires_grad_();
+  Tensor rows = zeros({4}, {DType::i64, gpu}), places = zeros({4, 3}, {DType::i64, gpu});
+  const Tensor classes = normal({4, 7}).to(gpu).requires_grad_();
+  const auto work = [&] {
+    table.set_grad({});
+    classes.set_grad({});
+    cross_entropy(classes, rows).backward();
+    const Tensor y = embedding(rows, table) + index_select(table, 0, rows) +
+                     gather(table, 0, places);
+    const Tensor moved = scatter_add(table, 0, places, y) + scatter(table, 0, places, y);
+    sum(moved * moved).backward();
+    return std::vector<Tensor>{moved};
+  };
+  work();
+  CapturedWork captured = capture(gpu, work);
+  for (const int64_t wrong : {int64_t{7}, int64_t{-1}, int64_t{1} << 60, -(int64_t{1} << 60)}) {
+    CAPTURE(wrong);
+    rows.copy_(full({4}, static_cast<double>(wrong), {DType::i64}));
+    places.copy_(full({4, 3}, static_cast<double>(wrong), {DType::i64}));
+    captured.replay();
+    const auto read = [&] { return error_of([&] { captured.results()[0].to_vector<float>(); }); };
+    CHECK(contains(read(), "found in a replay of captured work"));
+    CHECK(read() == "");
+  }
+  rows.fill_(6);
+  places.fill_(2);
+  captured.replay();
+  const std::vector<float> replayed = captured.results()[0].to_vector<float>(),
+                           gradient = table.grad().to_vector<float>();
+  CHECK(replayed == work()[0].to_vector<float>());
+  CHECK(gradient == table.grad().to_vector<float>());
+  CHECK(contains(error_of([&] {
+          capture(gpu, [&] {
+            return std::vector<Tensor>{index_select(zeros({0, 3}, {.device = gpu}), 0, rows)};
+          });
+        }), "an index into nothing"));
+}
+
 TEST_CASE("GPU: work that was not run before is refused where the host prepares something" *
           on_gpu()) {
   const Tensor x = normal({3, 37}).to(gpu), weight = normal({41, 37}).to(gpu);

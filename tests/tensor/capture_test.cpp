@@ -333,7 +333,10 @@ TEST_CASE("GPU: arange counts there" * on_gpu()) {
       CHECK(bits_of(arange(n, {dtype, gpu})) == bits_of(arange(n, {dtype})));
 }
 
-TEST_CASE("work of the CPU is not captured") {
+TEST_CASE("work of the CPU is not captured, and an empty handle has none") {
+  CapturedWork empty;
+  CHECK(contains(error_of([&] { empty.replay(); }), "an empty handle"));
+  CHECK(contains(error_of([&] { empty.results(); }), "an empty handle"));
   CHECK(contains(error_of([] { capture(Device{}, [] { return std::vector<Tensor>{}; }); }),
                  "only work of a GPU is captured; got cpu"));
 }

@@ -3,22 +3,18 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/tensor/later_checks.h"
+#include "core/tensor/checked_index.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/recording.h"
 
 namespace booster {
 namespace {
 
-// Raises the error for a bad index that a kernel found, with its position; of recorded work when
-// it is replayed.
-void check_index(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
-  const auto raise = [op, index, size](int64_t at) {
+// The index to go on with, after what a kernel found of it. The error has its position.
+Tensor checked_places(const char* op, const Tensor& bad_index, const Tensor& index, int64_t size) {
+  return checked_index(bad_index, index, size, [op, index, size](int64_t at) {
     fail("{}: index out of range; got {} at position {}, want 0 to {}", op,
          index.to_vector<int64_t>()[static_cast<size_t>(at)], at, size - 1);
-  };
-  if (kernels::is_recording()) check_later(bad_index, raise);
-  else if (const auto at = static_cast<int64_t>(bad_index.item()); at >= 0) raise(at);
+  });
 }
 
 // As kernels need an index: dense, in i64.
@@ -34,7 +30,7 @@ struct Found {
   Tensor values, bad_index;
 };
 Found found_at(const Tensor& x, int d, const Tensor& places) {
-  const Found found = {empty(places.shape(), {x.dtype(), x.device()}),
+  const Found found = {room_for_read(places.shape(), {x.dtype(), x.device()}),
                        full({1}, -1, {DType::i64, x.device()})};
   const Tensor dense = untracked::contiguous(x);
   kernels::on(x.device())
@@ -131,7 +127,7 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
   check(x.dtype() == numbers.dtype(), "{}: dtypes differ; got {} and {}", op, name_of(x.dtype()),
         name_of(numbers.dtype()));
   const int d = normal_dim(op, dim, x.ndim());
-  const Tensor places = places_in(op, x, d, index);
+  Tensor places = places_in(op, x, d, index);
   check(numbers.ndim() == x.ndim(), "{}: want numbers of the tensor's dimensions; got {} and {}",
         op, numbers.shape(), x.shape());
   Tensor part = numbers;
@@ -141,7 +137,8 @@ Scatter checked(const char* op, const Tensor& x, int64_t dim, const Tensor& inde
           numbers.shape());
     if (index.shape()[i] < part.shape()[i]) part = narrow(part, i, 0, index.shape()[i]);
   }
-  if (index.numel() > 0) check_index(op, found_at(x, d, places).bad_index, places, x.shape()[d]);
+  if (index.numel() > 0)
+    places = checked_places(op, found_at(x, d, places).bad_index, places, x.shape()[d]);
   return {x, places, part, d};
 }
 
@@ -157,10 +154,10 @@ Tensor index_select(const Tensor& given, int64_t dim, const Tensor& index) {
   const Tensor dense = untracked::contiguous(x);
   Shape shape = x.shape();
   shape[d] = index.numel();
-  Tensor y = empty(shape, {x.dtype(), x.device()}), bad = full({1}, -1, {DType::i64, x.device()});
+  const Tensor y = room_for_read(shape, {x.dtype(), x.device()}),
+               bad = full({1}, -1, {DType::i64, x.device()});
   kernels::on(x.device()).index_select(y.view(), bad.view(), dense.view(), places.view(), d);
-  check_index("index_select", bad, places, x.shape()[d]);
-  return selected(y, x, d, places);
+  return selected(y, x, d, checked_places("index_select", bad, places, x.shape()[d]));
 }
 
 Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
@@ -170,8 +167,8 @@ Tensor gather(const Tensor& given, int64_t dim, const Tensor& index) {
   const int d = normal_dim("gather", dim, x.ndim());
   const Tensor places = places_in("gather", x, d, index);
   const Found found = found_at(x, d, places);
-  check_index("gather", found.bad_index, places, x.shape()[d]);
-  return record_gather(found.values, x, d, places);
+  return record_gather(found.values, x, d,
+                       checked_places("gather", found.bad_index, places, x.shape()[d]));
 }
 
 Tensor scatter(const Tensor& given, int64_t dim, const Tensor& index, const Tensor& numbers) {

@@ -3,9 +3,8 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
-#include "core/tensor/later_checks.h"
+#include "core/tensor/checked_index.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/recording.h"
 
 namespace booster {
 
@@ -21,17 +20,18 @@ Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
   apply_policy(Op::embedding, {&table});
   Shape shape = rows.shape();
   shape.push_back(table.size(1));
-  Tensor y = empty(shape, {table.dtype(), table.device()});
+  const Tensor y = room_for_read(shape, {table.dtype(), table.device()});
   const Tensor bad = full({1}, -1, {DType::i64, table.device()});
   kernels::on(table.device())
       .embedding(y.view(), bad.view(), untracked::contiguous(table).view(), rows.view());
-  const auto raise = [rows, entries = table.size(0)](int64_t at) { bad_index(rows, at, entries); };
-  if (kernels::is_recording()) check_later(bad, raise);
-  else if (const auto at = static_cast<int64_t>(bad.item()); at >= 0) raise(at);
+  const Tensor inside =
+      checked_index(bad, rows, table.size(0), [rows, entries = table.size(0)](int64_t at) {
+        bad_index(rows, at, entries);
+      });
   // Each row of the table gets the sum of the gradients of the outputs that read it.
   return record(
       y, "embedding", {table},
-      [rows = Saved(rows), shape = table.shape(), padding](const Tensor& g, Gradients& d) {
+      [rows = Saved(inside), shape = table.shape(), padding](const Tensor& g, Gradients& d) {
         d[0] = zeros(shape, {g.dtype(), g.device()});
         kernels::on(g.device())
             .embedding_backward(d[0].view(), untracked::contiguous(g).view(), rows.get().view(),

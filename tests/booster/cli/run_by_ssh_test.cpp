@@ -80,14 +80,14 @@ TEST_CASE("when a rank fails on a machine that is reached by ssh the ranks of al
 TEST_CASE("ranks start again once all of the attempt before have ended, and know which it is") {
   const TemporaryFolder folder;
   write_ssh(folder);
-  // Whoever is told to stop takes two seconds.
+  // Whoever is told to stop takes two seconds. Nobody is before all are counted.
   write_program(folder, "rank",
                 "cd '" + folder.path().string() +
-                    "'\ncat ended-? 2>/dev/null | wc -l >> seen-$RANK\n"
+                    "'\ntrap 'sleep 2; echo x >> ended-$RANK; exit 1' TERM\n"
+                    "cat ended-? 2>/dev/null | wc -l >> seen-$RANK\n"
                     "echo $BOOSTER_RESTART_COUNT >> counts-$RANK\n"
                     "attempt=$(wc -l < counts-$RANK)\n"
                     "[ $attempt != 3 ] || exit 0\n"
-                    "trap 'sleep 2; echo x >> ended-$RANK; exit 1' TERM\n"
                     "until [ $(cat counts-? | wc -l) = $((4 * attempt)) ]; do sleep 0.05; done\n"
                     "[ $RANK != 3 ] || { echo x >> ended-3; exit 9; }\n"
                     "while :; do sleep 0.05; done\n");
