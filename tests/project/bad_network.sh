@@ -46,8 +46,8 @@ train_with_patience() {
   if kill -0 "$waiter" 2>/dev/null; then
     hangs=$((hangs + 1))
     echo "$name hangs"
-    ip netns pids "bt$id-0" | xargs -r kill -9
-    ip netns pids "bt$id-1" | xargs -r kill -9
+    end_processes_on 0
+    end_processes_on 1
   fi
   wait "$waiter" || status=$?
   return "$status"

@@ -32,7 +32,7 @@ start_tools() {
 ranks() {
   local pid
   for pid in $(ip netns pids "bt$id-0") $(ip netns pids "bt$id-1"); do
-    [[ $(readlink "/proc/$pid/exe") != "$(readlink -f "$program")" ]] || echo "$pid"
+    [[ ! /proc/$pid/exe -ef $program ]] || echo "$pid"
   done
 }
 # The step of the newest checkpoint whose name is final: 0 if there is none.
@@ -116,8 +116,8 @@ end_of_tools() {
   until_within 3 no_processes_are_left || {
     orphans=$((orphans + 1))
     echo "orphans after $1: $(ip netns pids "bt$id-0") $(ip netns pids "bt$id-1")"
-    ip netns pids "bt$id-0" | xargs -r kill -9
-    ip netns pids "bt$id-1" | xargs -r kill -9
+    end_processes_on 0
+    end_processes_on 1
   }
 }
 

@@ -41,7 +41,7 @@ progress() {
 rank_on() {
   local pid
   for pid in $(ip netns pids "bt$id-$1"); do
-    [[ $(readlink "/proc/$pid/exe") != "$(readlink -f "$program")" ]] || { echo "$pid"; return; }
+    [[ ! /proc/$pid/exe -ef $program ]] || { echo "$pid"; return; }
   done
 }
 

@@ -14,9 +14,15 @@ fail() {
 id=$$
 folder=$(mktemp -d)
 address=10.77.0.1  # of the first machine, as the ranks are told
+# By the shell's own kill: a small system has no program of that name.
+end_processes_on() {
+  local processes
+  mapfile -t processes < <(ip netns pids "bt$id-$1" 2>/dev/null)
+  ((${#processes[@]} == 0)) || kill -9 "${processes[@]}" 2>/dev/null || true
+}
 finish() {
   for node in 0 1; do
-    ip netns pids "bt$id-$node" 2>/dev/null | xargs -r kill -9 || true
+    end_processes_on "$node"
     ip netns del "bt$id-$node" 2>/dev/null || true
   done
   rm -rf "$folder"

@@ -14,7 +14,6 @@ namespace {
 struct PngDecoder {
   png_structp png;
   png_infop info;
-  png_infop end;  // of what stands behind the pixels
   const uint8_t* data;
   size_t left;
   jmp_buf escape;
@@ -84,8 +83,27 @@ bool read_png_pixels(PngDecoder& decoder, Image& image) {
   const int passes = interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (int y = 0; y < image.height(); ++y) png_read_row(decoder.png, image.row(y), nullptr);
-  png_read_end(decoder.png, decoder.end);
+  png_read_end(decoder.png, nullptr);
   return true;
+}
+
+uint32_t big_endian(const uint8_t* p) {
+  return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
+}
+
+// What the last eXIf chunk has, which may stand before the pixels or behind them; libpng of 2025
+// passes over one behind them.
+std::span<const uint8_t> exif_of(std::span<const uint8_t> file) {
+  constexpr size_t signature = 8, around = 12;  // length, type and checksum of a chunk
+  std::span<const uint8_t> found;
+  for (size_t at = signature; file.size() >= at + around;) {
+    const uint8_t* chunk = file.data() + at;
+    const size_t length = big_endian(chunk);
+    if (length > file.size() - at - around) break;
+    if (std::memcmp(chunk + 4, "eXIf", 4) == 0) found = file.subspan(at + 8, length);
+    at += around + length;
+  }
+  return found;
 }
 
 class PngReader {
@@ -95,8 +113,7 @@ class PngReader {
     decoder_.left = file.size();
     decoder_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder_, leave, ignore_warning);
     if (decoder_.png) decoder_.info = png_create_info_struct(decoder_.png);
-    if (decoder_.info) decoder_.end = png_create_info_struct(decoder_.png);
-    if (!decoder_.end) fail_run("libpng: could not start; got no memory");
+    if (!decoder_.info) fail_run("libpng: could not start; got no memory");
     if (!read_png_header(decoder_)) bad_image(name_, decoder_.message);
   }
 
@@ -117,20 +134,10 @@ class PngReader {
     return image;
   }
 
-  // After pixels(), behind which it may stand, too.
-  int orientation() const {
-    png_bytep data = nullptr;
-    png_uint_32 size = 0;
-    if (!png_get_eXIf_1(decoder_.png, decoder_.end, &size, &data) &&
-        !png_get_eXIf_1(decoder_.png, decoder_.info, &size, &data))
-      return 1;
-    return exif_orientation({data, size});
-  }
-
  private:
   struct OwnedDecoder : PngDecoder {
     OwnedDecoder() : PngDecoder{} {}
-    ~OwnedDecoder() { png_destroy_read_struct(&png, &info, &end); }
+    ~OwnedDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
   };
 
   const std::string& name_;
@@ -143,7 +150,7 @@ Image decode_png(std::span<const uint8_t> file, const std::string& name,
                  const DecodeOptions& options) {
   PngReader reader(file, name);
   Image image = reader.pixels();
-  const int orientation = options.apply_orientation ? reader.orientation() : 1;
+  const int orientation = options.apply_orientation ? exif_orientation(exif_of(file)) : 1;
   return orientation == 1 ? std::move(image) : upright(image, orientation);
 }
 
