@@ -69,7 +69,7 @@
 #include "core/optim/parameter_average.h"
 #include "core/optim/schedules/warmup_schedules.h"
 #include "core/tensor/absence.h"
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 #include "core/tensor/memory/memory_report.h"
 #include "core/tensor/random.h"
 #include "kernels/system/terminal_text.h"

@@ -69,7 +69,7 @@ struct Session {
   // Waits for the gradients of all ranks.
   void sync_grads();
   // What every call that makes, changes or uses gradients begins with: what the program wrote to
-  // them counts. Error, by the call's name, where work is captured (core/tensor/captured_work.h).
+  // them counts. Error, by the call's name, where work is captured (core/tensor/capture).
   void settle(const char* call);
   // Forgets all gradients; the iteration does not wait for this optimizer.
   void zero_grad();

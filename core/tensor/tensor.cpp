@@ -3,7 +3,7 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
-#include "core/tensor/later_checks.h"
+#include "core/tensor/checks/later_checks.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
 

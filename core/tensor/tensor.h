@@ -24,7 +24,7 @@
 namespace booster {
 
 struct Absence;
-class WorkRecorder;  // core/tensor/work_recorder.h
+class WorkRecorder;  // core/tensor/capture/work_recorder.h
 
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
 // detect that a saved value has changed.
@@ -50,7 +50,7 @@ struct Storage : Counted {
   WorkRecorder* maker = nullptr;         // what records the work that made it, until it is recorded
 };
 
-// How many threads record work now (core/tensor/captured_work.h), and what they are told of.
+// How many threads record work now (core/tensor/capture), and what they are told of.
 extern std::atomic<int> recording_threads;
 void note_use(const Reference<Storage>& storage);
 void note_change(const Reference<Storage>& storage);

@@ -2,7 +2,6 @@
 
 #include "kernels/system/error.h"
 
-
 namespace booster::kernels {
 namespace {
 

@@ -1,5 +1,5 @@
 // Whether the calling thread's work for a GPU is recorded, to be replayed, instead of being done
-// (core/tensor/captured_work.h). What the host would do beside it is done once and not again by a
+// (core/tensor/capture). What the host would do beside it is done once and not again by a
 // replay, so whoever would do such a thing asks here first.
 #pragma once
 

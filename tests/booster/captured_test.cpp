@@ -1,6 +1,6 @@
 // Work of what was boosted that is captured and replayed, between steps that are not.
 #include "booster/booster.h"
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 #include "mixed_precision/scaling/grad_scaler.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"

@@ -1,5 +1,5 @@
 // NVIDIA's libraries are played by this module itself.
-#include "kernels/cuda/runtime/libraries.h"
+#include "kernels/cuda/runtime/libraries/libraries.h"
 
 #include <dlfcn.h>
 

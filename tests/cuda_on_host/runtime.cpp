@@ -4,6 +4,7 @@
 #include "tests/cuda_on_host/arena.h"
 #include "tests/cuda_on_host/block.h"
 #include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/runtime_call.h"
 #include "tests/cuda_on_host/streams.h"
 #include "tests/cuda_on_host/watch.h"
 
@@ -12,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,57 +51,6 @@ bool load(const void* kernel, const char* name) {
   return is_new;
 }
 
-cudaError_t give_back(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
-
-// Runs a call of the runtime, one at a time; a device with a fault does nothing any more.
-template <class Body>
-cudaError_t call(Body&& body) {
-  std::lock_guard lock(runtime_mutex());
-  if (has_fault()) return give_back(cudaErrorLaunchFailure);
-  const cudaError_t error = body();
-  return give_back(has_fault() ? cudaErrorLaunchFailure : error);
-}
-
-template <class Body>
-cudaError_t done(Body&& body) {
-  return call([&] {
-    body();
-    return cudaSuccess;
-  });
-}
-
-// A call that a thread may not make while a stream is captured.
-template <class Body>
-cudaError_t unsafe(Body&& body) {
-  return call([&] {
-    const cudaError_t status = check_unsafe_call();
-    return status == cudaSuccess ? body() : status;
-  });
-}
-
-// One that gives something to a stream, or to its capture.
-template <class Body>
-cudaError_t given(cudaStream_t stream, Body&& body) {
-  return call([&] {
-    const CapturePlace& place = place_of(stream);
-    if (place.is_capturing() && !place.capture->is_valid) return cudaErrorStreamCaptureInvalidated;
-    return body();
-  });
-}
-
-// One that cannot be recorded, about a stream or an event.
-template <class Of, class Body>
-cudaError_t unrecorded(Of of, cudaError_t status_if_captured, Body&& body) {
-  return call([&] {
-    if (place_of(of).capture) return invalidate(place_of(of), status_if_captured);
-    const cudaError_t status = check_unsafe_call();
-    return status == cudaSuccess ? body() : status;
-  });
-}
-
 bool is_pinned(const void* data) {
   const char* p = static_cast<const char*>(data);
   auto after = pinned().upper_bound(p);
@@ -130,6 +79,11 @@ cudaError_t allocate(void** data, size_t bytes) {
 std::recursive_mutex& runtime_mutex() {
   static auto* mutex = new std::recursive_mutex;
   return *mutex;
+}
+
+cudaError_t give_back(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
 }
 
 int device_of_thread() { return device_in_use; }
@@ -327,86 +281,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
     if (flags != cudaStreamNonBlocking)
       return cudaErrorInvalidValue;  // waits for the legacy stream
     *stream = create_stream(device_in_use);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return call([&] {
-    if (!stream) return cudaErrorStreamCaptureUnsupported;  // the legacy one
-    CapturePlace& place = place_of(stream);
-    if (place.is_capturing()) return cudaErrorIllegalState;
-    place = {begin_capture(stream, device_of(stream), mode), {}};
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return call([&] {
-    *graph = nullptr;
-    const CapturePlace place = place_of(stream);
-    if (!place.is_capturing()) return cudaErrorIllegalState;
-    const Capture& capture = *place.capture;
-    if (capture.origin != stream) return invalidate(place, cudaErrorStreamCaptureUnmatched);
-    if (capture.mode != cudaStreamCaptureModeRelaxed &&
-        capture.thread != std::this_thread::get_id())
-      return cudaErrorStreamCaptureWrongThread;
-    cudaError_t status = cudaSuccess;
-    *graph = end_capture(place, status);
-    leave_capture(capture);
-    return status;
-  });
-}
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  unsigned long long id = 0;
-  return cudaStreamGetCaptureInfo(stream, status, &id);
-}
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id) {
-  return done([&] {
-    const CapturePlace& place = place_of(stream);
-    *status = !place.is_capturing()      ? cudaStreamCaptureStatusNone
-              : place.capture->is_valid ? cudaStreamCaptureStatusActive
-                                        : cudaStreamCaptureStatusInvalidated;
-    *id = place.is_capturing() ? place.capture->id : 0;
-  });
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  return done([&] { *mode = exchange_capture_mode(*mode); });
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                          unsigned long long flags) {
-  return call([&] {
-    if (!graph || flags != 0) return cudaErrorInvalidValue;
-    *executable = new cuda_on_host_graph_exec{
-        std::make_shared<const std::vector<GraphNode>>(graph->nodes), graph->device,
-        create_event(graph->device, false)};
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  return call([&] {
-    if (!executable || device_of(stream) != executable->device) return cudaErrorInvalidValue;
-    if (place_of(stream).is_capturing())
-      return invalidate(place_of(stream), cudaErrorStreamCaptureUnsupported);
-    wait_for_event(stream, executable->last_launch);
-    give(stream, launch_of(executable));
-    destroy_event(executable->last_launch);
-    executable->last_launch = create_event(executable->device, false);
-    record(executable->last_launch, stream);
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  return call([&] {
-    if (!executable) return cudaErrorInvalidValue;
-    destroy_event(executable->last_launch);
-    delete executable;
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return call([&] {
-    if (!graph) return cudaErrorInvalidValue;
-    delete graph;
     return cudaSuccess;
   });
 }

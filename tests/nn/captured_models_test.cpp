@@ -7,7 +7,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random.h"
 #include "tests/error_of.h"

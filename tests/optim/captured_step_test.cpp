@@ -3,7 +3,7 @@
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/registry.h"
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 #include "core/tensor/random.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"

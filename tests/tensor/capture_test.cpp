@@ -1,5 +1,5 @@
 // Work that is captured and replayed, beside the same work as it is.
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 #include "core/tensor/dlpack.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/memory/staging.h"

@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
-#include "core/tensor/checked_index.h"
+#include "core/tensor/checks/checked_index.h"
 #include "kernels/catalogue.h"
 
 namespace booster {

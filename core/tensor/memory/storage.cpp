@@ -1,6 +1,6 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/work_recorder.h"
+#include "core/tensor/capture/work_recorder.h"
 #include "core/tensor/tensor.h"
 
 #include <new>

@@ -1,6 +1,6 @@
 #include "kernels/cuda/collectives/nccl_calls.h"
 
-#include "kernels/cuda/runtime/libraries.h"
+#include "kernels/cuda/runtime/libraries/libraries.h"
 
 #include <dlfcn.h>
 

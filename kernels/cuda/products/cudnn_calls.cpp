@@ -1,6 +1,6 @@
 #include "kernels/cuda/products/cudnn_calls.h"
 
-#include "kernels/cuda/runtime/libraries.h"
+#include "kernels/cuda/runtime/libraries/libraries.h"
 #include "kernels/system/error.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // The module's own code around the runtime, where things go wrong.
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/cuda/runtime/libraries.h"
+#include "kernels/cuda/runtime/libraries/libraries.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/trace/gpu_times.h"
 #include "tests/cuda_on_host/faults/apart.h"

@@ -1,6 +1,6 @@
-#include "kernels/cuda/runtime/libraries.h"
+#include "kernels/cuda/runtime/libraries/libraries.h"
 
-#include "kernels/cuda/runtime/library_folders.h"
+#include "kernels/cuda/runtime/libraries/library_folders.h"
 
 #include <dlfcn.h>
 

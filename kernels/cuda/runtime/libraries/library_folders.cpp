@@ -1,4 +1,4 @@
-#include "kernels/cuda/runtime/library_folders.h"
+#include "kernels/cuda/runtime/libraries/library_folders.h"
 
 #include <glob.h>
 

@@ -1,6 +1,6 @@
-#include "core/tensor/checked_index.h"
+#include "core/tensor/checks/checked_index.h"
 
-#include "core/tensor/later_checks.h"
+#include "core/tensor/checks/later_checks.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/recording.h"
 

@@ -1,9 +1,9 @@
-#include "core/tensor/captured_work.h"
+#include "core/tensor/capture/captured_work.h"
 
-#include "core/tensor/later_checks.h"
+#include "core/tensor/capture/work_recorder.h"
+#include "core/tensor/checks/later_checks.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
-#include "core/tensor/work_recorder.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/error.h"
 #include "kernels/system/recording.h"

@@ -1,4 +1,4 @@
-#include "core/tensor/work_recorder.h"
+#include "core/tensor/capture/work_recorder.h"
 
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"

@@ -1,6 +1,6 @@
-#include "core/tensor/later_checks.h"
+#include "core/tensor/checks/later_checks.h"
 
-#include "core/tensor/work_recorder.h"
+#include "core/tensor/capture/work_recorder.h"
 #include "kernels/system/memory.h"
 
 #include <algorithm>
