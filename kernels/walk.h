@@ -24,8 +24,44 @@ inline bool mergeable(const Walk& walk, int outer, int inner) {
   return true;
 }
 
+// The dimensions as operand 0 has them in memory, outermost first, if no other operand has them in
+// another order: as images with their channels last. Else as they are.
+struct Order {
+  int dims[max_dims];
+  Order(const View* const* views, int operands) {
+    const View& first = *views[0];
+    for (int i = 0; i < first.ndim; ++i) dims[i] = i;
+    if (descends(first)) return;
+    for (int i = 1; i < first.ndim; ++i)
+      for (int k = i; k > 0 && first.strides[dims[k - 1]] < first.strides[dims[k]]; --k) {
+        const int dim = dims[k];
+        dims[k] = dims[k - 1];
+        dims[k - 1] = dim;
+      }
+    for (int k = 1; k < operands; ++k)
+      if (!descends(*views[k])) {
+        for (int i = 0; i < first.ndim; ++i) dims[i] = i;
+        return;
+      }
+  }
+
+ private:
+  // In this order; along sizes of 1 and what is broadcast no order counts.
+  bool descends(const View& view) const {
+    int64_t outer = INT64_MAX;
+    for (int i = 0; i < view.ndim; ++i) {
+      const int64_t stride = view.strides[dims[i]];
+      if (view.shape[dims[i]] == 1 || stride == 0) continue;
+      if (stride > outer) return false;
+      outer = stride;
+    }
+    return true;
+  }
+};
+
 // Drops sizes of 1 and merges neighbours that are dense in every operand.
 inline Walk walk_over(const View* const* views, int operands) {
+  const Order order(views, operands);
   Walk walk;
   walk.operands = operands;
   for (int k = 0; k < operands; ++k) {
@@ -33,7 +69,8 @@ inline Walk walk_over(const View* const* views, int operands) {
     walk.dtypes[k] = views[k]->dtype;
   }
   const View& first = *views[0];
-  for (int i = 0; i < first.ndim; ++i) {
+  for (int position = 0; position < first.ndim; ++position) {
+    const int i = order.dims[position];
     if (first.shape[i] == 1) continue;
     const int at = walk.ndim;
     walk.shape[at] = first.shape[i];

@@ -59,6 +59,9 @@ Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor contiguous(const Tensor& x);
+// Images (n, c, h, w) in the order (n, h, w, c) in memory, in which a CPU convolves them fastest:
+// core/tensor/channels_last.h. The gradient is contiguous. Error unless x has 4 dimensions.
+Tensor channels_last(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 // Parts of `size`, the last perhaps shorter; or of these sizes, which add up to the dimension's.

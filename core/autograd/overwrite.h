@@ -11,13 +11,13 @@
 
 namespace booster {
 
-// True if nothing else refers to these numbers (neither another tensor nor the owner of borrowed
-// memory), so that they may be kept or changed without a copy.
+// True if nothing else refers to these dense numbers (neither another tensor nor the owner of
+// borrowed memory), so that they may be kept or changed without a copy.
 bool is_exclusive(const Tensor& g);
 
-// A dense tensor with `like`'s shape and dtype: in g's memory if g is exclusive, fits, and neither
-// a tape nor an observer reads it afterwards; else in new memory with undefined contents. g may be
-// undefined.
+// A dense tensor with `like`'s shape, dtype and order (row-major or channels last): in g's memory
+// if g is exclusive, fits, and neither a tape nor an observer reads it afterwards; else in new
+// memory with undefined contents. g may be undefined.
 Tensor room_in_place_of(const Tensor& g, const Tensor& like);
 
 }  // namespace booster

@@ -7,6 +7,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tracking.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/trace.h"
 
@@ -254,7 +255,7 @@ class Backward {
       table.accumulate(sum.view(), grad.view());
       return;
     }
-    Tensor fresh = empty_like(sum);
+    Tensor fresh = empty_in_order_of(sum, sum.dtype());
     table.binary(kernels::BinaryOp::add, fresh.view(), sum.view(), grad.view());
     sum = std::move(fresh);
   }

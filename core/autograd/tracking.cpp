@@ -168,9 +168,9 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
     state.grad.bump_version();
   } else {
     if (state.grad_in_f32)
-      state.grad = untracked::cast(g, DType::f32);
+      state.grad = untracked::contiguous(untracked::cast(g, DType::f32));
     else
-      state.grad = is_exclusive(g) ? g : g.clone();
+      state.grad = is_exclusive(g) && g.is_contiguous() ? g : g.clone();
     set_memory_tag(state.grad, MemoryTag::gradients);
   }
 }

@@ -283,6 +283,7 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor contiguous(const Tensor& x);
+// Channels last if x is (core/tensor/channels_last.h), else contiguous.
 Tensor cast(const Tensor& x, DType dtype);
 // Sum of x down to a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);

@@ -1,4 +1,5 @@
 // Views of the same storage, and the copies that are made where no view is possible.
+#include "core/tensor/channels_last.h"
 #include "core/tensor/spread_columns.h"
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
@@ -182,7 +183,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   if (const auto [part, ranks] = spread_columns(x); part.defined())
     return spread_over_ranks({cast(part, dtype), ranks});
-  Tensor y = empty(x.shape(), {dtype, x.device()});
+  Tensor y = empty_in_order_of(x, dtype);
   kernels::on(x.device()).copy(y.view(), x.view());
   return y;
 }

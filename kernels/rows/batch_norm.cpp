@@ -1,7 +1,7 @@
 // Batch normalisation of (n, channels, ...) over n and space (Ioffe and Szegedy, 2015). A channel
 // of one sample is a contiguous plane; each channel is one block of work.
+#include "kernels/rows/batch_norm.h"
 #include "kernels/rows/row_statistics.h"
-#include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
@@ -68,11 +68,6 @@ void for_each_channel(const View& x, Body&& body) {
   });
 }
 
-template <class C>
-struct Moments {
-  C mean, variance;
-};
-
 // Sums of runs are accumulated in double: there may be many.
 template <class C>
 Moments<C> moments_of(const View& x, const Channel& channel) {
@@ -88,12 +83,6 @@ Moments<C> moments_of(const View& x, const Channel& channel) {
     squares += double(sum_of_squared_deviations(values, n * channel.plane, mean));
   });
   return {mean, C(squares / double(channel.count()))};
-}
-
-template <class C>
-void update_running(const View& running, int64_t i, C value, double momentum) {
-  const C old = load_scalar(running, i, C(0));
-  store_scalar(running, i, C((1 - momentum) * double(old) + momentum * double(value)));
 }
 
 template <class C>
@@ -130,64 +119,58 @@ GradientSums<C> gradient_sums(const View& g, const View& x, const Channel& chann
   return {C(sum), C(product)};
 }
 
-// dx = factor (g - average - (x - mean) along); dx may be g's memory
+// dx may be g's memory.
 template <class C>
-void backward_channel(const View& dx, const View& g, const View& x, const Channel& channel, C mean,
-                      C factor, C average, C along) {
+void backward_channel(const View& dx, const View& g, const View& x, const Channel& channel,
+                      const BatchNormBackward::Terms<C>& terms) {
+  const auto [center, factor, average, along] = terms;
   C* buffer = first_buffer.get<C>(channel.run_room());
   C* gradient = second_buffer.get<C>(channel.run_room());
   C* out_buffer = output_buffer.get<C>(channel.run_room());
-  channel.for_each_run([&](int64_t first, int64_t n) {
+  channel.for_each_run([&, center = center, factor = factor, average = average, along = along](
+                           int64_t first, int64_t n) {
     const C* values = channel.read(x, first, n, buffer);
     const C* upper = channel.read(g, first, n, gradient);
     C* out = channel.target(dx, first, out_buffer);
 #pragma omp simd
     for (int64_t i = 0; i < n * channel.plane; ++i)
-      out[i] = factor * (upper[i] - average - (values[i] - mean) * along);
+      out[i] = factor * (upper[i] - average - (values[i] - center) * along);
     channel.write(dx, first, n, out);
   });
 }
+
+bool has_planes(const View& x) { return x.ndim != 4 || x.contiguous(); }
 
 }  // namespace
 
 void batch_norm(View y, View mean, View rstd, View x, View gamma, View beta, View running_mean,
                 View running_var, bool training, double momentum, double eps) {
+  const BatchNorm norm = {y,           mean,     rstd,     x,  gamma, beta, running_mean,
+                          running_var, training, momentum, eps};
+  if (!has_planes(x)) return batch_norm_channels_last(norm);
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
-      Moments<C> moments = {load_scalar(running_mean, c, C(0)), load_scalar(running_var, c, C(1))};
-      if (training) {
-        moments = moments_of<C>(x, channel);
-        const double n = double(channel.count());
-        update_running(running_mean, c, moments.mean, momentum);
-        update_running(running_var, c, C(double(moments.variance) * n / (n - 1)), momentum);
-      }
-      const C inverse = C(1) / sqrt_(moments.variance + C(eps));
-      store_scalar(mean, c, moments.mean);
-      store_scalar(rstd, c, inverse);
-      normalize_channel(y, x, channel, moments.mean, inverse * load_scalar(gamma, c, C(1)),
-                        load_scalar(beta, c, C(0)));
+      const Moments<C> moments = training ? moments_of<C>(x, channel) : norm.running<C>(c);
+      if (training) norm.update_running(c, moments, channel.count());
+      const C factor = norm.finish(c, moments);
+      normalize_channel(y, x, channel, moments.mean, factor, load_scalar(beta, c, C(0)));
     });
   });
 }
 
-// With h = (x - mean) rstd over a channel of `count` elements:
-//   dgamma = sum(g h), dbeta = sum(g), dx = gamma rstd (g - dbeta / count - h dgamma / count)
-// if the statistics were the batch's, and dx = gamma rstd g if they were constants.
 void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View mean, View rstd,
                          View gamma, bool training) {
+  const BatchNormBackward norm = {dx, dgamma, dbeta, g, x, mean, rstd, gamma, training};
+  if (!has_planes(x)) return batch_norm_channels_last(norm);
   visit_compute(x.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
     for_each_channel(x, [&](const Channel& channel) {
       const int64_t c = channel.channel;
-      const C center = load_scalar<C>(mean, c), inverse = load_scalar<C>(rstd, c);
-      const GradientSums<C> sums = gradient_sums(g, x, channel, center);
-      store_scalar(dbeta, c, sums.gradient);
-      store_scalar(dgamma, c, sums.product * inverse);
-      const C share = training ? C(1) / C(channel.count()) : C(0);
-      backward_channel(dx, g, x, channel, center, inverse * load_scalar(gamma, c, C(1)),
-                       sums.gradient * share, sums.product * inverse * inverse * share);
+      const GradientSums<C> sums = gradient_sums(g, x, channel, load_scalar<C>(mean, c));
+      backward_channel(dx, g, x, channel,
+                       norm.finish(c, sums.gradient, sums.product, channel.count()));
     });
   });
 }

@@ -25,7 +25,7 @@ class Classifier : public Module {
   Tensor forward(const Tensor& x) override { return head(relu(hidden(x))); }
 };
 
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+std::vector<std::string> tensor_names(const std::vector<NamedTensor>& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, x] : tensors) names.push_back(name);
   return names;
@@ -37,9 +37,9 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("parameters and buffers have dotted names in the order of registration") {
   const Model model = Classifier();
-  CHECK(names_of(model.parameters()) == Names{"hidden.weight", "hidden.bias", "norm.weight",
-                                              "norm.bias", "head.weight", "head.bias"});
-  CHECK(names_of(model.buffers()) ==
+  CHECK(tensor_names(model.parameters()) == Names{"hidden.weight", "hidden.bias", "norm.weight",
+                                                  "norm.bias", "head.weight", "head.bias"});
+  CHECK(tensor_names(model.buffers()) ==
         Names{"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"});
   CHECK(model.state_dict().size() == 9);
   CHECK(model.state_dict()[4].name == "norm.running_mean");
@@ -88,7 +88,7 @@ TEST_CASE("a module list holds modules in order and is not called itself") {
   ModuleList list({Linear(2, 3), ReLU()});
   list.append(Linear(3, 1));
   CHECK(list.size() == 3);
-  CHECK(names_of(list.parameters()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
+  CHECK(tensor_names(list.parameters()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
   CHECK(list[2](list[1](list[0](ones({4, 2})))).shape() == Shape{4, 1});
   CHECK(&list[-1] == &list[2]);
   CHECK_THROWS_AS(list[3], Error);
@@ -120,8 +120,8 @@ TEST_CASE("copies of a model handle share its parameters") {
 TEST_CASE("a module used twice appears once among parameters and twice in the state") {
   const Model layer = Linear(3, 3);
   const Model model = Sequential({layer, ReLU(), layer});
-  CHECK(names_of(model.parameters()) == Names{"0.weight", "0.bias"});
-  CHECK(names_of(model.state_dict()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
+  CHECK(tensor_names(model.parameters()) == Names{"0.weight", "0.bias"});
+  CHECK(tensor_names(model.state_dict()) == Names{"0.weight", "0.bias", "2.weight", "2.bias"});
 }
 
 TEST_CASE("a loaded state gives the same outputs") {
@@ -233,8 +233,9 @@ TEST_CASE("a parameter that is replaced by a part of itself is that part for eve
   CHECK_FALSE(weight.grad().defined());
   CHECK(weight.requires_grad());
   CHECK(weight.version() > version);
-  CHECK(error_of([&] { replace_(weight, ones({2, 4}, {.dtype = DType::f16})); }) ==
-        "replace_: numbers do not fit; got f16, want f32 on the same device");
+  CHECK(error_of([&] {
+          replace_(weight, ones({2, 4}, {.dtype = DType::f16}));
+        }) == "replace_: numbers do not fit; got f16, want f32 on the same device");
 }
 
 TEST_CASE("hooks see and may replace inputs and outputs until they are removed") {

@@ -4,6 +4,7 @@
 #include "core/autograd/ops/elementwise_slopes.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>
@@ -69,7 +70,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   check(x.defined(), "{}: argument is undefined", row.name);
   apply_policy(row.op, {&x});
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
-  Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  Tensor y = empty_in_order_of(x, x.dtype());
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!is_watched({x})) return y;
   const SavedInput saved_x = row.needs_x ? SavedInput(x) : SavedInput();
@@ -110,9 +111,15 @@ Tensor operand_gradient(BinaryOp kind, int which, const Tensor& g, kernels::View
   const bool whole = shape == g.shape();
   if (whole && dtype == g.dtype() && (kind == BinaryOp::add || (kind == BinaryOp::sub && !which)))
     return g;
-  Tensor d = empty(g.shape(), {whole ? dtype : g.dtype(), g.device()});
+  Tensor d = empty_in_order_of(g, whole ? dtype : g.dtype());
   kernels::on(g.device()).binary_backward(kind, which, d.view(), g.view(), a, b, y);
   return untracked::cast(untracked::sum_to(d, shape), dtype);
+}
+
+// For a result of a and b: in the order of an operand of that shape.
+Tensor empty_for(const Tensor& a, const Tensor& b, const Shape& shape, DType dtype) {
+  const bool by_b = b.shape() == shape && (a.shape() != shape || !is_channels_last(a));
+  return empty_in_order_of(by_b ? b : a, shape, {dtype, a.device()});
 }
 
 DType result_dtype(BinaryOp kind, DType promoted) {
@@ -140,7 +147,7 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
     for (Tensor* x : {&a, &b})
       if (!is_converted_alike(*x, dtype)) *x = cast(*x, dtype);
   const Shape shape = broadcast_shapes(row.name, a.shape(), b.shape());
-  Tensor y = empty(shape, {result_dtype(kind, dtype), a.device()});
+  Tensor y = empty_for(a, b, shape, result_dtype(kind, dtype));
   kernels::on(y.device())
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
@@ -190,7 +197,7 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
     dtype = is_whole(value)
                 ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))
                 : DType::f32;
-  Tensor y = empty(x.shape(), {dtype, x.device()});
+  Tensor y = empty_in_order_of(x, dtype);
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!is_watched({x})) return y;
   if (has_ties(kind) && is_floating(dtype)) value = rounded(value, dtype);

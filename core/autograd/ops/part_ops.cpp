@@ -3,6 +3,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ Tensor part_of(const Tensor& x, const Strided& part) {
 }
 
 Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole) {
-  const Tensor y = zeros(whole, {g.dtype(), g.device()});
+  const Tensor y = zeros_in_order_of(g, whole, {g.dtype(), g.device()});
   kernels::on(g.device()).copy(part.of(y).view(), g.view());
   return record(y, "slice_backward", {g},
                 twice([part](const Tensor& gg, Gradients& d) { d[0] = part_of(gg, part); }));

@@ -3,6 +3,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
 #include "core/autograd/tape.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -10,7 +11,7 @@ namespace {
 
 // Zeros of a shape but for g, at `start` of that dimension: the gradient of narrow.
 Tensor in_zeros(const Tensor& g, const Shape& whole, int64_t dim, int64_t start) {
-  const Tensor y = zeros(whole, {g.dtype(), g.device()});
+  const Tensor y = zeros_in_order_of(g, whole, {g.dtype(), g.device()});
   const int64_t length = g.size(dim);
   kernels::on(g.device()).copy(untracked::narrow(y, dim, start, length).view(), g.view());
   return record(y, "narrow_backward", {g}, twice([=](const Tensor& gg, Gradients& d) {
@@ -109,14 +110,27 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
 
 Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0, index); }
 
-Tensor contiguous(const Tensor& x) {
-  check_defined("contiguous", x);
-  if (x.is_contiguous()) return x;
+namespace {
+
+// A copy of x's numbers in another order.
+Tensor rearranged(const char* name, const Tensor& x, const Tensor& copy) {
   const Tensor y =
-      record(x.clone(), "contiguous", {x}, twice([](const Tensor& g, Gradients& d) { d[0] = g; }));
+      record(copy, name, {x}, twice([](const Tensor& g, Gradients& d) { d[0] = contiguous(g); }));
   if (results_are_marked) [[unlikely]]
     mark_made_by_op(y, was_made_by_op(x));
   return y;
+}
+
+}  // namespace
+
+Tensor contiguous(const Tensor& x) {
+  check_defined("contiguous", x);
+  return x.is_contiguous() ? x : rearranged("contiguous", x, x.clone());
+}
+
+Tensor channels_last(const Tensor& x) {
+  const Tensor y = untracked::channels_last(x);
+  return y.same_body(x) ? x : rearranged("channels_last", x, y);
 }
 
 Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
@@ -136,7 +150,7 @@ Tensor cat(const std::vector<Tensor>& given, int64_t dim) {
     shape[d] += x.shape()[d];
     dtype = promote(dtype, x.dtype());
   }
-  Tensor y = empty(shape, {dtype, tensors[0].device()});
+  Tensor y = empty_in_order_of(tensors[0], shape, {dtype, tensors[0].device()});
   std::vector<int64_t> sizes;
   std::vector<DType> dtypes;
   int64_t at = 0;

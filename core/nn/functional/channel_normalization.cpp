@@ -5,6 +5,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -20,6 +21,11 @@ void check_channels(const char* op, const Tensor& x, const Tensor& weight, const
 }
 
 Tensor dense(const Tensor& x) { return x.defined() ? untracked::contiguous(x) : x; }
+
+// batch_norm's images: the GPU's kernels take planes only.
+Tensor as_kernels_take(const Tensor& x) {
+  return x.device() == Device{} ? untracked::dense(x) : untracked::contiguous(x);
+}
 
 // Memory for the gradient of an optional parameter, if it is wanted.
 Tensor room_for(const Gradients& d, int i, const Saved& parameter) {
@@ -68,9 +74,9 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
         x.shape());
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   const Tensor mean = empty({x.size(1)}, statistics), rstd = empty({x.size(1)}, statistics);
-  const Tensor values = untracked::contiguous(x), scale = dense(gamma), shift = dense(beta);
+  const Tensor values = as_kernels_take(x), scale = dense(gamma), shift = dense(beta);
   const Tensor center = kernel_statistics(running_mean), spread = kernel_statistics(running_var);
-  Tensor y = empty(x.shape(), {x.dtype(), x.device()});
+  Tensor y = empty_in_order_of(values, x.dtype());
   const bool is_empty = x.numel() == 0;
   if (!is_empty)
     kernels::on(x.device())
@@ -90,8 +96,9 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   if (g.numel() > 0)
                     kernels::on(g.device())
                         .batch_norm_backward(dx.view(), dweight.view(), dbias.view(),
-                                             dense(g).view(), x.get().view(), mean.get().view(),
-                                             rstd.get().view(), gamma.get().view(), training);
+                                             untracked::dense_in_order_of(x.get(), g).view(),
+                                             x.get().view(), mean.get().view(), rstd.get().view(),
+                                             gamma.get().view(), training);
                   d[0] = dx;
                   if (dweight.defined()) d[1] = g.numel() > 0 ? dweight : zeros_like(dweight);
                   if (dbias.defined()) d[2] = g.numel() > 0 ? dbias : zeros_like(dbias);

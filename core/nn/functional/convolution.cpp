@@ -4,6 +4,7 @@
 #include "core/nn/functional.h"
 #include "core/nn/functional/arguments.h"
 #include "core/nn/functional/window.h"
+#include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 
 namespace booster {
@@ -55,20 +56,21 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
   const kernels::Window2d window = window_of({weight.size(2), weight.size(3)}, options.stride,
                                              options.padding, options.dilation, options.groups);
   const Size2d size = output_size("conv2d", x, window);
-  const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);
-  Tensor y = empty({x.size(0), weight.size(0), size.height, size.width}, {x.dtype(), x.device()});
+  const Tensor image = untracked::dense(x), kernel = untracked::contiguous(weight);
+  const Shape shape = {x.size(0), weight.size(0), size.height, size.width};
+  Tensor y = empty_in_order_of(image, shape, {x.dtype(), x.device()});
   if (y.numel() > 0)
     kernels::on(x.device()).conv2d(y.view(), image.view(), kernel.view(), bias.view(), window);
   return record(
       y, "conv2d", {x, weight, bias},
       [x = Saved(image), weight = Saved(kernel), window, dw_dtype = gradient_dtype(filter, weight),
        db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
-        const Tensor image = x, kernel = weight, upper = untracked::contiguous(g);
+        const Tensor image = x, kernel = weight, upper = untracked::dense(g);
         const auto& table = kernels::on(g.device());
         const bool empty_sum = upper.numel() == 0;
         // dx: each output element spreads its gradient over its window
         if (d.wanted(0)) {
-          d[0] = empty_sum ? zeros_like(image) : empty_like(image);
+          d[0] = empty_sum ? zeros_like(image) : empty_in_order_of(image, image.dtype());
           if (!empty_sum)
             table.conv2d_backward_input(d[0].view(), upper.view(), kernel.view(), window);
         }

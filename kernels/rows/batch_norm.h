@@ -1,0 +1,76 @@
+// What the two batch normalisations share: of planes (batch_norm.cpp) and of channels last
+// (batch_norm_channels_last.cpp).
+#pragma once
+
+#include "kernels/math.h"
+#include "kernels/rows/rows.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+template <class C>
+struct Moments {
+  C mean, variance;
+};
+
+// The arguments of the batch_norm of the catalogue, and its work on one channel's statistics.
+struct BatchNorm {
+  View y, mean, rstd, x, gamma, beta, running_mean, running_var;
+  bool training;
+  double momentum, eps;
+
+  template <class C>
+  Moments<C> running(int64_t channel) const {
+    return {load_scalar(running_mean, channel, C(0)), load_scalar(running_var, channel, C(1))};
+  }
+  // Takes a batch's moments of `count` numbers into the running ones, whose variance is unbiased.
+  template <class C>
+  void update_running(int64_t channel, const Moments<C>& batch, int64_t count) const {
+    const double unbiased = double(batch.variance) * double(count) / double(count - 1);
+    update(running_mean, channel, batch.mean);
+    update(running_var, channel, C(unbiased));
+  }
+  // Stores what backward needs; returns the channel's factor, gamma times rstd.
+  template <class C>
+  C finish(int64_t channel, const Moments<C>& moments) const {
+    const C inverse = C(1) / sqrt_(moments.variance + C(eps));
+    store_scalar(mean, channel, moments.mean);
+    store_scalar(rstd, channel, inverse);
+    return inverse * load_scalar(gamma, channel, C(1));
+  }
+
+ private:
+  template <class C>
+  void update(const View& running, int64_t i, C value) const {
+    const C old = load_scalar(running, i, C(0));
+    store_scalar(running, i, C((1 - momentum) * double(old) + momentum * double(value)));
+  }
+};
+
+// The arguments of batch_norm_backward. With h = (x - mean) rstd over a channel of `count` numbers:
+//   dgamma = sum(g h), dbeta = sum(g), dx = gamma rstd (g - dbeta / count - h dgamma / count)
+// if the statistics were the batch's, and dx = gamma rstd g if they were constants.
+struct BatchNormBackward {
+  View dx, dgamma, dbeta, g, x, mean, rstd, gamma;
+  bool training;
+
+  // dx = factor (g - average - (x - center) along)
+  template <class C>
+  struct Terms {
+    C center, factor, average, along;
+  };
+  // Stores the parameters' gradients, from the channel's sums of g and of g (x - mean).
+  template <class C>
+  Terms<C> finish(int64_t channel, C gradient, C product, int64_t count) const {
+    const C inverse = load_scalar<C>(rstd, channel);
+    store_scalar(dbeta, channel, gradient);
+    store_scalar(dgamma, channel, product * inverse);
+    const C share = training ? C(1) / C(count) : C(0);
+    return {load_scalar<C>(mean, channel), inverse * load_scalar(gamma, channel, C(1)),
+            gradient * share, product * inverse * inverse * share};
+  }
+};
+
+void batch_norm_channels_last(const BatchNorm& norm);
+void batch_norm_channels_last(const BatchNormBackward& norm);
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
