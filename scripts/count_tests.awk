@@ -1,7 +1,7 @@
 # Reads Meson's testlog.txt and prints `N passed, N failed, N skipped`: doctest's test cases summed
-# over its programs, plus one for each other test. Cases that are parts of other cases (tests/main.cpp)
-# count once, with the case that runs them; so do cases for a GPU, which the suites *_on_device run
-# and nothing else.
+# over its programs, plus one for each other test. Cases that are parts of other cases
+# (tests/main.cpp) count once, with the case that runs them, whose program sums up last. A test that
+# picks cases by name (-tc=) skips none by leaving the others to another test.
 function finish() {
   if (result == "") return
   ok = result ~ /exit status 0$/
@@ -9,19 +9,26 @@ function finish() {
     if (ok) passed++
     else if (result ~ /exit status 77$/) skipped++
     else failed++
-  } else if (!ok && case_failures == 0) {  # crashed or timed out
-    failed++
+    return
   }
+  passed += cases_passed
+  failed += cases_failed
+  if (!ok && cases_failed == 0) failed++  # crashed or timed out
+  if (!picks_cases) skipped += cases_skipped - parts
 }
-/^=+ [0-9]+\/[0-9]+ =+$/ { finish(); result = ""; is_doctest = case_failures = 0; next }
-/^test:/ { is_on_device = $NF ~ /_on_device$/ }
+/^=+ [0-9]+\/[0-9]+ =+$/ {
+  finish()
+  result = ""
+  is_doctest = cases_passed = cases_failed = cases_skipped = parts = picks_cases = 0
+  next
+}
+/^command:/ { picks_cases = /-tc=/ }
 /^result:/ && result == "" { result = $0 }
 /^\[doctest\]/ { is_doctest = 1 }
 /^\[doctest\] test cases:/ {
   gsub(/[^0-9 ]/, " ")
   split($0, n, " ")
-  passed += n[2]; failed += n[3]; case_failures += n[3]
-  if (!is_on_device) skipped += n[4]
+  cases_passed = n[2]; cases_failed = n[3]; cases_skipped = n[4]
 }
-/^\[doctest\] skipped as parts of other cases:/ { if (!is_on_device) skipped -= $NF }
+/^\[doctest\] skipped as parts of other cases:/ { parts = $NF }
 END { finish(); printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }

@@ -13,9 +13,12 @@ usage_error() {
   exit 2
 }
 
+# Much of a test's time is waiting: for the processes that it started, or for a time-out.
+processes=$(($(nproc) + 1))
 build=build setup=() selection=() suites=()
 sanitize() {
   build=$1
+  processes=$(nproc)
   setup+=(-Dbuildtype=debug -Doptimization=1 "-Db_sanitize=$2" -Db_lundef=false)
   setup+=(-Dbenchmarks=false -Dcuda=disabled -Dcpp_args=-g1)  # lines for reports, a faster build
   selection+=(--timeout-multiplier "$3")
@@ -74,4 +77,5 @@ ninja -C "$build"
 export OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export ASAN_OPTIONS=allocator_may_return_null=1  # tests request more memory than exists
-meson test -C "$build" --no-rebuild --print-errorlogs "${selection[@]}"
+meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "$processes" \
+  "${selection[@]}"
