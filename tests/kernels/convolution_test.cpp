@@ -90,13 +90,6 @@ struct Sums {
   }
 };
 
-Plain channels_last(const Plain& tensor) {
-  const auto& s = tensor.shape;
-  const Plain result(tensor.dtype, s, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]});
-  for_each_index(s, [&](const Index& i) { result.set(i, tensor.at(i)); });
-  return result;
-}
-
 void check_forward(const Case& c, const Tensors& t, bool with_bias) {
   Sums sums(t.y);
   if (with_bias) for_each_index(t.y.shape, [&](const Index& i) { sums.add(i, t.bias.at({i[1]})); });

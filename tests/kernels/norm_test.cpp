@@ -96,36 +96,100 @@ const Shape shapes[] = {{{4, 6, 3, 5}, 15, 3},
                         {{3, 8, 17, 16}, 272, 8},
                         {{1, 2, 40}, 40, 1}};
 
+// Planes, and images with their channels last: of few channels and many, in one block and several,
+// and of rows that fill neither.
+struct Images {
+  std::vector<int64_t> sizes;
+  int64_t plane;
+  bool channels_last;
+  Plain numbers(DType dtype, int seed) const {
+    const Plain x = random(dtype, sizes, seed);
+    return channels_last ? kernels::test::channels_last(x) : x;
+  }
+};
+
+std::vector<Images> all_images() {
+  std::vector<Images> images;
+  for (const auto& [sizes, plane, groups] : shapes) images.push_back({sizes, plane, false});
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{2, 3, 5, 7},
+                                                                             {3, 16, 13, 9},
+                                                                             {1, 130, 6, 7},
+                                                                             {2, 64, 9, 17},
+                                                                             {1, 4099, 2, 1},
+                                                                             {5, 2, 31, 33}})
+    images.push_back({sizes, sizes[2] * sizes[3], true});
+  return images;
+}
+
+void check_batch_norm(const Images& images, DType dtype, bool training) {
+  const int64_t c = images.sizes[1];
+  const Sets sets = by_channel(images.sizes, images.plane);
+  const Plain x = images.numbers(dtype, 1), y = images.numbers(dtype, 9);
+  const Plain gamma = random(DType::f32, {c}, 2), beta = random(DType::f32, {c}, 3);
+  const Plain mean = zeros(wide(dtype), {c}), rstd = zeros(wide(dtype), {c});
+  const Plain running_mean = zeros(DType::f32, {c}), running_var = zeros(DType::f32, {c});
+  Statistics s = statistics(numbers(x), sets);
+  Numbers want_mean(s.mean.size(), 1), want_var(s.mean.size(), 1);  // what they begin with
+  if (training) {
+    for (size_t i = 0; i < want_mean.size(); ++i) {
+      want_mean[i] = 0.75 + 0.25 * s.mean[i];
+      want_var[i] = 0.75 + 0.25 * s.variance[i] * s.count[i] / (s.count[i] - 1);
+    }
+  } else {
+    s.mean = want_mean;
+    s.rstd.assign(s.rstd.size(), 1 / std::sqrt(1 + eps));
+  }
+  check_everywhere(
+      [&](const Table& on) {
+        on.batch_norm(y.view(), mean.view(), rstd.view(), x.view(), gamma.view(), beta.view(),
+                      running_mean.view(), running_var.view(), training, 0.25, eps);
+      },
+      {{y, normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)), 4},
+       {mean, s.mean},
+       {rstd, s.rstd, 8},
+       {running_mean, want_mean, 1, 1},
+       {running_var, want_var, 1, 1}});
+}
+
+void check_batch_norm_backward(const Images& images, DType dtype, bool training) {
+  const int64_t c = images.sizes[1];
+  const Sets sets = by_channel(images.sizes, images.plane);
+  const Plain x = images.numbers(dtype, 1), g = images.numbers(dtype, 2),
+              dx = images.numbers(dtype, 9);
+  const Plain gamma = random(DType::f32, {c}, 3);
+  const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
+  Statistics s = statistics(numbers(x), sets);
+  const Plain mean = from_numbers(wide(dtype), {c}, s.mean),
+              rstd = from_numbers(wide(dtype), {c}, s.rstd);
+  s.mean = numbers(mean), s.rstd = numbers(rstd);
+  const Gradients want = gradients(numbers(g), numbers(x), sets, s, numbers(gamma), !training);
+  check_everywhere(
+      [&](const Table& on) {
+        on.batch_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(), x.view(),
+                               mean.view(), rstd.view(), gamma.view(), training);
+      },
+      {{dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}});
+}
+
+template <class Check>
+void for_each_batch(Check&& check) {
+  for (const DType dtype : floating_dtypes)
+    for (const Images& images : all_images())
+      for (const bool training : {true, false}) {
+        CAPTURE(name_of(dtype));
+        CAPTURE(images.channels_last);
+        check(images, dtype, training);
+      }
+}
+
 }  // namespace
 
-TEST_CASE(
-    "batch_norm in training uses the batch and updates running statistics, variance unbiased") {
-  for (const DType dtype : floating_dtypes)
-    for (const auto& [shape, plane, groups] : shapes) {
-      CAPTURE(name_of(dtype));
-      const int64_t c = shape[1];
-      const Sets sets = by_channel(shape, plane);
-      const Plain x = random(dtype, shape, 1), y = zeros(dtype, shape);
-      const Plain gamma = random(DType::f32, {c}, 2), beta = random(DType::f32, {c}, 3);
-      const Plain mean = zeros(wide(dtype), {c}), rstd = zeros(wide(dtype), {c});
-      const Plain running_mean = zeros(DType::f32, {c}), running_var = zeros(DType::f32, {c});
-      const Statistics s = statistics(numbers(x), sets);
-      Numbers want_mean, want_var;
-      for (int64_t i = 0; i < c; ++i) {
-        want_mean.push_back(0.75 + 0.25 * s.mean[i]);
-        want_var.push_back(0.75 + 0.25 * s.variance[i] * s.count[i] / (s.count[i] - 1));
-      }
-      check_everywhere(
-          [&](const Table& on) {
-            on.batch_norm(y.view(), mean.view(), rstd.view(), x.view(), gamma.view(), beta.view(),
-                          running_mean.view(), running_var.view(), true, 0.25, eps);
-          },
-          {{y, normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)), 4},
-           {mean, s.mean},
-           {rstd, s.rstd, 8},
-           {running_mean, want_mean, 1, 1},
-           {running_var, want_var, 1, 1}});
-    }
+TEST_CASE("batch_norm equals a loop in double and updates running statistics, variance unbiased") {
+  for_each_batch(check_batch_norm);
+}
+
+TEST_CASE("batch_norm_backward equals a loop in double, through batch and constant statistics") {
+  for_each_batch(check_batch_norm_backward);
 }
 
 TEST_CASE("batch_norm in evaluation uses the running statistics and leaves them") {
@@ -145,107 +209,6 @@ TEST_CASE("batch_norm in evaluation uses the running statistics and leaves them"
       },
       {{y, normalized(numbers(x), by_channel(shape, 16), s, Numbers(3, 1), Numbers(3, 0)), 4}});
   CHECK(numbers(running_mean) == kept);
-}
-
-TEST_CASE("batch_norm_backward equals a loop in double, through batch and constant statistics") {
-  for (const DType dtype : floating_dtypes)
-    for (const auto& [shape, plane, groups] : shapes)
-      for (const bool training : {true, false}) {
-        CAPTURE(name_of(dtype));
-        const int64_t c = shape[1];
-        const Sets sets = by_channel(shape, plane);
-        const Plain x = random(dtype, shape, 1), g = random(dtype, shape, 2),
-                    dx = zeros(dtype, shape);
-        const Plain gamma = random(DType::f32, {c}, 3);
-        const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
-        Statistics s = statistics(numbers(x), sets);
-        const Plain mean = from_numbers(wide(dtype), {c}, s.mean),
-                    rstd = from_numbers(wide(dtype), {c}, s.rstd);
-        s.mean = numbers(mean), s.rstd = numbers(rstd);
-        const Gradients want =
-            gradients(numbers(g), numbers(x), sets, s, numbers(gamma), !training);
-        check_everywhere(
-            [&](const Table& on) {
-              on.batch_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(), x.view(),
-                                     mean.view(), rstd.view(), gamma.view(), training);
-            },
-            {{dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}});
-      }
-}
-
-// The same numbers as images in the order (n, h, w, c).
-Plain channels_last(const Plain& x) {
-  const auto& s = x.shape;
-  const Plain result(x.dtype, s, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]});
-  for_each_index(s, [&](const Index& i) { result.set(i, x.at(i)); });
-  return result;
-}
-
-// Few channels and many, one block and several, and rows that fill neither.
-const std::vector<std::vector<int64_t>> image_shapes = {
-    {2, 3, 5, 7}, {3, 16, 13, 9}, {1, 130, 6, 7}, {2, 64, 9, 17}, {1, 4099, 2, 1}, {5, 2, 31, 33}};
-
-TEST_CASE("batch_norm of channels-last images equals a loop in double") {
-  for (const DType dtype : floating_dtypes)
-    for (const auto& shape : image_shapes)
-      for (const bool training : {true, false}) {
-        CAPTURE(name_of(dtype));
-        const int64_t c = shape[1];
-        const Sets sets = by_channel(shape, shape[2] * shape[3]);
-        const Plain x = channels_last(random(dtype, shape, 1)), y = channels_last(x);
-        const Plain gamma = random(DType::f32, {c}, 2), beta = random(DType::f32, {c}, 3);
-        const Plain mean = zeros(wide(dtype), {c}), rstd = zeros(wide(dtype), {c});
-        const Plain running_mean = zeros(DType::f32, {c}), running_var = zeros(DType::f32, {c});
-        Statistics s = statistics(numbers(x), sets);
-        if (!training) {
-          // what check_everywhere lets the running ones begin with
-          s.mean.assign(s.mean.size(), 1);
-          s.rstd.assign(s.rstd.size(), 1 / std::sqrt(1 + eps));
-        }
-        Numbers want_mean, want_var;
-        for (int64_t i = 0; i < c; ++i) {
-          const double share = training ? 0.25 : 0;
-          want_mean.push_back(1 - share + share * s.mean[i]);
-          want_var.push_back(1 - share + share * s.variance[i] * s.count[i] / (s.count[i] - 1));
-        }
-        check_everywhere(
-            [&](const Table& on) {
-              on.batch_norm(y.view(), mean.view(), rstd.view(), x.view(), gamma.view(),
-                            beta.view(), running_mean.view(), running_var.view(), training, 0.25,
-                            eps);
-            },
-            {{y, normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)), 4},
-             {mean, s.mean},
-             {rstd, s.rstd, 8},
-             {running_mean, want_mean, 1, 1},
-             {running_var, want_var, 1, 1}});
-      }
-}
-
-TEST_CASE("batch_norm_backward of channels-last images equals a loop in double") {
-  for (const DType dtype : floating_dtypes)
-    for (const auto& shape : image_shapes)
-      for (const bool training : {true, false}) {
-        CAPTURE(name_of(dtype));
-        const int64_t c = shape[1];
-        const Sets sets = by_channel(shape, shape[2] * shape[3]);
-        const Plain x = channels_last(random(dtype, shape, 1)),
-                    g = channels_last(random(dtype, shape, 2)), dx = channels_last(g);
-        const Plain gamma = random(DType::f32, {c}, 3);
-        const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
-        Statistics s = statistics(numbers(x), sets);
-        const Plain mean = from_numbers(wide(dtype), {c}, s.mean),
-                    rstd = from_numbers(wide(dtype), {c}, s.rstd);
-        s.mean = numbers(mean), s.rstd = numbers(rstd);
-        const Gradients want =
-            gradients(numbers(g), numbers(x), sets, s, numbers(gamma), !training);
-        check_everywhere(
-            [&](const Table& on) {
-              on.batch_norm_backward(dx.view(), dgamma.view(), dbeta.view(), g.view(), x.view(),
-                                     mean.view(), rstd.view(), gamma.view(), training);
-            },
-            {{dx, want.dx, 30}, {dgamma, want.dgamma, 60}, {dbeta, want.dbeta, 60}});
-      }
 }
 
 TEST_CASE("group_norm equals a loop in double") {

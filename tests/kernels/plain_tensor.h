@@ -119,6 +119,14 @@ inline void for_each_index(const std::vector<int64_t>& shape,
   }
 }
 
+// The same numbers of images (n, c, h, w) in the order (n, h, w, c) in memory.
+inline Plain channels_last(const Plain& images) {
+  const auto& s = images.shape;
+  const Plain result(images.dtype, s, {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]});
+  for_each_index(s, [&](const Index& i) { result.set(i, images.at(i)); });
+  return result;
+}
+
 inline std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size());
   int64_t stride = 1;
