@@ -15,7 +15,7 @@ using namespace tile;
 // block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
-constexpr int gradient_rows = many_registers ? 4 : 2;
+constexpr int gradient_rows = 4;
 
 template <class F>
 struct Backward {
