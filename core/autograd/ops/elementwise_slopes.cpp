@@ -65,7 +65,7 @@ Tensor unary_slope(UnaryOp op, const Tensor& g, const Tensor& x, const Tensor& y
     case UnaryOp::tanh: return g * (1 - square(y));
     case UnaryOp::sigmoid: return g * y * (1 - y);
     case UnaryOp::softplus: return g * sigmoid(x);
-    case UnaryOp::relu: return where(less_equal(x, 0), zero_like(g), g);
+    case UnaryOp::relu: return where(less_equal(y, 0), zero_like(g), g);
     case UnaryOp::silu: return g * silu_slope(x);
     case UnaryOp::gelu: return g * gelu_slope(x);
     case UnaryOp::gelu_tanh: return g * gelu_tanh_slope(x);
