@@ -12,6 +12,39 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int64_t chunk = 512;           // 4 KB of doubles per operand
 inline constexpr int64_t parallel_chunks = 32;  // fewer are not worth waking threads for
 
+// Where the operands of a run begin. Runs are visited in their order, so that only the first one of
+// a thread's range is found by divisions.
+class Run {
+ public:
+  Run(const Walk& walk, int64_t run) : walk_(walk), last_(walk.ndim - 1) {
+    for (int k = 0; k < walk.operands; ++k) data_[k] = walk.data[k];
+    for (int i = last_ - 1; i >= 0; --i) {
+      index_[i] = run % walk.shape[i];
+      run /= walk.shape[i];
+      advance(i, index_[i]);
+    }
+  }
+  void next() {
+    for (int i = last_ - 1; i >= 0; --i) {
+      if (++index_[i] < walk_.shape[i]) return advance(i, 1);
+      index_[i] = 0;
+      advance(i, 1 - walk_.shape[i]);
+    }
+  }
+  char* element(int operand, int64_t i) const { return data_[operand] + i * step(operand, last_); }
+
+ private:
+  int64_t step(int k, int dim) const { return walk_.strides[k][dim] * size_of(walk_.dtypes[k]); }
+  void advance(int dim, int64_t by) {
+    for (int k = 0; k < walk_.operands; ++k) data_[k] += by * step(k, dim);
+  }
+
+  const Walk& walk_;
+  int last_;
+  int64_t index_[max_dims];
+  char* data_[max_operands];
+};
+
 // Calls body(pointers, strides, n) for every chunk; pointers[k] is operand k's first element.
 template <class Body>
 void for_each_chunk(const Walk& walk, Body&& body) {
@@ -22,29 +55,25 @@ void for_each_chunk(const Walk& walk, Body&& body) {
   if (inner == 0 || outer == 0) return;
   const int64_t chunks_per_run = (inner + chunk - 1) / chunk;
   const int64_t total = outer * chunks_per_run;
-  auto visit_chunk = [&](int64_t index) {
-    const int64_t run = index / chunks_per_run;
-    const int64_t begin = (index - run * chunks_per_run) * chunk;
-    char* pointers[max_operands];
-    int64_t strides[max_operands];
-    for (int k = 0; k < walk.operands; ++k) {
-      int64_t offset = begin * walk.strides[k][last];
-      int64_t rest = run;
-      for (int i = last - 1; i >= 0; --i) {
-        offset += rest % walk.shape[i] * walk.strides[k][i];
-        rest /= walk.shape[i];
-      }
-      pointers[k] = walk.data[k] + offset * size_of(walk.dtypes[k]);
-      strides[k] = walk.strides[k][last];
+  int64_t strides[max_operands];
+  for (int k = 0; k < walk.operands; ++k) strides[k] = walk.strides[k][last];
+  const auto visit_chunks = [&](int64_t begin, int64_t end) {
+    Run run(walk, begin / chunks_per_run);
+    int64_t part = begin % chunks_per_run;
+    for (int64_t i = begin; i < end; ++i) {
+      char* pointers[max_operands];
+      for (int k = 0; k < walk.operands; ++k) pointers[k] = run.element(k, part * chunk);
+      body(pointers, strides, part + 1 < chunks_per_run ? chunk : inner - part * chunk);
+      if (++part < chunks_per_run) continue;
+      part = 0;
+      run.next();
     }
-    body(pointers, strides, begin + chunk < inner ? chunk : inner - begin);
   };
   if (total < parallel_chunks) {
-    for (int64_t i = 0; i < total; ++i) visit_chunk(i);
+    visit_chunks(0, total);
   } else {
-    for_each_range(total, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) visit_chunk(i);
-    });
+    const int64_t chunks_per_range = 16 * (inner < chunk ? chunk / inner : 1);
+    for_each_range(total, chunks_per_range, visit_chunks);
   }
 }
 
@@ -61,6 +90,16 @@ const C* read_run(const char* p, DType dtype, int64_t stride, int64_t n, Buffer<
   return buffer.values;
 }
 
+// The first input that has the numbers of operand `k` in this chunk; 0 if none comes before it.
+inline int equal_operand(const Walk& walk, char* const* p, int k) {
+  const int last = walk.ndim - 1;
+  for (int i = 1; i < k; ++i)
+    if (p[i] == p[k] && walk.strides[i][last] == walk.strides[k][last] &&
+        walk.dtypes[i] == walk.dtypes[k])
+      return i;
+  return 0;
+}
+
 // The loop of one op over a dense chunk: y[i] from x[0][i], x[1][i], ...
 template <class C>
 using Loop = void (*)(C* y, const C* const* x, int64_t n);
@@ -74,8 +113,11 @@ void map_chunks(const View* const* views, int inputs, Loop<C> loop) {
     Buffer<C> in[max_operands - 1];
     Buffer<C> out;
     const C* x[max_operands - 1] = {};
-    for (int k = 0; k < inputs; ++k)
-      x[k] = read_run<C>(p[k + 1], walk.dtypes[k + 1], strides[k + 1], n, in[k]);
+    for (int k = 0; k < inputs; ++k) {
+      const int same = equal_operand(walk, p, k + 1);  // as what stands in for one that is not read
+      x[k] = same > 0 ? x[same - 1]
+                      : read_run<C>(p[k + 1], walk.dtypes[k + 1], strides[k + 1], n, in[k]);
+    }
     const bool direct = strides[0] == 1 && walk.dtypes[0] == DTypeOf<C>::value;
     C* y = direct ? reinterpret_cast<C*>(p[0]) : out.values;
     loop(y, x, n);
@@ -91,6 +133,28 @@ void map(const View* const* views, F) {
     for (int k = 0; k < inputs; ++k) p[k] = in[k];
     for (int64_t i = 0; i < n; ++i) y[i] = apply<inputs>(F(), [&](int k) { return p[k][i]; });
   });
+}
+
+// out = in, of one dtype, whose numbers have the size of T.
+template <class T>
+void copy_numbers(const View* const* views) {
+  for_each_chunk(walk_over(views, 2), [](char** p, const int64_t* strides, int64_t n) {
+    T* to = reinterpret_cast<T*>(p[0]);
+    const T* from = reinterpret_cast<const T*>(p[1]);
+    if (strides[0] == 1 && strides[1] == 1)
+      __builtin_memmove(to, from, size_t(n) * sizeof(T));
+    else
+      for (int64_t i = 0; i < n; ++i) to[i * strides[0]] = from[i * strides[1]];
+  });
+}
+
+inline void copy_same_dtype(const View* const* views) {
+  switch (size_of(views[0]->dtype)) {
+    case 1: return copy_numbers<uint8_t>(views);
+    case 2: return copy_numbers<uint16_t>(views);
+    case 4: return copy_numbers<uint32_t>(views);
+    default: return copy_numbers<uint64_t>(views);
+  }
 }
 
 // out = in, converted from any dtype to any other in compute type C; directly into out if out has
