@@ -1,5 +1,7 @@
 #include "core/autograd/functions.h"
 
+#include "core/tensor/memory/allocator.h"
+
 #include "tests/autograd/gradient_check.h"
 
 using namespace booster;
@@ -183,6 +185,31 @@ TEST_CASE("the norm of zeros has gradient 0") {
     sum(norm(x, {1}, false, p)).backward();
     CHECK(x.grad().to_vector<float>() == std::vector<float>(6));
   }
+}
+
+TEST_CASE("a nan is in the gradient of its norm") {
+  for (const double p : {2.0, 3.0}) {
+    const Tensor x = from_vector<float>({NAN, 1}, {2}).requires_grad_();
+    norm(x, {0}, false, p).backward();
+    for (const float slope : x.grad().to_vector<float>()) CHECK(std::isnan(slope));
+  }
+}
+
+TEST_CASE("relu keeps its result for the backward pass, not its argument") {
+  const Tensor x = ones({1024}).requires_grad_();
+  Tensor argument = x * 2.0;
+  const Tensor y = relu(argument);
+  const int64_t before = allocator_stats().live_bytes;
+  argument = {};
+  CHECK(before - allocator_stats().live_bytes == 1024 * sizeof(float));
+  sum(y).backward();
+  CHECK(x.grad().to_vector<float>() == std::vector<float>(1024, 2));
+}
+
+TEST_CASE("squares of truth are integers") {
+  const Tensor y = square(from_vector<bool>({false, true}, {2}));
+  CHECK(y.dtype() == DType::i64);
+  CHECK(y.to_vector<int64_t>() == std::vector<int64_t>{0, 1});
 }
 
 TEST_CASE("a change in place that does not fit is called by its name") {

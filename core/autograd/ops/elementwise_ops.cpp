@@ -70,6 +70,7 @@ Tensor unary(UnaryOp kind, Tensor x) {
   check(x.defined(), "{}: argument is undefined", row.name);
   apply_policy(row.op, {&x});
   if (!is_floating(x.dtype()) && !keeps_integers(kind)) x = untracked::cast(x, DType::f32);
+  if (kind == UnaryOp::square && x.dtype() == DType::boolean) x = untracked::cast(x, DType::i64);
   Tensor y = empty_in_order_of(x, x.dtype());
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!is_watched({x})) return y;

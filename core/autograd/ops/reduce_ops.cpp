@@ -224,7 +224,9 @@ Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
   if (p == 0)
     return sum(where(equal(x, 0.0), size, scalar(1, {x.dtype(), x.device()})), dims, true);
   if (p == 1) return sum(size, dims, true);
-  return root(sum(pow(size, p), dims, true), p);
+  // The slope of |x| at a nan is 0, which would hide it in the gradient.
+  const Tensor powers = pow(p > 1 ? x * sign(x.detach()) : size, p);
+  return root(sum(powers, dims, true), p);
 }
 
 }  // namespace
