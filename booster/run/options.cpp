@@ -144,8 +144,8 @@ RunOptions parse_run_options(const std::vector<std::string>& args) {
     check(args[i].starts_with("--"), "run: no such option; got '{}', want one that begins with --",
           args[i]);
     const auto equals = args[i].find('=');
-    const Option& option =
-        find_option(args[i].substr(2, equals == std::string::npos ? equals : equals - 2));
+    const std::string name = args[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+    const Option& option = find_option(name);
     if (!option.value) {
       check(equals == std::string::npos, "--{}: takes no value; got '{}'", option.name, args[i]);
       option.set(result, "");
