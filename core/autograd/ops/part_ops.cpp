@@ -32,19 +32,20 @@ struct Strided {
 
 Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole);
 
-// The gradient of placed_into_zeros, and what `slice` is.
-Tensor part_of(const Tensor& x, const Strided& part) {
-  return record(part.of(x), "slice", {x},
-                twice([part, from = x.shape()](const Tensor& g, Gradients& d) {
+// Records that y is this part of x: what `narrow` and `slice` are.
+Tensor part_of(const char* name, const Tensor& x, const Tensor& y, const Strided& part) {
+  return record(y, name, {x}, twice([part, from = x.shape()](const Tensor& g, Gradients& d) {
                   d[0] = placed_into_zeros(g, part, from);
                 }));
 }
 
+// Zeros of a shape but for g.
 Tensor placed_into_zeros(const Tensor& g, const Strided& part, const Shape& whole) {
   const Tensor y = zeros_in_order_of(g, whole, {g.dtype(), g.device()});
   kernels::on(g.device()).copy(part.of(y).view(), g.view());
-  return record(y, "slice_backward", {g},
-                twice([part](const Tensor& gg, Gradients& d) { d[0] = part_of(gg, part); }));
+  return record(y, "slice_backward", {g}, twice([part](const Tensor& gg, Gradients& d) {
+                  d[0] = part_of("slice", gg, part.of(gg), part);
+                }));
 }
 
 // Records parts that make up x: `join` puts their gradients together, zeros where none arrived.
@@ -111,6 +112,24 @@ std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   return parts;
 }
 
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  check_defined("narrow", x);
+  const Tensor y = untracked::narrow(x, dim, start, length);
+  return part_of("narrow", x, y, {normal_dim("narrow", dim, x.ndim()), start, length, 1});
+}
+
+Tensor select(const Tensor& x, int64_t dim, int64_t index) {
+  check_defined("select", x);
+  const Tensor y = untracked::select(x, dim, index);
+  const int d = normal_dim("select", dim, x.ndim());
+  const Strided part = {d, index < 0 ? index + x.shape()[d] : index, 1, 1};
+  return record(y, "select", {x}, twice([=, from = x.shape()](const Tensor& g, Gradients& grads) {
+                  grads[0] = placed_into_zeros(unsqueeze(g, d), part, from);
+                }));
+}
+
+Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0, index); }
+
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
              int64_t step) {
   check_defined("slice", x);
@@ -119,7 +138,8 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start, std::op
   const int d = normal_dim("slice", dim, x.ndim());
   const int64_t size = x.shape()[d];
   const int64_t from = position(start, 0, size), to = position(end, size, size);
-  return part_of(x, {d, from, to > from ? (to - from - 1) / step + 1 : 0, step});
+  const Strided part = {d, from, to > from ? (to - from - 1) / step + 1 : 0, step};
+  return part_of("slice", x, part.of(x), part);
 }
 
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims) {

@@ -7,19 +7,6 @@
 #include "kernels/catalogue.h"
 
 namespace booster {
-namespace {
-
-// Zeros of a shape but for g, at `start` of that dimension: the gradient of narrow.
-Tensor in_zeros(const Tensor& g, const Shape& whole, int64_t dim, int64_t start) {
-  const Tensor y = zeros_in_order_of(g, whole, {g.dtype(), g.device()});
-  const int64_t length = g.size(dim);
-  kernels::on(g.device()).copy(untracked::narrow(y, dim, start, length).view(), g.view());
-  return record(y, "narrow_backward", {g}, twice([=](const Tensor& gg, Gradients& d) {
-                  d[0] = narrow(gg, dim, start, length);
-                }));
-}
-
-}  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   check_defined("reshape", x);
@@ -89,26 +76,6 @@ Tensor squeeze(const Tensor& x, int64_t dim) {
       untracked::squeeze(x, dim), "squeeze", {x},
       twice([from = x.shape()](const Tensor& g, Gradients& d) { d[0] = reshape(g, from); }));
 }
-
-Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
-  check_defined("narrow", x);
-  return record(untracked::narrow(x, dim, start, length), "narrow", {x},
-                twice([=, from = x.shape()](const Tensor& g, Gradients& d) {
-                  d[0] = in_zeros(g, from, dim, start);
-                }));
-}
-
-Tensor select(const Tensor& x, int64_t dim, int64_t index) {
-  check_defined("select", x);
-  const Tensor y = untracked::select(x, dim, index);
-  const int d = normal_dim("select", dim, x.ndim());
-  const int64_t at = index < 0 ? index + x.shape()[d] : index;
-  return record(y, "select", {x}, twice([=, from = x.shape()](const Tensor& g, Gradients& grads) {
-                  grads[0] = in_zeros(unsqueeze(g, d), from, d, at);
-                }));
-}
-
-Tensor Tensor::operator[](int64_t index) const { return booster::select(*this, 0, index); }
 
 namespace {
 
