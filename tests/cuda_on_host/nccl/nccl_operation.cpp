@@ -79,8 +79,7 @@ bool NcclOperation::go_on(NcclLink& link) {
     for (size_t n = 1; n > 0 && message.so_far.size() < all && !is_busy[message.from];) {
       std::vector<char> more(all - message.so_far.size());
       n = link.read(message.from, more.data(), more.size());
-      more.resize(n);
-      message.so_far.insert(message.so_far.end(), more.begin(), more.end());
+      message.so_far.insert(message.so_far.end(), more.data(), more.data() + n);
     }
     if (message.so_far.size() >= sizeof(Kind)) check(message);
     is_busy[message.from] = is_busy[message.from] || message.so_far.size() < all;
