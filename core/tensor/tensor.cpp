@@ -147,11 +147,6 @@ Tensor& Tensor::mul_(double factor) {
   return *this;
 }
 
-Tensor Tensor::detach() const {
-  check(defined(), "detach: tensor is undefined");
-  return untracked::strided(*this, shape(), strides(), body_->offset);
-}
-
 Tensor Tensor::clone() const {
   check(defined(), "clone: tensor is undefined");
   Tensor copy = empty(shape(), {dtype(), device()});

@@ -79,10 +79,8 @@ void check_window(const Tensor& x, const Shape& shape, const Shape& strides, int
         shape, strides, offset, elements);
 }
 
-}  // namespace
-
-Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
-  check_window(x, shape, strides, offset);
+// A view that is known to lie inside of x's storage.
+Tensor window(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
   Reference<TensorBody> body(new TensorBody);
   body->storage = x.body()->storage;
   body->offset = offset;
@@ -90,6 +88,13 @@ Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_
   body->strides = strides;
   body->dtype = x.dtype();
   return Tensor(std::move(body));
+}
+
+}  // namespace
+
+Tensor strided(const Tensor& x, const Shape& shape, const Shape& strides, int64_t offset) {
+  check_window(x, shape, strides, offset);
+  return window(x, shape, strides, offset);
 }
 
 Tensor reshape(const Tensor& x, const Shape& wanted) {
@@ -204,3 +209,12 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 }
 
 }  // namespace booster::untracked
+
+namespace booster {
+
+Tensor Tensor::detach() const {
+  check(defined(), "detach: tensor is undefined");
+  return untracked::window(*this, shape(), strides(), body_->offset);
+}
+
+}  // namespace booster

@@ -308,3 +308,70 @@ TEST_CASE("reshape shows the shape that was asked for, and why no size fits -1")
   CHECK_THROWS_WITH(untracked::reshape(x, {-1, -2}), "reshape: negative size; got (-1, -2)");
   CHECK(untracked::reshape(zeros({0, 3}), {-1, 3}).shape() == Shape{0, 3});
 }
+
+namespace {
+
+// A drawn window of a fresh tensor whose numbers count up: slices of a turned one.
+Tensor drawn_window(std::mt19937& draw, const Sizes& shape, DType dtype) {
+  std::vector<int> order(shape.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::shuffle(order.begin(), order.end(), draw);
+  Sizes whole(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i)
+    whole[static_cast<size_t>(order[i])] = shape[i] + static_cast<int64_t>(draw() % 3);
+  const int64_t count = count_of(whole).value();
+  Tensor x = untracked::permute(
+      untracked::reshape(untracked::cast(arange(count), dtype), Shape(whole)), order);
+  for (int i = 0; i < x.ndim(); ++i) {
+    const int64_t size = shape[static_cast<size_t>(i)], spare = x.size(i) - size;
+    x = untracked::narrow(x, i, spare > 0 ? static_cast<int64_t>(draw()) % (spare + 1) : 0, size);
+  }
+  return x;
+}
+
+// Element `at`, in row-major order, by the strides.
+template <class T>
+T& element(const Tensor& x, int64_t at) {
+  int64_t place = 0;
+  for (int i = x.ndim() - 1; i >= 0; --i) {
+    place += at % x.size(i) * x.strides()[i];
+    at /= x.size(i);
+  }
+  return static_cast<T*>(x.data())[place];
+}
+
+template <class From, class To>
+void check_copy(std::mt19937& draw, const Sizes& shape) {
+  const Tensor from = drawn_window(draw, shape, dtype_of<From>());
+  Tensor to = drawn_window(draw, shape, dtype_of<To>());
+  Tensor sum = drawn_window(draw, shape, DType::f32);
+  const std::vector<float> before = sum.to_vector<float>();
+  to.copy_(from);
+  sum.add_(from);
+  bool same = true;
+  for (int64_t i = 0; i < from.numel(); ++i) {
+    const From number = element<From>(from, i);
+    same &= element<To>(to, i) == static_cast<To>(number);
+    same &= element<float>(sum, i) == before[static_cast<size_t>(i)] + static_cast<float>(number);
+  }
+  CHECK_MESSAGE(same, Shape(shape).to_string());
+}
+
+}  // namespace
+
+// Short runs, long ones, and more of them than one thread takes at a time.
+TEST_CASE("drawn strided copies and sums are those of loops over their elements") {
+  std::mt19937 draw(11);
+  const int64_t sizes[] = {1, 2, 3, 5, 16, 33, 130, 600};
+  for (int round = 0; round < 150; ++round) {
+    Sizes shape;
+    for (int64_t count = 1; shape.size() < 4 && count < 5000; count *= shape.back())
+      shape.push_back(sizes[draw() % (count < 100 ? std::size(sizes) : 5)]);
+    switch (round % 4) {
+      case 0: check_copy<float, float>(draw, shape); break;
+      case 1: check_copy<int64_t, int64_t>(draw, shape); break;
+      case 2: check_copy<uint8_t, uint8_t>(draw, shape); break;
+      default: check_copy<int32_t, float>(draw, shape);
+    }
+  }
+}
