@@ -2,7 +2,7 @@
 // PyTorch (Szegedy et al., 2016, with class weights): with p = softmax(logits), eps = smoothing,
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
 // Logits may be those of some classes only, out of all: see the catalogue.
-#include "kernels/index_check.h"
+#include "kernels/index/index_check.h"
 #include "kernels/math.h"
 #include "kernels/rows/log_sum.h"
 #include "kernels/rows/row_sums.h"

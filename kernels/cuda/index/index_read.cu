@@ -4,7 +4,7 @@
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/words.cuh"
 #include "kernels/cuda/reduce/tiled_fold.cuh"
-#include "kernels/index_check.h"
+#include "kernels/index/index_check.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -3,7 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/space.cuh"
-#include "kernels/sort_key.h"
+#include "kernels/index/sort_key.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

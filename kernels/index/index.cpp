@@ -1,7 +1,7 @@
 // Reading and adding by index. Sums are taken in the compute type in the order of the indices, so
 // they are bit-identical for any number of threads. The adding kernels trust their indices: they
 // are the backward passes of the reading ones, which have checked them.
-#include "kernels/index_check.h"
+#include "kernels/index/index_check.h"
 #include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
