@@ -1,12 +1,12 @@
 // The calls of CUDA's runtime.
 #include "tests/cuda_on_host/runtime.h"
 
-#include "tests/cuda_on_host/arena.h"
-#include "tests/cuda_on_host/block.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/arena.h"
+#include "tests/cuda_on_host/device/block.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/runtime_call.h"
-#include "tests/cuda_on_host/streams.h"
-#include "tests/cuda_on_host/watch.h"
+#include "tests/cuda_on_host/streams/streams.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,9 @@
 // What surrounds each call of CUDA's runtime: the lock, faults, and what captures forbid.
 #pragma once
 
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/runtime.h"
-#include "tests/cuda_on_host/streams.h"
+#include "tests/cuda_on_host/streams/streams.h"
 
 namespace cuda_on_host {
 

@@ -8,12 +8,12 @@
 // "stuck=N" (it never ends, and nothing shows), "version=V".
 #include "tests/cuda_on_host/include/nccl.h"
 
-#include "tests/cuda_on_host/chance.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/chance.h"
+#include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/nccl/nccl_operation.h"
 #include "tests/cuda_on_host/nccl/nccl_reduce.h"
 #include "tests/cuda_on_host/runtime.h"
-#include "tests/cuda_on_host/streams.h"
+#include "tests/cuda_on_host/streams/streams.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "tests/cuda_on_host/nccl/nccl_link.h"
 
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/fault.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

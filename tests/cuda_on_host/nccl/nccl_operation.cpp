@@ -1,9 +1,9 @@
 #include "tests/cuda_on_host/nccl/nccl_operation.h"
 
-#include "tests/cuda_on_host/arena.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/arena.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/runtime.h"
-#include "tests/cuda_on_host/watch.h"
 
 #include <algorithm>
 #include <cstring>

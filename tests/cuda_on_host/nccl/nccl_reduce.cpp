@@ -1,6 +1,6 @@
 #include "tests/cuda_on_host/nccl/nccl_reduce.h"
 
-#include "tests/cuda_on_host/halves.h"
+#include "tests/cuda_on_host/device/halves.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,8 +1,8 @@
 #include "tests/cuda_on_host/products/convolution.h"
 
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/products/numbers.h"
-#include "tests/cuda_on_host/watch.h"
 
 #include <cstdlib>
 
@@ -104,9 +104,13 @@ void QueuedConvolution::for_each_product(Body&& body) const {
             const int64_t w = i % width * how.stride[1] - how.padding[1] + s * how.dilation[1];
             if (h < 0 || h >= x.shape[2] || w < 0 || w >= x.shape[3]) continue;
             const int64_t first = k / (outputs / how.groups) * channels;
-            for (int64_t c = 0; c < channels; ++c)
-              body(place(x, n, first + c, h, w), place(filter, k, c, r, s),
-                   place(y, n, k, i / width, i % width));
+            int64_t in_x = place(x, n, first, h, w), in_filter = place(filter, k, 0, r, s);
+            const int64_t in_y = place(y, n, k, i / width, i % width);
+            for (int64_t c = 0; c < channels; ++c) {
+              body(in_x, in_filter, in_y);
+              in_x += x.strides[1];
+              in_filter += filter.strides[1];
+            }
           }
 }
 
@@ -127,13 +131,22 @@ std::vector<float> QueuedConvolution::sums() const {
   const auto of_x = written == Written::x ? sums : numbers(problem.x, x);
   const auto of_filter = written == Written::filter ? sums : numbers(problem.filter, filter);
   const auto of_y = written == Written::y ? sums : numbers(problem.y, y);
-  for_each_product([&](int64_t in_x, int64_t in_filter, int64_t in_y) {
-    switch (written) {
-      case Written::x: sums[in_x] += of_filter[in_filter] * of_y[in_y]; break;
-      case Written::filter: sums[in_filter] += of_x[in_x] * of_y[in_y]; break;
-      default: sums[in_y] += of_x[in_x] * of_filter[in_filter];
-    }
-  });
+  switch (written) {
+    case Written::x:
+      for_each_product([&](int64_t in_x, int64_t in_filter, int64_t in_y) {
+        sums[in_x] += of_filter[in_filter] * of_y[in_y];
+      });
+      break;
+    case Written::filter:
+      for_each_product([&](int64_t in_x, int64_t in_filter, int64_t in_y) {
+        sums[in_filter] += of_x[in_x] * of_y[in_y];
+      });
+      break;
+    default:
+      for_each_product([&](int64_t in_x, int64_t in_filter, int64_t in_y) {
+        sums[in_y] += of_x[in_x] * of_filter[in_filter];
+      });
+  }
   return sums;
 }
 

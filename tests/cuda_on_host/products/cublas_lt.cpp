@@ -3,18 +3,20 @@
 // workspace that is too small, memory that nobody wrote.
 #include "tests/cuda_on_host/include/cublasLt.h"
 
-#include "tests/cuda_on_host/chance.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/chance.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/products/numbers.h"
 #include "tests/cuda_on_host/runtime.h"
-#include "tests/cuda_on_host/watch.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 struct cuda_on_host_blas {};
 struct cuda_on_host_product {
@@ -106,10 +108,25 @@ struct QueuedProduct {
     return rounds ? static_cast<C>(round_to_tf32(static_cast<float>(x))) : x;
   }
   template <class C>
+  std::vector<C> factors_of(const Operand& operand, int64_t batch) const;
+  template <class C>
   void compute() const;
   template <class C>
   void sum_operand() const;
 };
+
+// The rows of A, or the columns of B, one behind the other.
+template <class C>
+std::vector<C> QueuedProduct::factors_of(const Operand& operand, int64_t batch) const {
+  const bool is_a = &operand == &a;
+  const int64_t count = is_a ? a.rows() : b.columns(), depth = a.columns();
+  std::vector<C> factors;
+  factors.reserve(static_cast<size_t>(count * depth));
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t k = 0; k < depth; ++k)
+      factors.push_back(is_a ? factor<C>(a, batch, i, k) : factor<C>(b, batch, k, i));
+  return factors;
+}
 
 // Of 8-bit floats: one f32 on the device, or 1.
 template <class C>
@@ -148,12 +165,13 @@ void QueuedProduct::compute() const {
   const C scale = scale_at<C>(product.a_scale) * scale_at<C>(product.b_scale);
   open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
   if (sums_operand(product)) sum_operand<C>();
-  for (int64_t batch = 0; batch < d.matrix.batches; ++batch)
+  const int64_t depth = a.columns();
+  for (int64_t batch = 0; batch < d.matrix.batches; ++batch) {
+    const auto rows = factors_of<C>(a, batch), columns = factors_of<C>(b, batch);
     for (int64_t column = 0; column < d.columns(); ++column)
       for (int64_t row = 0; row < d.rows(); ++row) {
-        C sum = 0;
-        for (int64_t k = 0; k < a.columns(); ++k)
-          sum += factor<C>(a, batch, row, k) * factor<C>(b, batch, k, column);
+        const auto first = rows.begin() + row * depth;
+        C sum = std::inner_product(first, first + depth, columns.begin() + column * depth, C{0});
         sum *= static_cast<C>(alpha) * scale;
         if (beta != 0)
           sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
@@ -162,6 +180,7 @@ void QueuedProduct::compute() const {
         store(at, number_of(d.matrix.type), sum);
         mark_written(at, static_cast<size_t>(size_of(d.matrix.type)));
       }
+  }
 }
 
 template <class Value>

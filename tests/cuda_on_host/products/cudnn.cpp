@@ -4,7 +4,7 @@
 // not deterministic. CUDA_ON_HOST_CUDNN has it refuse what a version or a card may not support:
 // "absent": it does not start; "refused": every convolution; "late": every one, when it is to run;
 // "one_layout": channels last; "hungry": the first algorithm forward wants a TB.
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/products/convolution.h"
 #include "tests/cuda_on_host/products/numbers.h"
 #include "tests/cuda_on_host/runtime.h"

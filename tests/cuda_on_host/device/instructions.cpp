@@ -1,11 +1,11 @@
 // Instructions that work on a whole warp, by the layouts of "Parallel Thread Execution
 // ISA", 9.7.14: "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
-#include "tests/cuda_on_host/block.h"
-#include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/halves.h"
+#include "tests/cuda_on_host/device/block.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/halves.h"
+#include "tests/cuda_on_host/device/shared.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/include/ptx.h"
-#include "tests/cuda_on_host/shared.h"
-#include "tests/cuda_on_host/watch.h"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tests/cuda_on_host/chance.h"
+#include "tests/cuda_on_host/device/chance.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
-#include "tests/cuda_on_host/streams.h"
+#include "tests/cuda_on_host/streams/streams.h"
 
-#include "tests/cuda_on_host/arena.h"
-#include "tests/cuda_on_host/chance.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/arena.h"
+#include "tests/cuda_on_host/device/chance.h"
+#include "tests/cuda_on_host/device/fault.h"
 #include "tests/cuda_on_host/runtime.h"
 
 #include <algorithm>

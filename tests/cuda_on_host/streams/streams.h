@@ -2,8 +2,8 @@
 // it, and in an order that is random as far as streams and events leave it open.
 #pragma once
 
-#include "tests/cuda_on_host/graphs.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
+#include "tests/cuda_on_host/streams/graphs.h"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 // The calls that -fsanitize=thread makes the compiler insert, of which nothing but the calls is
-// used: what would be ThreadSanitizer's own runtime is tests/cuda_on_host/watch.h.
-#include "tests/cuda_on_host/watch.h"
+// used: what would be ThreadSanitizer's own runtime is tests/cuda_on_host/device/watch.h.
+#include "tests/cuda_on_host/device/watch.h"
 
 #include <cstdint>
 #include <cstring>

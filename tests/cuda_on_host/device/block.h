@@ -2,7 +2,7 @@
 // random order.
 #pragma once
 
-#include "tests/cuda_on_host/fiber.h"
+#include "tests/cuda_on_host/device/fiber.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
 
 #include <string>

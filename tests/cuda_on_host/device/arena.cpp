@@ -1,7 +1,7 @@
-#include "tests/cuda_on_host/arena.h"
+#include "tests/cuda_on_host/device/arena.h"
 
-#include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/watch.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 
 #include <signal.h>
 #include <sys/mman.h>

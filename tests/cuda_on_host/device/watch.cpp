@@ -1,9 +1,9 @@
-#include "tests/cuda_on_host/watch.h"
+#include "tests/cuda_on_host/device/watch.h"
 
-#include "tests/cuda_on_host/arena.h"
-#include "tests/cuda_on_host/block.h"
-#include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/shared.h"
+#include "tests/cuda_on_host/device/arena.h"
+#include "tests/cuda_on_host/device/block.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/shared.h"
 
 #include <sys/mman.h>
 
@@ -38,15 +38,9 @@ bool may_coincide(Mark earlier, Mark now) {
 // What is known of each byte of some memory. Takes memory only for pages that are used.
 class History {
  public:
-  explicit History(size_t bytes)
-      : written_(reserve<char>(bytes)),
-        writer_(reserve<Mark>(bytes)),
-        reader_(reserve<Mark>(bytes)) {}
+  explicit History(size_t bytes) : written_(reserve<char>(bytes)), last_(reserve<Last>(bytes)) {}
   void forget(size_t offset, size_t bytes) { std::fill_n(written_ + offset, bytes, 0); }
-  void forget_who(size_t offset, size_t bytes) {
-    std::fill_n(writer_ + offset, bytes, 0);
-    std::fill_n(reader_ + offset, bytes, 0);
-  }
+  void forget_who(size_t offset, size_t bytes) { std::fill_n(last_ + offset, bytes, Last{}); }
   void mark_written(size_t offset, size_t bytes) { std::fill_n(written_ + offset, bytes, 1); }
   bool is_written(size_t offset, size_t bytes) const {
     const char* from = written_ + offset;
@@ -56,6 +50,9 @@ class History {
   const char* access(size_t offset, size_t bytes, Access access, Mark now);
 
  private:
+  struct Last {
+    Mark writer, reader;
+  };
   template <class T>
   static T* reserve(size_t count) {
     void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
@@ -64,7 +61,7 @@ class History {
     return static_cast<T*>(memory);
   }
   char* written_;
-  Mark *writer_, *reader_;
+  Last* last_;
 };
 
 const char* History::access(size_t offset, size_t bytes, Access access, Mark now) {
@@ -76,11 +73,12 @@ const char* History::access(size_t offset, size_t bytes, Access access, Mark now
   const bool writes = access == Access::write;
   // Accesses to one place nearly always have the same size, so its ends stand for all of it.
   for (const size_t at : {offset, offset + bytes - 1}) {
-    if (may_coincide(writer_[at], now))
+    Last& last = last_[at];
+    if (may_coincide(last.writer, now))
       wrong = "another thread writes, with no order between them,";
-    if (writes && may_coincide(reader_[at], now))
+    if (writes && may_coincide(last.reader, now))
       wrong = "another thread reads, with no order between them,";
-    (writes ? writer_ : reader_)[at] = now;
+    (writes ? last.writer : last.reader) = now;
   }
   if (writes)
     std::fill_n(written_ + offset, bytes, 1);
@@ -141,8 +139,8 @@ void check_alignment(const void* address, size_t bytes, Access access) {
           bytes);
 }
 
-void watch(const void* address, size_t bytes, Access access, bool aligned) {
-  if (running_stack.holds(address) || !is_in_kernel()) return;
+void watch_beyond_stack(const void* address, size_t bytes, Access access, bool aligned) {
+  if (!is_in_kernel()) return;
   if (is_on_device(address)) {
     if (aligned) check_alignment(address, bytes, access);
     return watch_device(address, bytes, access);

@@ -1,7 +1,7 @@
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/fault.h"
 
-#include "tests/cuda_on_host/block.h"
-#include "tests/cuda_on_host/chance.h"
+#include "tests/cuda_on_host/device/block.h"
+#include "tests/cuda_on_host/device/chance.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,9 @@
-#include "tests/cuda_on_host/shared.h"
+#include "tests/cuda_on_host/device/shared.h"
 
-#include "tests/cuda_on_host/block.h"
-#include "tests/cuda_on_host/fault.h"
+#include "tests/cuda_on_host/device/block.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/watch.h"
 #include "tests/cuda_on_host/include/cuda_runtime_api.h"
-#include "tests/cuda_on_host/watch.h"
 
 #include <algorithm>
 #include <map>

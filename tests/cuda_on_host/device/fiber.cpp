@@ -1,4 +1,4 @@
-#include "tests/cuda_on_host/fiber.h"
+#include "tests/cuda_on_host/device/fiber.h"
 
 #include <sys/mman.h>
 
@@ -40,6 +40,13 @@ namespace {
 constexpr size_t saved_words = 7, return_word = 6;
 constexpr size_t above = 1;  // a called function finds the stack 8 bytes off a multiple of 16
 
+// Stacks that all begin at the same place of a page would push each other out of the cache.
+constexpr size_t line = 64, colours = 61;
+size_t next_colour() {
+  static size_t fibers = 0;
+  return fibers++ % colours * line;
+}
+
 }  // namespace
 
 Fiber::Fiber(void (*run)()) {
@@ -47,7 +54,7 @@ Fiber::Fiber(void (*run)()) {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   stack_ = static_cast<char*>(memory);
-  auto* top = reinterpret_cast<uint64_t*>(stack_ + stack_bytes) - 2 - above;
+  auto* top = reinterpret_cast<uint64_t*>(stack_ + stack_bytes - next_colour()) - 2 - above;
   uint64_t* first = top - saved_words;
   first[return_word] = reinterpret_cast<uint64_t>(run);
   mine_ = first;

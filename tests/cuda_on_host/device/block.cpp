@@ -1,8 +1,8 @@
-#include "tests/cuda_on_host/block.h"
+#include "tests/cuda_on_host/device/block.h"
 
-#include "tests/cuda_on_host/chance.h"
-#include "tests/cuda_on_host/fault.h"
-#include "tests/cuda_on_host/shared.h"
+#include "tests/cuda_on_host/device/chance.h"
+#include "tests/cuda_on_host/device/fault.h"
+#include "tests/cuda_on_host/device/shared.h"
 
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@ dim3 blockDim, gridDim;
 
 namespace cuda_on_host {
 
-thread_local constinit Stack running_stack = {};
+thread_local constinit Stack running_stack [[gnu::tls_model("initial-exec")]] = {};
 
 namespace {
 

@@ -26,7 +26,7 @@ class Fiber {
   Stack stack() const { return {stack_, stack_bytes}; }
 
  private:
-  static constexpr size_t stack_bytes = 256 << 10;
+  static constexpr size_t stack_bytes = 260 << 10;  // not a power of 2, as above
   char* stack_;
   void* mine_;    // stack pointer while it does not run
   void* theirs_;  // that of the one who entered
