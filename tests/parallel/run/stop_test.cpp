@@ -48,6 +48,7 @@ TEST_CASE("signals within a second are one request to stop, whoever sends them t
   for (int attempt = 0; attempt < 8; ++attempt) {
     const TemporaryFolder folder;
     Running tool(ranks_of(2, "rank: saves when it is to stop"), [&] {
+      signal(SIGHUP, SIG_DFL);  // `nohup` has it ignored
       setenv("TEST_FOLDER", folder.path().c_str(), 1);
       setenv("TEST_SAVE_MS", "900", 1);
     });
