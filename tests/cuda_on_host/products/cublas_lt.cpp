@@ -1,40 +1,18 @@
 // cuBLASLt's matrix products, computed by loops. What the library refuses is refused here, and what
 // it does not check but leaves undefined is a fault: addresses less aligned than was promised, a
 // workspace that is too small, memory that nobody wrote.
-#include "tests/cuda_on_host/include/cublasLt.h"
-
 #include "tests/cuda_on_host/device/chance.h"
 #include "tests/cuda_on_host/device/fault.h"
-#include "tests/cuda_on_host/device/watch.h"
-#include "tests/cuda_on_host/products/numbers.h"
+#include "tests/cuda_on_host/products/product.h"
 #include "tests/cuda_on_host/runtime.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 struct cuda_on_host_blas {};
-struct cuda_on_host_product {
-  cublasComputeType_t compute;
-  cudaDataType scale;
-  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
-  cudaDataType bias_type = CUDA_R_32F;
-  bool has_bias_type = false;
-  const void *a_scale = nullptr, *b_scale = nullptr;
-};
-struct cuda_on_host_matrix {
-  cudaDataType type;
-  int64_t rows, columns, leading;
-  int32_t batches = 1;
-  int64_t batch_stride = 0;
-};
 struct cuda_on_host_preference {
   size_t most_workspace_bytes = 0;
   uint32_t reductions = ~0u;
@@ -44,144 +22,6 @@ struct cuda_on_host_preference {
 namespace {
 
 using namespace cuda_on_host;
-using Matrix = cuda_on_host_matrix;
-using Product = cuda_on_host_product;
-
-Number number_of(cudaDataType type) {
-  switch (type) {
-    case CUDA_R_64F: return Number::f64;
-    case CUDA_R_32F: return Number::f32;
-    case CUDA_R_16BF: return Number::bf16;
-    case CUDA_R_8F_E4M3: return Number::e4m3;
-    case CUDA_R_8F_E5M2: return Number::e5m2;
-    default: return Number::f16;
-  }
-}
-int64_t size_of(cudaDataType type) { return cuda_on_host::size_of(number_of(type)); }
-template <class C>
-C load(const char* at, cudaDataType type) {
-  return static_cast<C>(cuda_on_host::load(at, number_of(type)));
-}
-
-constexpr const char* multiply = "cublasLtMatmul";
-
-void open(const void* address, int64_t bytes, bool is_read, const char* what) {
-  open_for(multiply, what, address, bytes, is_read);
-}
-
-struct Operand {
-  Matrix matrix;
-  const char* data;
-  bool transposed;
-  const char* at(int64_t batch, int64_t row, int64_t column) const {
-    if (transposed) std::swap(row, column);
-    return data +
-           size_of(matrix.type) * (batch * matrix.batch_stride + row + column * matrix.leading);
-  }
-  void open_all(bool is_read, const char* what) const {
-    for (int64_t batch = 0; batch < matrix.batches; ++batch)
-      for (int64_t column = 0; column < matrix.columns; ++column)
-        open(data + size_of(matrix.type) * (batch * matrix.batch_stride + column * matrix.leading),
-             matrix.rows * size_of(matrix.type), is_read, what);
-  }
-  int64_t rows() const { return transposed ? matrix.columns : matrix.rows; }
-  int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
-};
-
-bool sums_operand(const Product& product) {
-  return product.epilogue == CUBLASLT_EPILOGUE_BGRADA ||
-         product.epilogue == CUBLASLT_EPILOGUE_BGRADB;
-}
-
-// What a call of cublasLtMatmul gave, by value: it is computed later.
-struct QueuedProduct {
-  Product product;
-  Operand a, b, c, d;
-  double alpha, beta;
-  char* workspace;
-  size_t workspace_bytes;
-
-  template <class C>
-  C factor(const Operand& operand, int64_t batch, int64_t row, int64_t column) const {
-    const C x = load<C>(operand.at(batch, row, column), operand.matrix.type);
-    const bool rounds = product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    return rounds ? static_cast<C>(round_to_tf32(static_cast<float>(x))) : x;
-  }
-  template <class C>
-  std::vector<C> factors_of(const Operand& operand, int64_t batch) const;
-  template <class C>
-  void compute() const;
-  template <class C>
-  void sum_operand() const;
-};
-
-// The rows of A, or the columns of B, one behind the other.
-template <class C>
-std::vector<C> QueuedProduct::factors_of(const Operand& operand, int64_t batch) const {
-  const bool is_a = &operand == &a;
-  const int64_t count = is_a ? a.rows() : b.columns(), depth = a.columns();
-  std::vector<C> factors;
-  factors.reserve(static_cast<size_t>(count * depth));
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t k = 0; k < depth; ++k)
-      factors.push_back(is_a ? factor<C>(a, batch, i, k) : factor<C>(b, batch, k, i));
-  return factors;
-}
-
-// Of 8-bit floats: one f32 on the device, or 1.
-template <class C>
-C scale_at(const void* scale) {
-  if (!scale) return 1;
-  open(scale, 4, true, "a scale");
-  return load<C>(static_cast<const char*>(scale), CUDA_R_32F);
-}
-
-// The sums over k of the rows of A, or of the columns of B: one for each row, or column, of D.
-template <class C>
-void QueuedProduct::sum_operand() const {
-  const bool is_a = product.epilogue == CUBLASLT_EPILOGUE_BGRADA;
-  auto* sums = const_cast<char*>(static_cast<const char*>(product.bias));
-  const int64_t count = is_a ? d.rows() : d.columns(), size = size_of(product.bias_type);
-  open(sums, count * size, false, "the bias gradient");
-  for (int64_t i = 0; i < count; ++i) {
-    C sum = 0;
-    for (int64_t k = 0; k < a.columns(); ++k)
-      sum += is_a ? factor<C>(a, 0, i, k) : factor<C>(b, 0, k, i);
-    store(sums + i * size, number_of(product.bias_type), sum);
-    mark_written(sums + i * size, static_cast<size_t>(size));
-  }
-}
-
-template <class C>
-void QueuedProduct::compute() const {
-  const bool has_bias = product.epilogue == CUBLASLT_EPILOGUE_BIAS;
-  a.open_all(true, "A");
-  b.open_all(true, "B");
-  c.open_all(beta != 0, "C");
-  d.open_all(false, "D");
-  const auto* bias = static_cast<const char*>(product.bias);
-  const int64_t bias_size = size_of(product.bias_type);
-  if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
-  const C scale = scale_at<C>(product.a_scale) * scale_at<C>(product.b_scale);
-  open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
-  if (sums_operand(product)) sum_operand<C>();
-  const int64_t depth = a.columns();
-  for (int64_t batch = 0; batch < d.matrix.batches; ++batch) {
-    const auto rows = factors_of<C>(a, batch), columns = factors_of<C>(b, batch);
-    for (int64_t column = 0; column < d.columns(); ++column)
-      for (int64_t row = 0; row < d.rows(); ++row) {
-        const auto first = rows.begin() + row * depth;
-        C sum = std::inner_product(first, first + depth, columns.begin() + column * depth, C{0});
-        sum *= static_cast<C>(alpha) * scale;
-        if (beta != 0)
-          sum += static_cast<C>(beta) * load<C>(c.at(batch, row, column), c.matrix.type);
-        if (has_bias) sum += load<C>(bias + row * bias_size, product.bias_type);
-        char* at = const_cast<char*>(d.at(batch, row, column));
-        store(at, number_of(d.matrix.type), sum);
-        mark_written(at, static_cast<size_t>(size_of(d.matrix.type)));
-      }
-  }
-}
 
 template <class Value>
 cublasStatus_t take(Value& place, const void* value, size_t bytes) {
@@ -396,8 +236,7 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
     for (const void* address : {a, b, c, static_cast<const void*>(d)})
       check_alignment(multiply, "a matrix of, or made of, 8-bit floats", address, 16);
   const auto bytes = [](const void* data) { return static_cast<const char*>(data); };
-  const bool is_wide = product->scale == CUDA_R_64F;
-  const auto factor = [&](const void* at) { return load<double>(bytes(at), product->scale); };
+  const auto factor = [&](const void* at) { return load(at, number_of(product->scale)); };
   const QueuedProduct queued{*product,
                              {*a_layout, bytes(a), product->a == CUBLAS_OP_T},
                              {*b_layout, bytes(b), product->b == CUBLAS_OP_T},
@@ -409,7 +248,7 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                              algorithm->data[4]};
   const cudaError_t status = queue_work(stream, [=, number = algorithm->data[6]] {
     take_time_of(number);
-    is_wide ? queued.compute<double>() : queued.compute<float>();
+    queued.compute();
   });
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
