@@ -6,43 +6,13 @@
 #include "kernels/catalogue.h"
 #include "kernels/convert.h"
 #include "kernels/math.h"
+#include "kernels/space.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
 constexpr int64_t run = 1024;
 constexpr int lanes = 16;
-
-// Some dimensions of a tensor: sizes and strides, and the mapping from index to offset.
-struct Space {
-  int ndim = 0;
-  int64_t shape[max_dims];
-  int64_t strides[max_dims];
-
-  void add(int64_t size, int64_t stride) {
-    if (size == 1) return;
-    if (ndim > 0 && strides[ndim - 1] == stride * size) {
-      shape[ndim - 1] *= size;
-      strides[ndim - 1] = stride;
-      return;
-    }
-    shape[ndim] = size;
-    strides[ndim++] = stride;
-  }
-  int64_t size() const {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; ++i) n *= shape[i];
-    return n;
-  }
-  int64_t offset(int64_t index) const {
-    int64_t at = 0;
-    for (int i = ndim - 1; i >= 0; --i) {
-      at += index % shape[i] * strides[i];
-      index /= shape[i];
-    }
-    return at;
-  }
-};
 
 template <class C>
 double sum_run(const C* x, int64_t n) {
