@@ -141,7 +141,6 @@ __device__ void query_gradients(const Gradients& x, int64_t block) {
   find_numbers<T, width>(numbers, x, place);
   Sums<width> sums;
   clear(sums);
-  const bool has_queries = place.first + warp_row() < call.queries;
   for_each_step(
       memory, call.k.template head<T>(place.batch, place.head),
       call.v.template head<T>(place.batch, place.head), 0,
@@ -151,7 +150,7 @@ __device__ void query_gradients(const Gradients& x, int64_t block) {
         gradients.load();
       },
       [&](int key, const T* keys, const T* values) {
-        if (!has_queries) return;
+        if (!place.warp_has_tokens) return;
         const TilePlace at = {place.batch, place.head, place.first, key};
         Sums<key_step> scores, products;
         clear(scores);
@@ -189,7 +188,6 @@ __device__ void key_gradients(const Gradients& x, int64_t block) {
   Sums<width> key_sums, value_sums;
   clear(key_sums);
   clear(value_sums);
-  const bool has_keys = place.first + warp_row() < call.keys;
   for_each_step(
       memory, call.q.template head<T>(place.batch, place.head),
       x.g.template head<T>(place.batch, place.head), call.causal ? place.first : 0, call.queries,
@@ -198,7 +196,7 @@ __device__ void key_gradients(const Gradients& x, int64_t block) {
         values.load();
       },
       [&](int query, const T* queries, const T* gradients) {
-        if (!has_keys) return;
+        if (!place.warp_has_tokens) return;
         const TilePlace at = {place.batch, place.head, query, place.first};
         Sums<step> scores, products;
         clear(scores);

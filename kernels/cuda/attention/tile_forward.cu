@@ -84,7 +84,6 @@ __device__ void attend(const Call& call, int64_t block) {
   Sums<width> sums;
   clear(sums);
   Running running;
-  const bool has_queries = place.first + warp_row() < call.queries;
   const int visible = call.visible_keys(place.first + block_rows);
   for (int key = 0; key < visible; key += tile_keys) {
     ptx::cp_async_wait_all();
@@ -93,11 +92,11 @@ __device__ void attend(const Call& call, int64_t block) {
     load_tile<width, tile_keys>(value_tile, values, key);
     Sums<tile_keys> scores;
     clear(scores);
-    if (has_queries) add_row_products<tile_keys>(scores, queries, key_tile);
+    if (place.warp_has_tokens) add_row_products<tile_keys>(scores, queries, key_tile);
     ptx::cp_async_wait_all();
     __syncthreads();  // values are there, and keys no longer read
     if (key + tile_keys < visible) load_tile<width, tile_keys>(key_tile, keys, key + tile_keys);
-    if (!has_queries) continue;  // three warps in 16 at 197 tokens
+    if (!place.warp_has_tokens) continue;
     const TilePlace at = {place.batch, place.head, place.first, key};
     finish_scores<false, masked>(scores, call, at);
     weigh(scores, running, sums);

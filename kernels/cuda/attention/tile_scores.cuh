@@ -125,12 +125,14 @@ void visit_kinds(const AttentionTensors& x, Body&& body) {
 struct BlockPlace {
   int64_t batch, head;
   int first;
+  bool warp_has_tokens;  // not three warps in 16 at 197 tokens: they compute nothing
 
   __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
     const int64_t of_head = (tokens + block_rows - 1) / block_rows;
     batch = block / of_head / call.heads;
     head = block / of_head % call.heads;
     first = static_cast<int>(of_head - 1 - block % of_head) * block_rows;
+    warp_has_tokens = first + warp_row() < tokens;
   }
   static int64_t count(const Call& call, int tokens) {
     return call.batches * call.heads * ((tokens + block_rows - 1) / block_rows);
