@@ -76,6 +76,11 @@ struct BatchNormOptions {
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   BatchNormOptions options = {});
+// relu(batch_norm(x, ...) + residual), residual of x's shape or undefined; in one pass over memory
+// for images with their channels last on a CPU, if no policy casts for relu or add.
+Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight = {}, const Tensor& bias = {},
+                       BatchNormOptions options = {}, const Tensor& residual = {});
 
 // --- images (n, channels, height, width) (convolution.cpp, pooling.cpp)
 struct Size2d {

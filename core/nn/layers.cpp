@@ -148,12 +148,17 @@ double BatchNorm::momentum() const {
   if (options_.momentum) return *options_.momentum;
   return training() && num_batches_tracked.defined() ? 1 / num_batches_tracked.item() : 0;
 }
-Tensor BatchNorm::normalized(const Tensor& x) {
+BatchNormOptions BatchNorm::next_batch() {
   const bool of_batch = training() || !options_.track_running_stats;
   if (training() && num_batches_tracked.defined())
     Tensor(num_batches_tracked).add_(ones({}, {DType::i64, num_batches_tracked.device()}));
-  return batch_norm(x, running_mean, running_var, weight, bias,
-                    {.training = of_batch, .momentum = momentum(), .eps = options_.eps});
+  return {.training = of_batch, .momentum = momentum(), .eps = options_.eps};
+}
+Tensor BatchNorm::normalized(const Tensor& x) {
+  return batch_norm(x, running_mean, running_var, weight, bias, next_batch());
+}
+Tensor BatchNorm::normalized_with_relu(const Tensor& x, const Tensor& residual) {
+  return batch_norm_relu(x, running_mean, running_var, weight, bias, next_batch(), residual);
 }
 std::string BatchNorm::options() const {
   return fmt::format("eps={}, momentum={}", options_.eps,
@@ -164,10 +169,23 @@ Tensor BatchNorm1d::forward(const Tensor& x) {
     fail("BatchNorm1d: wrong number of dimensions; got {}, want (n, c) or (n, c, l)", x.shape());
   return normalized(x);
 }
-Tensor BatchNorm2d::forward(const Tensor& x) {
+namespace {
+void check_images(const Tensor& x) {
   if (x.ndim() != 4)
     fail("BatchNorm2d: wrong number of dimensions; got {}, want (n, c, h, w)", x.shape());
+}
+}  // namespace
+Tensor BatchNorm2d::forward(const Tensor& x) {
+  check_images(x);
   return normalized(x);
+}
+Tensor BatchNorm2d::with_relu(const Tensor& x, const Tensor& residual) {
+  if (must_be_called()) {
+    const Tensor y = (*this)(x);
+    return relu(residual.defined() ? y + residual : y);
+  }
+  check_images(x);
+  return normalized_with_relu(x, residual);
 }
 
 Embedding::Embedding(int64_t entries, int64_t features, std::optional<int64_t> padding_index)

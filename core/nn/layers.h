@@ -154,8 +154,11 @@ class BatchNorm : public Module {
  protected:
   BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options);
   Tensor normalized(const Tensor& x);
+  // relu(normalized(x) + residual), residual like x or undefined.
+  Tensor normalized_with_relu(const Tensor& x, const Tensor& residual);
 
  private:
+  BatchNormOptions next_batch();  // counted
   double momentum() const;
 
   BatchNorm2dOptions options_;
@@ -174,6 +177,9 @@ class BatchNorm2d : public BatchNorm {
  public:
   explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm2d", channels, options) {}
+  // relu((*this)(x) + residual), residual like x or undefined. See batch_norm_relu; in steps if
+  // hooks need the normalisation's own output.
+  Tensor with_relu(const Tensor& x, const Tensor& residual = {});
 
  private:
   Tensor forward(const Tensor& x) override;

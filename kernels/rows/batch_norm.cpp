@@ -175,4 +175,17 @@ void batch_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
   });
 }
 
+void batch_norm_relu(View y, View mean, View rstd, View x, View residual, View gamma, View beta,
+                     View running_mean, View running_var, bool training, double momentum,
+                     double eps) {
+  batch_norm_channels_last(BatchNorm{y, mean, rstd, x, gamma, beta, running_mean, running_var,
+                                     training, momentum, eps, true, residual});
+}
+
+void batch_norm_relu_backward(View dx, View dresidual, View dgamma, View dbeta, View g, View y,
+                              View x, View mean, View rstd, View gamma, View beta, bool training) {
+  batch_norm_channels_last(BatchNormBackward{dx, dgamma, dbeta, g, x, mean, rstd, gamma, training,
+                                             true, beta, y, dresidual});
+}
+
 }  // namespace booster::kernels::BOOSTER_VARIANT

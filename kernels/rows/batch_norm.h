@@ -17,6 +17,8 @@ struct BatchNorm {
   View y, mean, rstd, x, gamma, beta, running_mean, running_var;
   bool training;
   double momentum, eps;
+  bool relu = false;
+  View residual = {};  // added before relu, if given
 
   template <class C>
   Moments<C> running(int64_t channel) const {
@@ -52,12 +54,19 @@ struct BatchNorm {
 struct BatchNormBackward {
   View dx, dgamma, dbeta, g, x, mean, rstd, gamma;
   bool training;
+  bool relu = false;            // g is the gradient of relu(batch_norm(x) + residual)
+  View beta = {};               // with relu
+  View y = {}, dresidual = {};  // with relu and a residual
 
   // dx = factor (g - average - (x - center) along)
   template <class C>
   struct Terms {
     C center, factor, average, along;
   };
+  template <class C>
+  C factor(int64_t channel) const {
+    return load_scalar<C>(rstd, channel) * load_scalar(gamma, channel, C(1));
+  }
   // Stores the parameters' gradients, from the channel's sums of g and of g (x - mean).
   template <class C>
   Terms<C> finish(int64_t channel, C gradient, C product, int64_t count) const {
@@ -65,8 +74,8 @@ struct BatchNormBackward {
     store_scalar(dbeta, channel, gradient);
     store_scalar(dgamma, channel, product * inverse);
     const C share = training ? C(1) / C(count) : C(0);
-    return {load_scalar<C>(mean, channel), inverse * load_scalar(gamma, channel, C(1)),
-            gradient * share, product * inverse * inverse * share};
+    return {load_scalar<C>(mean, channel), factor<C>(channel), gradient * share,
+            product * inverse * inverse * share};
   }
 };
 

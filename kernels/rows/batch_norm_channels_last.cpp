@@ -6,9 +6,9 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-thread_local Scratch first_buffer, second_buffer, output_buffer;  // of a block
-thread_local Scratch lane_buffer;                                 // its sums
-thread_local Scratch partial_buffer, table_buffer;                // of a call
+thread_local Scratch first_buffer, second_buffer, third_buffer, output_buffer;  // of a block
+thread_local Scratch lane_buffer;                                               // its sums
+thread_local Scratch partial_buffer, table_buffer;                              // of a call
 
 constexpr int64_t block_size = 4096;  // numbers: 16 KB in f32
 constexpr int64_t lane_count = 128;   // at least; keeps the vector units busy if channels are few
@@ -52,16 +52,48 @@ KERNEL_FN void for_each_number(int64_t count, int64_t width, Body&& body) {
   for (int64_t lane = 0; lane < count - at; ++lane) body(at + lane, lane);
 }
 
-// The sum of term(i) of each channel over a block's numbers.
+// Adds up the lanes of each channel.
+template <class C>
+void fold(const Layout& layout, const C* lanes, C* sums) {
+  for (int64_t c = 0; c < layout.channels; ++c) sums[c] = C(0);
+  for (int64_t k = 0; k < layout.fold; ++k)
+    for (int64_t c = 0; c < layout.channels; ++c) sums[c] += lanes[k * layout.channels + c];
+}
+
+template <class C>
+C* zero_lanes(const Layout& layout, int count) {
+  C* lanes = lane_buffer.get<C>(count * layout.width());
+  for (int64_t i = 0; i < count * layout.width(); ++i) lanes[i] = C(0);
+  return lanes;
+}
+
+// The sum of term(i, lane) of each channel over a block's numbers.
 template <class C, class Term>
 KERNEL_FN void sums_by_channel(const Layout& layout, int64_t count, C* sums, Term&& term) {
-  const int64_t width = layout.width(), channels = layout.channels;
-  C* lanes = lane_buffer.get<C>(width);
-  for (int64_t i = 0; i < width; ++i) lanes[i] = C(0);
-  for_each_number(count, width, [=](int64_t i, int64_t lane) { lanes[lane] += term(i, lane); });
-  for (int64_t c = 0; c < channels; ++c) sums[c] = C(0);
-  for (int64_t k = 0; k < layout.fold; ++k)
-    for (int64_t c = 0; c < channels; ++c) sums[c] += lanes[k * channels + c];
+  C* lanes = zero_lanes<C>(layout, 1);
+  for_each_number(count, layout.width(),
+                  [=](int64_t i, int64_t lane) { lanes[lane] += term(i, lane); });
+  fold(layout, lanes, sums);
+}
+
+template <class C>
+struct Two {
+  C first, second;
+};
+
+// Two sums at once: term(i, lane) is a Two.
+template <class C, class Term>
+KERNEL_FN void sums_by_channel(const Layout& layout, int64_t count, C* first, C* second,
+                               Term&& term) {
+  C* lanes = zero_lanes<C>(layout, 2);
+  C* others = lanes + layout.width();
+  for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
+    const Two<C> both = term(i, lane);
+    lanes[lane] += both.first;
+    others[lane] += both.second;
+  });
+  fold(layout, lanes, first);
+  fold(layout, others, second);
 }
 
 // Tables of numbers for each lane: a channel's, repeated.
@@ -129,7 +161,48 @@ Moments<C> together(const Partials<C>& partials, const Layout& layout, int64_t c
   return {C(mean), C(squares / double(layout.rows))};
 }
 
-enum { center_of, factor_of, shift_of };  // tables forward
+enum { center_of, factor_of, shift_of };  // tables of the normalised numbers
+
+template <class C>
+C above_zero(C value) {
+  return value <= C(0) ? C(0) : value;
+}
+
+// (values - center) factor + shift; forward and backward must agree on it to the last bit.
+template <class C>
+struct Normalized {
+  const C *center, *factor, *shift;
+  explicit Normalized(const Tables<C>& tables)
+      : center(tables[center_of]), factor(tables[factor_of]), shift(tables[shift_of]) {}
+  C operator()(C value, int64_t lane) const {
+    return (value - center[lane]) * factor[lane] + shift[lane];
+  }
+};
+
+// Writes a block of y. Rounded where the steps that it stands for would be.
+template <class C>
+void normalize_block(const BatchNorm& norm, const Layout& layout, int64_t block,
+                     const Normalized<C>& normalized) {
+  const int64_t first = layout.first(block), count = layout.numbers_in(block);
+  const int64_t width = layout.width();
+  const C* values = read_block<C>(norm.x, layout, block, first_buffer);
+  C* out = row_target(norm.y, first, output_buffer.get<C>(layout.block_room()));
+  if (norm.relu && !norm.residual.data) {
+    for_each_number(count, width, [=](int64_t i, int64_t lane) {
+      out[i] = above_zero(normalized(values[i], lane));
+    });
+  } else {
+    for_each_number(count, width,
+                    [=](int64_t i, int64_t lane) { out[i] = normalized(values[i], lane); });
+  }
+  write_row(norm.y, first, count, out);
+  if (!norm.residual.data) return;
+  const C* rounded = read_block<C>(norm.y, layout, block, first_buffer);
+  const C* residual = read_block<C>(norm.residual, layout, block, second_buffer);
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) out[i] = above_zero(rounded[i] + residual[i]);
+  write_row(norm.y, first, count, out);
+}
 
 template <class C>
 void forward(const BatchNorm& norm) {
@@ -150,30 +223,51 @@ void forward(const BatchNorm& norm) {
   } else {
     for (int64_t c = 0; c < layout.channels; ++c) set(c, norm.running<C>(c));
   }
-  const C *center = tables[center_of], *factor = tables[factor_of], *shift = tables[shift_of];
-  for_each_block(layout.blocks(), [&](int64_t block) {
-    const int64_t count = layout.numbers_in(block), first = layout.first(block);
-    const C* values = read_block<C>(norm.x, layout, block, first_buffer);
-    C* out = row_target(norm.y, first, output_buffer.get<C>(layout.block_room()));
-    for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
-      out[i] = (values[i] - center[lane]) * factor[lane] + shift[lane];
-    });
-    write_row(norm.y, first, count, out);
-  });
+  const Normalized<C> normalized(tables);
+  for_each_block(layout.blocks(),
+                 [&](int64_t block) { normalize_block(norm, layout, block, normalized); });
 }
 
-// Each block's sums of g and of g (x - mean).
+// Numbers above zero up to here become zero in this dtype.
 template <class C>
-Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout, const C* center) {
+C rounded_to_zero(DType dtype) {
+  return dtype == DType::f16 ? C(0x1p-25) : dtype == DType::bf16 ? C(0x1p-134) : C(0);
+}
+
+// Calls body with the gradient of a block's normalised numbers as a function of (i, lane): g, or 0
+// where relu gave 0. With a residual it also stores what it gives, which is that one's gradient.
+template <class C, class Body>
+KERNEL_FN void with_gradient(const BatchNormBackward& norm, const Layout& layout, int64_t block,
+                             const Normalized<C>& normalized, const C* values, Body&& body) {
+  const C* g = read_block<C>(norm.g, layout, block, second_buffer);
+  if (!norm.relu) return body([=](int64_t i, int64_t) { return g[i]; });
+  if (!norm.dresidual.data) {
+    const C zero = rounded_to_zero<C>(norm.x.dtype);
+    return body(
+        [=](int64_t i, int64_t lane) { return normalized(values[i], lane) <= zero ? C(0) : g[i]; });
+  }
+  const int64_t first = layout.first(block);
+  const C* y = read_block<C>(norm.y, layout, block, third_buffer);
+  C* kept = row_target(norm.dresidual, first, second_buffer.get<C>(layout.block_room()));
+  body([=](int64_t i, int64_t) { return kept[i] = y[i] <= C(0) ? C(0) : g[i]; });
+  write_row(norm.dresidual, first, layout.numbers_in(block), kept);
+}
+
+// Each block's sums of g and of g (x - mean), g being that of the normalised numbers.
+template <class C>
+Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
+                            const Normalized<C>& normalized) {
   const Partials<C> partials(layout);
+  const C* center = normalized.center;
   for_each_block(layout.blocks(), [&](int64_t block) {
-    const int64_t count = layout.numbers_in(block);
     const C* values = read_block<C>(norm.x, layout, block, first_buffer);
-    const C* upper = read_block<C>(norm.g, layout, block, second_buffer);
-    sums_by_channel(layout, count, partials.of(block, 0),
-                    [=](int64_t i, int64_t) { return upper[i]; });
-    sums_by_channel(layout, count, partials.of(block, 1),
-                    [=](int64_t i, int64_t lane) { return upper[i] * (values[i] - center[lane]); });
+    with_gradient(norm, layout, block, normalized, values, [&](auto gradient) {
+      sums_by_channel(layout, layout.numbers_in(block), partials.of(block, 0),
+                      partials.of(block, 1), [=](int64_t i, int64_t lane) {
+                        const C g = gradient(i, lane);
+                        return Two<C>{g, g * (values[i] - center[lane])};
+                      });
+    });
   });
   return partials;
 }
@@ -186,29 +280,47 @@ C total(const Partials<C>& partials, const Layout& layout, int64_t channel, int 
   return C(sum);
 }
 
+// What is left to do once a residual's gradient is stored: plain normalisation's backward of it.
+BatchNormBackward after_residual(BatchNormBackward norm) {
+  if (!norm.dresidual.data) return norm;
+  norm.g = norm.dresidual;
+  norm.relu = false;
+  return norm;
+}
+
+enum { average_of = shift_of + 1, along_of, backward_tables };
+
 template <class C>
 void backward(const BatchNormBackward& norm) {
   const Layout layout(norm.x);
-  Tables<C> tables(layout, 4);
-  for (int64_t c = 0; c < layout.channels; ++c) tables.set(0, c, load_scalar<C>(norm.mean, c));
-  const Partials<C> partials = block_gradients(norm, layout, tables[0]);
+  Tables<C> tables(layout, backward_tables);
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    tables.set(center_of, c, load_scalar<C>(norm.mean, c));
+    tables.set(factor_of, c, norm.factor<C>(c));
+    tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
+  }
+  const Normalized<C> normalized(tables);
+  const Partials<C> partials = block_gradients(norm, layout, normalized);
   for (int64_t c = 0; c < layout.channels; ++c) {
     const auto terms =
         norm.finish(c, total(partials, layout, c, 0), total(partials, layout, c, 1), layout.rows);
-    tables.set(1, c, terms.factor);
-    tables.set(2, c, terms.average);
-    tables.set(3, c, terms.along);
+    tables.set(average_of, c, terms.average);
+    tables.set(along_of, c, terms.along);
   }
-  const C *center = tables[0], *factor = tables[1], *average = tables[2], *along = tables[3];
+  const C *center = tables[center_of], *factor = tables[factor_of];
+  const C *average = tables[average_of], *along = tables[along_of];
+  const BatchNormBackward stored = after_residual(norm);
   for_each_block(layout.blocks(), [&](int64_t block) {
     const int64_t count = layout.numbers_in(block), first = layout.first(block);
-    const C* values = read_block<C>(norm.x, layout, block, first_buffer);
-    const C* upper = read_block<C>(norm.g, layout, block, second_buffer);
-    C* out = row_target(norm.dx, first, output_buffer.get<C>(layout.block_room()));
-    for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
-      out[i] = factor[lane] * (upper[i] - average[lane] - (values[i] - center[lane]) * along[lane]);
+    const C* values = read_block<C>(stored.x, layout, block, first_buffer);
+    C* out = row_target(stored.dx, first, output_buffer.get<C>(layout.block_room()));
+    with_gradient(stored, layout, block, normalized, values, [&](auto gradient) {
+      for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
+        out[i] = factor[lane] *
+                 (gradient(i, lane) - average[lane] - (values[i] - center[lane]) * along[lane]);
+      });
     });
-    write_row(norm.dx, first, count, out);
+    write_row(stored.dx, first, count, out);
   });
 }
 

@@ -171,6 +171,60 @@ void check_batch_norm_backward(const Images& images, DType dtype, bool training)
       {{dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}});
 }
 
+// relu(y + residual), y rounded before and after, as two steps do.
+Numbers relu(const Numbers& y, const Plain* residual, DType dtype) {
+  const std::vector<int64_t> shape = {static_cast<int64_t>(y.size())};
+  Numbers sum = residual ? numbers(from_numbers(dtype, shape, y)) : y;
+  const Numbers added = residual ? numbers(*residual) : Numbers(y.size());
+  for (size_t i = 0; i < y.size(); ++i) sum[i] = std::max(sum[i] + added[i], 0.0);
+  return sum;
+}
+// A gradient where relu lets it pass.
+Numbers where_positive(Numbers g, const Numbers& y) {
+  for (size_t i = 0; i < g.size(); ++i)
+    if (y[i] <= 0) g[i] = 0;
+  return g;
+}
+
+void check_batch_norm_relu(const Images& images, DType dtype, bool training, bool adds) {
+  const int64_t c = images.sizes[1];
+  const Sets sets = by_channel(images.sizes, images.plane);
+  const Plain x = images.numbers(dtype, 1), residual = images.numbers(dtype, 4),
+              y = images.numbers(dtype, 9), g = images.numbers(dtype, 2),
+              dx = images.numbers(dtype, 8), dresidual = images.numbers(dtype, 7);
+  const Plain gamma = random(DType::f32, {c}, 2), beta = random(DType::f32, {c}, 3);
+  const Plain dgamma = zeros(wide(dtype), {c}), dbeta = zeros(wide(dtype), {c});
+  Statistics s = statistics(numbers(x), sets);
+  const Plain mean = from_numbers(wide(dtype), {c}, s.mean),
+              rstd = from_numbers(wide(dtype), {c}, s.rstd);
+  const Plain running_mean = from_numbers(wide(dtype), {c}, s.mean),
+              running_var = from_numbers(wide(dtype), {c}, s.variance);
+  s.mean = numbers(mean), s.rstd = numbers(rstd);
+  const View added = adds ? residual.view() : View{};
+  const Numbers want_y = relu(normalized(numbers(x), sets, s, numbers(gamma), numbers(beta)),
+                              adds ? &residual : nullptr, dtype);
+  check_everywhere(
+      [&](const Table& on) {
+        on.batch_norm_relu(y.view(), mean.view(), rstd.view(), x.view(), added, gamma.view(),
+                           beta.view(), running_mean.view(), running_var.view(), training, 0.0,
+                           eps);
+      },
+      {{y, want_y, 6}, {mean, s.mean, 4}, {rstd, s.rstd, 8}});
+  // Where the numbers are so near to zero that rounding decides, the kernel's own y counts.
+  const Numbers passed = where_positive(numbers(g), numbers(y));
+  const Gradients want = gradients(passed, numbers(x), sets, s, numbers(gamma), !training);
+  std::vector<Expected> results = {
+      {dx, want.dx, 30}, {dgamma, want.dgamma, 30}, {dbeta, want.dbeta, 30}};
+  if (adds) results.push_back({dresidual, passed});
+  check_everywhere(
+      [&](const Table& on) {
+        on.batch_norm_relu_backward(dx.view(), adds ? dresidual.view() : View{}, dgamma.view(),
+                                    dbeta.view(), g.view(), adds ? y.view() : View{}, x.view(),
+                                    mean.view(), rstd.view(), gamma.view(), beta.view(), training);
+      },
+      results);
+}
+
 template <class Check>
 void for_each_batch(Check&& check) {
   for (const DType dtype : floating_dtypes)
@@ -190,6 +244,14 @@ TEST_CASE("batch_norm equals a loop in double and updates running statistics, va
 
 TEST_CASE("batch_norm_backward equals a loop in double, through batch and constant statistics") {
   for_each_batch(check_batch_norm_backward);
+}
+
+TEST_CASE("batch_norm_relu equals a loop in double, with and without a residual, and backward") {
+  for_each_batch([](const Images& images, DType dtype, bool training) {
+    if (!images.channels_last) return;
+    check_batch_norm_relu(images, dtype, training, false);
+    check_batch_norm_relu(images, dtype, training, true);
+  });
 }
 
 TEST_CASE("batch_norm in evaluation uses the running statistics and leaves them") {

@@ -47,6 +47,16 @@ const ImageStep image_steps[] = {
        return batch_norm(x, {}, {}, full({5}, 0.5), full({5}, 0.25), {.training = true});
      },
      true},
+    {"batch_norm_relu",
+     [](const Tensor& x, const Tensor&) {
+       return batch_norm_relu(x, {}, {}, full({5}, 0.5), full({5}, 0.25), {.training = true});
+     },
+     true},
+    {"batch_norm_relu of a sum",
+     [](const Tensor& x, const Tensor& o) {
+       return batch_norm_relu(x, {}, {}, full({5}, -0.5), {}, {.training = true}, o);
+     },
+     true},
     {"conv2d",
      [](const Tensor& x, const Tensor&) {
        return conv2d(x, full({5, 5, 3, 3}, 0.05) * 1.5, {}, {.padding = 1});

@@ -59,11 +59,35 @@ void update(Tensor running, const Tensor& updated) {
   }
 }
 
-}  // namespace
+// A call of batch_norm or batch_norm_relu: arguments as the kernels take them, room for results.
+struct BatchNormCall {
+  Tensor x, gamma, beta;             // under the policy; on the tape
+  Tensor values, scale, shift;       // the same, dense
+  Tensor running_mean, running_var;  // the caller's, to be updated
+  Tensor center, spread;             // the same, as kernels take them
+  Tensor y, mean, rstd;
+  BatchNormOptions options;
 
-Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
-                  const Tensor& weight, const Tensor& bias, BatchNormOptions options) {
-  Tensor x = input, gamma = weight, beta = bias;
+  BatchNormCall(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+                const Tensor& weight, const Tensor& bias, const BatchNormOptions& options);
+  bool is_empty() const { return x.numel() == 0; }
+  // After the kernel.
+  void update_running() const {
+    if (!options.training || is_empty()) return;
+    update(running_mean, center);
+    update(running_var, spread);
+  }
+};
+
+BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
+                             const Tensor& running_var, const Tensor& weight, const Tensor& bias,
+                             const BatchNormOptions& options)
+    : x(input),
+      gamma(weight),
+      beta(bias),
+      running_mean(running_mean),
+      running_var(running_var),
+      options(options) {
   arguments::floating("batch_norm", "x", x);
   apply_policy(Op::batch_norm, {&x, &gamma, &beta});
   check_channels("batch_norm", x, gamma, beta);
@@ -72,25 +96,46 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
     fail(
         "batch_norm: one value per channel has no variance; got {}, want more samples or eval mode",
         x.shape());
+  values = as_kernels_take(x);
+  scale = dense(gamma);
+  shift = dense(beta);
+  center = kernel_statistics(running_mean);
+  spread = kernel_statistics(running_var);
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
-  const Tensor mean = empty({x.size(1)}, statistics), rstd = empty({x.size(1)}, statistics);
-  const Tensor values = as_kernels_take(x), scale = dense(gamma), shift = dense(beta);
-  const Tensor center = kernel_statistics(running_mean), spread = kernel_statistics(running_var);
-  Tensor y = empty_in_order_of(values, x.dtype());
-  const bool is_empty = x.numel() == 0;
-  if (!is_empty)
-    kernels::on(x.device())
-        .batch_norm(y.view(), mean.view(), rstd.view(), values.view(), scale.view(), shift.view(),
-                    center.view(), spread.view(), options.training, options.momentum, options.eps);
-  if (options.training && !is_empty) {
-    update(running_mean, center);
-    update(running_var, spread);
-  }
-  // With h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, and dx = g weight rstd, less
-  // its part along 1 and h in training, where the statistics depend on x.
-  return record(y, "batch_norm", {x, gamma, beta},
-                [x = Saved(values), mean = Saved(mean), rstd = Saved(rstd), gamma = Saved(scale),
-                 beta = Saved(shift), training = options.training](const Tensor& g, Gradients& d) {
+  mean = empty({x.size(1)}, statistics);
+  rstd = empty({x.size(1)}, statistics);
+  y = empty_in_order_of(values, x.dtype());
+}
+
+// True if relu, and a sum before it, would take a result of batch_norm as it is, unseen.
+bool relu_takes_any() {
+  const OpPolicy* policy = current_policy();
+  const auto takes_any = [&](Op op) { return (*policy)[op] == OpClass::untouched; };
+  return current_observer() == nullptr &&
+         (!policy || (takes_any(Op::relu) && takes_any(Op::add) && !policy->asks_who_made));
+}
+
+// What the kernel with relu is written for.
+bool is_fused(const BatchNormCall& call, const Tensor& residual) {
+  const bool fits = !residual.defined() ||
+                    (residual.shape() == call.x.shape() && residual.dtype() == call.x.dtype() &&
+                     residual.device() == call.x.device());
+  return fits && !call.is_empty() && call.x.device() == Device{} && is_channels_last(call.values);
+}
+
+// With h = (x - mean) rstd: dweight = sum of g h, dbias = sum of g, and dx = g weight rstd, less
+// its part along 1 and h in training, where the statistics depend on x.
+Tensor normalized(const BatchNormCall& call) {
+  if (!call.is_empty())
+    kernels::on(call.x.device())
+        .batch_norm(call.y.view(), call.mean.view(), call.rstd.view(), call.values.view(),
+                    call.scale.view(), call.shift.view(), call.center.view(), call.spread.view(),
+                    call.options.training, call.options.momentum, call.options.eps);
+  call.update_running();
+  return record(call.y, "batch_norm", {call.x, call.gamma, call.beta},
+                [x = Saved(call.values), mean = Saved(call.mean), rstd = Saved(call.rstd),
+                 gamma = Saved(call.scale), beta = Saved(call.shift),
+                 training = call.options.training](const Tensor& g, Gradients& d) {
                   const Tensor dx = room_in_place_of(g, x.get());
                   const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
                   if (g.numel() > 0)
@@ -103,6 +148,57 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   if (dweight.defined()) d[1] = g.numel() > 0 ? dweight : zeros_like(dweight);
                   if (dbias.defined()) d[2] = g.numel() > 0 ? dbias : zeros_like(dbias);
                 });
+}
+
+// The same of relu(normalized + residual): g counts where that is above zero, and is the residual's
+// gradient there.
+Tensor normalized_with_relu(const BatchNormCall& call, const Tensor& residual) {
+  const Tensor added =
+      residual.defined() ? untracked::dense_in_order_of(call.values, residual) : Tensor();
+  kernels::on(call.x.device())
+      .batch_norm_relu(call.y.view(), call.mean.view(), call.rstd.view(), call.values.view(),
+                       added.view(), call.scale.view(), call.shift.view(), call.center.view(),
+                       call.spread.view(), call.options.training, call.options.momentum,
+                       call.options.eps);
+  call.update_running();
+  return record(call.y, "batch_norm_relu", {call.x, call.gamma, call.beta, residual},
+                [y = added.defined() ? Saved(call.y) : Saved(), x = Saved(call.values),
+                 mean = Saved(call.mean), rstd = Saved(call.rstd), gamma = Saved(call.scale),
+                 beta = Saved(call.shift), training = call.options.training,
+                 has_residual = added.defined()](const Tensor& g, Gradients& d) {
+                  const Tensor values = x;
+                  const Tensor dresidual = has_residual ? room_in_place_of(g, values) : Tensor();
+                  const Tensor dx = has_residual ? empty_in_order_of(values, values.dtype())
+                                                 : room_in_place_of(g, values);
+                  const Tensor dweight = room_for(d, 1, gamma), dbias = room_for(d, 2, beta);
+                  kernels::on(g.device())
+                      .batch_norm_relu_backward(
+                          dx.view(), dresidual.view(), dweight.view(), dbias.view(),
+                          untracked::dense_in_order_of(values, g).view(), y.get().view(),
+                          values.view(), mean.get().view(), rstd.get().view(), gamma.get().view(),
+                          beta.get().view(), training);
+                  d[0] = dx;
+                  if (dweight.defined()) d[1] = dweight;
+                  if (dbias.defined()) d[2] = dbias;
+                  if (has_residual) d[3] = dresidual;
+                });
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, BatchNormOptions options) {
+  const BatchNormCall call(input, running_mean, running_var, weight, bias, options);
+  return normalized(call);
+}
+
+Tensor batch_norm_relu(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+                       const Tensor& weight, const Tensor& bias, BatchNormOptions options,
+                       const Tensor& residual) {
+  const BatchNormCall call(input, running_mean, running_var, weight, bias, options);
+  if (relu_takes_any() && is_fused(call, residual)) return normalized_with_relu(call, residual);
+  const Tensor y = normalized(call);
+  return relu(residual.defined() ? y + residual : y);
 }
 
 Tensor group_norm(const Tensor& input, int64_t groups, const Tensor& weight, const Tensor& bias,

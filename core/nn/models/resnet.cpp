@@ -34,7 +34,7 @@ Tensor ResidualBlock::shortcut(const Tensor& x) const {
 }
 
 Tensor ResidualBlock::forward(const Tensor& x) {
-  return relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x));
+  return bn2.with_relu(conv2(bn1.with_relu(conv1(x))), shortcut(x));
 }
 
 ResNet20::ResNet20(const ResNetOptions& options)
@@ -75,7 +75,7 @@ Link ResNet20::link(int i) const {
 
 Tensor ResNet20::forward_links(const Tensor& x, int first, int last) {
   const int classifier = link_count() - 1;
-  Tensor y = first == 0 ? relu(bn1(conv1(in_convolutions_order(x)))) : x;
+  Tensor y = first == 0 ? bn1.with_relu(conv1(in_convolutions_order(x))) : x;
   for (int i = std::max(first, 1); i < std::min(last, classifier); ++i)
     y = (*blocks_[static_cast<size_t>(i - 1)].module)(y);
   return last > classifier ? fc(flatten(adaptive_avg_pool2d(y, 1), 1)) : y;
