@@ -21,7 +21,7 @@ esac
 out=out/demo_$precision
 
 scripts/packages.sh
-[[ -e build/build.ninja ]] || meson setup build --native-file scripts/by_eights.ini
+[[ -e build/build.ninja ]] || meson setup build --native-file scripts/batches.ini
 ninja -C build booster/booster examples/vit_caltech101
 
 start=$SECONDS

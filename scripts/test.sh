@@ -67,7 +67,7 @@ trap count EXIT
 
 scripts/packages.sh
 if [[ ! -e $build/build.ninja ]]; then
-  meson setup "$build" --native-file scripts/by_eights.ini "${setup[@]}"
+  meson setup "$build" --native-file scripts/batches.ini "${setup[@]}"
 elif ((${#setup[@]} > 0)); then
   meson configure "$build" "${setup[@]}"
 fi

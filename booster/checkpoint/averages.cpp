@@ -12,7 +12,7 @@ namespace booster {
 
 namespace {
 constexpr std::string_view suffix = ".average";
-constexpr const char* what = "load_averages";
+constexpr const char* loading = "load_averages";
 }  // namespace
 
 TensorMap averages_in(const std::filesystem::path& checkpoint) {
@@ -34,9 +34,9 @@ void load_averages(const BoostedModel& model, const std::filesystem::path& check
   const Session& session = model.session();
   const Group group = session.plugin->group();
   TensorMap whole, held;
-  finish_together(group, what, [&] { whole = averages_in(checkpoint); });
+  finish_together(group, loading, [&] { whole = averages_in(checkpoint); });
   std::vector<std::pair<Tensor, Tensor>> copies;
-  run_together(group, what, [&] {
+  run_together(group, loading, [&] {
     held = split_model(session, whole);
     for (const auto& [name, tensor] : session.model.state_dict())
       if (const auto one = held.extract(name); !one.empty()) {

@@ -60,16 +60,16 @@ void point_latest_at(const fs::path& root, const fs::path& folder) {
   if (!ignored) fs::rename(temporary, root / latest_name, ignored);
 }
 
-enum class Condition { looks_whole, broken, unreadable };
+enum class Health { looks_whole, broken, unreadable };
 
 // Whether every file exists with its size; the content was checked when it was written.
-Condition condition_of(const fs::path& folder) {
+Health health_of(const fs::path& folder) {
   try {
     for (const auto& file : read_manifest(folder).files)
-      if (FileReader(folder / file.name).size() != file.bytes) return Condition::broken;
-    return Condition::looks_whole;
+      if (FileReader(folder / file.name).size() != file.bytes) return Health::broken;
+    return Health::looks_whole;
   } catch (const Error& error) {
-    return error.kind() == ErrorKind::data ? Condition::broken : Condition::unreadable;
+    return error.kind() == ErrorKind::data ? Health::broken : Health::unreadable;
   }
 }
 
@@ -79,9 +79,9 @@ void prune(const fs::path& root, const fs::path& newest, int keep) {
   int kept = 1;
   for (const auto& folder : checkpoint_folders(root)) {
     if (folder == newest || step_of(folder) > step_of(newest)) continue;
-    const Condition condition = kept < keep ? condition_of(folder) : Condition::broken;
-    if (condition == Condition::looks_whole) ++kept;
-    if (condition != Condition::broken) continue;
+    const Health health = kept < keep ? health_of(folder) : Health::broken;
+    if (health == Health::looks_whole) ++kept;
+    if (health != Health::broken) continue;
     std::error_code ignored;
     if (is_marked(folder) || fs::exists(folder / manifest_name, ignored))
       fs::remove_all(folder, ignored);

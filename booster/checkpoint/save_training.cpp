@@ -11,10 +11,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* what = "checkpoint";
+constexpr const char* activity = "checkpoint";
 
 void on_rank_0(const Group& group, const std::function<void()>& work) {
-  finish_together(group, what, group.rank() == 0 ? work : std::function<void()>());
+  finish_together(group, activity, group.rank() == 0 ? work : std::function<void()>());
 }
 
 void check_progress(const Progress& progress, const SaveOptions& options) {

@@ -14,7 +14,7 @@ namespace booster::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* explain_footer =
     "OP is a name of the strategy's original system (torch's; Paddle's for fp16_paddle) or of\n"
     "ours, with a DTYPE for each of its tensor arguments: f16 bf16 f32 f64 i64 bool f8_e4m3 ...,\n"
     "or float16, torch.float16. Without OP, or with -, every line of standard input is read\n"
@@ -31,16 +31,16 @@ std::map<std::string, std::string> settings_of(const Words& texts) {
   return settings;
 }
 
-struct QueryLine {
+struct ExplainLine {
   CLI::App app{"In which dtype an op would run under a strategy, and by which rule."};
   Question question;
   Words words;  // the op and its dtypes
   Words settings;
   bool json = false;
 
-  QueryLine() {
+  ExplainLine() {
     app.name("booster explain");
-    app.footer(footer);
+    app.footer(explain_footer);
     app.add_option("OP", words, "an op, then its arguments' dtypes");
     app.add_option("--strategy", question.strategy,
                    fmt::format("{}", fmt::join(explained_strategies(), ", ")));
@@ -109,7 +109,7 @@ void print_text(const Explanation& answer, const std::string& given_device) {
   fmt::print("  rule    {}\n  list    {}\n  source  {}\n", answer.rule, answer.list, answer.source);
 }
 
-int answer(const QueryLine& query, int line) {
+int answer(const ExplainLine& query, int line) {
   const Explanation explanation = explain(query.question);
   if (query.json)
     print_json(explanation, line);
@@ -118,8 +118,8 @@ int answer(const QueryLine& query, int line) {
   return 0;
 }
 
-int answer_words(const Words& words, int line) {
-  QueryLine query;
+int answer_explain(const Words& words, int line) {
+  ExplainLine query;
   const int code = query.parse(words);
   return code >= 0 ? code : answer(query, line);
 }
@@ -127,7 +127,7 @@ int answer_words(const Words& words, int line) {
 }  // namespace
 
 int explain_op(const std::vector<std::string>& arguments) {
-  QueryLine query;
+  ExplainLine query;
   const int code = query.parse(arguments);
   if (code >= 0) return code;
   const bool asks_lines = query.words.empty() || query.words == Words{"-"};
@@ -136,7 +136,7 @@ int explain_op(const std::vector<std::string>& arguments) {
         "explain: no op; want OP DTYPE... --strategy NAME, or questions on standard input");
   Words common = arguments;
   std::erase(common, "-");
-  return answer_lines(common, query.json, answer_words);
+  return answer_lines(common, query.json, answer_explain);
 }
 
 int list_ops(const ListOps& what) {

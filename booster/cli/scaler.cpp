@@ -19,7 +19,7 @@ namespace booster::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* scaler_footer =
     "A pattern is a sequence of F (all gradients finite) and I (some not), each with an optional\n"
     "count: F3I2F. Numbers may be written 2^-147. Without PRESET, or with -, every line of "
     "standard\n"
@@ -43,13 +43,13 @@ OptionTable options_of(const std::string& preset) {
   return table;
 }
 
-struct QueryLine {
+struct ScalerLine {
   CLI::App app{"What a loss scaler would do with a sequence of finite and infinite gradients."};
   Query query;
 
-  QueryLine() {
+  ScalerLine() {
     app.name("booster scaler");
-    app.footer(footer);
+    app.footer(scaler_footer);
     app.add_option("PRESET", query.preset,
                    fmt::format("{}", fmt::join(loss_scale_preset_names(), ", ")));
     app.add_option("--set", query.overrides, "key=value: an option of the preset")
@@ -153,8 +153,8 @@ int print_presets() {
   return 0;
 }
 
-int answer_words(const Words& words, int line) {
-  QueryLine parsed;
+int answer_scaler(const Words& words, int line) {
+  ScalerLine parsed;
   const int code = parsed.parse(words);
   return code >= 0 ? code : answer(parsed.query, line);
 }
@@ -162,7 +162,7 @@ int answer_words(const Words& words, int line) {
 }  // namespace
 
 int scaler(const std::vector<std::string>& arguments) {
-  QueryLine parsed;
+  ScalerLine parsed;
   const int code = parsed.parse(arguments);
   if (code >= 0) return code;
   const Query& query = parsed.query;
@@ -174,7 +174,7 @@ int scaler(const std::vector<std::string>& arguments) {
   check(query.preset == "-" || !::isatty(STDIN_FILENO),
         "scaler: no preset; want one of {}, or questions on standard input",
         fmt::join(loss_scale_preset_names(), ", "));
-  return answer_lines(query.json ? Words{"--json"} : Words{}, query.json, answer_words);
+  return answer_lines(query.json ? Words{"--json"} : Words{}, query.json, answer_scaler);
 }
 
 }  // namespace booster::cli

@@ -6,28 +6,28 @@
 namespace booster {
 namespace {
 
-struct Names {
+struct OtherNames {
   const char* torch = nullptr;
   const char* paddle = nullptr;
 };
 
-constexpr std::array<Names, op_count> make_names() {
-  std::array<Names, op_count> names = {};
+constexpr std::array<OtherNames, op_count> make_names() {
+  std::array<OtherNames, op_count> names = {};
 #define OURS(op, torch, paddle) names[static_cast<int>(Op::op)] = {torch, paddle};
 #include "mixed_precision/ops/tables/our_ops.def"
   return names;
 }
 
-constexpr std::array<Names, op_count> all_names = make_names();
+constexpr std::array<OtherNames, op_count> all_names = make_names();
 
 constexpr bool is_complete() {
-  for (const Names& names : all_names)
+  for (const OtherNames& names : all_names)
     if (!names.torch || !names.paddle) return false;
   return true;
 }
 static_assert(is_complete(), "an op has no row in our_ops.def");
 
-const Names& names_of(Op op) { return all_names[static_cast<size_t>(op)]; }
+const OtherNames& names_of(Op op) { return all_names[static_cast<size_t>(op)]; }
 
 ListedOp parse(std::string_view name, const OpTable::Group& group) {
   const size_t dot = name.find('.');

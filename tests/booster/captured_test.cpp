@@ -20,8 +20,8 @@ Model some_model(Device device) {
   return model;
 }
 
-struct Training {
-  explicit Training(const StrategyLevel& strategy)
+struct CapturedTraining {
+  explicit CapturedTraining(const StrategyLevel& strategy)
       : booster({.mixed_precision = strategy.make}), pair(boosted()) {}
 
   BoostedPair boosted() {
@@ -57,7 +57,7 @@ TEST_CASE("GPU: a boosted model's forward is replayed with the weights of the la
           on_gpu()) {
   for (const StrategyLevel& strategy : strategy_levels()) {
     CAPTURE(std::string(strategy.name));
-    Training training(strategy);
+    CapturedTraining training(strategy);
     for (int i = 0; i < 2; ++i) training.step();
     const auto work = [&] {
       const NoGradGuard guard;
@@ -83,14 +83,14 @@ TEST_CASE("GPU: calls that the host keeps count of are not captured, and trainin
           on_gpu()) {
   for (const StrategyLevel& strategy : strategy_levels()) {
     CAPTURE(std::string(strategy.name));
-    Training training(strategy), plain(strategy);
-    for (Training* each : {&training, &plain}) {
+    CapturedTraining training(strategy), plain(strategy);
+    for (CapturedTraining* each : {&training, &plain}) {
       each->x.fill_(0.5);
       each->target.fill_(1);
       each->step();
     }
     BoostedOptimizer& optimizer = training.pair.optimizer;
-    const auto loss_of = [](const Training& one) {
+    const auto loss_of = [](const CapturedTraining& one) {
       return cross_entropy(cast(one.pair.model(one.x), DType::f32), one.target);
     };
     const Tensor loss = loss_of(training);
@@ -103,7 +103,7 @@ TEST_CASE("GPU: calls that the host keeps count of are not captured, and trainin
     check_refused("optimizer.zero_grad", [&] { optimizer.zero_grad(); });
     check_refused("optimizer.clip_grad_by_norm", [&] { optimizer.clip_grad_by_norm(1); });
     check_refused("optimizer.clip_grad_by_value", [&] { optimizer.clip_grad_by_value(1); });
-    for (Training* each : {&training, &plain}) each->step();
+    for (CapturedTraining* each : {&training, &plain}) each->step();
     const auto expected = plain.pair.model.unwrap().parameters();
     size_t i = 0;
     for (const auto& parameter : training.pair.model.unwrap().parameters())

@@ -35,6 +35,11 @@ inline std::filesystem::path build_folder() {
   return std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
 }
 
+// A path as a word of a command.
+inline std::string in_quotes(const std::filesystem::path& path) {
+  return "'" + path.string() + "'";
+}
+
 // The `booster` program.
 inline CommandResult run_booster(const std::string& arguments) {
   return run_command("'" + (build_folder() / "booster/booster").string() + "' " + arguments);

@@ -21,17 +21,17 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t batch = 8, features = 16, classes = 4;
+constexpr int64_t rows_in_all = 8, width = 16, classes = 4;
 
-struct Training {
+struct PaddleRun {
   std::shared_ptr<Booster> booster;
   BoostedPair boosted;
   Parameters parameters;
 };
 
-Training make_run(bool on_ranks, bool master_grad) {
+PaddleRun make_run(bool on_ranks, bool master_grad) {
   manual_seed(3);
-  const Model model = models::mlp({features, 32, classes});
+  const Model model = models::mlp({width, 32, classes});
   const SGD optimizer(model.parameters(), {.lr = 0.1});
   const FP16PaddleMixedPrecision paddle(
       {.level = "O2", .master_grad = master_grad, .init_loss_scaling = 1024.0});
@@ -43,13 +43,13 @@ Training make_run(bool on_ranks, bool master_grad) {
 }
 
 // Backward passes over the rows first, first + stride, ... of each step's batch.
-void accumulate(Training& run, int64_t first, int64_t stride, int passes) {
+void accumulate(PaddleRun& run, int64_t first, int64_t stride, int passes) {
   auto& [net, opt] = run.boosted;
   for (int pass = 0; pass < passes; ++pass) {
     Generator generator(50 + static_cast<uint64_t>(pass));
-    const Tensor x = uniform({batch, features}, -1, 1, {}, generator);
+    const Tensor x = uniform({rows_in_all, width}, -1, 1, {}, generator);
     std::vector<int64_t> rows, labels;
-    for (int64_t i = first; i < batch; i += stride) {
+    for (int64_t i = first; i < rows_in_all; i += stride) {
       rows.push_back(i);
       labels.push_back(i % classes);
     }
@@ -69,7 +69,7 @@ void accumulate(Training& run, int64_t first, int64_t stride, int passes) {
 }
 
 // The gradients averaged over all ranks, in the order of the parameters.
-std::vector<double> gradients_of(const Training& run) {
+std::vector<double> gradients_of(const PaddleRun& run) {
   run.boosted.model.session().sync_grads();
   std::vector<double> all;
   for (const auto& [name, parameter] : run.parameters) {
@@ -104,7 +104,7 @@ void check_same_on_ranks(const std::vector<double>& values, const Group& group) 
 
 TEST_CASE("rank: master_grad" * doctest::skip()) {
   const World world = launch_from_env();
-  Training spread = make_run(true, true), alone = make_run(false, true);
+  PaddleRun spread = make_run(true, true), alone = make_run(false, true);
   accumulate(spread, world.rank, world.size, 3);
   accumulate(alone, 0, 1, 3);
   for (const auto& [name, parameter] : spread.parameters) {
@@ -139,7 +139,7 @@ TEST_CASE("master_grad: two ranks exchange f32 sums and agree with one process o
 
 TEST_CASE("rank: without master_grad" * doctest::skip()) {
   const World world = launch_from_env();
-  Training spread = make_run(true, false);
+  PaddleRun spread = make_run(true, false);
   accumulate(spread, world.rank, world.size, 2);
   for (const auto& [name, parameter] : spread.parameters)
     CHECK(parameter.grad().dtype() == DType::f16);

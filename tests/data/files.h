@@ -100,5 +100,11 @@ inline LazyImage lazy(const Image& image) {
   std::memcpy(copy->data(), image.data(), image.bytes());
   return LazyImage(std::move(copy), "test.jpg");
 }
+// Its numbers, channel by channel.
+inline std::vector<float> pixels_of(const LazyImage& image) {
+  std::vector<float> out(size_t(image.channels()) * image.height() * image.width());
+  image.write(out.data());
+  return out;
+}
 
 }  // namespace booster::test

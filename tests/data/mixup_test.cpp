@@ -21,7 +21,7 @@ Mixup::Mix mix_of(const Json& golden) {
   return mix;
 }
 
-MixupOptions options_of(const Json& golden) {
+MixupOptions mixup_options(const Json& golden) {
   MixupOptions options;
   options.mixup_alpha = golden.value("mixup_alpha", 1.0);
   options.cutmix_alpha = golden.value("cutmix_alpha", 0.0);
@@ -129,7 +129,7 @@ TEST_CASE("mixup and CutMix draw as often and as much as timm") {
   const Json all = golden_json("mixup");
   for (const Json& golden : all["draws"]) {
     CAPTURE(golden.dump());
-    const Mixup mixup(options_of(golden["options"]));
+    const Mixup mixup(mixup_options(golden["options"]));
     Moments shares, cuts;
     int whole = 0;
     for (uint64_t i = 0; i < draws; ++i) {

@@ -18,7 +18,7 @@ using namespace booster::test;
 
 namespace {
 
-const Compose to_tensor{ToTensor()};
+const Compose as_tensor{ToTensor()};
 
 std::string cifar_records(int count, int first) {
   std::string bytes;
@@ -65,8 +65,8 @@ TEST_CASE("CIFAR-10 is read in its files' order, planes of colour as they are") 
   for (const std::string at : {"", "cifar-10-batches-bin/"}) {
     TemporaryFolder folder;
     write_cifar(folder, at);
-    const CIFAR10 train(folder.path(), {.transform = to_tensor});
-    const CIFAR10 test(folder.path(), {.train = false, .transform = to_tensor});
+    const CIFAR10 train(folder.path(), {.transform = as_tensor});
+    const CIFAR10 test(folder.path(), {.train = false, .transform = as_tensor});
     CHECK(train.size() == 15);
     CHECK(test.size() == 2);
     CHECK(train.classes()[9] == "truck");
@@ -108,7 +108,7 @@ TEST_CASE("MNIST is read plain or compressed, from any of its folders") {
         for (const auto& [name, bytes] : {std::pair(names[0], images), std::pair(names[1], labels)})
           compressed ? write_gzip(folder, name + ".gz", bytes) : folder.write(name, bytes);
       }
-      const MNIST train(folder.path(), {.transform = to_tensor});
+      const MNIST train(folder.path(), {.transform = as_tensor});
       CHECK(train.size() == 12);
       CHECK(MNIST(folder.path(), {.train = false}).size() == 5);
       CHECK(train.label(11) == 1);
@@ -172,8 +172,7 @@ TEST_CASE("random_split puts every sample into one part, by torch's rule for fra
   // As torch.utils.data.random_split gives.
   CHECK(sizes(random_split(set(10), {0.3, 0.3, 0.4})) == std::vector<int64_t>{3, 3, 4});
   CHECK(sizes(random_split(set(11), {0.3, 0.3, 0.4})) == std::vector<int64_t>{4, 3, 4});
-  CHECK(sizes(random_split(set(17), {0.25, 0.25, 0.25, 0.25})) ==
-        std::vector<int64_t>{5, 4, 4, 4});
+  CHECK(sizes(random_split(set(17), {0.25, 0.25, 0.25, 0.25})) == std::vector<int64_t>{5, 4, 4, 4});
   CHECK(sizes(random_split(set(7), {4, 0, 3})) == std::vector<int64_t>{4, 0, 3});
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<int64_t> all;

@@ -17,13 +17,7 @@ LazyImage grey(int width, int height, int channels = 3) {
   return LazyImage(std::move(image), "white.png");
 }
 
-std::vector<float> values(const LazyImage& image) {
-  std::vector<float> out(size_t(image.channels()) * image.height() * image.width());
-  image.write(out.data());
-  return out;
-}
-
-RandomErasingOptions options_of(const Json& golden) {
+RandomErasingOptions erasing_options(const Json& golden) {
   RandomErasingOptions options;
   options.p = golden["probability"];
   options.scale = {golden.value("min_area", 0.02), golden.value("max_area", 1.0 / 3)};
@@ -36,7 +30,7 @@ std::vector<float> erased(ErasingMode mode, uint64_t sample) {
   LazyImage image = grey(20, 16);
   RandomStream random(5, 6, sample);
   Compose(ToTensor(), RandomErasing({.p = 1, .mode = mode})).apply(image, random);
-  return values(image);
+  return pixels_of(image);
 }
 
 }  // namespace
@@ -45,7 +39,7 @@ TEST_CASE("rectangles are drawn as timm draws them") {
   constexpr int draws = 20000;
   for (const Json& golden : golden_json("random_erasing")) {
     CAPTURE(golden.dump());
-    const RandomErasing erasing(options_of(golden["options"]));
+    const RandomErasing erasing(erasing_options(golden["options"]));
     Moments left, top, w, h, area;
     for (uint64_t i = 0; i < draws; ++i) {
       RandomStream random(7, 8, i);
@@ -124,7 +118,7 @@ TEST_CASE("Normalize behind RandomErasing takes the erased values along") {
   image.to_tensor();
   image.erase({2, 3, 4, 2}, {0.f, 0.25f, 0.5f});
   image.normalize({0.5, 0.25, 0.5}, {0.5, 0.5, 0.25});
-  const auto got = values(image);
+  const auto got = pixels_of(image);
   const size_t at = 3 * 8 + 2;
   CHECK(got[at] == -1);
   CHECK(got[64 + at] == 0);

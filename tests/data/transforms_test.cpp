@@ -8,12 +8,6 @@ using namespace booster::test;
 
 namespace {
 
-std::vector<float> values(const LazyImage& image) {
-  std::vector<float> out(size_t(image.channels()) * image.height() * image.width());
-  image.write(out.data());
-  return out;
-}
-
 template <class... T>
 LazyImage applied(const Image& image, T... transforms) {
   LazyImage result = lazy(image);
@@ -35,7 +29,7 @@ TEST_CASE("Resize, CenterCrop, ToTensor and Normalize give torchvision's numbers
     const Compose transform(Resize(n[2]), CenterCrop(12), ToTensor(),
                             Normalize({0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}));
     INFO(n[0] << " x " << n[1]);
-    CHECK(values(applied(source, transform)) == wanted);
+    CHECK(pixels_of(applied(source, transform)) == wanted);
   }
 }
 
@@ -51,7 +45,7 @@ TEST_CASE("the tutorial's chain gives torchvision's numbers for the same random 
     if (n[6]) image.flip_horizontal();
     image.to_tensor();
     image.normalize({0.5, 0.5, 0.5}, {0.5, 0.5, 0.5});
-    CHECK(values(image) == wanted);
+    CHECK(pixels_of(image) == wanted);
   }
 }
 
@@ -93,8 +87,8 @@ TEST_CASE("flips, crops and resizes in any order equal making each step whole") 
 
 TEST_CASE("grey becomes three equal channels before or after ToTensor") {
   const Image grey = gradient(9, 7, 1);
-  const auto before = values(applied(grey, Gray2RGB(), ToTensor(), half));
-  const auto after = values(applied(grey, ToTensor(), Gray2RGB(), half));
+  const auto before = pixels_of(applied(grey, Gray2RGB(), ToTensor(), half));
+  const auto after = pixels_of(applied(grey, ToTensor(), Gray2RGB(), half));
   CHECK(before == after);
   REQUIRE(before.size() == 3 * 63);
   for (int i = 0; i < 63; ++i) {
@@ -165,7 +159,7 @@ TEST_CASE("transforms in a wrong order or with wrong numbers say what to do") {
   CHECK(contains(error_of([&] { applied(grey, ToTensor(), half); }), "want Gray2RGB before it"));
   CHECK(contains(error_of([&] { applied(grey, half); }), "want ToTensor before it"));
   CHECK(contains(error_of([&] { applied(grey, ToTensor(), Resize(4)); }), "before ToTensor"));
-  CHECK(contains(error_of([&] { values(applied(grey, Resize(4))); }), "want ToTensor"));
+  CHECK(contains(error_of([&] { pixels_of(applied(grey, Resize(4))); }), "want ToTensor"));
   CHECK_THROWS_AS(Resize(0), Error);
   CHECK_THROWS_AS(RandomResizedCrop(224, {.scale = {0.5, 0.1}}), Error);
   CHECK_THROWS_AS(RandomHorizontalFlip(1.5), Error);

@@ -26,7 +26,7 @@ namespace {
 
 using Paddle = FP16PaddleMixedPrecision;
 
-Tensor of(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
+Tensor halves(DType dtype) { return full({2, 2}, 0.5, {.dtype = dtype}); }
 
 // A step as in a Booster, without ranks.
 struct PaddleTraining {
@@ -166,16 +166,16 @@ TEST_CASE("ops run by level, and those that take a black variable in f32") {
   PaddleTraining o1({.custom_black_varnames = {"w"}});
   {
     const PolicyScope scope(o1.precision.policy({}));
-    CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f16);
-    CHECK((of(DType::f16) + of(DType::f32)).dtype() == DType::f32);
-    CHECK(softmax(of(DType::f16), -1).dtype() == DType::f32);
+    CHECK(matmul(halves(DType::f32), halves(DType::f32)).dtype() == DType::f16);
+    CHECK((halves(DType::f16) + halves(DType::f32)).dtype() == DType::f32);
+    CHECK(softmax(halves(DType::f16), -1).dtype() == DType::f32);
     CHECK((full({2}, 1, {DType::f16}) * o1.module->w).dtype() == DType::f32);
   }
   PaddleTraining o2({.level = "O2", .custom_black_varnames = {"w"}});
   CHECK(o2.module->w.dtype() == DType::f16);
   {
     const PolicyScope scope(o2.precision.policy({}));
-    CHECK(softmax(of(DType::f16), -1).dtype() == DType::f16);
+    CHECK(softmax(halves(DType::f16), -1).dtype() == DType::f16);
     CHECK((full({2}, 1, {DType::f16}) * o2.module->w).dtype() == DType::f32);
     CHECK((full({2}, 1, {DType::f16}) * full({2}, 1, {DType::f16})).dtype() == DType::f16);
   }
@@ -210,17 +210,17 @@ TEST_CASE("a layer's name keeps its ops, and those of the layers in it, in f32")
 TEST_CASE("with the guard on ops are f32 outside of it and 16-bit inside") {
   PaddleTraining guarded({.use_pure_fp16 = true});
   const PolicyScope scope(guarded.precision.policy({}));
-  CHECK(matmul(of(DType::f16), of(DType::f16)).dtype() == DType::f32);
+  CHECK(matmul(halves(DType::f16), halves(DType::f16)).dtype() == DType::f32);
   {
     const FP16Guard guard;
-    CHECK(matmul(of(DType::f32), of(DType::f32)).dtype() == DType::f16);
-    CHECK(relu(of(DType::f32)).dtype() == DType::f16);
+    CHECK(matmul(halves(DType::f32), halves(DType::f32)).dtype() == DType::f16);
+    CHECK(relu(halves(DType::f32)).dtype() == DType::f16);
   }
-  CHECK(relu(of(DType::f16)).dtype() == DType::f32);
+  CHECK(relu(halves(DType::f16)).dtype() == DType::f32);
   PaddleTraining o1({});
   const PolicyScope other(o1.precision.policy({}));
   const FP16Guard no_effect;
-  CHECK(relu(of(DType::f32)).dtype() == DType::f32);
+  CHECK(relu(halves(DType::f32)).dtype() == DType::f32);
 }
 
 TEST_CASE("a gradient of 1e-8 survives with master_grad alone") {

@@ -57,7 +57,7 @@ void check_numbers(const Tensor& got, const Json& want, double tolerance) {
   CHECK(largest_error(got.to_vector<double>(), want) < tolerance);
 }
 
-void check_golden_numbers(Device device) {
+void check_recurrent_numbers(Device device) {
   const Json cases = read_golden("recurrent.json");
   CHECK(cases.size() >= 9);
   for (const Json& one : cases)
@@ -96,10 +96,10 @@ void check_golden_numbers(Device device) {
 
 }  // namespace
 
-TEST_CASE("recurrent layers give PyTorch's values and gradients") { check_golden_numbers({}); }
+TEST_CASE("recurrent layers give PyTorch's values and gradients") { check_recurrent_numbers({}); }
 
 TEST_CASE("GPU: recurrent layers give PyTorch's values and gradients" * on_gpu()) {
-  check_golden_numbers({DeviceType::cuda, 0});
+  check_recurrent_numbers({DeviceType::cuda, 0});
 }
 
 TEST_CASE("a recurrent layer drops between its layers in training alone") {

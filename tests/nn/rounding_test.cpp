@@ -13,13 +13,13 @@ using namespace booster::testing;
 
 namespace {
 
-struct Function {
+struct RoundedFunction {
   const char* name;
   Tensor (*call)(const Tensor&);
   bool from_result = false;  // the gradient reads the result, which was rounded
 };
 
-const Function all[] = {
+const RoundedFunction all[] = {
     {"elu", [](const Tensor& x) { return elu(x, 1.5); }},
     {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.3); }},
     {"silu", [](const Tensor& x) { return silu(x); }},
@@ -45,7 +45,7 @@ Tensor numbers(DType dtype) { return untracked::cast(hashed({5, 129}, 1, -3, 5),
 }  // namespace
 
 TEST_CASE("functions of 16-bit numbers are those of f32, rounded once") {
-  for (const Function& one : all)
+  for (const RoundedFunction& one : all)
     for (const DType dtype : {DType::bf16, DType::f16}) {
       CAPTURE(std::string(one.name));
       CAPTURE(std::string(name_of(dtype)));

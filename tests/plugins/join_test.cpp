@@ -13,7 +13,7 @@ using namespace booster;
 
 namespace {
 
-constexpr int64_t columns = 3;
+constexpr int64_t feature_count = 3;
 
 struct Shares {
   int64_t samples, batch_size;  // of one rank
@@ -34,13 +34,13 @@ Shares drawn(unsigned seed) {
 
 Model network_for(const Shares& what) {
   manual_seed(4);
-  if (what.norm) return Sequential({Linear(columns, 8), LayerNorm(8), Tanh(), Linear(8, 1)});
-  return Sequential({Linear(columns, 8), Tanh(), Linear(8, 1)});
+  if (what.norm) return Sequential({Linear(feature_count, 8), LayerNorm(8), Tanh(), Linear(8, 1)});
+  return Sequential({Linear(feature_count, 8), Tanh(), Linear(8, 1)});
 }
 
 TensorDataset samples(const Shares& what) {
   Generator generator(9);
-  return TensorDataset(uniform({what.samples, columns}, -1, 1, {}, generator),
+  return TensorDataset(uniform({what.samples, feature_count}, -1, 1, {}, generator),
                        uniform({what.samples, 1}, -1, 1, {}, generator));
 }
 
@@ -59,8 +59,8 @@ struct Joined {
 Joined train(Booster booster, const Shares& what, int64_t batch_size) {
   Model model = network_for(what);
   const DataLoader loader = booster.prepare_dataloader(
-      samples(what), {.batch_size = batch_size, .shuffle = what.shuffle,
-                      .drop_last = what.drop_last});
+      samples(what),
+      {.batch_size = batch_size, .shuffle = what.shuffle, .drop_last = what.drop_last});
   const Optimizer sgd = SGD(model.parameters(), {.lr = 0.2, .momentum = 0.9});
   auto [net, optimizer, loss_fn, data, lr] =
       booster.boost(model, sgd, MSELoss(), loader, ConstantLR(sgd));

@@ -14,13 +14,13 @@ double radius(Interpolation interpolation) {
   return interpolation == Interpolation::bilinear ? 1.0 : 2.0;
 }
 
-double bilinear(double x) {
+double triangle(double x) {
   x = std::fabs(x);
   return x < 1.0 ? 1.0 - x : 0.0;
 }
 
 // Keys' cubic convolution with a = -0.5.
-double bicubic(double x) {
+double cubic(double x) {
   constexpr double a = -0.5;
   x = std::fabs(x);
   if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
@@ -73,7 +73,7 @@ void Taps::compute_weights(double scale, int in_size, Interpolation interpolatio
   const double filter_scale = std::max(scale, 1.0);
   const double support = radius(interpolation) * filter_scale;
   const double inverse = 1.0 / filter_scale;
-  const auto filter = interpolation == Interpolation::bilinear ? bilinear : bicubic;
+  const auto filter = interpolation == Interpolation::bilinear ? triangle : cubic;
   first_.resize(outputs_);
   raw_.resize(count_);
   weights_.assign(size_t(outputs_) * count_, 0);

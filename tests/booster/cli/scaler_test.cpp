@@ -15,7 +15,7 @@ using namespace booster;
 namespace {
 
 // `scales`: the scale after each step, "AxN" for A in N steps; after "...", only the last ones.
-struct Sequence {
+struct ScaleSequence {
   const char* id;
   const char* preset;
   const char* options;
@@ -27,7 +27,7 @@ struct Sequence {
 
 const auto any = std::nullopt;
 
-const Sequence sequences[] = {
+const ScaleSequence sequences[] = {
     {"T1", "torch", "growth_interval=3 init_scale=65536", "F7", "2^16x2 2^17x3 2^18x2", 1, 0, 0},
     {"T2", "torch", "init_scale=1024 growth_interval=3", "FFIFFFI", "1024x2 512x3 1024 512", 0, 0,
      2},
@@ -199,7 +199,7 @@ std::vector<SimulatedStep> simulated(const char* preset, const char* options, co
 }  // namespace
 
 TEST_CASE("every preset follows its original's scales, counters and skips") {
-  for (const Sequence& row : sequences) {
+  for (const ScaleSequence& row : sequences) {
     CAPTURE(row.id);
     const auto steps = simulated(row.preset, row.options, row.pattern);
     const auto want = expanded(row.scales, !loss_scale_preset(row.preset).f64_scale);

@@ -15,14 +15,14 @@ using namespace booster::plan;
 
 namespace {
 
-struct Case {
+struct SpreadCase {
   std::string plugin;  // of the config
   Spread spread;
   std::string precision;
   int64_t rows = 0;  // the batch of each place on the data axis
 };
 
-std::vector<Case> cases() {
+std::vector<SpreadCase> cases() {
   const std::pair<const char*, Spread> spreads[] = {
       {R"({"name": "torch_ddp"})", {.layout = {.data = 2}}},
       {R"({"name": "low_level_zero", "stage": 1})", {.layout = {.data = 2, .zero_stage = 1}}},
@@ -34,15 +34,14 @@ std::vector<Case> cases() {
       {R"({"name": "hybrid_parallel", "pp_size": 2, "num_microbatches": 4})",
        {.layout = {.pipeline = 2}, .microbatches = 4}},
   };
-  std::vector<Case> all;
+  std::vector<SpreadCase> all;
   for (const auto& [plugin, spread] : spreads)
     for (const char* precision : {"fp32", "bf16", "fp16_naive"})
-      for (const int64_t rows : {4, 16})
-        all.push_back({plugin, spread, precision, rows});
+      for (const int64_t rows : {4, 16}) all.push_back({plugin, spread, precision, rows});
   return all;
 }
 
-Config config_of(const Case& one) {
+Config config_of(const SpreadCase& one) {
   return Config::from_text(
       "{}", "config",
       {"model.name=vit_tiny_patch16_224", "model.img_size=64", "model.num_heads=4",
@@ -59,7 +58,7 @@ std::string peaks_file(const std::string& folder, int rank) {
 TEST_CASE("rank: peaks of spread trainings" * doctest::skip()) {
   const int rank = launch_from_env().rank;
   std::ofstream peaks(peaks_file(test_folder(), rank));
-  for (const Case& one : cases())
+  for (const SpreadCase& one : cases())
     peaks << fmt::format("{}\n", TrainedConfig(config_of(one), one.rows).peak());
 }
 
@@ -72,7 +71,7 @@ TEST_CASE("a plan's peak of memory is that of the training on two ranks, within 
       .machine = {.name = "here", .memory_gib = 1, .gbytes_per_s = 1, .is_this_one = true},
       .per_node = 2,
       .inside = {1, 1e-5}};
-  for (const Case& one : cases()) {
+  for (const SpreadCase& one : cases()) {
     double peaks[2] = {};
     for (const int rank : {0, 1}) REQUIRE(static_cast<bool>(files[rank] >> peaks[rank]));
     const ModelCost cost = probe(config_of(one), {.rows = one.rows, .timed = false}, 1);

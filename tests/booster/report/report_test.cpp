@@ -28,7 +28,6 @@ const std::string hostile =
     "</title></script><script>alert(1)</script><img src=x onerror='a()'>\"&";
 
 CommandResult run_report(const std::string& folders) { return run_booster("report " + folders); }
-std::string in_quotes(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 // A run of three logged steps and one validation, of a strategy and a learning rate.
 void write_run(const TemporaryFolder& folder, const std::string& name, const std::string& precision,

@@ -96,7 +96,7 @@ inline void wait_for(const std::string& path) {
 
 inline bool is_alive(pid_t pid) {
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/stat");
-  return !status.empty() && !contains(status, ") Z");
+  return !status.empty() && !booster::contains(status, ") Z");
 }
 
 // True once none of the processes is alive; gives up after 30 seconds.
