@@ -20,7 +20,7 @@ namespace {
 
 constexpr int32_t half = 1 << (resample_bits - 1);
 
-INLINED uint8_t rounded(int32_t sum) {
+INLINED uint8_t as_pixel(int32_t sum) {
   const int32_t value = sum >> resample_bits;
   return static_cast<uint8_t>(value < 0 ? 0 : (value > 255 ? 255 : value));
 }
@@ -35,7 +35,7 @@ void resample_rgb(const HorizontalPass& pass) {
       int32_t sums[3] = {half, half, half};
       for (int k = 0; k < pass.count; ++k)
         for (int c = 0; c < 3; ++c) sums[c] += from[3 * k + c] * weights[k];
-      for (int c = 0; c < 3; ++c) out[c] = rounded(sums[c]);
+      for (int c = 0; c < 3; ++c) out[c] = as_pixel(sums[c]);
     }
   }
 }
@@ -137,7 +137,7 @@ INLINED void blend_few(const uint8_t* in, size_t stride, const int32_t* weights,
   for (int i = 0; i < n; ++i) {
     int32_t sum = half;
     for (int k = 0; k < count; ++k) sum += in[k * stride + i] * weights[k];
-    out[i] = rounded(sum);
+    out[i] = as_pixel(sum);
   }
 }
 
@@ -150,7 +150,7 @@ INLINED void blend_many(const uint8_t* in, size_t stride, const int32_t* weights
     for (int i = 0; i < size; ++i) sums[i] = half;
     for (int k = 0; k < count; ++k)
       for (int i = 0; i < size; ++i) sums[i] += in[k * stride + begin + i] * weights[k];
-    for (int i = 0; i < size; ++i) out[begin + i] = rounded(sums[i]);
+    for (int i = 0; i < size; ++i) out[begin + i] = as_pixel(sums[i]);
   }
 }
 
@@ -164,7 +164,7 @@ FOR_EACH_CPU void resample_rows_grey(const HorizontalPass& pass) {
     for (int i = 0; i < pass.outputs; ++i, weights += pass.count) {
       int32_t sum = half;
       for (int k = 0; k < pass.count; ++k) sum += in[pass.first[i] + k] * weights[k];
-      out[i] = rounded(sum);
+      out[i] = as_pixel(sum);
     }
   }
 }

@@ -132,7 +132,7 @@ std::string make_jpeg(int label, int number, uint64_t seed) {
   return encode_jpeg(image, static_cast<int>(random.uniform(70, 90)));
 }
 
-void write_file(const fs::path& path, const std::string& content) {
+void write_picture(const fs::path& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary);
   file << content;
   if (!file.flush()) fail_run("small set: cannot write '{}'; want a disk with room", path.string());
@@ -143,7 +143,7 @@ void write_classes(const fs::path& folder, const SmallSetOptions& options) {
     const fs::path name = folder / patterns[label].name;
     fs::create_directories(name);
     for (int i = 1; i <= options.images_per_class; ++i)
-      write_file(name / fmt::format("image_{:04}.jpg", i), make_jpeg(label, i, options.seed));
+      write_picture(name / fmt::format("image_{:04}.jpg", i), make_jpeg(label, i, options.seed));
   }
 }
 
