@@ -5,6 +5,7 @@
 
 #include "core/nn/functional.h"
 #include "core/nn/module.h"
+#include "core/nn/normalization_layers.h"
 
 #include <initializer_list>
 
@@ -78,111 +79,6 @@ class Conv1d : public Module {
  private:
   Tensor forward(const Tensor& x) override { return conv1d(x, weight, bias, options_); }
   Conv1dOptions options_;
-};
-
-struct LayerNormOptions {
-  double eps = 1e-5;
-  bool affine = true;  // with weight and bias
-};
-class LayerNorm : public Module {
- public:
-  using Options = LayerNormOptions;
-  LayerNorm(const Shape& normalized_shape, LayerNormOptions options = {});
-  LayerNorm(int64_t features, LayerNormOptions options = {})
-      : LayerNorm(Shape{features}, options) {}
-  std::string options() const override;
-  const Shape normalized_shape;
-  const double eps;
-  const Tensor weight, bias;
-
- private:
-  Tensor forward(const Tensor& x) override {
-    return layer_norm(x, normalized_shape, weight, bias, eps);
-  }
-};
-
-struct RMSNormOptions {
-  std::optional<double> eps = {};  // of rms_norm unless given
-  bool affine = true;              // with a weight
-};
-class RMSNorm : public Module {
- public:
-  using Options = RMSNormOptions;
-  RMSNorm(const Shape& normalized_shape, RMSNormOptions options = {});
-  RMSNorm(int64_t features, RMSNormOptions options = {}) : RMSNorm(Shape{features}, options) {}
-  std::string options() const override;
-  const Shape normalized_shape;
-  const std::optional<double> eps;
-  const Tensor weight;
-
- private:
-  Tensor forward(const Tensor& x) override { return rms_norm(x, normalized_shape, weight, eps); }
-};
-
-struct GroupNormOptions {
-  double eps = 1e-5;
-  bool affine = true;
-};
-class GroupNorm : public Module {
- public:
-  using Options = GroupNormOptions;
-  GroupNorm(int64_t groups, int64_t channels, GroupNormOptions options = {});
-  std::string options() const override;
-  const int64_t groups;
-  const double eps;
-  const Tensor weight, bias;
-
- private:
-  Tensor forward(const Tensor& x) override { return group_norm(x, groups, weight, bias, eps); }
-};
-
-struct BatchNorm2dOptions {
-  double eps = 1e-5;
-  // Of the running statistics; std::nullopt: they are the plain average over all batches, of which
-  // num_batches_tracked is read (a GPU is waited for).
-  std::optional<double> momentum = 0.1;
-  bool affine = true;
-  bool track_running_stats = true;
-};
-// What batch norms have in common; buffers running_mean, running_var and num_batches_tracked.
-class BatchNorm : public Module {
- public:
-  using Options = BatchNorm2dOptions;
-  std::string options() const override;
-  const Tensor weight, bias, running_mean, running_var, num_batches_tracked;
-
- protected:
-  BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options);
-  Tensor normalized(const Tensor& x);
-  // relu(normalized(x) + residual), residual like x or undefined.
-  Tensor normalized_with_relu(const Tensor& x, const Tensor& residual);
-
- private:
-  BatchNormOptions next_batch();  // counted
-  double momentum() const;
-
-  BatchNorm2dOptions options_;
-};
-// (n, channels) or (n, channels, length)
-class BatchNorm1d : public BatchNorm {
- public:
-  explicit BatchNorm1d(int64_t channels, BatchNorm2dOptions options = {})
-      : BatchNorm("BatchNorm1d", channels, options) {}
-
- private:
-  Tensor forward(const Tensor& x) override;
-};
-// (n, channels, h, w)
-class BatchNorm2d : public BatchNorm {
- public:
-  explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
-      : BatchNorm("BatchNorm2d", channels, options) {}
-  // relu((*this)(x) + residual), residual like x or undefined. See batch_norm_relu; in steps if
-  // hooks need the normalisation's own output.
-  Tensor with_relu(const Tensor& x, const Tensor& residual = {});
-
- private:
-  Tensor forward(const Tensor& x) override;
 };
 
 // Indices of any shape to (..., features); initial values are normal, the padding row 0.
