@@ -3,6 +3,11 @@
 // is given an operation only once all ranks have come to it, unless BOOSTER_CHECK_COLLECTIVES=0: a
 // rank that died or calls something else is named by the host's backend, and no GPU waits for it.
 //
+// For messages "all ranks" are the two that a message goes between. One of them may yet wait, in
+// the same call, for a third that never comes: the other's GPU then waits as long as
+// BOOSTER_TIMEOUT. So a rank must not wait for a stream that another rank uses, too (ranks that are
+// threads, with one GPU), before it has issued what that rank's operations need.
+//
 // What NCCL does runs on a stream of its own: behind what the caller's device was given before the
 // operation was issued, and in front of what it is given after Work::wait().
 #pragma once

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,9 +32,20 @@ int devices() {
   static const int count = chosen && *chosen ? std::atoi(chosen) : 2;
   return count;
 }
-std::map<const char*, size_t>& pinned() {
-  static auto* ranges = new std::map<const char*, size_t>;
+
+struct PinnedRange {
+  size_t bytes;
+  int device;
+};
+std::map<const char*, PinnedRange>& pinned() {
+  static auto* ranges = new std::map<const char*, PinnedRange>;
   return *ranges;
+}
+
+// Of what cudaMalloc gave: to free it waits for its device.
+std::map<void*, int>& owners() {
+  static auto* devices = new std::map<void*, int>;
+  return *devices;
 }
 
 // The device's kernels that the driver has loaded, and how many communicators there are, beside
@@ -56,7 +69,7 @@ bool is_pinned(const void* data) {
   auto after = pinned().upper_bound(p);
   if (after == pinned().begin()) return false;
   --after;
-  return p < after->first + after->second;
+  return p < after->first + after->second.bytes;
 }
 
 void check_range(const void* data, size_t bytes) {
@@ -68,7 +81,7 @@ void check_range(const void* data, size_t bytes) {
 cudaError_t allocate(void** data, size_t bytes) {
   *data = allocate_on_device(bytes);
   if (!*data) {
-    finish_everything();  // some of the work gives memory back
+    finish_device(device_in_use);  // some of the work gives memory back
     *data = allocate_on_device(bytes);
   }
   return *data ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -79,6 +92,15 @@ cudaError_t allocate(void** data, size_t bytes) {
 std::recursive_mutex& runtime_mutex() {
   static auto* mutex = new std::recursive_mutex;
   return *mutex;
+}
+
+std::unique_lock<std::recursive_mutex> take_turn() {
+  static const char* chosen = std::getenv("CUDA_ON_HOST_DELAYS");
+  static const unsigned long every = chosen ? std::strtoul(chosen, nullptr, 10) : 0;
+  thread_local std::minstd_rand random(std::random_device{}());
+  if (every > 0 && random() % every == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+  return std::unique_lock(runtime_mutex());
 }
 
 cudaError_t give_back(cudaError_t error) {
@@ -196,12 +218,19 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  return unsafe([&] { return allocate(data, bytes); });
+  return unsafe([&] {
+    const cudaError_t status = allocate(data, bytes);
+    if (status == cudaSuccess) owners()[*data] = device_in_use;
+    return status;
+  });
 }
 cudaError_t cudaFree(void* data) {
   if (!data) return cudaSuccess;
   return unsafe([&] {
-    finish_everything();
+    const auto owner = owners().find(data);
+    if (owner == owners().end()) return cudaErrorInvalidValue;
+    finish_device(owner->second);
+    owners().erase(owner);
     return free_on_device(data) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -221,14 +250,16 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
   return unsafe([&] {
     *data = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    pinned()[static_cast<char*>(*data)] = bytes;
+    pinned()[static_cast<char*>(*data)] = {bytes, device_in_use};
     return cudaSuccess;
   });
 }
 cudaError_t cudaFreeHost(void* data) {
   return unsafe([&] {
-    finish_everything();
-    pinned().erase(static_cast<char*>(data));
+    const auto range = pinned().find(static_cast<char*>(data));
+    if (range == pinned().end()) return cudaErrorInvalidValue;
+    finish_device(range->second.device);
+    pinned().erase(range);
     std::free(data);
     return cudaSuccess;
   });
@@ -323,7 +354,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaDeviceSynchronize() {
   return call([] {
     const cudaError_t status = check_wait_for_device(device_in_use);
-    if (status == cudaSuccess) finish_everything();
+    if (status == cudaSuccess) finish_device(device_in_use);
     return status;
   });
 }

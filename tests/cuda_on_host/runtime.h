@@ -11,6 +11,9 @@ namespace cuda_on_host {
 
 // One call of the runtime at a time.
 std::recursive_mutex& runtime_mutex();
+// For a call that comes from outside. With CUDA_ON_HOST_DELAYS=N one in N comes up to 20 ms late,
+// so that threads meet in other orders.
+std::unique_lock<std::recursive_mutex> take_turn();
 int device_of_thread();
 // NCCL says how many communicators there are.
 void count_communicators(int more);

@@ -13,7 +13,7 @@ cudaError_t give_back(cudaError_t error);
 // Runs a call of the runtime, one at a time; a device with a fault does nothing any more.
 template <class Body>
 cudaError_t call(Body&& body) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   if (has_fault()) return give_back(cudaErrorLaunchFailure);
   const cudaError_t error = body();
   return give_back(has_fault() ? cudaErrorLaunchFailure : error);

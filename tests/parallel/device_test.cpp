@@ -33,17 +33,23 @@ std::vector<CollectiveCase> cases_for(const Group& group) {
   return cases;
 }
 
-// What every collective leaves in its tensors there.
+// What every collective leaves in its tensors there. All tensors come first: to fill one waits for
+// the device's stream, which ranks that are threads share, and so for operations of another rank
+// that perhaps need what this rank has yet to issue.
 std::vector<std::vector<double>> results(const Group& group, Device device, int64_t count,
                                          DType dtype) {
   std::vector<Tensor> tensors;
-  const auto made = [&](bool wide) {
+  const auto make = [&](bool wide) {
     tensors.push_back(numbers(group, wide ? count * group.size() : count, dtype).to(device));
-    return tensors.back();
   };
+  const auto cases = cases_for(group);
+  for (const CollectiveCase& one : cases) {
+    make(one.out_is_wide);
+    make(one.in_is_wide);
+  }
   std::vector<Work> works;
-  for (const CollectiveCase& one : cases_for(group))
-    works.push_back(one.issue(group, made(one.out_is_wide), made(one.in_is_wide)));
+  for (size_t i = 0; i < cases.size(); ++i)
+    works.push_back(cases[i].issue(group, tensors[2 * i], tensors[2 * i + 1]));
   for (const Work& work : works) work.wait();
   std::vector<std::vector<double>> values;
   for (const Tensor& tensor : tensors) values.push_back(tensor.to_vector<double>());

@@ -136,7 +136,7 @@ NcclOperation::Messages with_own(NcclOperation::Messages messages, int rank,
 ncclResult_t reduce(const char* name, const void* in, void* out, size_t count, size_t out_count,
                     ncclDataType_t type, ncclRedOp_t reduction, ncclComm_t communicator,
                     cudaStream_t stream) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_call(communicator, stream, name);
   if (reduction == ncclAvg && type <= ncclInt64) return ncclInvalidArgument;
   const int rank = communicator->rank;
@@ -205,7 +205,7 @@ EXPORTED ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id,
                                              int rank, ncclConfig_t* config) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   if (config->blocking != 0) fault("ncclCommInitRankConfig: it blocks until all ranks come");
   if (rank < 0 || rank >= size) return ncclInvalidArgument;
   cudaDeviceProp properties = {};
@@ -220,7 +220,7 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size,
 }
 
 EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_alive(communicator, "ncclCommGetAsyncError");
   *state = ncclInProgress;
   if (!communicator->is_connected) {
@@ -244,7 +244,7 @@ EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_
 }
 
 EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_alive(communicator, "ncclCommFinalize");
   if (communicator->delay > 0) fault("ncclCommFinalize: the last call is still in progress");
   communicator->is_leaving = true;
@@ -252,7 +252,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   return ncclInProgress;
 }
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_alive(communicator, "ncclCommDestroy");
   if (!communicator->is_leaving || !communicator->state->link.is_left_by_all())
     fault("ncclCommDestroy: not all ranks have left, it may never return");
@@ -261,7 +261,7 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   return ncclSuccess;
 }
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t communicator) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_alive(communicator, "ncclCommAbort");
   communicator->state->is_aborted = true;
   forget(communicator);
@@ -273,7 +273,7 @@ EXPORTED ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 EXPORTED ncclResult_t ncclGroupEnd() {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   if (group.depth == 0) fault("ncclGroupEnd: no group was started");
   if (--group.depth > 0) return ncclSuccess;
   ncclResult_t result = ncclSuccess;
@@ -291,7 +291,7 @@ EXPORTED ncclResult_t ncclGroupEnd() {
 
 EXPORTED ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                                ncclComm_t communicator, cudaStream_t stream) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_call(communicator, stream, "ncclSend");
   if (group.depth == 0) fault("ncclSend: outside of a group");
   if (peer < 0 || peer >= communicator->size || peer == communicator->rank)
@@ -302,7 +302,7 @@ EXPORTED ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t ty
 }
 EXPORTED ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer,
                                ncclComm_t communicator, cudaStream_t stream) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_call(communicator, stream, "ncclRecv");
   if (group.depth == 0) fault("ncclRecv: outside of a group");
   if (peer < 0 || peer >= communicator->size || peer == communicator->rank)
@@ -329,7 +329,7 @@ EXPORTED ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count,
 
 EXPORTED ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type,
                                     int root, ncclComm_t communicator, cudaStream_t stream) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_call(communicator, stream, "ncclBroadcast");
   const size_t bytes = count * size_of(type);
   const auto operation = operation_of(communicator, "ncclBroadcast", type, -1, root);
@@ -348,7 +348,7 @@ EXPORTED ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncc
 
 EXPORTED ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
                                     ncclComm_t communicator, cudaStream_t stream) {
-  std::lock_guard lock(runtime_mutex());
+  const auto turn = take_turn();
   check_call(communicator, stream, "ncclAllGather");
   const size_t bytes = count * size_of(type);
   const int rank = communicator->rank, size = communicator->size;

@@ -104,9 +104,27 @@ cudaStream_t choose(cudaStream_t needed) {
   return other->can_go_on() ? other : needed;
 }
 
-template <class Condition>
-void work_until(cudaStream_t stream, Condition&& is_met) {
-  while (!is_met())
+// Behind what the stream has been given.
+void record(const std::shared_ptr<EventState>& state, cudaStream_t stream) {
+  state->stream = stream;
+  const uint64_t recording = ++state->recorded;
+  stream->queue.push_back({.run = [=] {
+    state->reached = recording;
+    state->time = Clock::now() + pretended;
+  }});
+}
+
+std::shared_ptr<EventState> mark(cudaStream_t stream) {
+  auto end = std::make_shared<EventState>();
+  record(end, stream);
+  return end;
+}
+
+// Other threads may record it again meanwhile. After a fault nothing is done any more.
+void finish(const EventState& state) {
+  const uint64_t recording = state.recorded;
+  cudaStream_t const stream = state.stream;
+  while (state.reached < recording && !has_fault())
     if (!do_next(choose(holder_of(stream)))) step_back();
   close_device();
 }
@@ -175,14 +193,7 @@ void leave_capture(const Capture& capture) {
 
 void record(cudaEvent_t event, cudaStream_t stream) {
   event->place = stream->place;
-  if (event->place.is_capturing()) return;
-  const auto state = event->state;
-  state->stream = stream;
-  const uint64_t recording = ++state->recorded;
-  give(stream, [=] {
-    state->reached = recording;
-    state->time = Clock::now() + pretended;
-  });
+  if (!event->place.is_capturing()) record(event->state, stream);
 }
 
 void wait_for_event(cudaStream_t stream, cudaEvent_t event) {
@@ -190,19 +201,17 @@ void wait_for_event(cudaStream_t stream, cudaEvent_t event) {
 }
 
 void finish(cudaStream_t stream) {
-  work_until(stream, [=] { return stream->queue.empty(); });
+  if (!stream->queue.empty()) finish(*mark(stream));
 }
 
-void finish(cudaEvent_t event) {
-  const uint64_t recording = event->state->recorded;
-  if (event->state->reached >= recording) return;
-  work_until(event->state->stream, [=] { return event->state->reached >= recording; });
-}
+void finish(cudaEvent_t event) { finish(*event->state); }
 
-void finish_everything() {
-  const std::vector<cudaStream_t> all = streams();
-  for (cudaStream_t stream : all)
-    if (std::ranges::count(streams(), stream) > 0) finish(stream);
+// Another thread may destroy a stream meanwhile, once it is done.
+void finish_device(int device) {
+  std::vector<std::shared_ptr<EventState>> ends;
+  for (cudaStream_t stream : streams())
+    if (stream->device == device && !stream->queue.empty()) ends.push_back(mark(stream));
+  for (const auto& end : ends) finish(*end);
 }
 
 bool is_done(cudaStream_t stream) {

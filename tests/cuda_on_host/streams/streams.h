@@ -33,10 +33,10 @@ bool is_recorded(cudaEvent_t event);
 // All streams that are in the capture leave it.
 void leave_capture(const Capture& capture);
 
-// Do what must be done for it, and perhaps more.
+// Do what must be done of what it has been given by now, and perhaps more.
 void finish(cudaStream_t stream);
 void finish(cudaEvent_t event);
-void finish_everything();
+void finish_device(int device);
 // Whether all is done; perhaps does something first.
 bool is_done(cudaStream_t stream);
 bool is_done(cudaEvent_t event);
