@@ -27,4 +27,8 @@ inline bool same_layout(const View& a, const View& b) {
   return true;
 }
 
+inline bool is_channels_last(const View& image) {
+  return !image.contiguous() && same_layout(image, laid_out(image, true));
+}
+
 }  // namespace booster::kernels

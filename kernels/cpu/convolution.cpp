@@ -1,7 +1,8 @@
-// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16. Images with their channels
-// last are convolved as they lie; any other tensor is reordered to the layout that the library
-// prefers and back. A 16-bit dtype that the processor or the library lacks is converted exactly to
-// f32, with one rounding at the end; f64, and anything else that oneDNN lacks, goes to unfold.cpp.
+// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, but for what
+// convolution_choice.h says. Images with their channels last are convolved as they lie; any other
+// tensor is reordered to the layout that the library prefers and back. A 16-bit dtype that the
+// processor or the library lacks is converted exactly to f32, with one rounding at the end; f64,
+// and anything else that oneDNN lacks, goes to unfold.cpp.
 //
 // One 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224 in bf16), GFLOP/s of forward / input /
 // weight, row-major tensors, reorders included:
@@ -15,9 +16,10 @@
 //   channels last as they lie            f32 223 / 233 / 219   bf16 435 / 467 / 283
 //
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
-// the same bits from run to run, but oneDNN sums the images per thread first.
+// the same bits from run to run, but oneDNN sums the images per thread first (our loop does not).
 #include "kernels/catalogue.h"
 #include "kernels/convolution.h"
+#include "kernels/cpu/convolution_choice.h"
 #include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
@@ -54,12 +56,20 @@ bool normalise(View& view) {
   return false;
 }
 
+// Memory of another dtype for a tensor, in the same order if it has its channels last.
+View room_for(ScratchUse use, DType dtype, const View& view) {
+  return laid_out(scratch_view(use, dtype, view), is_channels_last(view));
+}
+
 View readable(ScratchUse use, DType dtype, View view) {
-  return view.dtype == dtype && normalise(view) ? view : copied(use, dtype, view);
+  if (view.dtype == dtype && normalise(view)) return view;
+  const View copy = room_for(use, dtype, view);
+  on({}).copy(copy, view);
+  return copy;
 }
 
 View writable(ScratchUse use, DType dtype, View view) {
-  return view.dtype == dtype && normalise(view) ? view : scratch_view(use, dtype, view);
+  return view.dtype == dtype && normalise(view) ? view : room_for(use, dtype, view);
 }
 
 struct Key {
@@ -108,10 +118,6 @@ View grouped(const View& weight, int64_t groups) {
 memory::desc bias_layout(const View& bias) {
   if (!bias.data) return {};
   return {{bias.shape[0]}, memory::data_type::f32, memory::format_tag::a};
-}
-
-bool is_channels_last(const View& image) {
-  return !image.contiguous() && same_layout(image, laid_out(image, true));
 }
 
 // Who says how images lie in memory while they are convolved.
@@ -230,6 +236,15 @@ Convolution make(Pass pass, Operands operands, const Window2d& window) {
   return as_they_lie ? std::move(as_they_lie) : make(pass, operands, window, Layouts::chosen);
 }
 
+// False where the library is faster.
+bool by_loop(Pass pass, const Operands& operands, const Window2d& window) {
+  const auto& [x, g, dweight, bias] = operands;
+  if (pass != Pass::weight || x.dtype != DType::f32 || !is_faster_by_loop(dweight, g, x, window))
+    return false;
+  on({}).conv2d_weight_loop(dweight, g, x, window);
+  return true;
+}
+
 // False if the library cannot do it.
 bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   thread_local CallCache<Key, Convolution> cache;
@@ -295,7 +310,7 @@ void convolve(Pass pass, const Operands& operands, const Window2d& window) {
   const DType dtype = operands.left.dtype;
   const auto through_library = [&](DType type, DType result_type) {
     const Operands native = converted(operands, type, result_type);
-    const bool done = by_library(pass, native, window);
+    const bool done = by_loop(pass, native, window) || by_library(pass, native, window);
     if (done) finish(native, operands);
     return done;
   };
@@ -315,6 +330,8 @@ View wide_bias(const View& bias, DType x_dtype) {
 }  // namespace
 
 void conv2d(View y, View x, View weight, View bias, Window2d window) {
+  if (!bias.data && x.dtype != DType::f64 && is_faster_as_gradient(y, x, window))
+    return convolve(Pass::input, {x, mirrored(weight), y, {}}, mirrored(window));
   convolve(Pass::forward, {x, weight, y, wide_bias(bias, x.dtype)}, window);
 }
 

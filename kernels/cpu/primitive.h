@@ -70,6 +70,7 @@ enum class ScratchUse {
   right,
   result,
   bias,
+  mirrored,
   columns,
   decoded_left,
   decoded_right,
