@@ -117,9 +117,9 @@ void sum_part(float* sums, const Work& work, Range images) {
   for (int64_t image = images.begin; image < images.end; image += images_at_once)
     for (int64_t row = 0; row < g.size[0]; row += rows_at_once) {
       float* tap_sums = sums;
-      for (int64_t i = 0; i < window.kernel[0]; ++i)
+      for (int64_t i = 0; i < window.kernel[0]; ++i) {
+        const Range rows = work.reached(i, 0);
         for (int64_t j = 0; j < window.kernel[1]; ++j) {
-          const Range rows = work.reached(i, 0);
           add_tap(tap_sums, work,
                   {.tap = {i, j},
                    .images = {image, smaller(images.end, image + images_at_once)},
@@ -127,6 +127,7 @@ void sum_part(float* sums, const Work& work, Range images) {
                    .columns = work.reached(j, 1)});
           tap_sums += x.channels * g.channels;
         }
+      }
     }
 }
 

@@ -42,7 +42,7 @@ std::map<const char*, PinnedRange>& pinned() {
   return *ranges;
 }
 
-// Of what cudaMalloc gave: to free it waits for its device.
+// Of what cudaMalloc gave: cudaFree waits for that device.
 std::map<void*, int>& owners() {
   static auto* devices = new std::map<void*, int>;
   return *devices;
@@ -227,10 +227,8 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
 cudaError_t cudaFree(void* data) {
   if (!data) return cudaSuccess;
   return unsafe([&] {
-    const auto owner = owners().find(data);
-    if (owner == owners().end()) return cudaErrorInvalidValue;
-    finish_device(owner->second);
-    owners().erase(owner);
+    const auto owner = owners().extract(data);
+    finish_device(owner ? owner.mapped() : device_in_use);
     return free_on_device(data) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -241,6 +239,7 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
   return unrecorded(stream, cudaErrorStreamCaptureUnsupported, [&] {
+    owners().erase(data);
     give(stream, [=] {
       if (!free_on_device(data)) fault("a stream frees what is no allocation");
     });
