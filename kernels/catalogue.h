@@ -5,7 +5,7 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
-#include "kernels/fp8.h"
+#include "kernels/numbers/fp8.h"
 #include "kernels/images/image_batch.h"
 #include "kernels/optimizer/loss_scale.h"
 #include "kernels/optimizer/multi_tensor.h"

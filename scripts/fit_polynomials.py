@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of kernels/math.h and prints their coefficients, highest power first.
+"""Fits the polynomials of kernels/numbers/math.h and prints their coefficients, highest power first.
 
 Each fit minimises the largest error, where the error at x is divided by a given size(x). It uses
 Lawson's algorithm, which repeats a weighted least-squares fit and raises the weight where the error

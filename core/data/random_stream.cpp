@@ -4,7 +4,7 @@
 
 #include "core/data/random_stream.h"
 
-#include "kernels/random.h"
+#include "kernels/numbers/random.h"
 
 #include <cmath>
 #include <numbers>

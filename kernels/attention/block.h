@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/attention/pack.h"
-#include "kernels/random.h"
+#include "kernels/numbers/random.h"
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
 

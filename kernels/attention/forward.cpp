@@ -11,7 +11,7 @@
 // (benchmarks/attention.cpp).
 #include "kernels/attention/block.h"
 #include "kernels/catalogue.h"
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 #include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

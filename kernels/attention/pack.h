@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/attention/tile.h"
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 
 #include <string.h>
 

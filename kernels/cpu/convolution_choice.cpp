@@ -1,6 +1,6 @@
 #include "kernels/cpu/convolution_choice.h"
 
-#include "kernels/convolution.h"
+#include "kernels/products/convolution.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/primitive.h"
 

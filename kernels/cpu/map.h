@@ -3,9 +3,9 @@
 // that vectorises, and converted back.
 #pragma once
 
-#include "kernels/convert.h"
-#include "kernels/elementwise_math.h"
-#include "kernels/walk.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/elementwise/elementwise_math.h"
+#include "kernels/walks/walk.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -2,7 +2,7 @@
 // the compute type where they are not of it, so that the loops vectorise.
 #pragma once
 
-#include "kernels/chunks.h"
+#include "kernels/walks/chunks.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/optimizer/optimizer_math.h"
 #include "kernels/optimizer/update_rounding.h"

@@ -6,7 +6,7 @@
 // not. Which thread has which elements depends on no address, and so no sum does.
 #pragma once
 
-#include "kernels/chunks.h"
+#include "kernels/walks/chunks.h"
 #include "kernels/cuda/group.cuh"
 #include "kernels/optimizer/optimizer_math.h"
 #include "kernels/optimizer/update_rounding.h"

@@ -3,7 +3,7 @@
 // moves.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

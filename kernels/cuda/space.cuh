@@ -1,8 +1,8 @@
-// Positions of a tensor's dimensions (kernels/space.h), one behind the other.
+// Positions of a tensor's dimensions (kernels/walks/space.h), one behind the other.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/space.h"
+#include "kernels/walks/space.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

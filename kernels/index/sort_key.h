@@ -1,7 +1,7 @@
 // Numbers as keys whose order is theirs: a sort then compares whole numbers, on every device alike.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

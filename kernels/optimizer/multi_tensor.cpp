@@ -2,9 +2,9 @@
 // once.
 #include "kernels/optimizer/multi_tensor.h"
 
-#include "kernels/chunks.h"
-#include "kernels/math.h"
-#include "kernels/runs.h"
+#include "kernels/walks/chunks.h"
+#include "kernels/numbers/math.h"
+#include "kernels/walks/runs.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

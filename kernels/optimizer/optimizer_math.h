@@ -3,7 +3,7 @@
 // step are worked out once per parameter, in double.
 #pragma once
 
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

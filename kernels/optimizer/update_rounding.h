@@ -3,8 +3,8 @@
 // them.
 #pragma once
 
-#include "kernels/convert.h"
-#include "kernels/random.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/numbers/random.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -4,9 +4,9 @@
 // (16 interleaved partial sums per run of the innermost reduced dimension, runs added in order), so
 // the bits do not depend on the number of threads. Floating sums accumulate in double.
 #include "kernels/catalogue.h"
-#include "kernels/convert.h"
-#include "kernels/math.h"
-#include "kernels/space.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/numbers/math.h"
+#include "kernels/walks/space.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

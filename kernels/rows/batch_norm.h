@@ -2,7 +2,7 @@
 // (batch_norm_channels_last.cpp).
 #pragma once
 
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 #include "kernels/rows/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -3,7 +3,7 @@
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
 // Logits may be those of some classes only, out of all: see the catalogue.
 #include "kernels/index/index_check.h"
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 #include "kernels/rows/log_sum.h"
 #include "kernels/rows/row_sums.h"
 #include "kernels/rows/rows.h"

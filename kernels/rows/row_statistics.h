@@ -1,7 +1,7 @@
 // Mean and reciprocal standard deviation of a run of numbers, for the normalisations.
 #pragma once
 
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 #include "kernels/rows/row_sums.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

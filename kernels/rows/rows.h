@@ -2,7 +2,7 @@
 // bit-identical for any number of threads.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -1,5 +1,5 @@
-// The vectorised functions of kernels/math.h against the C library in double, over floats of all
-// magnitudes and signs (every 2003rd bit pattern: including subnormals, infinities and nans).
+// The vectorised functions of kernels/numbers/math.h against the C library in double, over floats
+// of all magnitudes and signs (every 2003rd bit pattern, among them subnormals, infinities, nans).
 #include "kernels/catalogue.h"
 
 #include <doctest/doctest.h>

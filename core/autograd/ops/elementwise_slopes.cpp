@@ -41,7 +41,7 @@ Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& b, con
   return where(is_flat, zero_like(g), g * (y * log(a)));
 }
 
-// As the kernels' (kernels/math.h).
+// As the kernels' (kernels/numbers/math.h).
 Tensor larger_slope(const Tensor& g, const Tensor& a, const Tensor& b) {
   return where(less(a, b), zero_like(g), where(equal(a, b), g * 0.5, g));
 }

@@ -3,7 +3,7 @@
 // (kernels/cuda/ptx.cuh says which lane holds what).
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/ptx.cuh"
 

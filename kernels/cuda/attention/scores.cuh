@@ -2,11 +2,11 @@
 // one row, 32 at a time, one per lane.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/runtime/refusals.h"
-#include "kernels/math.h"
-#include "kernels/random.h"
+#include "kernels/numbers/math.h"
+#include "kernels/numbers/random.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

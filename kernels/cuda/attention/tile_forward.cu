@@ -10,7 +10,7 @@
 // products. Dropout draws a number for each score, by 18 integer instructions: more than the rest.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/attention/choice.h"
 #include "kernels/cuda/attention/fragments.cuh"
-#include "kernels/random.h"
+#include "kernels/numbers/random.h"
 
 namespace booster::kernels::BOOSTER_VARIANT::tiles {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/catalogue.h"
-#include "kernels/elementwise_math.h"
+#include "kernels/elementwise/elementwise_math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

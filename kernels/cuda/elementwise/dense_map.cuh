@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
-#include "kernels/walk.h"
+#include "kernels/walks/walk.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -4,13 +4,13 @@
 // before and after the quads one by one.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/elementwise/dense_map.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/runtime/refusals.h"
 #include "kernels/cuda/space.cuh"
-#include "kernels/elementwise_math.h"
-#include "kernels/walk.h"
+#include "kernels/elementwise/elementwise_math.h"
+#include "kernels/walks/walk.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

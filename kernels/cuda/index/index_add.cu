@@ -3,7 +3,7 @@
 // on the CPU. The indices are trusted: these are the backward passes of the reading kernels, which
 // have checked them.
 #include "kernels/catalogue.h"
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/group.cuh"
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/sort.cuh"

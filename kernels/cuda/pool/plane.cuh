@@ -1,7 +1,7 @@
 // The planes of (n, c, h, w), and the positions of one dimension that belong to a window.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/space.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -1,6 +1,6 @@
 // Products of 8-bit floats on a GPU: by cuBLASLt, straight from the codes, or in bf16, which holds
 // every one of them. Sums are in f32.
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/catalogue.h"
 #include "kernels/cuda/products/library_fp8_product.h"
 #include "kernels/workspace.h"

@@ -22,7 +22,7 @@
 
 namespace booster::kernels::cuda {
 
-void copy(View out, View in);  // kernels/elementwise.cpp
+void copy(View out, View in);  // kernels/elementwise/elementwise.cpp
 
 namespace {
 

@@ -2,7 +2,7 @@
 // instead.
 #pragma once
 
-#include "kernels/convolution.h"
+#include "kernels/products/convolution.h"
 
 #include <cstddef>
 #include <string>

@@ -1,7 +1,7 @@
 // Products of 8-bit floats by cuBLASLt, on GPUs that have units for them (compute capability 8.9).
 #pragma once
 
-#include "kernels/fp8.h"
+#include "kernels/numbers/fp8.h"
 #include "kernels/view.h"
 
 namespace booster::kernels::cuda {

@@ -2,7 +2,7 @@
 // layout and gather. Each sum runs over k in order, whatever the sizes.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -1,7 +1,7 @@
 // Sums of all numbers up to each one: a thread for each line where there are many of them or they
 // are short, else a block, whose threads sum up their neighbours' numbers tile by tile.
 #include "kernels/catalogue.h"
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/index/scan.cuh"
 #include "kernels/cuda/index/slices.cuh"
 

@@ -2,7 +2,7 @@
 // kernels/rows/gelu.cpp defines them.
 #include "kernels/cuda/rows/column_sums.cuh"
 #include "kernels/cuda/rows/row_teams.cuh"
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/rows/row_teams.cuh"
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

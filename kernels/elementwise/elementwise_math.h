@@ -2,7 +2,7 @@
 // compute type T. The CPU's loops and CUDA's kernels both call them.
 #pragma once
 
-#include "kernels/math.h"
+#include "kernels/numbers/math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

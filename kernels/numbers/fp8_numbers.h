@@ -2,8 +2,8 @@
 // same bits on every variant and device; no branches, so loops over these functions vectorise.
 #pragma once
 
-#include "kernels/convert.h"
-#include "kernels/fp8.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/numbers/fp8.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -1,9 +1,9 @@
 // 8-bit floats: quantizing, decoding, the result of a product of two quantized matrices, and the
 // update of scales on the device, so that the host never reads an amax.
-#include "kernels/fp8.h"
+#include "kernels/numbers/fp8.h"
 
-#include "kernels/fp8_numbers.h"
-#include "kernels/runs.h"
+#include "kernels/numbers/fp8_numbers.h"
+#include "kernels/walks/runs.h"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -2,7 +2,7 @@
 // uses it for f64, integers and matrices too small for a library call, and the library is tested
 // against it. Each sum runs over k in order, for any number of threads.
 #include "kernels/catalogue.h"
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

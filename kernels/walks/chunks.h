@@ -3,7 +3,7 @@
 // sizes.
 #pragma once
 
-#include "kernels/convert.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/optimizer/multi_tensor.h"
 #include "kernels/workspace.h"
 

@@ -1,9 +1,9 @@
 // Random numbers and dropout. Each block of four elements is one Philox call.
-#include "kernels/random.h"
+#include "kernels/numbers/random.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/convert.h"
-#include "kernels/math.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/numbers/math.h"
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/group.cuh"
