@@ -1,4 +1,5 @@
-// For test cases that need a GPU: TEST_CASE("GPU: ..." * on_gpu()).
+// For test cases that need a GPU: TEST_CASE("GPU: ..." * on_gpu()). Those that fill its memory are
+// called "GPU alone: ...": scripts/gpu_check.sh runs nothing beside them.
 #pragma once
 
 #include "kernels/system/memory.h"

@@ -1,6 +1,7 @@
 // Conversion to and from the compute type: float for f32, f16 and bf16, double for f64, int64_t for
 // integers and bool. Rounding to 16 bits is to nearest even, keeps subnormals, and gives the same
-// bits on every variant and device. Whole runs are converted at once so that loops vectorise.
+// bits on every variant and device; only a nan's differ on a GPU, which has instructions for it.
+// Whole runs are converted at once so that loops vectorise.
 #pragma once
 
 #include "kernels/launch.h"
@@ -23,6 +24,27 @@ KERNEL_FN float bits_to_float(uint32_t bits) { return __builtin_bit_cast(float, 
 KERNEL_FN uint32_t float_to_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
 
 KERNEL_FN float to_float(bf16 x) { return bits_to_float(uint32_t(x.bits) << 16); }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+KERNEL_FN bf16 to_bf16(float x) {
+  bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+KERNEL_FN float to_float(f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+KERNEL_FN f16 to_f16(float x) {
+  f16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+
+#else
+
 KERNEL_FN bf16 to_bf16(float x) {
   const uint32_t bits = float_to_bits(x);
   const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -52,6 +74,8 @@ KERNEL_FN f16 to_f16(float x) {
   return {static_cast<uint16_t>((magnitude >= 0x477FF000 ? overflow : finite) |
                                 ((bits >> 16) & 0x8000))};
 }
+
+#endif
 
 // One element in any dtype as compute type C and back; integers are stored via int64_t.
 template <class C, class T>

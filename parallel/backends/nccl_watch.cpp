@@ -117,11 +117,12 @@ void NcclBackend::watch() {
   }
 }
 
-// Whoever waits for the GPU goes on when NCCL ends, and is to find the reason then.
+// Whoever waits for the GPU goes on when NCCL ends, and is to find the reason then. What NCCL reads
+// and writes lives until it has ended.
 void NcclBackend::give_up(const std::string& reason) {
   for (const InFlight& each : in_flight_) each.work->fail(reason);
-  in_flight_.clear();
   for (Communicator* each : communicators()) each->abort(reason);
+  in_flight_.clear();
 }
 
 }  // namespace booster

@@ -22,7 +22,7 @@ Tensor occupying(double share) {
 
 }  // namespace
 
-TEST_CASE("GPU: memory that is only kept for later is given back before a request fails" *
+TEST_CASE("GPU alone: memory that is only kept for later is given back before a request fails" *
           on_gpu()) {
   occupying(0.5);
   const Tensor larger = occupying(0.7);
@@ -31,7 +31,7 @@ TEST_CASE("GPU: memory that is only kept for later is given back before a reques
   CHECK((ones({3}).to(gpu) + 1).to_vector<float>() == std::vector<float>{2, 2, 2});
 }
 
-TEST_CASE("GPU: a kernel's own memory comes from what is kept for later, too" * on_gpu()) {
+TEST_CASE("GPU alone: a kernel's own memory comes from what is kept for later, too" * on_gpu()) {
   const Tensor x = ones({1000}).to(gpu), index = arange(1000).to(gpu);
   empty_cache();
   occupying(0.9);

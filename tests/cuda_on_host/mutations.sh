@@ -84,8 +84,9 @@ build_with() {  # SOURCE OBJECT: writes $work/module.so
   compile=${compile/ -I/ -I$work/changed -I}
   compile=${compile//$object/$work/changed.o}
   compile="${compile//${object%.o}.d/$work/changed.d} -Wno-error"  # what is left may be unused
-  link=${link//-o $module /-o $work/module.so }
-  link=${link// $object / $work/changed.o }
+  # First, or another object's copy of what is in a header would be taken.
+  link=${link//-o $module /-o $work/module.so $work/changed.o }
+  link=${link// $object / }
   (cd "$build" && eval "$compile" && eval "$link") > "$work/said" 2>&1 || cat "$work/said"
   [[ -e $work/module.so ]]
 }

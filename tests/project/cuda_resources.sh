@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Registers, spills and shared memory of the GPU's kernels are what tests/golden/cuda_resources.txt
-# holds: the most of any kernel of each source, on sm_90. A smaller number is an error too, so that
+# Registers, spills, stack frames (arrays that are indexed by what is not known when compiling) and
+# shared memory of the GPU's kernels are what tests/golden/cuda_resources.txt holds: the most of any
+# kernel of each source, on sm_90. A smaller number is an error too, so that
 # the file stays true; `cuda_resources.sh --write ROOT OBJECTS...` writes it anew.
 # usage: cuda_resources.sh ROOT OBJECTS_FOLDER
 set -euo pipefail
@@ -21,7 +22,7 @@ grep -q "for '$arch'" "${files[0]}" || {
   exit 77
 }
 
-use_of() {  # FILE: "source registers spilled shared"
+use_of() {  # FILE: "source registers spilled stack shared"
   awk -v source="$(basename "$1" .cuda.o.resources)" -v arch="'$arch'" '
     / Compiling entry function / { counts = $NF == arch }
     !counts { next }
@@ -31,15 +32,18 @@ use_of() {  # FILE: "source registers spilled shared"
         if ($i ~ /^smem/) shared = shared > $(i - 2) ? shared : $(i - 2) + 0
       }
     }
-    / bytes spill stores/ { spilled = spilled > $5 ? spilled : $5 + 0 }
-    END { print source, registers + 0, spilled + 0, shared + 0 }' "$1"
+    / bytes spill stores/ {
+      spilled = spilled > $5 ? spilled : $5 + 0
+      stack = stack > $1 ? stack : $1 + 0
+    }
+    END { print source, registers + 0, spilled + 0, stack + 0, shared + 0 }' "$1"
 }
 got=$(for file in "${files[@]}"; do use_of "$file"; done | sort)
 
 if [[ -n $write ]]; then
   {
     echo "# The most that any kernel of a source uses, by nvcc $version for sm_90:"
-    echo "# source, registers, bytes spilled, bytes of shared memory"
+    echo "# source, registers, bytes spilled, bytes of a stack frame, bytes of shared memory"
     echo "$got"
   } > "$golden"
   exit

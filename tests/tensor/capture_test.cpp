@@ -309,7 +309,8 @@ TEST_CASE("GPU: captured work may go while other work is captured" * on_gpu()) {
   CHECK(second.results()[0].to_vector<float>() == std::vector<float>(100, 6));
 }
 
-TEST_CASE("GPU: out of memory within a capture is an error, and the memory comes back" * on_gpu()) {
+TEST_CASE("GPU alone: out of memory within a capture is an error, and the memory comes back" *
+          on_gpu()) {
   const int64_t live_before = allocator_stats().live_bytes;
   const auto all = static_cast<double>(kernels::cuda_devices()[0].bytes);
   const auto half = static_cast<int64_t>(all * 0.55);

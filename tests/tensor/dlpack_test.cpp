@@ -2,6 +2,7 @@
 // long as anybody needs it.
 #include "core/tensor/dlpack.h"
 
+#include "core/tensor/capture/captured_work.h"
 #include "kernels/catalogue.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/memory.h"
@@ -9,9 +10,12 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <random>
+#include <thread>
 
 using namespace booster;
 using namespace booster::dlpack;
@@ -246,4 +250,29 @@ TEST_CASE("GPU: a tensor that is given away is read behind what made it, and reu
       ForeignStream::finish();
       CHECK(seen.to_vector<float>() == std::vector<float>(1000, static_cast<float>(round)));
     }
+}
+
+// CUDA waits for no whole GPU while somebody captures work there.
+TEST_CASE("GPU: a foreign tensor without a stream is taken once another thread has captured" *
+          on_gpu()) {
+  const Tensor memory = full({1000}, 3, {.device = gpu}), x = full({1000}, 4, {.device = gpu});
+  Foreign foreign({kDLFloat, 32, 1}, {1000});
+  foreign.managed.dl_tensor.device = {kDLCUDA, 0};
+  foreign.managed.dl_tensor.data = memory.data();
+  std::atomic<bool> is_taken = false;
+  Tensor taken;
+  std::thread other;
+  CapturedWork captured = capture(gpu, [&] {
+    other = std::thread([&] {
+      taken = from_dlpack(&foreign.managed);
+      is_taken = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK_FALSE(is_taken);
+    return std::vector<Tensor>{untracked::cast(x, DType::f64)};
+  });
+  other.join();
+  CHECK(taken.to_vector<float>() == std::vector<float>(1000, 3));
+  captured.replay();
+  CHECK(captured.results()[0].to_vector<double>() == std::vector<double>(1000, 4));
 }

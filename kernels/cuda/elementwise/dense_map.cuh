@@ -63,13 +63,16 @@ inline Quads quads_of(const Walk& walk, int64_t size) {
 __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType dtype,
                                   bool one_value) {
   if (one_value) {
+#pragma unroll
     for (int turn = 0; turn < quads_per_thread; ++turn)
       if (p[turn])
+#pragma unroll
         for (int i = 0; i < quad; ++i) x[turn][i] = load_any<float>(p[turn], dtype, 0);
     return;
   }
   visit_quad(dtype, [&](auto* type) {
     using T = __typeof__(*type);
+#pragma unroll
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;
       Pack<T, quad> values;
@@ -82,6 +85,7 @@ __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType 
 __device__ inline void store_quads(const char* const* p, DType dtype, const float (*x)[quad]) {
   visit_quad(dtype, [&](auto* type) {
     using T = __typeof__(*type);
+#pragma unroll
     for (int turn = 0; turn < quads_per_thread; ++turn) {
       if (!p[turn]) continue;
       Pack<T, quad> values;

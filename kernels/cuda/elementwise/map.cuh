@@ -69,22 +69,28 @@ __device__ void map_element(const DeviceWalk& walk, int64_t i, F f) {
                apply<inputs>(f, [&](int k) { return x[k]; }));
 }
 
+// All loops are unrolled: what an index that changes reads lies in local memory.
 template <int inputs, class F>
 __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
   constexpr int operands = inputs + 1;
   const char* p[operands][quads_per_thread] = {};
+#pragma unroll
   for (int turn = 0; turn < quads_per_thread; ++turn) {
     const int64_t at = block * quads_per_block + turn * threads_per_block + threadIdx.x;
     if (at >= quads.count) continue;
     const char* of_turn[operands];
     walk.template find<operands>(quads.head + at * quad, of_turn);
+#pragma unroll
     for (int k = 0; k < operands; ++k) p[k][turn] = of_turn[k];
   }
   float x[inputs][quads_per_thread][quad] = {}, y[quads_per_thread][quad];
   const int last = walk.walk.ndim - 1;
+#pragma unroll
   for (int k = 0; k < inputs; ++k)
     load_quads(x[k], p[k + 1], walk.walk.dtypes[k + 1], walk.walk.strides[k + 1][last] == 0);
+#pragma unroll
   for (int turn = 0; turn < quads_per_thread; ++turn)
+#pragma unroll
     for (int i = 0; i < quad; ++i)
       y[turn][i] = apply<inputs>(f, [&](int k) { return x[k][turn][i]; });
   store_quads(p[0], walk.walk.dtypes[0], y);

@@ -75,7 +75,10 @@ void tile_product(const ProductSizes& size, Left left, Right right, Store store)
       multiply_tile(sum, TileOperands<C>{left_tile, right_tile}, my_row, my_column);
       __syncthreads();
     }
+    // An index that is not known here would keep the sums in local memory.
+#pragma unroll
     for (int i = 0; i < tile_part; ++i)
+#pragma unroll
       for (int j = 0; j < tile_part; ++j)
         if (row + my_row + i < size.rows && column + my_column + j < size.columns)
           store(batch, row + my_row + i, column + my_column + j, sum[i][j]);

@@ -85,8 +85,8 @@ void gradients_of_channels(SetGradient<C>* sets, Operand dgamma, Operand dbeta, 
     const C inverse = load_one<C>(in.rstd, c), product = totals[c], sum = totals[channels + c];
     store_one(dgamma, c, product);
     store_one(dbeta, c, sum);
-    sets[c] = {load_one<C>(in.mean, c), inverse * load_one(gamma, c, C(1)), sum * share,
-               product * inverse * share};
+    sets[c] = {load_one<C>(in.mean, c), inverse * load_one(gamma, c, C(1)),
+               share * counted(sum, share), share * counted(product * inverse, share)};
   });
 }
 

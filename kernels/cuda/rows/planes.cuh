@@ -115,7 +115,8 @@ struct PlaneGradient {
     return {sets[planes.set_of(plane)], load_one(gamma, plane % planes.channels, C(1))};
   }
   __device__ C operator()(const Numbers& of, C g, C x) const {
-    return of.set.scale * (of.gamma * g - of.set.average - (x - of.set.mean) * of.set.along);
+    const C distance = counted(x - of.set.mean, of.set.along);
+    return of.set.scale * (of.gamma * g - of.set.average - distance * of.set.along);
   }
 };
 

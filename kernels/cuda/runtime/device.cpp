@@ -13,8 +13,6 @@
 namespace booster::kernels::cuda {
 namespace {
 
-constexpr int most_devices = 64;
-
 thread_local int device_in_use = 0;
 thread_local cudaStream_t stream_in_use = nullptr;  // of a StreamScope
 
@@ -139,6 +137,7 @@ void synchronize(int device) {
 }
 void synchronize_all(int device) {
   use(device);
+  const auto none_recorded = hold_off_recordings(device);
   CUDA_CALL(cudaDeviceSynchronize());
 }
 

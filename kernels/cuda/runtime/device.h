@@ -9,6 +9,8 @@
 
 namespace booster::kernels::cuda {
 
+inline constexpr int most_devices = 64;  // that a process can use
+
 // 0 without a driver.
 int device_count();
 CudaDevice describe_device(int device);

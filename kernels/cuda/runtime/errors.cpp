@@ -17,7 +17,8 @@ bool is_lasting(cudaError_t status) {
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure: return true;
+    case cudaErrorLaunchFailure:
+    case cudaErrorNvlinkUncorrectable: return true;
     default: return false;
   }
 }

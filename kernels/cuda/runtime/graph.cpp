@@ -6,6 +6,7 @@
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/system/error.h"
 
+#include <condition_variable>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,11 @@ namespace booster::kernels::cuda {
 namespace {
 
 thread_local Graph* in_progress = nullptr;
+
+// Those of all threads that are in progress.
+std::mutex recordings_mutex;
+std::condition_variable recording_ended;
+int recordings[most_devices] = {};
 
 }  // namespace
 
@@ -23,16 +29,14 @@ class Graph final : public Recording {
     use(device);
     load_kernels();
     CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    const cudaError_t status = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
-    if (status != cudaSuccess) cudaStreamDestroy(stream_);
-    require(status, "cudaStreamBeginCapture");
-    in_progress = this;
+    begin();
     scope_.emplace(stream_);
   }
 
   // Perhaps after the runtime has ended: never throws.
   ~Graph() override {
     if (in_progress == this) cudaGraphDestroy(finish().first);
+    const UnrecordedCall unrecorded;  // this thread may record another
     if (executable_) cudaGraphExecDestroy(executable_);
     cudaStreamDestroy(stream_);
     cudaGetLastError();  // a later call would report it again
@@ -57,9 +61,20 @@ class Graph final : public Recording {
   int device() const { return device_; }
 
  private:
+  void begin() {
+    const std::lock_guard lock(recordings_mutex);
+    const cudaError_t status = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+    if (status != cudaSuccess) cudaStreamDestroy(stream_);
+    require(status, "cudaStreamBeginCapture");
+    in_progress = this;
+    ++recordings[device_];
+  }
   std::pair<cudaGraph_t, cudaError_t> finish() {
     scope_.reset();
     in_progress = nullptr;
+    const std::lock_guard lock(recordings_mutex);
+    --recordings[device_];
+    recording_ended.notify_all();
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(stream_, &graph);
     return {graph, status};
@@ -88,6 +103,13 @@ void refuse_in_recording(const char* what) {
         "capture: {} on this thread, which cannot be recorded; want the work to be run once before "
         "it is captured, with the same shapes",
         what);
+}
+
+std::unique_lock<std::mutex> hold_off_recordings(int device) {
+  refuse_in_recording("a wait for all that a GPU does");
+  std::unique_lock lock(recordings_mutex);
+  recording_ended.wait(lock, [=] { return recordings[device] == 0; });
+  return lock;
 }
 
 UnrecordedCall::UnrecordedCall() : mode_(cudaStreamCaptureModeRelaxed) { exchange(); }

@@ -5,6 +5,7 @@
 #include "kernels/cuda/runtime/recording.h"
 
 #include <memory>
+#include <mutex>
 
 namespace booster::kernels::cuda {
 
@@ -23,9 +24,12 @@ ScratchStack& scratch_of(Graph& graph);
 void check_recorded_device(const Graph& graph, int device);
 // Error if the thread records: `what` must have been done before.
 void refuse_in_recording(const char* what);
+// CUDA refuses to wait for a whole device on which any thread records, and spoils the recording.
+// Returns when there is none; while the result is held none begins. Error if this thread records.
+std::unique_lock<std::mutex> hold_off_recordings(int device);
 
-// While it lives, the thread may get and give memory and ask for events although it records: that
-// is no part of the graph.
+// While it lives, the thread may get and give memory, ask for events and destroy them although it
+// records: that is no part of the graph.
 class UnrecordedCall {
  public:
   UnrecordedCall();

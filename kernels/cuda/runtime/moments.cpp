@@ -16,7 +16,10 @@ class EventMoment final : public Moment {
     require(status, "cudaEventRecord");
   }
   // Perhaps after the runtime has ended: never throws.
-  ~EventMoment() override { cudaEventDestroy(event_); }
+  ~EventMoment() override {
+    const UnrecordedCall unrecorded;
+    cudaEventDestroy(event_);
+  }
   EventMoment(const EventMoment&) = delete;
 
   bool is_past() override {

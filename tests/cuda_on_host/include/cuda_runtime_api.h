@@ -54,6 +54,7 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
+  cudaErrorNvlinkUncorrectable = 220,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,

@@ -2,6 +2,7 @@
 #include "kernels/system/error.h"
 #include "tests/kernels/cuda/compare.h"
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -30,12 +31,48 @@ void for_each_layout(Body&& body) {
     }
 }
 
+void check_copy(const Plain& from, DType to) {
+  const Plain want = test::zeros(to, from.shape), got = unwritten(to, from.shape);
+  const GpuCopies there({from, got});
+  on(gpu).copy(there.views[1], there.views[0]);
+  on({}).copy(want.view(), from.view());
+  CHECK(*there.fetch(1, got).bytes == *want.bytes);
+}
+
 }  // namespace
 
 TEST_CASE("comparisons with a GPU add themselves where there is one") {
   if (cuda_device_count() == 0)
     MESSAGE("skipped: this build or machine has no CUDA device to compare the CPU's kernels with");
   CHECK(cuda_device_count() >= 0);
+}
+
+// All numbers of 16 bits but nans, whose bits may differ; and f32 numbers halfway between two of
+// those, the ones beside them, and those that overflow.
+TEST_CASE("GPU: numbers become 16 bits and come back with the CPU's bits" * on_gpu()) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    CAPTURE(std::string(name_of(dtype)));
+    const int infinity = dtype == DType::f16 ? 0x7C00 : 0x7F80;
+    const Plain narrow = test::zeros(dtype, {2, infinity + 1});
+    for (int i = 0; i <= infinity; ++i)
+      for (const int sign : {0, 1}) {
+        const auto bits = static_cast<uint16_t>(i | sign << 15);
+        std::memcpy(narrow.address({sign, i}), &bits, sizeof bits);
+      }
+    check_copy(narrow, DType::f32);
+    const Plain wide = test::zeros(DType::f32, {2, infinity + 1, 3});
+    for_each_index(narrow.shape, [&](const Index& at) {
+      const double here = narrow.at(at);
+      const double below = at[1] > 0 ? narrow.at({at[0], at[1] - 1}) : here;
+      const double step = at[1] > 1 ? below - narrow.at({at[0], at[1] - 2}) : 0;
+      const auto middle =
+          static_cast<float>(std::isfinite(here) ? (below + here) / 2 : below + step / 2);
+      wide.set({at[0], at[1], 0}, std::nextafterf(middle, -INFINITY));
+      wide.set({at[0], at[1], 1}, middle);
+      wide.set({at[0], at[1], 2}, std::nextafterf(middle, INFINITY));
+    });
+    check_copy(wide, dtype);
+  }
 }
 
 TEST_CASE("without a CUDA device its kernels and memory are an error that says so" *
