@@ -47,9 +47,10 @@ play "$work/tools/compute-sanitizer" '
   [[ -z $REFUSES ]] || { echo "Error: Device not supported"; exit 1; }
   [[ $1 != --version ]] || { echo "Version 2025.3"; exit; }
   [[ $2 != "$FINDS" ]] || exit 9
+  [[ $2 != "$HANGS" ]] || exit 124
   "${@:5}"'
 
-export CRASH='' REFUSES='' FINDS='' PATH=$work/tools:$PATH
+export CRASH='' REFUSES='' FINDS='' HANGS='' PATH=$work/tools:$PATH
 check() {  # STATUS WORDS...: how it ends and what the result holds
   local want=$1 status=0 words
   bash "$root/scripts/gpu_check.sh" "$build" "$work/results" > "$work/said" 2>&1 || status=$?
@@ -65,7 +66,9 @@ check() {  # STATUS WORDS...: how it ends and what the result holds
 
 check 0 '"card": "Played GPU, 580, 80 GB"' '"torch": "2.11", "CUDA of torch": "13.0"' \
   '"compute-sanitizer": "Version 2025.3"' '"cuBLASLt":"13.0.0, products"' \
-  '"step": "tests of data", "status": 0' '"step": "compute-sanitizer racecheck", "status": 0' \
+  '"step": "tests of data", "status": 0' \
+  '"step": "tests of a full card", "status": 0' '"cases": {"passed": 6, "failed": 0}' \
+  '"step": "compute-sanitizer racecheck", "status": 0' \
   '{"benchmark": "ours"}' '{"benchmark": "theirs"}'
 if grep FAILED "$work/results/gpu_results.json"; then exit 1; fi
 ! command -v jq > /dev/null || jq -e '.timings | length == 8' "$work/results/gpu_results.json"
@@ -76,6 +79,7 @@ BLAS='off: not found' check 1 '"step": "cuBLASLt and cuDNN are used", "status": 
 DNN='off: not found' check 1 '"step": "cuBLASLt and cuDNN are used", "status": 1'
 LOSS=3 check 1 '"step": "training beside the CPU", "status": 1'
 FINDS=racecheck check 1 '"step": "compute-sanitizer racecheck", "status": 9'
+HANGS=racecheck check 0 '"verdict": "not finished, nothing found so far"'
 REFUSES=yes check 0 'not run, it does not work here: Error: Device not supported'
 rm "$work/tools/nvidia-smi"
 command -v nvidia-smi > /dev/null || check 1
