@@ -35,8 +35,7 @@ class Scratch {
   }
   void grow(int64_t bytes) {
     release();
-    data_ = allocate_host(static_cast<size_t>(bytes));
-    if (!data_) __builtin_trap();
+    data_ = allocate_scratch(static_cast<size_t>(bytes));
     bytes_ = bytes;
   }
 

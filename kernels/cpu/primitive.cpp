@@ -30,8 +30,7 @@ class Buffer {
  private:
   void grow(size_t bytes) {
     drop();
-    data_ = allocate_host(bytes);
-    if (!data_) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
+    data_ = allocate_scratch(bytes);
     bytes_ = bytes;
     bytes_kept += static_cast<int64_t>(bytes);
   }

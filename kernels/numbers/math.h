@@ -153,11 +153,13 @@ KERNEL_FN int64_t sin_(int64_t x) { return int64_t(::sin(double(x))); }
 KERNEL_FN int64_t cos_(int64_t x) { return int64_t(::cos(double(x))); }
 KERNEL_FN int64_t floor_(int64_t x) { return x; }
 KERNEL_FN int64_t round_(int64_t x) { return x; }
+// What does not fit wraps around. Of negative powers the whole part, so 0 for most, and for 1 / 0.
 KERNEL_FN int64_t power(int64_t a, int64_t b) {
-  int64_t y = 1;
-  for (; b > 0; b >>= 1, a *= a)
-    if (b & 1) y *= a;
-  return y;
+  if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? 1 : a == -1 ? -1 : 0;
+  uint64_t y = 1, factor = uint64_t(a);
+  for (; b > 0; b >>= 1, factor *= factor)
+    if (b & 1) y *= factor;
+  return int64_t(y);
 }
 
 // log(1 + x) for x >= 0. What the sum rounds away returns by the factor x / (sum - 1).
@@ -251,6 +253,12 @@ KERNEL_FN T larger_slope(T g, T a, T b) {
 template <class T>
 KERNEL_FN T pow_(T a, T b) {
   return b == T(2) ? a * a : (b == T(1) ? a : (b == T(0) ? T(1) : power(a, b)));
+}
+// x, or 0 where it will be multiplied by a factor of 0, which is to leave it out: infinity times 0
+// is nan.
+template <class T>
+KERNEL_FN T counted(T x, T factor) {
+  return factor == T(0) ? T(0) : x;
 }
 template <class T>
 KERNEL_FN T pow_base_slope(T g, T a, T b) {

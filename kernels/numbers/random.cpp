@@ -33,13 +33,14 @@ struct Normal {
   }
 };
 
+template <class C>
 struct Drop {
   uint32_t threshold;
-  float scale;
+  C scale;
   bool everything;
-  KERNEL_FN float operator()(uint32_t bits, float x) const {
-    const float kept = x * scale;
-    return bits >= threshold && !everything ? kept : 0.0f;
+  KERNEL_FN C operator()(uint32_t bits, C x) const {
+    const C kept = x * scale;
+    return bits >= threshold && !everything ? kept : C(0);
   }
 };
 
@@ -67,9 +68,10 @@ void generate(const View& out, RandomPosition position, Rule rule) {
   });
 }
 
-void drop(const View& y, const View& x, Drop rule, RandomPosition position) {
+template <class C>
+void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
   for_each_four(x.size(), position, [=] ON_DEVICE(const uint32_t* bits, int64_t begin, int n) {
-    float value[quad] = {};
+    C value[quad] = {};
     load_group(value, x.data, x.dtype, {begin, n});
 #pragma unroll
     for (int i = 0; i < quad; ++i) value[i] = rule(bits[i], value[i]);
@@ -105,14 +107,15 @@ void generate(const View& out, RandomPosition position, Rule rule) {
   });
 }
 
-void drop(const View& y, const View& x, Drop rule, RandomPosition position) {
+template <class C>
+void drop(const View& y, const View& x, Drop<C> rule, RandomPosition position) {
   for_each_range(x.size(), run, [&](int64_t begin, int64_t end) {
     alignas(64) uint32_t bits[run];
-    alignas(64) float in[run], out[run];
+    alignas(64) C in[run], out[run];
     const int64_t n = end - begin;
     draw(bits, position, begin, n);
-    const float* values = read_row(x, begin, n, in);
-    float* target = row_target(y, begin, out);
+    const C* values = read_row(x, begin, n, in);
+    C* target = row_target(y, begin, out);
     for (int64_t i = 0; i < n; ++i) target[i] = rule(bits[i], values[i]);
     write_row(y, begin, n, target);
   });
@@ -131,8 +134,10 @@ void normal(View out, double mean, double std, RandomPosition position) {
 }
 
 void dropout(View y, View x, double p, RandomPosition position) {
-  const float scale = p < 1 ? float(1 / (1 - p)) : 0.0f;
-  drop(y, x, Drop{drop_threshold(p), scale, p >= 1}, position);
+  visit_compute(x.dtype, [&](auto* compute) {
+    using C = __typeof__(*compute + 0);
+    drop(y, x, Drop<C>{drop_threshold(p), p < 1 ? C(1 / (1 - p)) : C(0), p >= 1}, position);
+  });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

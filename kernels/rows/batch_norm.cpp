@@ -134,7 +134,7 @@ void backward_channel(const View& dx, const View& g, const View& x, const Channe
     C* out = channel.target(dx, first, out_buffer);
 #pragma omp simd
     for (int64_t i = 0; i < n * channel.plane; ++i)
-      out[i] = factor * (upper[i] - average - (values[i] - center) * along);
+      out[i] = factor * (upper[i] - average - counted(values[i] - center, along) * along);
     channel.write(dx, first, n, out);
   });
 }

@@ -58,7 +58,7 @@ struct BatchNormBackward {
   View beta = {};               // with relu
   View y = {}, dresidual = {};  // with relu and a residual
 
-  // dx = factor (g - average - (x - center) along)
+  // dx = factor (g - average - (x - center) along), or factor g where no statistics were taken
   template <class C>
   struct Terms {
     C center, factor, average, along;
@@ -74,8 +74,8 @@ struct BatchNormBackward {
     store_scalar(dbeta, channel, gradient);
     store_scalar(dgamma, channel, product * inverse);
     const C share = training ? C(1) / C(count) : C(0);
-    return {load_scalar<C>(mean, channel), factor<C>(channel), gradient * share,
-            product * inverse * inverse * share};
+    return {load_scalar<C>(mean, channel), factor<C>(channel), counted(gradient, share) * share,
+            counted(product * inverse * inverse, share) * share};
   }
 };
 

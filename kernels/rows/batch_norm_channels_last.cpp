@@ -316,8 +316,8 @@ void backward(const BatchNormBackward& norm) {
     C* out = row_target(stored.dx, first, output_buffer.get<C>(layout.block_room()));
     with_gradient(stored, layout, block, normalized, values, [&](auto gradient) {
       for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
-        out[i] = factor[lane] *
-                 (gradient(i, lane) - average[lane] - (values[i] - center[lane]) * along[lane]);
+        const C distance = counted(values[i] - center[lane], along[lane]);
+        out[i] = factor[lane] * (gradient(i, lane) - average[lane] - distance * along[lane]);
       });
     });
     write_row(stored.dx, first, count, out);

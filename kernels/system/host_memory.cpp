@@ -1,5 +1,7 @@
 #include "kernels/system/host_memory.h"
 
+#include "kernels/system/error.h"
+
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -21,5 +23,11 @@ void* allocate_host(size_t bytes) {
 }
 
 void free_host(void* data) { std::free(data); }
+
+void* allocate_scratch(size_t bytes) {
+  void* data = allocate_host(bytes);
+  if (!data) fail_run("memory: the system has no more; wanted {} bytes of scratch", bytes);
+  return data;
+}
 
 }  // namespace booster::kernels
