@@ -26,9 +26,10 @@ struct Depth {
 
 }  // namespace
 
-// An inner pass cannot know what else will arrive; the outermost one counts it.
+// An inner pass cannot know what else will arrive; the outermost one counts it. Leaves that nobody
+// waits for are not kept: most are inputs of a checkpoint's second run, whose memory ends with it.
 void leave_leaf(const Tensor& leaf) {
-  if (depth == 1) return tell_ready(leaf);
+  if (depth == 1 || !awaits_ready(leaf)) return tell_ready(leaf);
   arrived_inside.push_back(leaf);
 }
 

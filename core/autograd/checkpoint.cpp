@@ -5,8 +5,12 @@
 #include "core/autograd/tracking.h"
 #include "core/tensor/random.h"
 
+#include <utility>
+
 namespace booster {
 namespace {
+
+thread_local bool runs_again = false;
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
@@ -31,6 +35,17 @@ class ReplayRandom {
 
  private:
   RandomPlace now_;
+};
+
+class SecondRun {
+ public:
+  SecondRun() = default;
+  ~SecondRun() { runs_again = before_; }
+  SecondRun(const SecondRun&) = delete;
+  SecondRun& operator=(const SecondRun&) = delete;
+
+ private:
+  bool before_ = std::exchange(runs_again, true);
 };
 
 class CheckpointNode : public Node {
@@ -73,6 +88,7 @@ class CheckpointNode : public Node {
     const GradMode record(true);
     const ReplayRandom replay(random_);
     const PolicyScope policy = policy_.scope();
+    const SecondRun second;
     return fn_(leaves);
   }
 
@@ -85,6 +101,8 @@ class CheckpointNode : public Node {
 };
 
 }  // namespace
+
+bool is_second_run() { return runs_again; }
 
 Tensor checkpoint(const Function& fn, const std::vector<Tensor>& inputs) {
   const RandomPlace random;

@@ -50,7 +50,8 @@ void Node::add_output_hook(int output, std::function<Tensor(const Tensor&)> hook
 }
 
 void Node::run_output_hooks(std::span<Tensor> g) const {
-  for (const auto& [output, hook] : output_hooks_) {
+  const auto hooks = output_hooks_;  // one may add another
+  for (const auto& [output, hook] : hooks) {
     if (!g[output].defined()) continue;
     Tensor changed = hook(g[output]);
     if (changed.defined()) g[output] = std::move(changed);

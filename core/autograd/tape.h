@@ -363,5 +363,8 @@ void set_grad_part(const Tensor& leaf, Tensor part);
 // memory.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                   const std::vector<Tensor>& inputs);
+// Whether fn runs again, by this thread's backward pass: what counts batches leaves it out then, as
+// running statistics do.
+bool is_second_run();
 
 }  // namespace booster

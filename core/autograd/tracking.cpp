@@ -94,7 +94,7 @@ void set_grad_part(const Tensor& leaf, Tensor part) {
 
 void Tensor::backward() const { booster::backward(*this); }
 
-Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad) {
+Tensor apply_grad_hooks(std::vector<GradHook> hooks, Tensor grad) {
   for (const auto& hook : hooks) {
     Tensor changed = hook(grad);
     if (changed.defined()) grad = std::move(changed);
@@ -178,6 +178,7 @@ void add_to_leaf(TapeState& state, const Tensor& g) {
 }  // namespace
 
 void AccumulateGrad::backward(std::span<const Tensor> g, Gradients&) {
+  if (!leaf_.requires_grad()) return;  // frozen since the forward pass
   TapeState& state = *tape_state(leaf_);
   const bool hooked = !state.grad_hooks.empty();
   const Tensor changed = hooked ? apply_grad_hooks(state.grad_hooks, g[0]) : Tensor();
@@ -214,8 +215,11 @@ void note_added(const Tensor& leaf) {
 void tell_ready(const Tensor& leaf) {
   TapeState& state = *tape_state(leaf);
   if (!std::exchange(state.grad_arrived, false)) return;
-  for (const auto& hook : state.ready_hooks) hook.second(leaf);
+  const auto hooks = state.ready_hooks;  // one may remove itself
+  for (const auto& hook : hooks) hook.second(leaf);
 }
+
+bool awaits_ready(const Tensor& leaf) { return !tape_state(leaf)->ready_hooks.empty(); }
 
 namespace {
 thread_local LeafWatch* leaf_watch = nullptr;

@@ -62,6 +62,8 @@ void note_added(const Tensor& leaf);
 
 // Runs the ready hooks of a leaf whose gradient has arrived, once.
 void tell_ready(const Tensor& leaf);
+// Whether it has such hooks.
+bool awaits_ready(const Tensor& leaf);
 
 // Notes the leaves that require gradients among the arguments of the calls that NoGradGuard keeps
 // off the tape, as long as it lives: those that a checkpoint's second run will put gradients into.
@@ -82,6 +84,6 @@ class LeafWatch {
 };
 
 // Applies the hooks of a tensor to its gradient.
-Tensor apply_grad_hooks(const std::vector<GradHook>& hooks, Tensor grad);
+Tensor apply_grad_hooks(std::vector<GradHook> hooks, Tensor grad);
 
 }  // namespace booster

@@ -34,7 +34,8 @@ uint32_t RandomStream::bits() {
 }
 
 double RandomStream::uniform(double low, double high) {
-  const uint64_t wide = uint64_t{bits()} << 21 ^ bits() >> 11;  // 53 bits
+  const uint64_t first = bits(), second = bits();
+  const uint64_t wide = first << 21 ^ second >> 11;  // 53 bits
   return low + (high - low) * (static_cast<double>(wide) * 0x1p-53);
 }
 

@@ -139,7 +139,9 @@ struct InterpolateOptions {
 };
 // By the weights along each axis that torch's interpolate has; those of bicubic are Keys' with a =
 // -0.75, or -0.5 with antialias. align_corners and antialias are for bilinear and bicubic alone.
-// With a scale_factor pixels are exactly that far apart, also where the size is rounded.
+// With a scale_factor pixels are exactly that far apart, also where the size is rounded. Rows and
+// columns are matrix products with those weights: a pixel that is not finite reaches all of its row
+// and column, and with them the image, where torch's reaches its neighbours.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 // To a given height and width.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});

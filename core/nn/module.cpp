@@ -104,20 +104,32 @@ Tensor Module::run_links(const Tensor& given, int first, int last) {
   const MemoryScope memory(memory_tag_);
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
-  // What runs again in the backward pass are these links, whichever ran since.
-  const auto run = [this, first, last](const Tensor& x) { return forward_links(x, first, last); };
   Tensor x = given;
-  if (first == 0)
-    for (const auto& [number, hook] : pre_hooks_)
-      if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
+  // A hook may add and remove some: these calls are of those that there are now.
+  const auto pre_hooks = first == 0 ? pre_hooks_ : std::vector<std::pair<int, ForwardPreHook>>();
+  for (const auto& [number, hook] : pre_hooks)
+    if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
   Tensor y = !recomputes_ || !grad_enabled()
-                 ? run(x)
-                 : checkpoint([run](const std::vector<Tensor>& inputs) { return run(inputs[0]); },
-                              {x});
-  if (last == count)
-    for (const auto& [number, hook] : hooks_)
-      if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
+                 ? forward_links(x, first, last)
+                 : checkpoint(links_to_run_again(first, last), {x});
+  const auto hooks = last == count ? hooks_ : std::vector<std::pair<int, ForwardHook>>();
+  for (const auto& [number, hook] : hooks)
+    if (Tensor changed = hook(*this, x, y); changed.defined()) y = std::move(changed);
   return y;
+}
+
+// Backward runs these links again, whichever ran since: until then the module is kept, or if no
+// handle owns it, asked whether it is still there.
+std::function<Tensor(const std::vector<Tensor>&)> Module::links_to_run_again(int first, int last) {
+  const std::shared_ptr<Module> owned = weak_from_this().lock();
+  return [this, owned, life = life_.watch(), kind = kind_, first,
+          last](const std::vector<Tensor>& inputs) {
+    check(owned || !life.expired(),
+          "{}: backward runs a module with set_recompute again; got one that has ended, want it to "
+          "live until then, as in a Model",
+          kind);
+    return forward_links(inputs[0], first, last);
+  };
 }
 
 Parameters Module::parameters() const {

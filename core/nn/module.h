@@ -59,7 +59,7 @@ using ForwardPreHook = std::function<Tensor(Module& module, const Tensor& x)>;
 // Called after forward; may return another output, or an undefined tensor to keep it.
 using ForwardHook = std::function<Tensor(Module& module, const Tensor& x, const Tensor& y)>;
 
-class Module {
+class Module : public std::enable_shared_from_this<Module> {
  public:
   // `kind` is the name that messages and descriptions print.
   explicit Module(std::string kind) : kind_(std::move(kind)), memory_tag_(activation_tag(kind_)) {}
@@ -198,7 +198,23 @@ class Module {
   void visit(const std::string& prefix, const Visitor& visitor) const;
   void check_name(const std::string& name) const;
   void add_child(const std::string& name, std::shared_ptr<Module> child);
+  std::function<Tensor(const std::vector<Tensor>&)> links_to_run_again(int first, int last);
 
+  // Ends with the module, or where it moves away.
+  class Life {
+   public:
+    Life() = default;
+    Life(Life&&) noexcept {}
+    std::weak_ptr<char> watch() {
+      if (!token_) token_ = std::make_shared<char>();
+      return token_;
+    }
+
+   private:
+    std::shared_ptr<char> token_;
+  };
+
+  Life life_;
   std::string kind_;
   MemoryTag memory_tag_;  // of what forward allocates
   Parameters parameters_;

@@ -63,7 +63,7 @@ double BatchNorm::momentum() const {
 }
 BatchNormOptions BatchNorm::next_batch() {
   const bool of_batch = training() || !options_.track_running_stats;
-  if (training() && num_batches_tracked.defined())
+  if (training() && num_batches_tracked.defined() && !is_second_run())
     Tensor(num_batches_tracked).add_(ones({}, {DType::i64, num_batches_tracked.device()}));
   return {.training = of_batch, .momentum = momentum(), .eps = options_.eps};
 }

@@ -134,6 +134,8 @@ class Optimizer {
   // Multiplies the factor of the last clip by norm into the gradients in memory now: before a
   // backward pass adds others to them.
   void settle_clip();
+  // Other gradients come: also where this rank has none, which cannot see it from them.
+  void forget_clipped_norm();
   // Clamps every gradient to [-limit, limit], in memory.
   void clip_grad_by_value(double limit);
   // From now on norms are those of all ranks.

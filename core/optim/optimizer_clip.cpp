@@ -85,9 +85,12 @@ Tensor Optimizer::pending_clip() const {
 
 void Optimizer::settle_clip() { body_->settle_clip(); }
 
+void Optimizer::forget_clipped_norm() { body_->clipped_norm = Tensor(); }
+
 void Optimizer::clip_grad_by_value(double limit) {
   body_->check_not_kept("optimizer.clip_grad_by_value", "clip_grad_by_value()");
   body_->settle_clip();
+  forget_clipped_norm();
   clamp_gradients(gradients(), limit);
 }
 

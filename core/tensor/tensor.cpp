@@ -7,6 +7,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace booster {
@@ -61,6 +62,16 @@ void Tensor::check_host_access(DType wanted) const {
   check(is_contiguous(), "data: tensor of shape {} and strides {} is not contiguous; use clone()",
         shape(), strides());
 }
+
+namespace {
+// What is not whole would be cut off.
+void check_stays_whole(const char* op, const Tensor& x, DType other, double factor) {
+  check(is_floating(x.dtype()) || (!is_floating(other) && factor == std::floor(factor)),
+        "{}: a result in place keeps its dtype; got {} with {} and factor {}, want a floating "
+        "tensor",
+        op, name_of(x.dtype()), name_of(other), factor);
+}
+}  // namespace
 
 void Tensor::check_in_place(const char* op) const {
   check(defined(), "{}: tensor is undefined", op);
@@ -127,6 +138,7 @@ Tensor& Tensor::copy_(const Tensor& from) {
 
 Tensor& Tensor::add_(const Tensor& other, double factor) {
   check_in_place("add_");
+  check_stays_whole("add_", *this, other.dtype(), factor);
   const Tensor wide = widened("add_", other, shape());
   const auto& table = kernels::on(device());
   if (factor == 1) {
@@ -142,6 +154,7 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
 
 Tensor& Tensor::mul_(double factor) {
   check_in_place("mul_");
+  check_stays_whole("mul_", *this, dtype(), factor);
   kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
   bump_version();
   return *this;

@@ -4,6 +4,8 @@
 
 #include "tests/autograd/gradient_check.h"
 
+#include <limits>
+
 using namespace booster;
 using namespace booster::testing;
 using Values = std::vector<float>;
@@ -230,4 +232,57 @@ TEST_CASE("parts of tensors that do not exist are refused") {
   CHECK(slice(x, 1, 4, 2).shape() == Shape{2, 0});
   CHECK(one_hot(arange(3), 3).to_vector<int64_t>() ==
         std::vector<int64_t>{1, 0, 0, 0, 1, 0, 0, 0, 1});
+}
+
+TEST_CASE("the smallest integers have no negative, and are found all the same") {
+  const auto check = [](auto least) {
+    using Int = decltype(least);
+    const Tensor x = from_vector<Int>({5, least, 7, static_cast<Int>(least + 1)}, {4});
+    CHECK(argmin(x, 0).template to_vector<int64_t>() == std::vector<int64_t>{1});
+    CHECK(min(x, 0).first.template to_vector<Int>() == std::vector<Int>{least});
+    CHECK(argmax(x, 0).template to_vector<int64_t>() == std::vector<int64_t>{2});
+  };
+  check(std::numeric_limits<int32_t>::min());
+  check(std::numeric_limits<int64_t>::min());
+  check(uint8_t{0});
+}
+
+// As torch: of tensors the whole part, of a number an error.
+TEST_CASE("negative powers of integers") {
+  const auto whole = [](std::vector<int64_t> numbers) {
+    return from_vector(numbers, {static_cast<int64_t>(numbers.size())});
+  };
+  CHECK(pow(whole({2, 3, 0, 1, -1, -1, -5, 2}), whole({-1, -2, -1, -7, -2, -3, -1, 3}))
+            .to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0, 1, 1, -1, 0, 8});
+  CHECK_THROWS_WITH_AS(pow(whole({2}), -1.0), doctest::Contains("no whole negative powers"), Error);
+  CHECK(pow(whole({4}), -0.5).to_vector<float>() == std::vector<float>{0.5});
+}
+
+TEST_CASE("chunks of any number, and one ellipsis a term") {
+  const auto parts = chunk(ones({3}), std::numeric_limits<int64_t>::max());
+  CHECK(parts.size() == 3);
+  const Tensor x = ones({2, 2, 2});
+  CHECK_THROWS_WITH_AS(einsum("......->", {x}), doctest::Contains("one ellipsis"), Error);
+}
+
+TEST_CASE("an empty dimension is split into one part, as by torch") {
+  CHECK(split(ones({0, 3}), 2, 0).size() == 1);
+  CHECK(split(ones({4, 3}), 2, 0).size() == 2);
+}
+
+TEST_CASE("a leaf that was frozen after the forward pass gets no gradient") {
+  const Tensor w = ones({2}).requires_grad_(), v = ones({2}).requires_grad_();
+  const Tensor y = sum(w * v);
+  Tensor(w).requires_grad_(false);
+  backward(y);
+  CHECK_FALSE(w.grad().defined());
+  CHECK(v.grad().to_vector<float>() == Values{1, 1});
+}
+
+TEST_CASE("whole numbers in place stay whole") {
+  Tensor x = from_vector<int64_t>({1, 2, 3}, {3});
+  CHECK_THROWS_WITH_AS(x.mul_(1.5), doctest::Contains("mul_: a result in place"), Error);
+  CHECK_THROWS_WITH_AS(x.add_(ones({3})), doctest::Contains("add_: a result in place"), Error);
+  CHECK_THROWS_WITH_AS(x.add_(x, 0.5), doctest::Contains("add_: a result in place"), Error);
+  CHECK(x.mul_(2).add_(x).to_vector<int64_t>() == std::vector<int64_t>{4, 8, 12});
 }

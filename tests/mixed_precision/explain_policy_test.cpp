@@ -33,6 +33,8 @@ struct RunnableOp {
   std::function<Tensor(const Arguments&)> run;
 };
 
+Tensor as_image(const Tensor& x) { return untracked::reshape(x, {1, 1, 4, 4}); }
+
 std::vector<RunnableOp> runnable_ops() {
   std::vector<RunnableOp> ops = {
 #define UNARY(name, ...) {Op::name, 1, [](const Arguments& x) { return name(x[0]); }},
@@ -64,6 +66,19 @@ std::vector<RunnableOp> runnable_ops() {
        [](const Arguments& x) {
          return stack({x[0], x[1]}, 0);
        }},
+      {Op::rms_norm, 1, [](const Arguments& x) { return rms_norm(x[0], {4}); }},
+      {Op::rms_norm, 2,
+       [](const Arguments& x) { return rms_norm(x[0], {4}, untracked::select(x[1], 0, 0)); }},
+      {Op::elu, 1, [](const Arguments& x) { return elu(x[0]); }},
+      {Op::leaky_relu, 1, [](const Arguments& x) { return leaky_relu(x[0]); }},
+      {Op::interpolate, 1,
+       [](const Arguments& x) { return interpolate_nearest(as_image(x[0]), {3, 5}); }},
+      {Op::interpolate, 1,
+       [](const Arguments& x) { return interpolate(as_image(x[0]), {3, 5}); }},
+      {Op::reflection_pad, 1,
+       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "reflect"); }},
+      {Op::replication_pad, 1,
+       [](const Arguments& x) { return pad(as_image(x[0]), {1, 1, 1, 1}, "replicate"); }},
       {Op::mse_loss, 2, [](const Arguments& x) { return mse_loss(x[0], x[1]); }},
       {Op::l1_loss, 2, [](const Arguments& x) { return l1_loss(x[0], x[1]); }},
       {Op::smooth_l1_loss, 2, [](const Arguments& x) { return smooth_l1_loss(x[0], x[1]); }},

@@ -122,3 +122,32 @@ TEST_CASE("a diagonal ends with the smaller dimension") {
   CHECK(is_alike(leaf.grad(), {1, 0, 0, 0, 1, 0}));
   CHECK_THROWS_WITH_AS(diagonal(x, 1, -1), doctest::Contains("got 1 twice"), Error);
 }
+
+TEST_CASE("dropout of f64 keeps its digits, and a factor of pixels is not squared beyond int64") {
+  const Tensor y = dropout(full({1000}, 1.0 / 3, {DType::f64}), 1e-4, true);
+  int kept = 0;
+  for (const double number : y.to_vector<double>()) {
+    if (number == 0) continue;
+    ++kept;
+    CHECK(number == 1.0 / 3 * (1 / (1 - 1e-4)));
+  }
+  CHECK(kept > 900);
+  CHECK_THROWS_WITH_AS(pixel_shuffle(ones({1, 4, 2, 2}), int64_t{1} << 32),
+                       doctest::Contains("no multiple of factor^2"), Error);
+}
+
+// Parts of the formula that are not in it are left out: infinity times 0 is nan.
+TEST_CASE("in evaluation one infinity does not reach a channel's other gradients") {
+  const Tensor x = from_vector<float>({1, 2, inf, 3}, {2, 2}).requires_grad_();
+  const Tensor mean = zeros({2}), variance = ones({2});
+  backward(sum(batch_norm(x, mean, variance, {}, {}, {.training = false, .eps = 0})));
+  CHECK(is_alike(x.grad(), {1, 1, 1, 1}));
+  const Tensor planes = cat({full({1, 1, 2, 2}, inf), ones({1, 1, 2, 2})}, 1);
+  const Tensor image = planes.clone().requires_grad_();
+  backward(sum(batch_norm(image, mean, variance, {}, {}, {.training = false, .eps = 0})));
+  CHECK(is_alike(image.grad(), Numbers(8, 1)));
+}
+
+TEST_CASE("linear_gelu may have no output") {
+  CHECK(linear_gelu(ones({2, 4}), ones({0, 4}), {}).shape() == Shape{2, 0});
+}

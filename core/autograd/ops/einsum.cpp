@@ -48,7 +48,7 @@ Equation parsed(const std::string& equation, size_t operands) {
 Labels written_out(const std::string& term, int dots) {
   Labels labels;
   for (size_t i = 0; i < term.size(); ++i) {
-    if (term.compare(i, 3, "...") == 0) {
+    if (term.compare(i, 3, "...") == 0 && term.find("...") == i) {
       for (int k = dots - 1; k >= 0; --k) labels += static_cast<char>('0' + k);
       i += 2;
       continue;

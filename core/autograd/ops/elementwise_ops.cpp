@@ -194,6 +194,10 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   check(x.defined(), "{}: argument is undefined", row.name);
   apply_policy(row.op, {&x});
   DType dtype = x.dtype();
+  const bool is_power_of_integers = kind == BinaryOp::pow && !is_floating(dtype) && !scalar_first;
+  check(!is_power_of_integers || value >= 0 || !is_whole(value),
+        "pow: integers have no whole negative powers; got {} of {}, want a floating tensor", value,
+        name_of(dtype));
   if (!is_floating(dtype))
     dtype = is_whole(value)
                 ? result_dtype(kind, promote(dtype, dtype == DType::boolean ? DType::i64 : dtype))

@@ -100,8 +100,11 @@ Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string
         "pad: {} takes the last one, two or three dimensions, with one or two before them; got {} "
         "sizes for {}",
         mode, sizes.size(), x.shape());
-  const PolicyScope inside(nullptr);
   Tensor y = x;
+  // "circular" copies keep their dtype, and three dimensions are in no list of torch.
+  if (mode == "replicate") apply_policy(Op::replication_pad, {&y});
+  if (mode == "reflect" && n < 3) apply_policy(Op::reflection_pad, {&y});
+  const PolicyScope inside(nullptr);
   for (const Border& border : all) y = inner_border(y, border, mode);
   return y;
 }

@@ -100,7 +100,8 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim) {
   check(count >= 1, "chunk: want at least one part; got {}", count);
   const int64_t size = x.shape()[normal_dim("chunk", dim, x.ndim())];
   if (size == 0) return std::vector<Tensor>(static_cast<size_t>(count), x);
-  return split(x, (size + count - 1) / count, dim);
+  const int64_t parts = std::min(count, size);
+  return split(x, (size + parts - 1) / parts, dim);
 }
 
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {

@@ -165,12 +165,13 @@ std::pair<Tensor, Tensor> max(const Tensor& x, int64_t dim, bool keep_dim) {
   return {squeeze(values, dim), untracked::squeeze(index, dim)};
 }
 
-// The smallest of u8 and booleans has no negative.
+// -1 - x turns the order of integers around without overflow, which -x does not.
 Tensor argmin(const Tensor& x, int64_t dim, bool keep_dim) {
   check_defined("argmin", x);
   const PolicyScope inside(nullptr);
+  if (is_floating(x.dtype())) return argmax(neg(x.detach()), dim, keep_dim);
   const bool is_small = x.dtype() == DType::u8 || x.dtype() == DType::boolean;
-  return argmax(neg(is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);
+  return argmax(-1 - (is_small ? untracked::cast(x, DType::i32) : x.detach()), dim, keep_dim);
 }
 
 std::pair<Tensor, Tensor> min(const Tensor& x, int64_t dim, bool keep_dim) {

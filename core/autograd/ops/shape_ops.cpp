@@ -156,7 +156,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
   const int d = normal_dim("split", dim, x.ndim());
   std::vector<int64_t> sizes;
   const int64_t n = x.shape()[d];
-  for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
+  for (int64_t at = 0; at == 0 || at < n; at += size) sizes.push_back(std::min(size, n - at));
   return split(x, sizes, d);
 }
 

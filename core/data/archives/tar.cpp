@@ -3,6 +3,7 @@
 #include "core/data/archives/archive.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/warn.h"
 
 #include <algorithm>
 #include <array>
@@ -89,6 +90,11 @@ void read_pax(const ArchiveFile& file, std::string_view text, Extension& extensi
   }
 }
 
+void check_holds(const ArchiveFile& file, uint64_t at, uint64_t size) {
+  if (!file.holds(at, size))
+    file.fail(fmt::format("cut short; got {} bytes, want {} from {} on", file.size(), size, at));
+}
+
 std::string full_name(const Header& header, const Extension& extension) {
   if (!extension.name.empty()) return extension.name;
   const std::string name = text_in(header, name_field);
@@ -114,9 +120,11 @@ std::vector<ArchiveMember> read_tar_index(const ArchiveFile& file) {
   std::vector<ArchiveMember> members;
   Extension extension;
   Header header;
+  bool has_end = false;
   for (uint64_t at = 0; at < file.size();) {
     file.read(at, header.data(), block);
-    if (std::ranges::all_of(header, [](uint8_t byte) { return byte == 0; })) break;
+    has_end = std::ranges::all_of(header, [](uint8_t byte) { return byte == 0; });
+    if (has_end) break;
     if (!is_tar_header(header.data()))
       file.fail(fmt::format("damaged: the header at {} has a wrong checksum", at));
     const auto own_size = number_in(header.data(), size_field);
@@ -126,8 +134,7 @@ std::vector<ArchiveMember> read_tar_index(const ArchiveFile& file) {
     const bool is_link = type >= '1' && type <= '6';  // or a device, or a folder: without bytes
     const uint64_t size = is_link ? 0 : extends ? *own_size : extension.size.value_or(*own_size);
     at += block;
-    if (!file.holds(at, size))
-      file.fail(fmt::format("cut short; got {} bytes, want {} from {} on", file.size(), size, at));
+    check_holds(file, at, size);
     if (type == 'L') extension.name = read_text(file, at, size).c_str();
     if (type == 'x') read_pax(file, read_text(file, at, size), extension);
     if (type == '0' || type == '\0' || type == '7') {
@@ -136,8 +143,13 @@ std::vector<ArchiveMember> read_tar_index(const ArchiveFile& file) {
       if (!raw.ends_with('/') && !name.empty()) members.push_back({name, at, size, size});
     }
     if (!extends) extension = {};
-    at += (size + block - 1) / block * block;
+    const uint64_t padded = (size + block - 1) / block * block;
+    check_holds(file, at, padded);
+    at += padded;
   }
+  if (!has_end)
+    warn(fmt::format("{}: a tar file without its end, perhaps cut short; read the {} files in it",
+                     file.path(), members.size()));
   return members;
 }
 

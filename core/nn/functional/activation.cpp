@@ -85,7 +85,8 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   const bool tanh_form = form == GeluForm::tanh;
   Shape shape = x.shape();
   shape[x.ndim() - 1] = weight.size(0);
-  const int64_t count = shape.numel() / std::max<int64_t>(weight.size(0), 1);
+  int64_t count = 1;
+  for (int i = 0; i < x.ndim() - 1; ++i) count *= shape[i];
   const Tensor rows = untracked::contiguous(untracked::reshape(x, {count, weight.size(1)}));
   const Tensor z = empty({count, weight.size(0)}, options), y = empty_like(z);
   table.linear(z.view(), rows.view(), weight.view(), bias.view());
@@ -112,15 +113,19 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   return split ? split->from_part(result) : result;
 }
 
-Tensor leaky_relu(const Tensor& x, double slope) {
+Tensor leaky_relu(const Tensor& input, double slope) {
+  Tensor x = input;
   arguments::floating("leaky_relu", "x", x);
+  apply_policy(Op::leaky_relu, {&x});
   const PolicyScope inside(nullptr);
   return where(greater(x, 0.0), x, mul(x, slope));
 }
 
 // d = g where x > 0, else g alpha e^x, whose e^x is not e^x - 1 + 1: that is 0 for large -x.
-Tensor elu(const Tensor& x, double alpha) {
+Tensor elu(const Tensor& input, double alpha) {
+  Tensor x = input;
   arguments::floating("elu", "x", x);
+  apply_policy(Op::elu, {&x});
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, arguments::statistics_dtype(x));
   Tensor y;

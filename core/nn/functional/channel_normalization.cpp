@@ -59,6 +59,11 @@ void update(Tensor running, const Tensor& updated) {
   }
 }
 
+// Each batch once, also where a checkpoint runs it again.
+bool updates_running(const BatchNormOptions& options) {
+  return options.training && !is_second_run();
+}
+
 // A call of batch_norm or batch_norm_relu: arguments as the kernels take them, room for results.
 struct BatchNormCall {
   Tensor x, gamma, beta;             // under the policy; on the tape
@@ -73,7 +78,7 @@ struct BatchNormCall {
   bool is_empty() const { return x.numel() == 0; }
   // After the kernel.
   void update_running() const {
-    if (!options.training || is_empty()) return;
+    if (!updates_running(options) || is_empty()) return;
     update(running_mean, center);
     update(running_var, spread);
   }
@@ -99,8 +104,10 @@ BatchNormCall::BatchNormCall(const Tensor& input, const Tensor& running_mean,
   values = as_kernels_take(x);
   scale = dense(gamma);
   shift = dense(beta);
-  center = kernel_statistics(running_mean);
-  spread = kernel_statistics(running_var);
+  if (!options.training || updates_running(options)) {
+    center = kernel_statistics(running_mean);
+    spread = kernel_statistics(running_var);
+  }
   const TensorOptions statistics{arguments::statistics_dtype(x), x.device()};
   mean = empty({x.size(1)}, statistics);
   rstd = empty({x.size(1)}, statistics);

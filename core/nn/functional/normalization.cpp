@@ -157,8 +157,9 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
   return out;
 }
 
-Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& scale,
                 std::optional<double> eps) {
+  Tensor x = input, weight = scale;
   arguments::floating("rms_norm", "x", x);
   const int count = normalized_shape.ndim(), first = x.ndim() - count;
   bool fits = count > 0 && first >= 0;
@@ -170,6 +171,7 @@ Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& we
         weight.defined() ? weight.shape() : Shape{}, normalized_shape);
   std::vector<int64_t> dims;
   for (int i = first; i < x.ndim(); ++i) dims.push_back(i);
+  apply_policy(Op::rms_norm, {&x, &weight});
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, arguments::statistics_dtype(x));
   const Tensor power = mean(square(wide), dims, true);

@@ -144,7 +144,7 @@ Tensor picked(const Tensor& x, const Side& rows, const Side& columns, bool exact
 
 Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
   check_images("pixel_shuffle", x);
-  check(factor >= 1 && x.size(1) % (factor * factor) == 0,
+  check(factor >= 1 && factor < int64_t{1} << 30 && x.size(1) % (factor * factor) == 0,
         "pixel_shuffle: the channels are no multiple of factor^2; got {} channels and factor {}",
         x.size(1), factor);
   const int64_t n = x.size(0), c = x.size(1) / (factor * factor), h = x.size(2), w = x.size(3);
@@ -152,8 +152,10 @@ Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
   return reshape(permute(split, {0, 1, 4, 2, 5, 3}), {n, c, h * factor, w * factor});
 }
 
-Tensor interpolate_nearest(const Tensor& x, Size2d size) {
-  const auto [rows, columns] = sides_of("interpolate_nearest", x, {.size = size});
+Tensor interpolate_nearest(const Tensor& input, Size2d size) {
+  const auto [rows, columns] = sides_of("interpolate_nearest", input, {.size = size});
+  Tensor x = input;
+  apply_policy(Op::interpolate, {&x});
   const PolicyScope inside(nullptr);
   return picked(x, rows, columns, false);
 }
@@ -164,10 +166,12 @@ Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options) {
   return interpolate(x, options);
 }
 
-Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+Tensor interpolate(const Tensor& input, const InterpolateOptions& options) {
   check_mode(options);
-  const auto [rows, columns] = sides_of("interpolate", x, options);
-  if (options.mode == "area") return adaptive_avg_pool2d(x, {rows.out, columns.out});
+  const auto [rows, columns] = sides_of("interpolate", input, options);
+  if (options.mode == "area") return adaptive_avg_pool2d(input, {rows.out, columns.out});
+  Tensor x = input;
+  apply_policy(Op::interpolate, {&x});
   const PolicyScope inside(nullptr);
   if (is_nearest(options.mode)) return picked(x, rows, columns, options.mode == "nearest-exact");
   const Tensor whole = is_16_bit(x.dtype()) ? cast(x, DType::f32) : x;

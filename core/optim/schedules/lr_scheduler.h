@@ -8,7 +8,8 @@
 // One schedule goes by a metric instead, ReduceLROnPlateau: `scheduler.step(loss_of_validation)`.
 //
 // Schedulers are handles: copies share one count. Formulas are closed forms; where a name is
-// PyTorch's the rates are PyTorch's, within rounding.
+// PyTorch's the rates are PyTorch's, within rounding. A rate that the program sets itself holds
+// until the next step, which gives the schedule's (some of PyTorch's go on from the one they find).
 #pragma once
 
 #include "core/optim/optimizer.h"
