@@ -3,7 +3,10 @@
 #include "kernels/system/error.h"
 #include "parallel/rank_notes.h"
 
+#include <functional>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace booster {
 
@@ -23,10 +26,32 @@ struct Mesh::State {
   }
 };
 
+namespace {
+
+// Or groups of different ranks would wait for each other.
+void check_same_axes(const Group& world, const Axes& axes) {
+  if (world.size() == 1) return;
+  std::string text;
+  for (const Axis& axis : axes.list())
+    if (axis.size > 1)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, axis.size);
+  std::vector<int64_t> own = {static_cast<int64_t>(std::hash<std::string>()(text))};
+  std::vector<int64_t> all(static_cast<size_t>(world.size()));
+  world.all_gather(all, own);
+  for (int rank = 0; rank < world.size(); ++rank)
+    check(all[static_cast<size_t>(rank)] == all[0],
+          "mesh: the sizes of its axes are not the same on all ranks; got others on rank {} than "
+          "on rank 0, and here {}",
+          world.world_ranks()[static_cast<size_t>(rank)], text);
+}
+
+}  // namespace
+
 Mesh::Mesh() : state_(std::make_shared<State>()) {}
 
 Mesh::Mesh(const Group& world, std::vector<Axis> axes)
     : state_(new State{world, Axes(world.size(), std::move(axes)), {}}) {
+  check_same_axes(world, state_->axes);
   std::vector<std::string> places;
   for (int rank = 0; rank < world.size(); ++rank)
     places.push_back(state_->axes.describe(rank));

@@ -3,6 +3,8 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
 
+#include <utility>
+
 namespace booster {
 
 namespace {
@@ -60,7 +62,12 @@ DataParallelPlugin::DataParallelPlugin(const DataParallelPlugin& other)
 }
 
 void DataParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
+  number_training();
   share_numbers(model, optimizers, group_);
+}
+
+void DataParallelPlugin::number_training() {
+  if (!std::exchange(is_numbered_, true)) training_ = group_.next_number();
 }
 
 void DataParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {

@@ -36,6 +36,10 @@ class DataParallelPlugin : public Plugin {
 
   // Along the axes data and sequence.
   const Group& ranks() const { return group_; }
+  // Which of the trainings that these ranks have begun this one is, from 0: it tells their messages
+  // apart. Counted once, before the first message.
+  void number_training();
+  uint32_t training() const { return training_; }
   const Optimizers& optimizers() const { return optimizers_; }
   // Parameters that require a gradient and were not returned by an earlier call: they may be
   // thawed, and groups added to an optimizer, after the model was boosted.
@@ -51,6 +55,8 @@ class DataParallelPlugin : public Plugin {
   Group group_;        // along the axes data and sequence
   Group same_layers_;  // all that have the same layers or parts of them
   bool broadcast_buffers_;
+  uint32_t training_ = 0;
+  bool is_numbered_ = false;
   Model model_;
   Optimizers optimizers_;
   std::unordered_set<const TensorBody*> known_;

@@ -49,11 +49,13 @@ Layout FsdpPlugin::layout() const {
 }
 
 void FsdpPlugin::shard(const Model& model, const Optimizers& optimizers) {
+  number_training();
   units_ = std::make_unique<ParameterUnits>(model, ranks(), shards(),
                                             ParameterUnitOptions{.wrap = options_.wrap,
                                                                  .prefetch = options_.prefetch,
                                                                  .recompute = options_.recompute,
-                                                                 .on_host = options_.cpu_offload});
+                                                                 .on_host = options_.cpu_offload,
+                                                                 .training = training()});
   ShardedStatePlugin::shard(model, optimizers);
 }
 

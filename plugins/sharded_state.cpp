@@ -111,14 +111,19 @@ void ShardedStatePlugin::own_new(Optimizer optimizer, std::vector<Tensor>& known
 
 void ShardedStatePlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
+  gradients_.serve(training());
   watch_new();
   const auto watched = static_cast<int64_t>(watched_.size());
   check(over_stages({watched})[0] > 0,
         "{}: the model has no parameter that requires a gradient", name());
 }
 
-void ShardedStatePlugin::watch_new() {
+void ShardedStatePlugin::own_new() {
   for (size_t i = 0; i < optimizers().size(); ++i) own_new(optimizers()[i], *by_optimizer_[i]);
+}
+
+void ShardedStatePlugin::watch_new() {
+  own_new();
   const Parameters added = new_parameters();
   if (added.empty()) return;
   for (const Parameters& group : message_groups(added)) watch(group);
@@ -147,6 +152,7 @@ void ShardedStatePlugin::end(Pass pass) {
 
 void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
+  own_new();  // of a group that was added behind the backward pass
   check_none_missing(optimizer,
                      "every parameter to take part in the loss, or torch_ddp with "
                      "find_unused_parameters = true");
@@ -157,7 +163,7 @@ void ShardedStatePlugin::sync_params(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   const bool late = options_.gathers_late && !holds_whole();
   const auto place = std::ranges::find(optimizers(), optimizer) - optimizers().begin();
-  const OperationTag tag = OperationTag::of(OperationTag::optimizer, place);
+  const OperationTag tag = OperationTag::of(OperationTag::optimizer, place, training());
   std::vector<std::pair<std::shared_ptr<const Gathering>, std::vector<Tensor>>> sent;
   for (std::vector<Tensor>& parameters : messages(optimizer)) {
     auto gathering = gather(parameters, tag);

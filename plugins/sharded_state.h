@@ -66,6 +66,7 @@ class ShardedStatePlugin : public DataParallelPlugin {
 
   void offload(const Optimizers& optimizers);
   // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
+  void own_new();
   void own_new(Optimizer optimizer, std::vector<Tensor>& known);
   void watch_new();
   void watch(const Parameters& parameters);

@@ -25,7 +25,8 @@ GradientBucketOptions bucket_options(const TorchDDPOptions& options) {
         options.bucket_cap_mb);
   return {.cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * mib),
           .views = options.gradient_as_bucket_view,
-          .sent_as = dtype_named(options.comm_dtype)};
+          .sent_as = dtype_named(options.comm_dtype),
+          .may_differ = options.find_unused_parameters || options.static_graph};
 }
 
 }  // namespace
@@ -48,6 +49,7 @@ TorchDDPPlugin::~TorchDDPPlugin() {
 
 void TorchDDPPlugin::prepare(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::prepare(model, optimizers);
+  buckets_.serve(training());
   watch_new();
   const std::vector<int64_t> all = over_stages({buckets_.parameters(), buckets_.count()});
   check(all[0] > 0, "torch_ddp: the model has no parameter that requires a gradient");

@@ -264,7 +264,9 @@ SegmentFile create_segment(const Membership& members) {
   if (made.file < 0) return {};
   const auto bytes = static_cast<off_t>(Segment::bytes_for(members.size()));
   // A sparse file would end this process by SIGBUS when memory runs out.
-  if (posix_fallocate(made.file, 0, bytes) == 0) return made;
+  int refusal = EINTR;
+  while (refusal == EINTR) refusal = posix_fallocate(made.file, 0, bytes);
+  if (refusal == 0) return made;
   close(made.file);
   unlink(made.path.c_str());
   return {};

@@ -61,6 +61,7 @@ struct Group::State {
   uint64_t issued = 0;                         // operations so far
   std::string failure;                         // the first error; later operations repeat it
   std::map<std::vector<int>, int> subgroups;   // made so far, by members
+  uint32_t numbers = 0;                        // given out by next_number()
   std::deque<Running> running;                 // in the order of issue
   WorkQueue queue{[this] { return look(); }};  // ends before the backend does
 };
@@ -112,6 +113,18 @@ int Group::size() const { return state_->backend->members().size(); }
 const std::vector<int>& Group::world_ranks() const { return state_->backend->members().ranks; }
 std::string Group::backend() const { return state_->backend->name(); }
 
+namespace {
+
+// It is a file's name, too, which cannot be of any length.
+std::string shortened(const std::string& name) {
+  if (name.size() <= 100) return name;
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return fmt::format("{}..{:016x}", name.substr(0, 60), hash);
+}
+
+}  // namespace
+
 Group Group::subgroup(const std::vector<int>& ranks) const {
   const Membership& parent = state_->backend->members();
   Membership members{.name = "", .ranks = {}, .rank = -1, .rendezvous = parent.rendezvous};
@@ -124,10 +137,12 @@ Group Group::subgroup(const std::vector<int>& ranks) const {
   }
   check(members.rank >= 0, "subgroup: this rank, {}, is not one of the members {}", rank(),
         list_of(ranks, ", "));
-  members.name = fmt::format("{}.{}-{}", parent.name, list_of(members.ranks, "_"),
-                             state_->subgroups[members.ranks]++);
+  members.name = shortened(fmt::format("{}.{}-{}", parent.name, list_of(members.ranks, "_"),
+                                       state_->subgroups[members.ranks]++));
   return Group(std::move(members));
 }
+
+uint32_t Group::next_number() const { return state_->numbers++; }
 
 void Group::name_places(const std::vector<std::string>& places) const {
   check(static_cast<int>(places.size()) == size(),

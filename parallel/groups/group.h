@@ -57,6 +57,9 @@ class Group {
   // in which they shall count). Only they call it; groups with the same members in the same order.
   Group subgroup(const std::vector<int>& ranks) const;
 
+  // Counts its calls, from 0: one number on all members that make the same calls.
+  uint32_t next_number() const;
+
   // Where each member stands, such as "data 1, tensor 0" (parallel/mesh.h), by rank. From now on
   // errors of all groups of the run say it of these ranks; only this rank notes it.
   void name_places(const std::vector<std::string>& places) const;

@@ -5,6 +5,9 @@
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/seconds.h"
 
+#include <mutex>
+#include <utility>
+
 namespace booster {
 
 SlowWait::SlowWait(int rank)
@@ -12,8 +15,14 @@ SlowWait::SlowWait(int rank)
       since_(monotonic_seconds()),
       next_(since_ + seconds_variable("BOOSTER_SLOW_WAIT", 10).count() / 1000.0) {}
 
+// Several threads of this process may wait; their last word is the note.
+static std::mutex noted_mutex;
+static int noted = 0;
+
 SlowWait::~SlowWait() {
-  if (noted_) withdraw_note(RankNote::waits);
+  if (!noted_) return;
+  const std::lock_guard lock(noted_mutex);
+  if (--noted == 0) withdraw_note(RankNote::waits);
 }
 
 void SlowWait::still(const std::function<std::string()>& waits_for,
@@ -22,8 +31,11 @@ void SlowWait::still(const std::function<std::string()>& waits_for,
   if (now < next_) return;
   next_ = now + (now - since_);
   const LongWait wait{waits_for(), where(), since_};
-  noted_ = notes_are_read();
-  if (noted_) return put_note(RankNote::waits, wait.text());
+  if (notes_are_read()) {
+    const std::lock_guard lock(noted_mutex);
+    if (!std::exchange(noted_, true)) ++noted;
+    return put_note(RankNote::waits, wait.text());
+  }
   warn(fmt::format("booster: {}; rank {} waits for it, at most {:g} s (BOOSTER_TIMEOUT)",
                    wait.told(), rank_, group_timeout().count() / 1000.0));
 }

@@ -126,10 +126,22 @@ void GradientBuckets::send_mean(const Tensor& target, OperationTag tag) {
   messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean, tag)});
 }
 
+// A rank without a gradient does not learn whether others had one, so unless that is asked later
+// all must lack the same ones.
+OperationTag GradientBuckets::tag_of(const Bucket& bucket) const {
+  const int64_t number = &bucket - buckets_.data();
+  const auto tag = OperationTag::of(OperationTag::bucket, number, training_);
+  if (options_.may_differ) return tag;
+  AbsentMembers absent;
+  for (const int64_t i : bucket.members)
+    if (!slots_[i].parameter.grad().defined()) absent.add(i);
+  return tag.without(absent.hash());
+}
+
 // Windows of gradients that are absent count as 0: another rank may have one.
 void GradientBuckets::send(Bucket& bucket) {
   const NoGradGuard no_grad;
-  const auto tag = OperationTag::of(OperationTag::bucket, &bucket - buckets_.data());
+  const OperationTag tag = tag_of(bucket);
   for (const int64_t i : bucket.members) {
     Slot& slot = slots_[i];
     slot.local = false;

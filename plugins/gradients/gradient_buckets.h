@@ -26,12 +26,15 @@ struct GradientBucketOptions {
   int64_t cap_bytes = 25 << 20;    // closes a bucket; smaller ones where it would close few
   bool views = true;               // gradients live in the buckets; false: copied there
   std::optional<DType> sent_as{};  // f16 or bf16
+  bool may_differ = false;         // ranks may have gradients of different parameters in a pass
 };
 
 class GradientBuckets {
  public:
   GradientBuckets(Group group, GradientBucketOptions options);
 
+  // The number that tells its messages from those of others on the group.
+  void serve(uint32_t training) { training_ = training; }
   // Packs more parameters.
   void add(const Parameters& parameters);
   // Packs all anew: `order` lists those that are exchanged, as backward completes them, out of all;
@@ -85,6 +88,7 @@ class GradientBuckets {
   bool is_touched(const Bucket& bucket) const;
   bool has_local(const Bucket& bucket) const;
   void send(Bucket& bucket);
+  OperationTag tag_of(const Bucket& bucket) const;
   void send_mean(const Tensor& target, OperationTag tag);
   // Waits, and copies what travelled to where it belongs.
   void receive();
@@ -93,6 +97,7 @@ class GradientBuckets {
   GradientBucketOptions options_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
+  uint32_t training_ = 0;
   int64_t next_ = 0;  // buckets before it were sent in this pass
   std::vector<Message> messages_;
   std::vector<int64_t> away_;  // sent parameters whose gradients are not in their windows

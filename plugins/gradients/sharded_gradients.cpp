@@ -90,8 +90,16 @@ void ShardedGradients::mark_ready(int64_t parameter) {
   while (next_ < buckets_.size() && buckets_[next_].missing == 0) send(buckets_[next_++]);
 }
 
+AbsentMembers ShardedGradients::absent_in(const Bucket& bucket) const {
+  AbsentMembers absent;
+  for (const int64_t i : bucket.members)
+    if (!slots_[i].local) absent.add(i);
+  return absent;
+}
+
 void ShardedGradients::send(Bucket& bucket) {
   const NoGradGuard no_grad;
+  const OperationTag tag = tag_of(bucket).without(absent_in(bucket).hash());
   const MemoryScope memory(MemoryTag::gradients);
   const Tensor& any = slots_[bucket.members[0]].parameter;
   const TensorOptions options = {grad_dtype(any), any.device()};
@@ -99,10 +107,11 @@ void ShardedGradients::send(Bucket& bucket) {
   for (int64_t i : bucket.members) {
     const Slot& slot = slots_[i];
     bucket.packed.pack(all, slot.place, slot.local ? dense_grad(slot.parameter) : Tensor());
-    if (options_.free_whole) clear_grad(slot.parameter);
+    // What is not local is this rank's part of an earlier exchange.
+    if (options_.free_whole && slot.local) clear_grad(slot.parameter);
   }
   bucket.summed = empty({bucket.packed.part()}, options);
-  bucket.work = group_.reduce_scatter_async(bucket.summed, all, CollectiveOp::mean, tag_of(bucket));
+  bucket.work = group_.reduce_scatter_async(bucket.summed, all, CollectiveOp::mean, tag);
   bucket.sent = true;
   const size_t index = index_of(bucket);
   if (index >= most_under_way) buckets_[index - most_under_way].work.wait();

@@ -27,6 +27,8 @@ class ShardedGradients {
   // Parts are those of `group`; `replicas` have the same part, and the mean is over all of both.
   ShardedGradients(Group group, Group replicas, ShardedGradientOptions options);
 
+  // The number that tells its messages from those of others on the group.
+  void serve(uint32_t training) { training_ = training; }
   // Packs more parameters, about in the order in which backward completes them.
   void add(const Parameters& parameters);
 
@@ -65,8 +67,10 @@ class ShardedGradients {
     return static_cast<size_t>(slots_[bucket.members[0]].bucket);
   }
   OperationTag tag_of(const Bucket& bucket) const {
-    return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket);
+    return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket, training_);
   }
+  // A rank without a gradient takes no part of it, so all must lack the same ones.
+  AbsentMembers absent_in(const Bucket& bucket) const;
   void send(Bucket& bucket);
   // Waits for the sums, and goes on to those of the replicas.
   void reduce_over_replicas(Bucket& bucket);
@@ -78,6 +82,7 @@ class ShardedGradients {
   ShardedGradientOptions options_;
   std::vector<Slot> slots_;
   std::deque<Bucket> buckets_;
+  uint32_t training_ = 0;
   size_t next_ = 0;  // buckets before it were sent in this pass
   bool exchanges_ = false;
 };

@@ -107,13 +107,16 @@ void ParameterUnits::grad_arrived(size_t i) {
 
 void ParameterUnits::begin(Pass pass) {
   phase_ = pass == Pass::forward ? Phase::forward : Phase::backward;
+  if (pass == Pass::backward) in_backward_ = true;
   last_ = rest;
   for (Unit& unit : units_) unit.missing = unit.members.size();
   use(rest);
 }
 
 void ParameterUnits::end(Pass pass, bool stay_whole) {
-  phase_ = Phase::outside;
+  if (pass == Pass::backward) in_backward_ = false;
+  // A forward pass may be a part of a backward pass: that of a microbatch, which is next.
+  phase_ = in_backward_ ? Phase::backward : Phase::outside;
   if (stay_whole) return gather_all();
   const bool backward_follows = pass == Pass::forward && grad_enabled();
   for (size_t i = backward_follows ? 1 : 0; i < units_.size(); ++i) release(i);
@@ -162,7 +165,7 @@ void ParameterUnits::start(size_t i) {
     const Tensor own = own_parts(unit, members, packed);
     const Tensor all = empty({packed.elements()}, {dtype, own.device()});
     Work work = group_.all_gather_async(
-        all, own, OperationTag::of(OperationTag::unit, static_cast<int64_t>(i)));
+        all, own, OperationTag::of(OperationTag::unit, static_cast<int64_t>(i), options_.training));
     unit.arriving.push_back({std::move(members), std::move(packed), all, std::move(work)});
   }
 }

@@ -28,6 +28,7 @@ struct ParameterUnitOptions {
   int64_t prefetch = 1;           // units that are gathered ahead
   bool recompute = false;         // units keep their inputs only, and run again in backward
   bool on_host = false;           // parts are in host memory
+  uint32_t training = 0;          // tells messages from those of others on the group
 };
 
 class ParameterUnits {
@@ -101,6 +102,7 @@ class ParameterUnits {
   std::vector<Unit> units_;         // the rest first
   std::optional<Staging> staging_;  // of parts in host memory on their way to a GPU
   Phase phase_ = Phase::outside;
+  bool in_backward_ = false;
   size_t last_ = 0;                         // the unit used last in this pass
   std::map<size_t, size_t> next_[3] = {};   // by phase: what was used after each
   std::shared_ptr<ParameterUnits*> self_;   // for hooks that a tape may hold longer; null then

@@ -253,6 +253,23 @@ TEST_CASE("rank: subgroups" * doctest::skip()) {
 }
 TEST_CASE("subgroups work on their own") { run_everywhere("rank: subgroups"); }
 
+// Each one's name holds those of all above it, and names are of files, too.
+TEST_CASE("rank: subgroups of subgroups" * doctest::skip()) {
+  Group group = launch_from_env().group();
+  std::vector<int> all(static_cast<size_t>(group.size()));
+  std::iota(all.begin(), all.end(), 0);
+  for (int depth = 0; depth < 50; ++depth) {
+    group = group.subgroup(all);
+    std::vector<float> sum = {static_cast<float>(group.rank() + depth)};
+    group.all_reduce(sum);
+    CHECK(sum[0] == group.size() * (group.size() - 1) / 2 + depth * group.size());
+  }
+}
+TEST_CASE("subgroups may be as deep as one likes") {
+  for (const auto& rank : Ranks("rank: subgroups of subgroups", 2).wait())
+    CHECK_MESSAGE(rank.passed(), rank.output);
+}
+
 TEST_CASE("a group of one refuses what has no meaning") {
   const Group alone;
   CHECK(alone.backend() == "local");

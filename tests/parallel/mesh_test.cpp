@@ -144,3 +144,18 @@ TEST_CASE("a rank alone is a mesh of one") {
   CHECK_THROWS_AS(Mesh(Group(), Layout{.tensor = 2}), Error);
   CHECK_THROWS_AS(mesh.describe(1), Error);
 }
+
+TEST_CASE("rank: meshes of other sizes" * doctest::skip()) {
+  const World world = launch_from_env();
+  const int tensor = world.rank == 3 ? 2 : 1;
+  std::string error;
+  try {
+    const Mesh mesh(world.group(), {{"data", 4 / tensor}, {"tensor", tensor}});
+  } catch (const Error& refusal) {
+    error = refusal.what();
+  }
+  CHECK(error.find("not the same on all ranks; got others on rank 3") != error.npos);
+}
+TEST_CASE("ranks whose meshes have other sizes are told at once") {
+  run_on_four("rank: meshes of other sizes");
+}

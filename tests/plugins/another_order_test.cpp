@@ -100,10 +100,42 @@ TEST_CASE("rank: steps by low_level_zero" * doctest::skip()) {
   check_names_both(error, ", optimizer 0)", ", optimizer 1)");
 }
 
+// Two trainings of equal models; rank 1 begins with the second.
+template <class P>
+std::string error_of_two_trainings() {
+  struct Training {
+    P plugin;
+    Model model;
+    SGD optimizer;
+    explicit Training(Sequential layers)
+        : model(std::move(layers)), optimizer(model.parameters(), {.lr = 0.1}) {
+      take_over(plugin, model, optimizer);
+    }
+  };
+  Training first(experts(1)), second(experts(1));
+  Training* both[] = {&first, &second};
+  const int mine = launch_from_env().rank;
+  return error_of([&] {
+    for (const int i : {mine, 1 - mine}) train_with(both[i]->plugin, both[i]->model.module());
+  });
+}
+TEST_CASE("rank: two trainings by torch_ddp" * doctest::skip()) {
+  check_names_both(error_of_two_trainings<TorchDDPPlugin>(), ", bucket 0)",
+                   ", bucket 0 of training 2)");
+}
+TEST_CASE("rank: two trainings by low_level_zero" * doctest::skip()) {
+  check_names_both(error_of_two_trainings<LowLevelZeroPlugin>(), ", bucket 0)",
+                   ", bucket 0 of training 2)");
+}
+TEST_CASE("rank: two trainings by fsdp" * doctest::skip()) {
+  check_names_both(error_of_two_trainings<FsdpPlugin>(), ", unit 1)", ", unit 1 of training 2)");
+}
+
 TEST_CASE("gradients and parameters of equal layers never mix, in whatever order ranks use them") {
   for (const char* name : {"experts in one order", "experts by torch_ddp",
                            "experts by low_level_zero", "blocks by fsdp",
-                           "steps by low_level_zero"}) {
+                           "steps by low_level_zero", "two trainings by torch_ddp",
+                           "two trainings by low_level_zero", "two trainings by fsdp"}) {
     CAPTURE(name);
     CHECK(failures(Ranks(std::string("rank: ") + name, 2).wait(60)) == "");
   }

@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t longest_hello = 4096;
 constexpr auto time_for_hello = std::chrono::seconds(5);
+constexpr auto time_for_farewell = std::chrono::seconds(1);  // to all together
 constexpr size_t most_unknown = 256;
 constexpr size_t most_stored = 64 << 20;
 constexpr size_t most_outgoing = 64 << 20;
@@ -49,12 +50,16 @@ void StoreServer::serve() {
     drop_silent();
     drop_gone();
   }
+  const auto end = Clock::now() + time_for_farewell;
   for (const Peer& peer : peers_)
-    if (peer.rank >= 0) peer.socket.write_all(peer.outgoing, std::chrono::seconds(1));
+    if (peer.rank >= 0)
+      peer.socket.write_all(peer.outgoing, std::chrono::ceil<milliseconds>(end - Clock::now()));
 }
 
 void StoreServer::wait() {
-  std::vector<pollfd> files = {{listener_.file(), POLLIN, 0}};
+  // Without a descriptor for who knocks the listener would be ready all the time.
+  const bool can_accept = Clock::now() >= full_until_;
+  std::vector<pollfd> files = {{listener_.file(), static_cast<short>(can_accept ? POLLIN : 0), 0}};
   for (const Peer& peer : peers_)
     files.push_back({peer.socket.file(),
                      static_cast<short>(peer.outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
@@ -77,6 +82,7 @@ void StoreServer::accept_all() {
                       .silence = Silence(now)});
     tell(peers_.back(), {FrameKind::challenge, {peers_.back().nonce}});
   }
+  if (errno == EMFILE || errno == ENFILE) full_until_ = Clock::now() + tick;
 }
 
 void StoreServer::serve(Peer& peer) {
@@ -181,10 +187,12 @@ void StoreServer::find_address(const Peer& peer) {
 }
 
 void StoreServer::put(const std::string& key, const std::string& value) {
-  if (const auto known = values_.find(key); known != values_.end())
-    stored_ -= key.size() + known->second.size();
-  stored_ += key.size() + value.size();
-  if (stored_ > most_stored) fail_data("store: more than {} bytes of values", most_stored);
+  const auto known = values_.find(key);
+  const size_t before = known == values_.end() ? 0 : key.size() + known->second.size();
+  const size_t after = stored_ - before + key.size() + value.size();
+  if (after > most_stored)
+    return fail_run_once(fmt::format("rank 0 stores values of at most {} bytes", most_stored));
+  stored_ = after;
   values_[key] = value;
   const auto waiting = waiting_.extract(key);
   if (waiting.empty()) return;

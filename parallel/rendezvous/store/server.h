@@ -83,6 +83,7 @@ class StoreServer {
   size_t stored_ = 0;                                // bytes of all values
   std::string failure_;
   Clock::time_point told_alive_;
+  Clock::time_point full_until_;  // no descriptor was left for who connected
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -83,8 +83,12 @@ Socket listen_at(const sockaddr* address, socklen_t size, std::string& problem) 
 
 bool wait_until(int file, short events, Clock::time_point end) {
   pollfd waiting = {file, events, 0};
-  const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-  return poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left.count(), 0))) > 0;
+  int found = -1;
+  do {
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    found = poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+  } while (found < 0 && errno == EINTR);  // a signal that the program handles
+  return found > 0;
 }
 
 // "" once there is a connection.

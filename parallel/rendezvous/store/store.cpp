@@ -187,10 +187,13 @@ void StoreRendezvous::lose_store(const std::string& why) {
   changed_.notify_all();
 }
 
-// What cannot be sent is not: whoever waits for an answer learns that the store is gone.
+// After a part of a frame nothing else can be sent: whoever waits for an answer learns it.
 void StoreRendezvous::send(const Frame& frame) {
-  std::lock_guard lock(sending_);
-  socket_.write_all(encoded(frame), longest_send);
+  const auto is_sent = [&] {
+    std::lock_guard lock(sending_);
+    return socket_.write_all(encoded(frame), longest_send);
+  };
+  if (!is_sent() && !leaving_) lose_store(has_ended);
 }
 
 // False when the time is over; error for trouble.

@@ -5,6 +5,7 @@
 #include "parallel/groups/group.h"
 #include "parallel/launch.h"
 #include "parallel/rendezvous/secret.h"
+#include "parallel/rendezvous/store/socket.h"
 #include "parallel/rendezvous/store/store.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/store/meeting.h"
@@ -16,6 +17,8 @@
 #include <random>
 #include <thread>
 
+#include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 using namespace booster;
@@ -120,6 +123,32 @@ TEST_CASE("ranks meet, tell each other values, and learn of a failure") {
     CHECK(rank->trouble({1}) == "rank 4 gave up: no more flour");
     CHECK_THROWS_WITH_AS(rank->get("never", all), Contains("no more flour"), Error);
   }
+}
+
+// The program's own handlers interrupt a wait, whatever SA_RESTART says.
+TEST_CASE("a signal in the middle of a message does not cut it") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  struct sigaction handled = {}, before = {};
+  handled.sa_handler = [](int) {};
+  handled.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &handled, &before);
+  std::thread writer([&] {
+    const Socket socket(ends[0]);
+    CHECK(socket.write_all(std::string(1 << 20, 'x'), std::chrono::seconds(20)));
+  });
+  for (int i = 0; i < 20; ++i) {
+    pthread_kill(writer.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::string bytes;
+  {
+    const Socket socket(ends[1]);
+    while (bytes.size() < 1 << 20 && socket.read_into(bytes)) std::this_thread::yield();
+  }
+  CHECK(bytes.size() == 1 << 20);
+  writer.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_CASE("who leaves is missed only by those that need it") {
