@@ -23,7 +23,10 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
     session->look_for_skips();  // here, so that no step waits for the device
     named.push_back(session->optimizer);
   }
-  for (Optimizer& optimizer : iteration.all) optimizer.settle_clip();  // what comes is not clipped
+  for (Optimizer& optimizer : iteration.all) {
+    optimizer.settle_clip();  // what comes is not clipped
+    optimizer.forget_clipped_norm();
+  }
   first_.precision->begin_loss(options, named);
   for (const Optimizer& optimizer : iteration.all)
     if (std::ranges::find(named, optimizer) == named.end()) not_named_.emplace_back(optimizer);

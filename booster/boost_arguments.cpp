@@ -1,7 +1,11 @@
 #include "booster/boost_arguments.h"
 
 #include "core/autograd/gradient_keeper.h"
+#include "parallel/launch.h"
 
+#include <fmt/format.h>
+
+#include <functional>
 #include <string>
 #include <unordered_set>
 
@@ -61,13 +65,64 @@ void check_belongs(const Optimizer& optimizer, const KnownParameters& known) {
         optimizer.name(), optimizer.parameters().size());
 }
 
+// What a plugin cut stays cut when it goes: parts of parameters, layers and state. One rank alone
+// has all parts.
+void check_whole(const Optimizer& optimizer) {
+  check(!optimizer.shares_norms() || launch_from_env().size == 1,
+        "booster.boost: {} and its model were boosted before by a plugin that spreads them over "
+        "ranks, and this rank still has its part; want new ones, and a checkpoint to bring the "
+        "numbers",
+        optimizer.name());
+}
+
+std::string text_of(const std::vector<Model>& models) {
+  std::string text;
+  for (const Model& model : models)
+    for (const auto& [name, tensor] : model.parameters())
+      text += fmt::format("{} {} {} {};", name, tensor.shape(), name_of(tensor.dtype()),
+                          tensor.requires_grad());
+  return text;
+}
+
+std::string text_of(const Optimizers& optimizers) {
+  std::string text;
+  for (const Optimizer& optimizer : optimizers) {
+    text += optimizer.name();
+    for (int group = 0; group < optimizer.group_count(); ++group)
+      for (const auto& [name, value] : optimizer.options(group))
+        text += fmt::format(" {}={}", name, value);
+    for (const auto& [name, tensor] : optimizer.parameters()) text += " " + name;
+    text += ";";
+  }
+  return text;
+}
+
 }  // namespace
+
+void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
+                             const std::string& plugin, const std::vector<Model>& models,
+                             const Optimizers& optimizers) {
+  if (ranks.size() == 1) return;
+  const std::pair<const char*, std::string> given[] = {
+      {"strategy", strategy}, {"plugin", plugin}, {"model", text_of(models)},
+      {"optimizer, or other options of it,", text_of(optimizers)}};
+  std::vector<int64_t> own;
+  for (const auto& [what, text] : given)
+    own.push_back(static_cast<int64_t>(std::hash<std::string>()(text)));
+  std::vector<int64_t> all(own.size() * static_cast<size_t>(ranks.size()));
+  ranks.all_gather(all, own);
+  for (size_t i = 0; i < all.size(); ++i)
+    check(all[i] == all[i % own.size()],
+          "booster.boost: rank {} was given another {} than rank 0; want the same on all ranks",
+          i / own.size(), given[i % own.size()].first);
+}
 
 void check_boostable(const std::vector<Model>& models, const Optimizers& optimizers) {
   check(!models.empty() && !optimizers.empty(),
         "booster.boost: want at least one model and one optimizer; got {} and {}", models.size(),
         optimizers.size());
   check_distinct(optimizers);
+  for (const Optimizer& optimizer : optimizers) check_whole(optimizer);
   for (const Model& model : models) check_free(model.parameters(), false);
   for (const Optimizer& optimizer : optimizers) check_free(optimizer.parameters(), true);
   const KnownParameters known = parameters_of(models);

@@ -3,14 +3,23 @@
 
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
+#include "parallel/groups/group.h"
 
+#include <string>
 #include <vector>
 
 namespace booster {
 
-// Errors: no model or optimizer; one that is boosted already; a parameter in two optimizers; an
+// Errors: no model or optimizer; one that is boosted already, or that was by a plugin which left it
+// spread over ranks; a parameter in two optimizers; an
 // optimizer of other models: none of its parameters is one of theirs, or one is only called so.
 void check_boostable(const std::vector<Model>& models, const Optimizers& optimizers);
+
+// Error on all ranks if they were given different strategies, plugins, models (names, shapes,
+// dtypes, frozen parameters) or optimizers (rule and options). Collective.
+void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
+                             const std::string& plugin, const std::vector<Model>& models,
+                             const Optimizers& optimizers);
 
 // All parameters, each once.
 std::vector<Tensor> leaves_of(const std::vector<Model>& models, const Optimizers& optimizers);

@@ -84,6 +84,8 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   const auto iteration = std::make_shared<Iteration>();
   iteration->all = optimizers;
   iteration->weight = weight_;
+  check_same_on_all_ranks(plugin->group(), precision->name(), plugin->name(), models, optimizers);
+  precision->check_fits(model);
   plugin->shard(model, optimizers);
   precision->prepare(model, optimizers);
   plugin->prepare(model, optimizers);

@@ -132,8 +132,10 @@ class Booster {
   // Wraps what takes part in training: casts parameters, sends rank 0's weights to all, ... From
   // then on the boosted handles are to be called: gradients are the session's, and the optimizer's
   // own step, zero_grad and clips are errors; its options, schedulers and state are as they were.
-  // When the last boosted handle goes, gradients are dropped, and both may be boosted again.
-  // Errors: a model or optimizer that is boosted already, an optimizer of another model.
+  // When the last boosted handle goes, gradients are dropped, and both may be boosted again, unless
+  // a plugin had spread them over ranks (low_level_zero, fsdp, hybrid_parallel). Errors: a model or
+  // optimizer that is boosted already or is spread, an optimizer of another model; on all ranks:
+  // one was given another model, optimizer or strategy.
   BoostedPair boost(const Model& model, const Optimizer& optimizer);
   BoostedTriple boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion);
   Boosted boost(const Model& model, const Optimizer& optimizer, const Criterion& criterion,

@@ -74,8 +74,12 @@ bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& 
       [&](const std::string& layer) { return layer == module.kind() || lies_in(name, layer); });
 }
 
-void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
+void FP16PaddleMixedPrecision::check_fits(const Model& model) const {
   check_layers(model, settings_.excluded_layers);
+  tensors_called(model, settings_.black_varnames);
+}
+
+void FP16PaddleMixedPrecision::prepare(const Model& model, const Optimizers& optimizers) {
   step_.serve(optimizers);
   const std::vector<Tensor> black = tensors_called(model, settings_.black_varnames);
   for (size_t i = 0; i < inside_.size(); ++i) {

@@ -27,6 +27,7 @@ class FP16PaddleMixedPrecision : public Precision {
 
   const char* name() const override { return "fp16_paddle"; }
   // Errors: excluded_layers or custom_black_varnames that the model has not.
+  void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;

@@ -56,14 +56,6 @@ std::vector<Fp8Layer> linear_layers(const Model& model) {
   return layers;
 }
 
-void check_excluded(const std::vector<std::string>& names, const std::vector<Fp8Layer>& layers) {
-  std::vector<std::string> legal;
-  for (const Fp8Layer& layer : layers) legal.push_back(layer.name);
-  for (const std::string& name : names)
-    check(std::ranges::any_of(legal, [&](auto& layer) { return lies_in(layer, name); }),
-          "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
-}
-
 bool is_excluded(const FP8Options& options, const std::string& layer) {
   return std::any_of(options.exclude.begin(), options.exclude.end(),
                      [&](const std::string& name) { return lies_in(layer, name); });
@@ -93,9 +85,16 @@ FP8MixedPrecision::FP8MixedPrecision(FP8Options options)
       cuda_(bf16_policy(DeviceType::cuda)),
       overflows_(options_.skip_non_finite) {}
 
+void FP8MixedPrecision::check_fits(const Model& model) const {
+  std::vector<std::string> legal;
+  for (const Fp8Layer& layer : linear_layers(model)) legal.push_back(layer.name);
+  for (const std::string& name : options_.exclude)
+    check(std::ranges::any_of(legal, [&](auto& layer) { return lies_in(layer, name); }),
+          "fp8: exclude: no layer of this name; got {}{}", name, legal_names(name, legal));
+}
+
 void FP8MixedPrecision::prepare(const Model& model, const Optimizers&) {
   const std::vector<Fp8Layer> all = linear_layers(model);
-  check_excluded(options_.exclude, all);
   std::vector<Fp8Layer> chosen;
   std::vector<std::string> excluded, at_the_ends, unfit;
   for (const Fp8Layer& layer : all) {

@@ -39,6 +39,7 @@ class FP8MixedPrecision : public Precision {
 
   const char* name() const override { return "fp8"; }
   // Error if `exclude` names no module.
+  void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;

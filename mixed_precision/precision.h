@@ -60,6 +60,8 @@ class Precision : public NoteTaker {
   virtual const char* name() const { return "fp32"; }
   virtual Interaction interaction(const Layout&) const { return {}; }
 
+  // Before a model is boosted, and while it is as it was: error if the options name what it lacks.
+  virtual void check_fits(const Model&) const {}
   // Once, when model and optimizers are boosted: casts parameters, makes masters.
   virtual void prepare(const Model&, const Optimizers&) {}
 

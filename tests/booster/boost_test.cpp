@@ -226,6 +226,69 @@ TEST_CASE("a scaler of one's own beside a Booster is told of booster.backward") 
                        Error);
 }
 
+TEST_CASE("rank: boosts again" * doctest::skip()) {
+  for (const char* plugin : {"torch_ddp", "low_level_zero", "fsdp"}) {
+    CAPTURE(plugin);
+    const Model model = small_model();
+    const Optimizer optimizer = sgd(model);
+    const auto with = [&](const std::string& options) {
+      return Booster::from_config(Config::from_text(
+          "{\"booster\": {\"plugin\": \"" + std::string(plugin) +
+              "\", \"mixed_precision\": {" + options + "}}}",
+          "test"));
+    };
+    CHECK_THROWS_WITH_AS(
+        with(R"("name": "fp8", "exclude": ["none"])").boost(model, optimizer),
+        Contains("fp8: exclude: no layer of this name"), Error);
+    CHECK_THROWS_WITH_AS(
+        with(R"("name": "fp16_paddle", "level": "O2", "excluded_layers": ["none"])")
+            .boost(model, optimizer),
+        Contains("fp16_paddle: excluded_layers"), Error);
+    CHECK(model(inputs(1)).shape() == Shape{4, features});
+    Booster booster = with(R"("name": "fp8")");
+    auto [net, opt] = booster.boost(model, optimizer);
+    booster.backward(mean(cast(net(inputs(1)), DType::f32)), opt);
+    opt.step();
+  }
+}
+TEST_CASE("a boost that is refused leaves the model as it was") {
+  CHECK(failures(Ranks("rank: boosts again", 2).wait()) == "");
+}
+
+TEST_CASE("rank: other arguments" * doctest::skip()) {
+  const int rank = launch_from_env().rank;
+  for (const char* plugin : {"torch_ddp", "low_level_zero", "fsdp"}) {
+    CAPTURE(plugin);
+    Booster booster({.plugin = plugin});
+    const Model model = small_model();
+    CHECK_THROWS_WITH_AS(booster.boost(model, SGD(model.parameters(), {.lr = 0.1 * (1 + rank)})),
+                         Contains("rank 1 was given another optimizer, or other options"), Error);
+    if (rank == 1) model.module().parameters()[0].tensor.requires_grad_(false);
+    CHECK_THROWS_WITH_AS(booster.boost(model, sgd(model)), Contains("another model"), Error);
+    Booster other({.plugin = plugin, .mixed_precision = rank == 0 ? "fp32" : "bf16"});
+    const Model second = small_model();
+    CHECK_THROWS_WITH_AS(other.boost(second, sgd(second)), Contains("another strategy"), Error);
+  }
+}
+TEST_CASE("ranks that are given other models, optimizers or strategies are told which") {
+  CHECK(failures(Ranks("rank: other arguments", 2).wait()) == "");
+}
+
+TEST_CASE("rank: boosts what was spread" * doctest::skip()) {
+  for (const char* plugin : {"low_level_zero", "fsdp"}) {
+    CAPTURE(plugin);
+    const Model model = small_model();
+    const Optimizer optimizer = sgd(model);
+    Booster booster({.plugin = plugin});
+    booster.boost(model, optimizer);
+    CHECK_THROWS_WITH_AS(booster.boost(model, optimizer), Contains("this rank still has its part"),
+                         Error);
+  }
+}
+TEST_CASE("what a plugin spread over ranks is not boosted again") {
+  CHECK(failures(Ranks("rank: boosts what was spread", 2).wait()) == "");
+}
+
 TEST_CASE("rank: alone by mistake" * doctest::skip()) {
   CHECK_THROWS_WITH_AS(Booster(),
                        "single: booster run (or torchrun) started 2 ranks, and each would train a "

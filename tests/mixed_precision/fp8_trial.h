@@ -18,6 +18,7 @@ struct Trial {
 inline Trial trial(Model model, FP8Options options) {
   Optimizer optimizer = SGD(model.parameters(), {.lr = 0.05});
   Trial made{model, optimizer, FP8MixedPrecision(std::move(options))};
+  made.precision.check_fits(made.model);
   made.precision.prepare(made.model, made.optimizer);
   return made;
 }

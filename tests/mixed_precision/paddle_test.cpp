@@ -62,7 +62,9 @@ Model normalised() {
 
 Model prepared(FP16PaddleOptions options, Model model = normalised()) {
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  Paddle(options).prepare(model, optimizer);
+  Paddle precision(options);
+  precision.check_fits(model);
+  precision.prepare(model, optimizer);
   return model;
 }
 
