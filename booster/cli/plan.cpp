@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double mib = 1 << 20;
 constexpr int64_t most_counted_rows = 4;
-constexpr size_t shown_plans = 8, longest_config = 1 << 20;
+constexpr size_t shown_plans = 8;
 
 Config config_of(const PlanArguments& arguments) {
   return Config::from_file(arguments.config, arguments.sets, {.open = true});
@@ -52,6 +52,7 @@ TriedStep step_of(const PlanArguments& arguments) {
   given("train", "clip_grad_norm", step.clip_grad_norm);
   given("train", "label_smoothing", step.label_smoothing);
   if (step.rows == 0) step.rows = TriedStep().rows;
+  check(step.tokens >= 0, "--tokens: got {}, want 0 or more", step.tokens);
   check(step.rows > 0 && step.rows <= 1'000'000, "--batch_size: got {}, want 1 to 1000000",
         step.rows);
   return step;
@@ -193,9 +194,12 @@ Json as_json(const Plan& one, const Machine& machine) {
           {"samples_per_second", one.prediction.samples_per_second()}};
 }
 
-// The file's config with that plugin, and the batch that keeps the samples of a step.
+// The config that was planned for, with that plugin, and the batch that keeps the samples of a
+// step.
 void write_config(const PlanArguments& arguments, const Plan& best) {
-  Json config = Json::parse(read_file(arguments.config, longest_config));
+  JsonValue root = read_json(arguments.config);
+  for (const std::string& set : arguments.sets) apply_override(root, set);
+  Json config = root.to_ordered_json();
   if (!config.contains("booster")) config["booster"] = Json::object();
   config["booster"]["plugin"] = best.plugin();
   config["data"]["batch_size"] = best.rows;
@@ -210,6 +214,12 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
 int plan(const PlanArguments& arguments) {
   check(arguments.nodes >= 1 && arguments.per_node >= 1,
         "plan: got {} nodes of {} ranks, want 1 or more", arguments.nodes, arguments.per_node);
+  constexpr int64_t most_ranks = 1'000'000;
+  check(int64_t{arguments.nodes} * arguments.per_node <= most_ranks,
+        "plan: got {} nodes of {} ranks, want at most {} ranks", arguments.nodes,
+        arguments.per_node, most_ranks);
+  check(arguments.network >= 0 && std::isfinite(arguments.network),
+        "--network: got {}, want 0 (as usual) or more", arguments.network);
   check(arguments.loader_ms >= 0, "--loader-ms: got {}, want 0 or more", arguments.loader_ms);
   if (!arguments.gpu.empty()) cluster_of(arguments);  // an error for an unknown name
   const TriedStep step = step_of(arguments);

@@ -103,6 +103,7 @@ std::vector<std::string> check_objects(const Config& config) {
   check_pair(*precision, plugin.name, typical_layout(plugin, options));
   if (config.gives("model")) {  // a strategy may ask for layers by name
     const Model model = make_model(config);
+    precision->check_fits(model);
     precision->prepare(model, {make_optimizer(config, model)});
   }
   auto notes = plugin_registry().idle_notes(options);

@@ -77,7 +77,8 @@ std::vector<std::string> check_objects(const Config& config);
 
 // A program whose main lets an Error escape ends with "error: TEXT", behind the name of its rank
 // where there are several ("error: rank 1 (tensor 1): TEXT"), on stderr and the error's exit
-// code, rather than by abort(). Called by Config::from_args; calling it again changes nothing.
+// code, rather than by abort(). Standard files that it was started without are /dev/null from now
+// on. Called by Config::from_args; calling it again changes nothing.
 void report_uncaught_errors();
 
 }  // namespace booster

@@ -2,6 +2,7 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/json/json_document.h"
+#include "kernels/system/standard_files.h"
 #include "kernels/system/warn.h"
 #include "parallel/rank_notes.h"
 
@@ -184,6 +185,9 @@ Config Config::from_args(int argc, const char* const* argv, const ProgramConfig&
   return config;
 }
 
-void report_uncaught_errors() { std::set_terminate(end_with_error); }
+void report_uncaught_errors() {
+  kernels::open_standard_files();
+  std::set_terminate(end_with_error);
+}
 
 }  // namespace booster

@@ -33,6 +33,10 @@ class Recorder {
     running_ = true;
     ++recording_;
     logs_.clear();
+  }
+  // From now on; the calling thread's log is the first one.
+  void listen() {
+    log();
     kernels::gpu_times_wanted = true;
     kernels::trace_listener = [](const Span& span) { recorder().record(span); };
   }
@@ -50,7 +54,6 @@ class Recorder {
     return events;
   }
 
-  // The calling thread's log becomes the first one.
   ThreadLog& log() {
     thread_local std::shared_ptr<ThreadLog> log;
     thread_local int recording = 0;
@@ -153,7 +156,7 @@ class RowSums {
 
 Profiler::Profiler() {
   Recorder::recorder().start();
-  Recorder::recorder().log();
+  Recorder::recorder().listen();
   begin_ = kernels::trace_clock();
 }
 

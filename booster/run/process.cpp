@@ -136,8 +136,9 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
 
 // The keeper process: it tells the name of its folder, reads process groups from the pipe and acts
 // when the pipe closes.
-[[noreturn]] void keep(int groups_from, int name_to) {
+[[noreturn]] void keep(int groups_from, int name_to) try {
   const std::string folder = make_folder();
+  if (folder.empty()) _exit(1);
   const auto place = Place::take(folder + "/keeper", "booster run");
   if (write(name_to, folder.data(), folder.size()) < 0) _exit(1);
   close(name_to);
@@ -146,6 +147,8 @@ void end_groups(const std::set<pid_t>& groups, const std::string& folder) {
     message > 0 ? void(groups.insert(message)) : void(groups.erase(-message));
   end_groups(groups, folder);
   _exit(0);
+} catch (...) {  // in the child nothing of what called keep() is to run
+  _exit(1);
 }
 
 std::string read_to_end(int file) {

@@ -202,18 +202,21 @@ std::string Trainer::sample() {
   const NoGradGuard no_grad;
   Generator generator(config_.get<uint64_t>("train.seed"));  // all ranks draw the same
   const Tensor first = select(texts_.validation.inputs, 0, 0);
-  const int64_t window = first.size(0), given = std::min<int64_t>(16, window);
+  // Ranks may share the tokens: what they read is a multiple of their number, where one fits.
+  const int64_t window = first.size(0), share = std::min<int64_t>(world_.size, window);
+  const int64_t most = window / share * share, given = std::min<int64_t>(16, window);
+  const Device device = boosted_->model.unwrap().parameters()[0].tensor.device();
   std::vector<uint8_t> text = narrow(first, 0, 0, given).to_vector<uint8_t>();
   boosted_->model.eval();
   for (int64_t i = 0; i < length; ++i) {
-    const auto seen = std::min(window, static_cast<int64_t>(text.size()));
+    const auto seen = std::min(most, static_cast<int64_t>(text.size()));
     std::vector<uint8_t> read(text.end() - seen, text.end());
-    // Ranks may share the tokens; what comes behind one changes nothing for it.
-    while (static_cast<int64_t>(read.size()) % world_.size != 0) read.push_back(0);
-    const Tensor ids = from_vector(read, {1, static_cast<int64_t>(read.size())});
+    // What comes behind a token changes nothing for it.
+    while (static_cast<int64_t>(read.size()) % share != 0) read.push_back(0);
+    const Tensor ids = from_vector(read, {1, static_cast<int64_t>(read.size())}).to(device);
     const Tensor logits = select(select(boosted_->model(ids), 0, 0), 0, seen - 1);
     const Tensor noise = -log(-log(uniform({256}, 0, 1, {}, generator)));
-    const Tensor next = argmax(cast(narrow(logits, 0, 0, 256), DType::f32) + noise, 0);
+    const Tensor next = argmax(cast(narrow(logits, 0, 0, 256), DType::f32).to({}) + noise, 0);
     text.push_back(static_cast<uint8_t>(next.item()));
   }
   return terminal_lines(std::string(text.begin(), text.end()));

@@ -25,9 +25,13 @@ double backward(const Booster& booster, Boosted& boosted, const Batch& batch, bo
 
 nlohmann::json own_settings(const Config& config) {
   nlohmann::json settings = nlohmann::json::object();
-  for (const std::string section : {"data", "train"})
-    for (const auto& [name, value] : config.to_json().at(section).items())
+  const auto add = [&](const std::string& section, const nlohmann::json& values) {
+    for (const auto& [name, value] : values.items())
       settings[section + "." + name] = written_out(value);
+  };
+  const nlohmann::json& all = config.to_json();
+  for (const char* section : {"data", "train", "model"}) add(section, all.at(section));
+  add("booster.plugin", all.at("booster").at("plugin"));
   return settings;
 }
 

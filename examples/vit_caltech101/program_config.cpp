@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 namespace example {
 
 using namespace booster;
@@ -179,8 +182,14 @@ void check_augmentation(const Config& config, Mistakes& mistakes) {
 
 void check_tensorboard(const Config& config, Mistakes& mistakes) {
   const auto& wanted = config.to_json().at("train").at("tensorboard");
+  const auto is_folder = [](std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return std::ranges::count(std::initializer_list<std::string>{"", "true", "false", "none", "yes",
+                                                                 "no"},
+                              text) == 0;
+  };
   const bool fits = wanted.is_null() || wanted.is_boolean() ||
-                    (wanted.is_string() && !wanted.get_ref<const std::string&>().empty());
+                    (wanted.is_string() && is_folder(wanted.get<std::string>()));
   if (!fits)
     mistakes.add("train.tensorboard",
                  fmt::format("got {}, want true, false or a folder", wanted.dump()));

@@ -118,6 +118,7 @@ Trainer::Ending Trainer::epoch() {
   const bool at_end = due && at.batch == data.size(), at_next = due && at.batch == 0;
   if (at_end) data.load_state({at.epoch + 1, 0});
   if (at_next) epoch_ = static_cast<int64_t>(at.epoch) - 1;
+  if (!due && at.batch == 0) epoch_ = static_cast<int64_t>(at.epoch);
   if (due && validation_is_due())
     if (const Ending early = evaluate(); early != Ending::none) return early;
   if (!at_end && !at_next && step_ < total_steps_)
@@ -140,15 +141,13 @@ Trainer::Ending Trainer::train_epoch() {
   auto start = Clock::now();
   const auto waiting = time_.spend_on(Activity::data);
   for (auto batch = data.begin();; ++batch) {
-    const bool ended = batch == data.end();
-    if (const Ending early = agreed_ending(); early != Ending::none) {
-      const int64_t unused = micro + (ended ? 0 : 1);  // batches, which wait for the next run
+    if (batch == data.end()) return agreed_ending();  // micro-batches that fill no step are lost
+    // Between steps only: a forward pass has moved random numbers and statistics on.
+    if (const Ending early = micro == 0 ? agreed_ending() : Ending::none; early != Ending::none) {
       const LoaderState at = data.state();
-      if (at.batch > 0) data.load_state({at.epoch, at.batch - unused});
-      opt.zero_grad();
+      if (at.batch > 0) data.load_state({at.epoch, at.batch - 1});  // it waits for the next run
       return early;
     }
-    if (ended) return Ending::none;
     const auto training = time_.spend_on(Activity::training);
     const bool last = ++micro == accumulate_;
     if (micro == 1) before_step();

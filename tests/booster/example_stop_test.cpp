@@ -46,6 +46,48 @@ TEST_CASE("a validation that was stopped between two epochs costs no epoch") {
   CHECK(second.says("after 6 steps"));
 }
 
+// All that was validated is in the checkpoint, and the next epoch is the next.
+TEST_CASE("a training that was stopped right behind a validation counts its epochs on") {
+  const Example example(300);
+  const std::string sets =
+      "data.validation_fraction=0.9 train.epochs=2 model.img_size=32 data.batch_size=20";
+  const CommandResult first = example.run_and("epoch 0: validation accuracy", "kill -TERM $pid",
+                                              example.command(sets));
+  const CommandResult second = example.run(sets);
+  CHECK_MESSAGE(second.code == 0, second.output);
+  CHECK_MESSAGE(second.output.find("epoch 0: validation") == std::string::npos, first.output);
+  CHECK(second.says("epoch 1: validation accuracy"));
+  for (const auto& line : example.metric_lines()) {
+    CAPTURE(line.dump());
+    if (line.contains("loss")) CHECK(line["epoch"] == (line["step"].get<int>() - 1) / 3);
+  }
+}
+
+TEST_CASE("a checkpoint of another model of the same tensors is refused, other rates are told") {
+  const Example example;
+  const std::string sets = "train.epochs=1 train.max_steps=1 ";
+  CHECK(example.run(sets).code == 0);
+  const std::string weights = example.last_weights();
+  const CommandResult heads = example.run("train.epochs=1 train.max_steps=2 model.num_heads=1");
+  CHECK_MESSAGE(heads.code == 1, heads.output);
+  CHECK(heads.says("was saved with another model.num_heads; got 1 now, want "));
+  CHECK(example.last_weights() == weights);
+  const CommandResult rates = example.run("train.epochs=1 train.max_steps=2 model.drop_rate=0.25");
+  CHECK_MESSAGE(rates.code == 0, rates.output);
+  CHECK(rates.says("model.drop_rate"));
+}
+
+TEST_CASE("what a program prints goes into no file, even if it was started without its own") {
+  const Example example;
+  const CommandResult closed = run_command(
+      "{ ( " + example.command("train.epochs=3 booster.plugin=torch_ddp",
+                               "run --nproc_per_node 2") +
+      " ) 2>/dev/null <&- >&-; }");
+  CHECK_MESSAGE(closed.code == 0, closed.output);
+  CHECK(example.metric_lines().size() >= 2);
+  for (const auto& line : example.metric_lines()) CHECK(line.contains("step"));
+}
+
 TEST_CASE("a signal while data is waited for ends before the batch is there") {
   const Example example;
   // Large images, which take long to decode.
@@ -62,7 +104,7 @@ TEST_CASE("a signal while data is waited for ends before the batch is there") {
   CHECK(example.has_checkpoint(0));
 }
 
-// Also between the batches that make one step together: those that were used come again.
+// Also where several batches make one step together, which draw for dropout.
 TEST_CASE("trainings that are stopped at any time, and go on, end in the same weights") {
   std::minstd_rand random(5);
   const std::string jpeg = Example::make_jpeg(2400, 2400, 100);
@@ -74,6 +116,7 @@ TEST_CASE("trainings that are stopped at any time, and go on, end in the same we
         std::ofstream(entry.path(), std::ios::binary) << jpeg;
       const std::string command = example.command(
           "data.workers=1 data.batch_size=2 data.prefetch=1 train.epochs=2 train.accumulate=3 "
+          "model.drop_rate=0.3 model.drop_path_rate=0.2 "
           "booster.plugin=" + std::string(ranks.empty() ? "single" : "torch_ddp"),
           ranks);
       std::string story;

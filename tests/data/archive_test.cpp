@@ -214,6 +214,9 @@ TEST_CASE("archives that are hostile, damaged or of another kind give clear erro
   CHECK(contains(error(""), "neither a zip nor a tar"));
   const std::string tar = tar_of({{"a/1.jpg", std::string(2000, 'y')}}, false);
   CHECK(contains(error(tar.substr(0, 1000)), "cut short"));
+  CHECK(contains(error(tar.substr(0, 512 + 2000)), "cut short"));  // within what fills the block
+  CHECK(contains(error(tar.substr(0, 512 + 2047)), "cut short"));
+  CHECK(error(tar.substr(0, 512 + 2048)) == "");  // a warning: the end is missing
   std::string wrong = tar;
   wrong.replace(512 + 2048, 20, 20, 'z');
   CHECK(contains(error(wrong), "wrong checksum"));

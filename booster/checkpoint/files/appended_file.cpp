@@ -28,14 +28,18 @@ AppendedFile::AppendedFile(const std::filesystem::path& path, Start start) : pat
 AppendedFile::~AppendedFile() { ::close(descriptor_); }
 
 void AppendedFile::append(std::string_view piece) {
-  const ssize_t n = ::pwrite(descriptor_, piece.data(), piece.size(), bytes_);
-  if (n == static_cast<ssize_t>(piece.size())) {
+  const int64_t before = bytes_;
+  while (!piece.empty()) {
+    const ssize_t n = ::pwrite(descriptor_, piece.data(), piece.size(), bytes_);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int reason = n < 0 ? errno : ENOSPC;
+      keep(before);
+      cannot_be("written", path_, reason);
+    }
     bytes_ += n;
-    return;
+    piece.remove_prefix(static_cast<size_t>(n));
   }
-  const int reason = n < 0 ? errno : ENOSPC;  // a part was written: there is no room for the rest
-  [[maybe_unused]] const int left = ::ftruncate(descriptor_, bytes_);
-  cannot_be("written", path_, reason);
 }
 
 void AppendedFile::keep(int64_t bytes) {

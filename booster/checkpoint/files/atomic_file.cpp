@@ -66,8 +66,9 @@ AtomicFile::AtomicFile(const fs::path& target)
 AtomicFile::~AtomicFile() {
   if (!committed_) remove_quietly(temporary_);
 }
+// Renamed while it is still locked: who clears up leaves it alone.
 void AtomicFile::commit() {
-  writer_.close();
+  writer_.sync();
   rename_to(temporary_, target_);
   committed_ = true;
   sync_folder(parent_of(target_));

@@ -169,9 +169,13 @@ void FileWriter::write(const void* data, size_t bytes) {
   }
 }
 
-void FileWriter::close() {
+void FileWriter::sync() {
   before_operation("sync", path_);
   if (::fsync(descriptor_) != 0) cannot("sync", path_, errno);
+}
+
+void FileWriter::close() {
+  sync();
   if (::close(std::exchange(descriptor_, -1)) != 0) cannot("close", path_, errno);
 }
 

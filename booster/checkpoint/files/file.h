@@ -59,7 +59,8 @@ class FileWriter {
 
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  void close();
+  void sync();   // what was written is on the disk
+  void close();  // after a sync
   // From now on what is written is added to `hash`, which must live as long.
   void hash_into(Sha256& hash) { hash_ = &hash; }
   uint64_t written() const { return written_; }

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace booster {
 
@@ -50,6 +52,32 @@ std::map<std::string, std::string> as_texts(const nlohmann::json& settings) {
   return texts;
 }
 
+// Settings of a section that the checkpoint knows nothing of are no changes: it is an older one's.
+std::map<std::string, std::string> known_to(const std::map<std::string, std::string>& saved,
+                                            std::map<std::string, std::string> now) {
+  const auto section = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
+  std::set<std::string> sections;
+  for (const auto& [name, value] : saved) sections.insert(section(name));
+  std::erase_if(now, [&](const auto& one) { return !sections.contains(section(one.first)); });
+  return now;
+}
+
+// Of a model's settings the rates of dropout, what is frozen and where it began may change; others
+// make another function of the same tensors.
+bool is_of_the_function(const std::string& name) {
+  const bool is_told = name == "model.freeze" || name == "model.weights" ||
+                       name.ends_with("_rate") || name.ends_with("_pdrop");
+  return name.starts_with("model.") && !is_told;
+}
+
+void check_same_function(const std::string& what, const nlohmann::json& saved,
+                         const nlohmann::json& now) {
+  for (const auto& [name, value] : now.items())
+    if (const auto before = saved.find(name);
+        is_of_the_function(name) && before != saved.end() && !before->is_null() && !value.is_null())
+      check_same(what, name.c_str(), text_of(*before), text_of(value));
+}
+
 void tell(const char* name, const auto& saved, const auto& now,
           std::vector<SettingChange>& changes) {
   if (saved != now)
@@ -81,6 +109,7 @@ void check_same_training(const TrainingState& saved, const TrainingState& now,
   check_same(what, "seed", saved.seed, now.seed);
   check_same(what, "shuffle", saved.shuffle, now.shuffle);
   check_same(what, "drop_last", saved.drop_last, now.drop_last);
+  check_same_function(what, saved.settings, now.settings);
 }
 
 void check_same_order(const TrainingState& saved, const TrainingState& now,
@@ -119,7 +148,13 @@ std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingSta
   }
   tell("precision: numbers by rank", saved.precision_by_rank, now.precision_by_rank, changes);
   tell_differences("precision.", saved.first_precision_state, now.first_precision_state, changes);
-  tell_differences("", as_texts(saved.settings), as_texts(now.settings), changes);
+  auto before = as_texts(saved.settings), settings = known_to(before, as_texts(now.settings));
+  const auto is_of_plugin = [](const auto& one) {
+    return one.first.starts_with("booster.plugin.");
+  };
+  if (saved.plugin != now.plugin)  // whose options are others
+    for (auto* of : {&before, &settings}) std::erase_if(*of, is_of_plugin);
+  tell_differences("", before, settings, changes);
   return changes;
 }
 

@@ -208,18 +208,26 @@ JsonValue* JsonValue::find(std::string_view name) {
   return const_cast<JsonValue*>(std::as_const(*this).find(name));
 }
 
-nlohmann::json JsonValue::to_json() const {
-  if (kind == JsonKind::array) {
-    auto array = nlohmann::json::array();
-    for (const auto& item : items) array.push_back(item.to_json());
-    return array;
+namespace {
+
+template <class Json>
+Json json_of(const JsonValue& value) {
+  Json json = value.scalar;
+  if (value.kind == JsonKind::array) {
+    json = Json::array();
+    for (const auto& item : value.items) json.push_back(json_of<Json>(item));
+  } else if (value.kind == JsonKind::object) {
+    json = Json::object();
+    for (const auto& item : value.items) json[item.key] = json_of<Json>(item);
   }
-  if (kind == JsonKind::object) {
-    auto object = nlohmann::json::object();
-    for (const auto& item : items) object[item.key] = item.to_json();
-    return object;
-  }
-  return scalar;
+  return json;
+}
+
+}  // namespace
+
+nlohmann::json JsonValue::to_json() const { return json_of<nlohmann::json>(*this); }
+nlohmann::ordered_json JsonValue::to_ordered_json() const {
+  return json_of<nlohmann::ordered_json>(*this);
 }
 
 std::string json_problem(const nlohmann::json::exception& error) {

@@ -45,6 +45,7 @@ struct JsonValue {
   const JsonValue* find(std::string_view name) const;
   JsonValue* find(std::string_view name);
   nlohmann::json to_json() const;
+  nlohmann::ordered_json to_ordered_json() const;  // members in the file's order
 };
 
 // `name` names the text in errors. Throws an Error of `kind`.

@@ -91,8 +91,11 @@ Scene draw_scene(int label, RandomStream& random) {
   scene.size = draw_size(random);
   scene.grey = random.uniform() < 0.05;
   const double hue = (label + random.uniform(-0.4, 0.4)) / std::size(patterns);
-  scene.front = colour_of(hue, random.uniform(0.6, 1), random.uniform(0.65, 1));
-  scene.back = colour_of(random.uniform(), random.uniform(0, 0.35), random.uniform(0.1, 0.5));
+  // One draw a statement: arguments are evaluated in an order that the compiler chooses.
+  const double front_value = random.uniform(0.65, 1), front_saturation = random.uniform(0.6, 1);
+  scene.front = colour_of(hue, front_saturation, front_value);
+  const double back_value = random.uniform(0.1, 0.5), back_saturation = random.uniform(0, 0.35);
+  scene.back = colour_of(random.uniform(), back_saturation, back_value);
   scene.angle = random.uniform(-0.2, 0.2);
   scene.period = std::max(scene.size.width, scene.size.height) * random.uniform(0.09, 0.18);
   scene.centre_x = scene.size.width * random.uniform(0.35, 0.65);

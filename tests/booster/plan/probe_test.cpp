@@ -72,7 +72,8 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
   CHECK(alone.says("layout           data 1\n"));
   const std::string best = (folder / "best.json").string();
   const CommandResult found =
-      plan("--gpu h200 --nodes 2 --gpus-per-node 4 --json --write '" + best + "'");
+      plan("--gpu h200 --nodes 2 --gpus-per-node 4 --json --set optimizer.name=sgd --write '" +
+           best + "'");
   REQUIRE_MESSAGE(found.code == 0, found.output);
   const auto said = nlohmann::json::parse(found.output.substr(0, found.output.find('\n')));
   CHECK(said["own"]["layout"] == "data 8");
@@ -81,6 +82,7 @@ TEST_CASE("booster plan prints a plan, writes the config of the best, and refuse
   CHECK(written["booster"]["plugin"] == said["all"][0]["plugin"]);
   CHECK(written["data"]["batch_size"] == said["all"][0]["batch_size"]);
   CHECK(written["train"]["epochs"] == 3);
+  CHECK(written["optimizer"]["name"] == "sgd");
   CHECK(run_command("'" + (build_folder() / "booster/booster").string() + "' config check '" +
                     best + "'")
             .code == 0);
