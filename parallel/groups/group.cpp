@@ -118,9 +118,7 @@ namespace {
 // It is a file's name, too, which cannot be of any length.
 std::string shortened(const std::string& name) {
   if (name.size() <= 100) return name;
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return fmt::format("{}..{:016x}", name.substr(0, 60), hash);
+  return fmt::format("{}..{:016x}", name.substr(0, 60), std::hash<std::string>()(name));
 }
 
 }  // namespace

@@ -15,9 +15,11 @@ SlowWait::SlowWait(int rank)
       since_(monotonic_seconds()),
       next_(since_ + seconds_variable("BOOSTER_SLOW_WAIT", 10).count() / 1000.0) {}
 
+namespace {
 // Several threads of this process may wait; their last word is the note.
-static std::mutex noted_mutex;
-static int noted = 0;
+std::mutex noted_mutex;
+int noted = 0;
+}  // namespace
 
 SlowWait::~SlowWait() {
   if (!noted_) return;
