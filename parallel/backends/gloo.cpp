@@ -5,6 +5,7 @@
 // been kept out, or meets a stranger, all try again, at other ports.
 #include "kernels/system/blocked_signals.h"
 #include "parallel/backends/backend.h"
+#include "parallel/backends/broken_pipe.h"
 #include "parallel/backends/gloo_device.h"
 #include "parallel/rendezvous/secret.h"
 
@@ -78,9 +79,10 @@ class GlooBackend final : public Backend {
 };
 
 GlooBackend::GlooBackend(Membership joined) : Backend(std::move(joined)) {
-  // Gloo's own threads inherit the mask: a write to a dead peer must not end the process.
-  const kernels::BlockedSignals guard;
-  watcher_ = std::thread([this] { watch_peers(); });
+  {
+    const kernels::BlockedSignals guard;
+    watcher_ = std::thread([this] { watch_peers(); });
+  }
   try {
     connect();
   } catch (...) {
@@ -117,6 +119,7 @@ std::string GlooBackend::problem_of_attempt(int attempt) {
 
 // As Gloo's own connectFullMesh does it, but the watcher can end it.
 void GlooBackend::connect_pairs(int attempt) {
+  const BrokenPipeFails guard;
   const int ranks = members().size(), own = members().rank;
   context_.reset();
   device_.emplace(members().rendezvous->address());
@@ -284,6 +287,7 @@ void GlooBackend::await(Pending& message) {
 }
 
 void GlooBackend::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+  const BrokenPipeFails guard;
   struct Clear {
     GlooBackend& backend;
     ~Clear() {

@@ -1,5 +1,7 @@
 #include "parallel/backends/gloo_device.h"
 
+#include "kernels/system/blocked_signals.h"
+
 #include <gloo/transport/tcp/device.h>
 
 #include <map>
@@ -35,6 +37,8 @@ GlooDevice::GlooDevice(std::string address) : address_(std::move(address)) {
   }
   gloo::transport::tcp::attr attributes;
   attributes.hostname = address_;
+  // For its thread: a write to a dead peer must not end the process.
+  const kernels::BlockedSignals guard;
   device_ = gloo::transport::tcp::CreateDevice(attributes);
 }
 

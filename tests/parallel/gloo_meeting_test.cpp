@@ -2,13 +2,16 @@
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
+#include "parallel/backends/broken_pipe.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "tests/parallel/memory_rendezvous.h"
 #include "tests/parallel/ranks.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -17,6 +20,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 using namespace booster;
 using doctest::Contains;
@@ -95,6 +100,36 @@ class Strangers {
 };
 
 }  // namespace
+
+TEST_CASE("a write to a connection that the peer has closed fails and does no more") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  close(ends[1]);
+  sigset_t only, waiting, before, after;
+  sigemptyset(&only);
+  sigaddset(&only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  {
+    const BrokenPipeFails guard;
+    CHECK(write(ends[0], "x", 1) == -1);
+    CHECK(errno == EPIPE);
+  }  // the signal would come here
+  pthread_sigmask(SIG_BLOCK, nullptr, &after);
+  CHECK(sigismember(&after, SIGPIPE) == sigismember(&before, SIGPIPE));
+
+  // Who blocks the signal for themselves still finds it.
+  pthread_sigmask(SIG_BLOCK, &only, &before);
+  {
+    const BrokenPipeFails guard;
+    CHECK(write(ends[0], "x", 1) == -1);
+  }
+  sigpending(&waiting);
+  CHECK(sigismember(&waiting, SIGPIPE) == 1);
+  const timespec at_once = {};
+  CHECK(sigtimedwait(&only, nullptr, &at_once) == SIGPIPE);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  close(ends[0]);
+}
 
 TEST_CASE("a rank that goes after it has announced itself is named while the others connect") {
   if (!has_backend("gloo")) return;

@@ -1,0 +1,38 @@
+// Gloo writes to connections in a way that raises SIGPIPE where the peer has closed them, which by
+// default ends the process without a word.
+#pragma once
+
+#include <signal.h>
+
+#include <ctime>
+
+namespace booster {
+
+// While it lives, such a write of the calling thread fails, and does no more.
+class BrokenPipeFails {
+ public:
+  BrokenPipeFails() {
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, &only_, &before);
+    is_ours_ = !sigismember(&before, SIGPIPE);
+  }
+  ~BrokenPipeFails() {
+    if (!is_ours_) return;
+    constexpr timespec at_once = {};
+    sigtimedwait(&only_, nullptr, &at_once);  // a signal that waits would come with the old mask
+    pthread_sigmask(SIG_UNBLOCK, &only_, nullptr);
+  }
+  BrokenPipeFails(const BrokenPipeFails&) = delete;
+
+ private:
+  static sigset_t broken_pipe() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+  }
+  const sigset_t only_ = broken_pipe();
+  bool is_ours_;
+};
+
+}  // namespace booster
