@@ -160,7 +160,9 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 // --- attention (attention.cpp)
 struct AttentionOptions {
-  Tensor mask = {};     // added to the scores; broadcasts to (batch, heads, queries, keys)
+  // Added to the scores, and may be learned; or of bool, true where a key is seen. Broadcasts to
+  // (batch, heads, queries, keys).
+  Tensor mask = {};
   double dropout = 0;   // of the probabilities; for training only
   bool causal = false;  // query i sees keys 0 ... i
   std::optional<double> scale = {};  // 1 / sqrt(head size) unless given

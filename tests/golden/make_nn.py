@@ -155,6 +155,8 @@ def functions():
              *[Input(2, 3, 6, 8, low=-2, high=2)] * 3),
         case("attention_masked", F.scaled_dot_product_attention, *heads,
              Input(2, 1, 5, 7, low=-3, high=3, grad=False)),
+        case("attention_learned_mask", F.scaled_dot_product_attention, *heads,
+             Input(1, 3, 5, 7, low=-3, high=3)),
         case("attention_packed", packed_attention, Input(2, 7, 3, 4, 8, low=-2, high=2)),
         case("multi_head_attention", multi_head, Input(2, 5, 12), Input(36, 12), Input(36),
              Input(12, 12), Input(12)),

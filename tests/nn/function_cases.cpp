@@ -117,6 +117,8 @@ const std::map<std::string, std::function<Tensor(const Inputs&)>>& functions() {
        }},
       {"attention_masked",
        [](const Inputs& in) { return attention(in[0], in[1], in[2], {.mask = in[3]}); }},
+      {"attention_learned_mask",
+       [](const Inputs& in) { return attention(in[0], in[1], in[2], {.mask = in[3]}); }},
       {"attention_packed", [](const Inputs& in) { return attention_packed(in[0]); }},
       {"multi_head_attention", multi_head},
       {"embedding", [](const Inputs& in) { return embedding(in[1], in[0], 2); }},

@@ -22,7 +22,7 @@ AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions&
   check(options.dropout < 1, "attention: dropout leaves nothing; got {}, want less than 1",
         options.dropout);
   const Shape scores = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  AttentionCall call{options.mask,
+  AttentionCall call{options.mask.defined() ? options.mask.detach() : Tensor(),
                      options.scale.value_or(1 / std::sqrt(double(q.size(3)))),
                      options.dropout,
                      options.causal,
@@ -35,7 +35,9 @@ AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions&
           "attention: mask has the wrong dtype; got {}, want a floating one (added) or bool (true "
           "where a key is seen)",
           name_of(mask.dtype()));
-    check(!mask.requires_grad(), "attention: mask requires a gradient; want a constant");
+    check(!mask.requires_grad() || &method == plain_attention().get(),
+          "attention: mask requires a gradient where ranks have some of the tokens each; want a "
+          "constant");
   }
   if (options.dropout > 0) {
     const int64_t each = (scores.numel() + 3) / 4 * 4;  // runs begin where a block of four does
@@ -129,14 +131,17 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
   const Tensor dense_q = dense_heads(q), dense_k = dense_heads(k), dense_v = dense_heads(v);
   const AttentionResult result = method->forward(dense_q, dense_k, dense_v, call);
   return record(
-      result.out, "attention", {q, k, v},
+      result.out, "attention", {q, k, v, options.mask},
       [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
-       log_sum = Saved(result.log_sum), method, call](const Tensor& g, Gradients& d) {
+       log_sum = Saved(result.log_sum), mask = Saved(call.mask), method,
+       call](const Tensor& g, Gradients& d) {
+        mask.get();  // error if it was changed since
         const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
         method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
         d[0] = dq;
         d[1] = dk;
         d[2] = dv;
+        if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, {out, log_sum}, call);
       });
 }
 
@@ -154,17 +159,19 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
   const AttentionResult result = method->forward(q, k, v, call);
   const Shape joined = {qkv.size(0), qkv.size(1), qkv.size(3) * qkv.size(4)};
   Tensor y = untracked::reshape(untracked::transpose(result.out, 1, 2), joined);
-  return record(y, "attention", {qkv},
+  return record(y, "attention", {qkv, options.mask},
                 [packed = Saved(packed), out = Saved(result.out), log_sum = Saved(result.log_sum),
-                 method, call](const Tensor& g, Gradients& d) {
+                 mask = Saved(call.mask), method, call](const Tensor& g, Gradients& d) {
+                  mask.get();
                   const Tensor qkv = packed;
+                  const Tensor q = part_of(qkv, 0), k = part_of(qkv, 1), v = part_of(qkv, 2);
                   const Tensor split =
                       untracked::reshape(g, {qkv.size(0), qkv.size(1), qkv.size(3), qkv.size(4)});
+                  const Tensor by_head = untracked::transpose(split, 1, 2);
                   d[0] = empty_like(qkv);
                   method->backward(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
-                                   dense_heads(untracked::transpose(split, 1, 2)),
-                                   part_of(qkv, 0), part_of(qkv, 1), part_of(qkv, 2),
-                                   {out, log_sum}, call);
+                                   dense_heads(by_head), q, k, v, {out, log_sum}, call);
+                  if (d.wanted(1)) d[1] = mask_gradient(by_head, q, k, v, {out, log_sum}, call);
                 });
 }
 

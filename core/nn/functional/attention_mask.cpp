@@ -1,0 +1,46 @@
+// The gradient of a mask that is learned, as tables of relative positions are.
+#include "core/autograd/functions.h"
+#include "core/nn/attention_method.h"
+#include "core/nn/functional/arguments.h"
+#include "kernels/catalogue.h"
+
+#include <limits>
+
+namespace booster {
+namespace {
+
+// (batch, heads, queries, keys): what the kernels compute block by block. Hidden keys have 0.
+Tensor probabilities(const Tensor& q, const Tensor& k, const Tensor& log_sum,
+                     const AttentionCall& call) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Tensor product = matmul(mul(q, call.scale), transpose(k, -2, -1));
+  const Tensor scores = add(product, cast(call.mask, product.dtype()));
+  const Tensor sums = unsqueeze(log_sum, -1);
+  // A query that sees no key has the sum 0, and -infinity for its logarithm.
+  const Tensor p = exp(sub(scores, masked_fill(sums, equal(sums, -infinity), 0)));
+  return call.causal ? tril(p) : p;
+}
+
+// As in the kernels: 0 where a probability is dropped, 1 / (1 - dropout) elsewhere.
+Tensor kept(const Tensor& like, const AttentionCall& call) {
+  const Tensor keep = empty_like(like);
+  kernels::on(like.device())
+      .dropout(keep.view(), ones_like(like).view(), call.dropout, call.position);
+  return keep;
+}
+
+}  // namespace
+
+Tensor mask_gradient(const Tensor& g, const Tensor& queries, const Tensor& keys,
+                     const Tensor& values, const AttentionResult& result,
+                     const AttentionCall& call) {
+  const DType exact = arguments::statistics_dtype(g);
+  const Tensor dy = cast(g, exact), out = cast(result.out, exact), v = cast(values, exact);
+  const Tensor p = probabilities(cast(queries, exact), cast(keys, exact), result.log_sum, call);
+  Tensor dp = matmul(dy, transpose(v, -2, -1));
+  if (call.dropout > 0) dp = mul(dp, kept(dp, call));
+  const Tensor ds = mul(p, sub(dp, sum(mul(dy, out), {-1}, true)));
+  return cast(untracked::sum_to(ds, call.mask.shape()), call.mask.dtype());
+}
+
+}  // namespace booster
