@@ -79,8 +79,9 @@ std::vector<Host> read_hostfile(const std::string& path) {
                 port = attribute(word, "port=", 65535);
       check(slots || port, "{}: got '{}', want slots=N (1 to {}) or port=N (1 to 65535)", where,
             word, most_slots);
-      if (slots) host.slots = slots;
-      if (port) host.port = port;
+      int& chosen = slots ? host.slots : host.port;
+      check(chosen == 0, "{}: {} comes twice", where, slots ? "slots=" : "port=");
+      chosen = slots ? slots : port;
     }
   }
   check(!hosts.empty(), "--hostfile: {} names no host", path);

@@ -129,6 +129,11 @@ void check_together(const RunOptions& o) {
   check(!by_ssh || o.nnodes == 1, "--nnodes: is counted from the list of hosts; leave it out");
   check(by_ssh || o.nnodes == 1 || !o.master_addr.empty(),
         "--master_addr: is not set; want the address of node 0, the same on all machines");
+  const int here = std::max(1, o.nproc_per_node);
+  check(o.world_size == 0 || o.first_rank + here <= o.world_size,
+        "--first_rank: want at most {}, as --nproc_per_node = {} of --world_size = {} are here; "
+        "got {}",
+        o.world_size - here, here, o.world_size, o.first_rank);
 }
 
 }  // namespace

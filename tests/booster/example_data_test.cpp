@@ -129,6 +129,19 @@ TEST_CASE("an archive is data, of class folders or of the folder that has them")
   }
 }
 
+TEST_CASE("with one image of each class none is left to validate on, which is said") {
+  const Example example;
+  for (const auto& folder : std::filesystem::directory_iterator(example.image(""))) {
+    std::vector<std::filesystem::path> images;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      images.push_back(entry.path());
+    for (size_t i = 1; i < images.size(); ++i) std::filesystem::remove(images[i]);
+  }
+  const CommandResult result = example.run("train.max_steps=1");
+  CHECK(result.code == 1);
+  CHECK_MESSAGE(result.says("has a second image, to validate on"), result.output);
+}
+
 TEST_CASE("a folder that is laid out otherwise says what is wanted") {
   const Example example;
   std::filesystem::rename(example.image(""), example.root() / "train");

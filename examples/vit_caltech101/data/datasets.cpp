@@ -61,6 +61,10 @@ Sets open_sets(const std::string& root, const Config& config) {
       .device_cache_bytes = static_cast<size_t>(config.get<int64_t>("data.device_cache_mb")) << 20};
   const auto split = [&](const ImageDataset& all) {
     const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
+    if (validation.size() == 0)
+      fail_data("data.root: no class in '{}' has a second image, to validate on; want two of one "
+                "class, or a folder val beside train",
+                root);
     return Sets{train, validation};
   };
   if (is_caltech101(root))

@@ -222,6 +222,9 @@ TEST_CASE("usage errors end with code 2 and say what is wanted") {
   check_usage({folder / "data.txt"}, "is not executable");
   check_usage({"--nnodes", "2", "--node_rank", "2", "true"},
               "--node_rank: want less than --nnodes = 2; got 2");
+  check_usage({"--first_rank", "3", "--world_size", "4", "--nproc_per_node", "2", "true"},
+              "--first_rank: want at most 2, as --nproc_per_node = 2 of --world_size = 4 are here; "
+              "got 3");
   check_usage({"--nnodes", "2", "true"}, "--master_addr: is not set");
   check_usage({"--env", "1X=2", "true"}, "--env: want NAME or NAME=VALUE");
   check_usage({"--env", "NOT_SET_ANYWHERE", "true"}, "NOT_SET_ANYWHERE is not set");
@@ -282,6 +285,9 @@ TEST_CASE("a hostfile is read, filtered and checked") {
                              .c_str(),
                          Error);
   }
+  std::ofstream(options.hostfile) << "node0 slots=2 port=22 slots=3\n";
+  CHECK_THROWS_WITH_AS(hosts_of(options), (options.hostfile + ":1: slots= comes twice").c_str(),
+                       Error);
 }
 
 TEST_CASE("a machine takes as many ranks as are asked for, but no more than its slots") {
