@@ -13,3 +13,8 @@ inline constexpr booster::Device gpu = {booster::DeviceType::cuda, 0};
 inline auto on_gpu(int count = 1) {
   return doctest::skip(booster::kernels::cuda_device_count() < count);
 }
+// Whether they are those of tests/cuda_on_host, and none of metal.
+inline bool gpus_are_played() {
+  const auto gpus = booster::kernels::cuda_devices();
+  return !gpus.empty() && gpus[0].name == "CUDA on the host";
+}

@@ -45,8 +45,8 @@ std::shared_ptr<const AttentionMethod> plain_attention();
 // What this thread's attention() and attention_packed() use from now on; null: the kernels.
 void set_attention_method(std::shared_ptr<const AttentionMethod> method);
 
-// The gradient of call.mask, added to the scores, from that of the result; dropped probabilities are
-// those of the kernels. Holds all scores, in f32 or f64.
+// The gradient of call.mask, added to the scores, from that of the result; what is dropped is what
+// the kernels drop. Holds all scores, in f32 or f64.
 Tensor mask_gradient(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                      const AttentionResult& result, const AttentionCall& call);
 

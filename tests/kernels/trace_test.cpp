@@ -3,7 +3,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cuda/runtime/loader.h"
 #include "kernels/system/trace.h"
-#include "tests/kernels/cuda/compare.h"
+#include "tests/on_gpu.h"
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -135,8 +135,8 @@ TEST_CASE("a marker is told when kernels and scopes begin and end, and needs no 
   CHECK(drawn == "+forward +unary relu - +matmul - - +begun - ");
 }
 
-TEST_CASE("GPU: kernels and phases are ranges of NVTX" * kernels::test::on_gpu()) {
-  const Tensor a = ones({4, 4}, {.device = kernels::test::gpu}), y = empty_like(a);
+TEST_CASE("GPU: kernels and phases are ranges of NVTX" * on_gpu()) {
+  const Tensor a = ones({4, 4}, {.device = gpu}), y = empty_like(a);
   const kernels::RangeMarker* const nvtx = kernels::cuda_module()->ranges;
   REQUIRE(nvtx);
   // Meson runs this once with BOOSTER_NVTX and once without.
@@ -147,24 +147,23 @@ TEST_CASE("GPU: kernels and phases are ranges of NVTX" * kernels::test::on_gpu()
   const auto told = module ? reinterpret_cast<Told>(dlsym(module, "cuda_on_host_ranges")) : nullptr;
   const size_t before = told ? std::string(told()).size() : 0;
   const auto* was = kernels::range_marker.exchange(nvtx);
-  work_in_a_phase(kernels::on(kernels::test::gpu), a, y);
+  work_in_a_phase(kernels::on(gpu), a, y);
   kernels::range_marker = was;
   if (!told) return;  // a card, whose tools listen elsewhere
   CHECK(std::string(told()).substr(before) == "forward/unary relu\nforward/matmul\nforward\n");
 }
 
-TEST_CASE("GPU: the device's times are of the kernels, in their order" * kernels::test::on_gpu()) {
-  const Tensor a = ones({300, 100}, {.device = kernels::test::gpu}), y = empty_like(a);
-  kernels::device_synchronize(kernels::test::gpu);
+TEST_CASE("GPU: the device's times are of the kernels, in their order" * on_gpu()) {
+  const Tensor a = ones({300, 100}, {.device = gpu}), y = empty_like(a);
+  kernels::device_synchronize(gpu);
   const int64_t begin = kernels::trace_clock();
   kernels::gpu_times_wanted = true;
   const auto spans = spans_of([&] {
-    for (int i = 0; i < 5; ++i)
-      kernels::on(kernels::test::gpu).unary(kernels::UnaryOp::exp, y.view(), a.view());
+    for (int i = 0; i < 5; ++i) kernels::on(gpu).unary(kernels::UnaryOp::exp, y.view(), a.view());
   });
   kernels::gpu_times_wanted = false;
-  const auto unwanted = spans_of(
-      [&] { kernels::on(kernels::test::gpu).unary(kernels::UnaryOp::exp, y.view(), a.view()); });
+  const auto unwanted =
+      spans_of([&] { kernels::on(gpu).unary(kernels::UnaryOp::exp, y.view(), a.view()); });
   const kernels::GpuTimes times = kernels::cuda_module()->take_times();
   const int64_t end = kernels::trace_clock();
   REQUIRE(spans.size() == 5);

@@ -2,21 +2,13 @@
 // tests/cuda_on_host has one that every machine has.
 #pragma once
 
-#include "kernels/system/memory.h"
 #include "tests/kernels/everywhere.h"
+#include "tests/on_gpu.h"
 
 #include <memory>
 #include <optional>
 
 namespace booster::kernels::test {
-
-inline constexpr Device gpu = {DeviceType::cuda, 0};
-
-// Marks a comparison: skipped if there is no GPU.
-inline auto on_gpu() { return doctest::skip(cuda_device_count() == 0); }
-inline bool gpu_is_played() {
-  return cuda_device_count() > 0 && cuda_devices()[0].name == "CUDA on the host";
-}
 
 // A copy of n bytes of the host in the GPU's memory.
 class GpuCopy {

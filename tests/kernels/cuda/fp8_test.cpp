@@ -88,7 +88,7 @@ struct DrawnCodes {
 // matrix units of Hopper keep some 14 bits of a sum until it is promoted, which our sizes hardly
 // reach: a sum may be off by 1e-2 there.
 double magnitude_of_sums(DType dtype) {
-  if (gpu_is_played()) return dtype == DType::f32 ? 10 : 0.01;
+  if (gpus_are_played()) return dtype == DType::f32 ? 10 : 0.01;
   return dtype == DType::f32 ? 2500 : dtype == DType::f16 ? 10 : 1.3;
 }
 

@@ -188,7 +188,7 @@ bool starts_with_one(const char* variable) {
 
 // The library of the GPU that tests bring along adds one row after the other, our kernel does not.
 bool library_sums_gradients() {
-  return gpu_is_played() && !std::getenv("CUDA_ON_HOST_WITHOUT") &&
+  return gpus_are_played() && !std::getenv("CUDA_ON_HOST_WITHOUT") &&
          !std::getenv("CUDA_ON_HOST_CUBLAS");
 }
 

@@ -1,19 +1,13 @@
 // Ranks that have a GPU each, real ones or played ones (tests/cuda_on_host).
 #pragma once
 
-#include "kernels/system/memory.h"
 #include "parallel/launch.h"
+#include "tests/on_gpu.h"
 #include "tests/parallel/ranks.h"
-
-#include <doctest/doctest.h>
 
 #include <map>
 #include <string>
 
-inline bool gpus_are_played() {
-  const auto gpus = booster::kernels::cuda_devices();
-  return !gpus.empty() && gpus[0].name == "CUDA on the host";
-}
 inline int most_gpus() { return gpus_are_played() ? 4 : booster::kernels::cuda_device_count(); }
 
 // Decorators of cases that need that.
