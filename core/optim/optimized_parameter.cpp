@@ -90,6 +90,7 @@ void OptimizedParameter::begin_average() {
 void OptimizedParameter::refresh_master() {
   if (!master.defined() || master_version == tensor.version()) return;
   master.copy_(working());
+  mark_in_step();
 }
 
 void Optimizer::settle_masters() {

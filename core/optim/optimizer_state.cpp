@@ -144,6 +144,7 @@ void put_in_force(Optimizer::Body& body, std::vector<Optimizer::Body::Group> nex
 }  // namespace
 
 OptimizerState Optimizer::state_dict() const {
+  body_->for_each([](OptimizedParameter& p) { p.refresh_master(); });
   OptimizerState state;
   state.rule = name();
   for (const auto& group : body_->groups) {
