@@ -179,7 +179,7 @@ fs::path save_checkpoint(const fs::path& root, const CheckpointContents& content
 
 std::optional<fs::path> latest_checkpoint(const fs::path& root,
                                           const std::function<void(const std::string&)>& report) {
-  std::string last_problem;
+  std::string problem;  // of the newest
   for (const auto& folder : checkpoint_folders(root)) {
     try {
       verify_checkpoint(folder);
@@ -190,12 +190,14 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root,
             "{}: cannot be read, and may be whole: {}; want it readable, or out of the way to "
             "go on from an older one",
             folder.string(), error.what());
-      last_problem = terminal_text(
+      const std::string passed_over = terminal_text(
           fmt::format("{}: broken checkpoint passed over: {}", folder.string(), error.what()));
-      report(last_problem);
+      report(passed_over);
+      if (problem.empty()) problem = passed_over;
     }
   }
-  if (!last_problem.empty()) raise(ErrorKind::data, "no whole checkpoint is left; " + last_problem);
+  if (!problem.empty())
+    raise(ErrorKind::data, "no whole checkpoint is left; of the newest: " + problem);
   return {};
 }
 

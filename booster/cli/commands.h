@@ -25,7 +25,9 @@ int matrix(const std::vector<std::string>& libraries, bool json);
 // Also makes the plugin and the strategy, with the errors that a program would meet. `program`, a
 // path, is asked about its own sections too: "" is the shipped example, where it was built, "none"
 // is no program, and then sections that the library does not know are named and left alone.
-int check_config(const std::string& path, const std::string& program);
+// With libraries, whose names the config may use, the library alone reads it.
+int check_config(const std::string& path, const std::string& program,
+                 const std::vector<std::string>& libraries);
 int print_config_schema(const std::string& program, const std::vector<std::string>& libraries);
 // A safetensors file, a checkpoint folder or a folder of checkpoints. Exit code 1 with the broken
 // rule if it is not valid.

@@ -58,9 +58,11 @@ std::vector<std::string> sections_of_programs(const std::string& path) {
 
 }  // namespace
 
-int check_config(const std::string& path, const std::string& given) {
-  if (const std::string program = program_for(given); !program.empty())
-    ask_program(program, {"--config", path, "--check"});
+int check_config(const std::string& path, const std::string& given,
+                 const std::vector<std::string>& libraries) {
+  const std::string program = libraries.empty() ? program_for(given) : "";
+  if (!program.empty()) ask_program(program, {"--config", path, "--check"});
+  for (const auto& library : libraries) load_library(library);
   const auto notes = check_objects(Config::from_file(path, {}, {.open = true}));
   fmt::print("{}: valid\n", path);
   if (const auto names = sections_of_programs(path); !names.empty())

@@ -168,10 +168,11 @@ struct CommandLine {
         "whose own sections are known too: it is started with --check or --schema; by default the "
         "shipped example, where it was built; none: no program";
     auto* check = add(
-        "check", "check a config file", [this] { return cli::check_config(path, program); },
-        config);
+        "check", "check a config file",
+        [this] { return cli::check_config(path, program, libraries); }, config);
     check->add_option("FILE", path, "JSON config")->required();
-    check->add_option("--program", program, asked);
+    auto* by_program = check->add_option("--program", program, asked);
+    add_libraries(check)->excludes(by_program);
     auto* schema = add(
         "schema", "print the JSON schema",
         [this] { return cli::print_config_schema(program, libraries); }, config);
@@ -229,7 +230,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   booster::report_uncaught_errors();
   const int code = run(argc, argv);
-  if (std::fflush(stdout) != 0)
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
     booster::fail_run("standard output: cannot be written: {}", std::strerror(errno));
   return code;
 }

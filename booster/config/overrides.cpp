@@ -60,7 +60,8 @@ void lengthen(JsonValue& value) {
 void apply_override(JsonValue& root, const std::string& text) {
   const std::string origin = "--set " + (text.size() <= 100 ? text : text.substr(0, 100) + "...");
   const size_t equals = text.find('=');
-  check(equals != text.npos && equals > 0, "{}: no value; want --set key.path=value", origin);
+  check(equals != 0, "{}: no key; want --set key.path=value", origin);
+  check(equals != text.npos, "{}: no value; want --set key.path=value", origin);
   const auto levels = static_cast<size_t>(std::count(text.data(), text.data() + equals, '.')) + 1;
   check(levels <= most_levels, "{}: nested too deep; got {} levels, want at most {}", origin,
         levels, most_levels);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -130,9 +131,11 @@ bool Supervisor::any_running() const {
 }
 
 bool Supervisor::any_saves() const {
-  for (const Member& member : members_)
-    if (member.running && !note_at(member.launch->notes, RankNote::saves).empty()) return true;
-  return false;
+  const auto saves = [](const Member& member) {
+    return member.running && !note_at(member.launch->notes, RankNote::saves).empty() &&
+           !is_stopped(member.process.pid);
+  };
+  return std::ranges::any_of(members_, saves);
 }
 
 Outcome Supervisor::run() {

@@ -36,7 +36,7 @@ struct StopRules {
 // the grace are killed. What arrives within a second counts as one signal; a later one kills at
 // once. One that leads to another machine (Launch::holds_input) is stopped by the end of its input,
 // and waited for until the tool there has ended its own ranks. While a rank says that it saves
-// (RankNote::saves), it gets up to 10 minutes more.
+// (RankNote::saves), and is not stopped, it gets up to 10 minutes more.
 //
 // Ranks that wait long for another (RankNote::waits) are reported while they do. When supervise
 // returns, no process of the ranks' groups is left.

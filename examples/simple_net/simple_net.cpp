@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <limits>
 #include <optional>
 
 using namespace booster;
@@ -28,9 +29,12 @@ struct Strategy {
         config(Config::from_text("{\"booster\": {\"mixed_precision\": " + json + "}}", json)) {}
 };
 
+constexpr int64_t not_given = std::numeric_limits<int64_t>::min();
+
 struct Settings {
   std::string network = "relu", dtype = "float16";
-  int64_t layers = 0, width = 0, batch = 0, batches = 0, epochs = 0, accumulate = 10;
+  int64_t layers = not_given, width = not_given, batch = not_given, batches = not_given,
+          epochs = not_given, accumulate = 10;
   double lr = 1e-4;
   std::vector<std::string> strategies = {};
 
@@ -38,7 +42,7 @@ struct Settings {
   // Sets options that were not given to the guides' values.
   void fill_in() {
     const auto fill = [&](int64_t& size, int64_t of_relu, int64_t of_linear) {
-      if (size == 0) size = relu() ? of_relu : of_linear;
+      if (size == not_given) size = relu() ? of_relu : of_linear;
     };
     fill(layers, 3, 9);
     fill(width, 4096, 8192);

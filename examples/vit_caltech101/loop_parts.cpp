@@ -31,6 +31,8 @@ nlohmann::json own_settings(const Config& config) {
   };
   const nlohmann::json& all = config.to_json();
   for (const char* section : {"data", "train", "model"}) add(section, all.at(section));
+  // Where the model has a size of its own, data.img_size says nothing.
+  if (settings.contains("model.img_size")) settings["data.img_size"] = settings["model.img_size"];
   add("booster.plugin", all.at("booster").at("plugin"));
   return settings;
 }

@@ -15,10 +15,10 @@ Section data_section() {
   return {.name = "data",
           .description = "images and how they are loaded",
           .options = {
-              or_null(data_path_option("root", "",
-                                       "folder or archive (tar, zip) with the images, else the "
-                                       "environment variable DATA names it; without either, a "
-                                       "small made-up set")),
+              data_path_option("root", "DATA",
+                               "folder or archive (tar, zip) with the images, else the "
+                               "environment variable DATA names it; without either, a small "
+                               "made-up set"),
               integer_option("batch_size", 32, between(1, 1'000'000), "images per step and rank"),
               integer_option("workers", 2, between(0, 256),
                              "threads that load; 0: the training thread does"),

@@ -74,6 +74,14 @@ TEST_CASE("an evaluation of a folder counts all of its images, by the names of t
   CHECK(evaluation(example).at("classes").at(1).at("images") == 7);
 }
 
+TEST_CASE("an evaluation takes the folder that the training took") {
+  const Trained example;
+  const CommandResult result =
+      run_command(example.command() + fmt::format(" --evaluate '{}'", example.root().string()));
+  REQUIRE_MESSAGE(result.code == 0, result.output);
+  CHECK(evaluation(example).at("images") == 40);
+}
+
 TEST_CASE("a prediction names classes, and a file that is no image") {
   const Trained example;
   const auto file = [&](const char* name) { return (example.root() / name).string(); };

@@ -20,6 +20,21 @@ TEST_CASE("a bad image fails the epoch by name, the first in order whatever the 
   }
 }
 
+TEST_CASE("a link that leads nowhere is a bad image if it has an image's name") {
+  const Pictures pictures(8);
+  const std::filesystem::path whole = pictures.dataset().path(5);
+  const int64_t before = pictures.dataset().size();
+  std::filesystem::create_symlink("nowhere", whole.parent_path() / "notes.txt");
+  std::filesystem::remove(whole);
+  std::filesystem::create_symlink("nowhere", whole);
+  const ImageFolder dataset = pictures.dataset();
+  CHECK(dataset.size() == before);
+  DataLoader loader(dataset, {.batch_size = 4, .on_bad_image = BadImagePolicy::skip});
+  CHECK(epoch(loader).size() > 0);
+  REQUIRE(loader.bad_images().size() == 1);
+  CHECK(contains(loader.bad_images()[0].reason, whole.string()));
+}
+
 TEST_CASE("skip leaves bad images out, counts each once and says why") {
   const Pictures pictures(8);
   const ImageFolder dataset = pictures.dataset();

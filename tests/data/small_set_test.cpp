@@ -39,6 +39,16 @@ TEST_CASE("a small set that is there already is left alone") {
   CHECK_THROWS_AS(make_small_set(folder.path(), {.images_per_class = 1}), Error);
 }
 
+TEST_CASE("what a process that was killed had made of a small set is removed") {
+  TemporaryFolder folder;
+  folder.write("unfinished_999999999/dots/x.jpg", "x");  // no process has that number
+  folder.write("unfinished_1/dots/x.jpg", "x");          // it lives
+  folder.write("101_ObjectCategories/mine/x.jpg", "x");
+  make_small_set(folder.path());
+  CHECK_FALSE(std::filesystem::exists(folder / "unfinished_999999999"));
+  CHECK(std::filesystem::exists(folder / "unfinished_1"));
+}
+
 TEST_CASE("a small set that cannot be written names the path") {
   TemporaryFolder folder;
   folder.write("file", "x");

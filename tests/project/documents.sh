@@ -22,6 +22,14 @@ for document in "${documents[@]}"; do
   done < <(grep -oP "\`\K($rooms)/[A-Za-z0-9_./-]+(?=\`)" "$document" || true)
 done
 
+# Headers that users are sent to are installed.
+public=$(scripts/public_headers.sh "$PWD")
+for document in README.md docs/{add-a-strategy,porting,recipes,report}.md; do
+  while read -r header; do
+    grep -qxF "$header" <<<"$public" || complain "$document: names $header, which booster.h lacks"
+  done < <(grep -oP "\`\K($rooms)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
+done
+
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
 [[ $program == "$(cat examples/mlp/mlp.cpp)" ]] ||
   complain "README.md: its first C++ block differs from examples/mlp/mlp.cpp"

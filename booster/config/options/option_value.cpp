@@ -53,19 +53,15 @@ bool has_type(const Option& option, const JsonValue& value) {
   }
 }
 
-// "$NAME" or "$NAME/folder" -> the variable's value and the rest; empty if it is not set. Only the
-// beginning is examined, and a variable's value is not expanded again.
-std::string expanded(const std::string& text, bool& well_formed) {
-  well_formed = true;
-  if (text.empty() || text[0] != '$') return text;
+// NAME of "$NAME" or "$NAME/folder"; empty for another text that begins with '$'.
+std::string variable_in(const std::string& text) {
   size_t end = 1;
   while (end < text.size() &&
          (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_'))
     ++end;
   const bool has_name = end > 1 && !std::isdigit(static_cast<unsigned char>(text[1]));
-  well_formed = has_name && (end == text.size() || text[end] == '/');
-  const char* value = well_formed ? std::getenv(text.substr(1, end - 1).c_str()) : nullptr;
-  return value && *value ? value + text.substr(end) : "";
+  const bool well_formed = has_name && (end == text.size() || text[end] == '/');
+  return well_formed ? text.substr(1, end - 1) : "";
 }
 
 // So that mistakes name the file that the value is from, not the config that names the file.
@@ -175,11 +171,20 @@ class ValueCheck {
     if (option_.type != OptionType::data_path) return text;
     if (text.empty())
       return wrong("empty path", value_, "; want a path, or no such option at all");
-    bool well_formed = true;
-    std::string path = expanded(text, well_formed);
-    if (!well_formed)
+    return text[0] == '$' ? expanded(text) : Json(text);
+  }
+
+  // Only the beginning is examined, and a variable's value is not expanded again.
+  Json expanded(const std::string& text) {
+    const std::string name = variable_in(text);
+    if (name.empty())
       return wrong("bad environment variable", value_, "; want $NAME or $NAME/folder");
-    return path.empty() && option_.nullable ? Json() : Json(path);
+    const char* value = std::getenv(name.c_str());
+    if (value && *value) return value + text.substr(1 + name.size());
+    if (text == "$" + option_.variable) return Json();
+    return wrong("environment variable is not set", value_,
+                 fmt::format("; want one that is, a path, or ${} alone, which may be unset",
+                             option_.variable));
   }
 
   const Option& option_;

@@ -133,8 +133,10 @@ Option path_option(std::string name, std::string value, std::string description)
 Option step_range_option(std::string name, std::string description) {
   return option(std::move(name), OptionType::step_range, "", std::move(description));
 }
-Option data_path_option(std::string name, std::string value, std::string description) {
-  return option(std::move(name), OptionType::data_path, std::move(value), std::move(description));
+Option data_path_option(std::string name, std::string variable, std::string description) {
+  Option row = option(std::move(name), OptionType::data_path, "", std::move(description));
+  row.variable = std::move(variable);
+  return or_null(std::move(row));
 }
 Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description) {

@@ -31,7 +31,7 @@ enum class OptionType : uint8_t {
   number_or_name,  // a number, or one of the choices
   path,       // a file or folder; may not name environment variables
   step_range,  // "FIRST:LAST" (step_range.h), or empty
-  data_path,  // the same, but may begin with $NAME; an unset variable makes it empty, or null
+  data_path,  // the same, but may begin with $NAME
   integers,   // a list
   numbers,    // a list of the default's length
   texts,      // a list
@@ -67,6 +67,7 @@ struct Option {
   std::string legal = {};            // of a scalar, and of a restricted text, in words
   std::vector<Option> members = {};  // of an object, or of each of a table's
   bool nullable = false;             // null, its default, means "not given"
+  std::string variable = {};         // of a data path: the one that may be unset
 
   std::string wanted() const;  // "a number >= 0", "one of fail, skip"
 };
@@ -83,7 +84,8 @@ Option number_or_name_option(std::string name, nlohmann::json value, ValueRange 
                              std::vector<std::string> names, std::string description);
 Option path_option(std::string name, std::string value, std::string description);
 Option step_range_option(std::string name, std::string description);
-Option data_path_option(std::string name, std::string value, std::string description);
+// Null unless given, and where it is "$VARIABLE", which is not set; a mistake if another is not.
+Option data_path_option(std::string name, std::string variable, std::string description);
 Option integers_option(std::string name, std::vector<int64_t> value, ValueRange each,
                        std::string description);
 Option numbers_option(std::string name, std::vector<double> value, ValueRange each,

@@ -33,9 +33,12 @@ bool is_folder(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_directory(error);
 }
-bool is_file(const fs::directory_entry& entry) {
+// True for such a link: what has an image's name and cannot be read is a bad image.
+bool may_be_file(const fs::directory_entry& entry) {
   std::error_code error;
-  return entry.is_regular_file(error);
+  const fs::file_type type = entry.status(error).type();
+  return type == fs::file_type::regular || type == fs::file_type::not_found ||
+         type == fs::file_type::none || type == fs::file_type::unknown;
 }
 
 class FolderFiles : public ImageFiles {
@@ -60,7 +63,7 @@ class FolderFiles : public ImageFiles {
            entry != fs::recursive_directory_iterator(); ++entry) {
         if (is_folder(*entry) && is_hidden(entry->path()))
           entry.disable_recursion_pending();
-        else if (is_file(*entry) && is_image_by_name(entry->path()))
+        else if (may_be_file(*entry) && is_image_by_name(entry->path()))
           paths.push_back(entry->path().string());
       }
     });

@@ -48,11 +48,6 @@ std::string validation_folder(const std::vector<std::string>& folders) {
   return {};
 }
 
-bool is_caltech101(const fs::path& root) {
-  return holds(image_folders(root), "101_ObjectCategories") ||
-         holds(image_folders(root / "caltech101"), "101_ObjectCategories");
-}
-
 Sets open_sets(const std::string& root, const Config& config) {
   const ImageDatasetOptions options = {
       .transform = training_transform(config, image_side(config)),
@@ -93,6 +88,11 @@ Sets open_sets(const std::string& root, const Config& config) {
 }
 
 }  // namespace
+
+bool is_caltech101(const std::string& root) {
+  return holds(image_folders(root), "101_ObjectCategories") ||
+         holds(image_folders(root + "/caltech101"), "101_ObjectCategories");
+}
 
 std::optional<int64_t> outputs(const Config& config) {
   if (config.has("model.num_classes"))

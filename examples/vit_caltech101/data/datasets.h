@@ -24,6 +24,9 @@ struct Datasets {
 // these, and for more classes than model.num_classes, if that is given.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
+// Whether the folder, or the archive, holds Caltech101 as its authors laid it out.
+bool is_caltech101(const std::string& root);
+
 // With as many outputs of the model as there are classes, unless the config says how many.
 booster::Config for_classes(const booster::Config& config, int64_t classes);
 

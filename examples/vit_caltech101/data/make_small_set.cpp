@@ -141,12 +141,24 @@ void write_picture(const fs::path& path, const std::string& content) {
   if (!file.flush()) fail_run("small set: cannot write '{}'; want a disk with room", path.string());
 }
 
+constexpr const char* unfinished_name = "unfinished_";  // and the process
+
 void write_classes(const fs::path& folder, const SmallSetOptions& options) {
   for (int label = 0; label < static_cast<int>(std::size(patterns)); ++label) {
     const fs::path name = folder / patterns[label].name;
     fs::create_directories(name);
     for (int i = 1; i <= options.images_per_class; ++i)
       write_picture(name / fmt::format("image_{:04}.jpg", i), make_jpeg(label, i, options.seed));
+  }
+}
+
+// What processes left behind that were killed meanwhile.
+void remove_unfinished(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string(), start = unfinished_name;
+    if (name.starts_with(start) && !fs::exists("/proc/" + name.substr(start.size()), none))
+      fs::remove_all(entry.path(), none);
   }
 }
 
@@ -157,7 +169,8 @@ void make_small_set(const std::string& folder, const SmallSetOptions& options) {
         "small set: images_per_class out of range; got {}, want 2 to 9999",
         options.images_per_class);
   const fs::path images = fs::path(folder) / "101_ObjectCategories";
-  const fs::path unfinished = fs::path(folder) / fmt::format("unfinished_{}", getpid());
+  const fs::path unfinished = fs::path(folder) / fmt::format("{}{}", unfinished_name, getpid());
+  remove_unfinished(folder);
   try {
     if (fs::exists(images)) return;
     write_classes(unfinished, options);

@@ -35,6 +35,8 @@ class Trained {
 
  private:
   void load(int64_t classes);
+  // Error if they are not those that the model was trained for, where that is known.
+  void take_classes(const std::vector<std::string>& classes, const std::string& root);
   std::shared_ptr<const ImageDataset> images_in(const std::string& folder);
   Tensor probabilities(const std::string& file, const Compose& transform) const;
   std::string name_of(int64_t label) const;
@@ -56,14 +58,24 @@ void Trained::load(int64_t classes) {
   boosted_->model.eval();
 }
 
+void Trained::take_classes(const std::vector<std::string>& classes, const std::string& root) {
+  if (!classes_.empty() && classes_ != classes)
+    fail_data("the classes in {} are not those of {}", root, source_.path().string());
+  classes_ = classes;
+}
+
 std::shared_ptr<const ImageDataset> Trained::images_in(const std::string& folder) {
   if (folder == kept_images) {
     const Datasets datasets = open_datasets(config_, world_);
-    if (!classes_.empty() && classes_ != datasets.classes)
-      fail_data("data.root: the classes in {} are not those of {}", datasets.root,
-                source_.path().string());
-    classes_ = datasets.classes;
+    take_classes(datasets.classes, datasets.root);
     return datasets.validation;
+  }
+  if (is_caltech101(folder)) {
+    auto images = std::make_shared<Caltech101>(
+        folder, Caltech101Options{.transform = evaluation_transform(config_),
+                                  .background = config_.get<bool>("data.include_background")});
+    take_classes(class_names(images->classes()), folder);
+    return images;
   }
   const std::string root = within_archive(folder, classes_);
   auto images = std::make_shared<ImageFolder>(

@@ -238,3 +238,30 @@ TEST_CASE("the files of a data set tell it, wherever its folder lies") {
   CHECK(ImageFolder(folder / "a").subset({0, 2}).identity() !=
         ImageFolder(folder / "a").subset({0, 1}).identity());
 }
+
+// Fine-tuning: weights from elsewhere, a frozen layer that no step touches, a checkpoint.
+TEST_CASE("weights that were loaded after boost, frozen ones too, are what a checkpoint holds") {
+  for (const char* strategy :
+       {"fp32", "bf16", "bf16 cast", "fp16_naive", "fp16_apex", "fp16_paddle"}) {
+    CAPTURE(strategy);
+    const TemporaryFolder root;
+    SmallTraining other(SmallSettings{.strategy = strategy});
+    other.steps(6);
+    other.booster.save_model(other.boosted.model, root / "model");
+
+    SmallTraining tuned(SmallSettings{.strategy = strategy});
+    tuned.steps(1);
+    tuned.booster.load_model(tuned.boosted.model, root / "model");
+    const std::vector<float> loaded = tuned.weights();
+    REQUIRE(loaded == other.weights());
+    save_training(root / "training", tuned.boosted, {.step = 1});
+
+    SmallTraining resumed(SmallSettings{.strategy = strategy});
+    REQUIRE(resume_training(root / "training", resumed.boosted, ignore_line));
+    CHECK(resumed.weights() == loaded);
+    CHECK(tuned.weights() == loaded);
+    tuned.steps(2);
+    resumed.steps(2);
+    CHECK(resumed.weights() == tuned.weights());
+  }
+}

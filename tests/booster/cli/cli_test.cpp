@@ -341,6 +341,7 @@ TEST_CASE("what cannot be understood is named, with the nearest word") {
   CHECK(run_booster("list fp16 --level O1").says("--level belongs to `booster list ops`"));
   CHECK(run_booster("compare-numerics a b --json --csv").code == 2);
   CHECK(run_booster("config --help").code == 0);
+  CHECK(run_booster("--version > /dev/full").code == 1);
 }
 
 TEST_CASE("files that are no dumps are errors, and devices are not read") {

@@ -165,7 +165,7 @@ TEST_CASE("a mistake in an override names the override") {
           {"optimizer.lr=fast"});
   refuses("{}", "--set optimizer.lr=NaN", {"optimizer.lr=NaN"});
   refuses("{}", "no value", {"train.epochs"});
-  refuses("{}", "no value", {"=2"});
+  refuses("{}", "no key", {"=2"});
   refuses("{}", "empty key", {"train..epochs=2"});
   refuses("{}", "empty key", {"train.=2"});
   refuses("{}", "empty key", {".=2"});
@@ -185,7 +185,12 @@ TEST_CASE("only data.root names an environment variable, and only in front") {
   CHECK(root("$BOOSTER_TEST_ROOT") == "/a/$HOME");
   CHECK(root("$BOOSTER_TEST_ROOT/b") == "/a/$HOME/b");
   CHECK(root("/x/$BOOSTER_TEST_ROOT") == "/x/$BOOSTER_TEST_ROOT");
-  CHECK(root("$BOOSTER_TEST_UNSET/b") == std::nullopt);
+  refuses(R"({"data": {"root": "$BOOSTER_TEST_UNSET"}})",
+          "data.root: environment variable is not set; got \"$BOOSTER_TEST_UNSET\"");
+  refuses(R"({"data": {"root": "$BOOSTER_TEST_UNSET/b"}})", "want one that is, a path, or $DATA");
+  ::unsetenv("DATA");
+  CHECK(root("$DATA") == std::nullopt);
+  refuses(R"({"data": {"root": "$DATA/b"}})", "environment variable is not set");
   refuses(R"({"data": {"root": ""}})", "data.root: empty path");
   refuses("{\"data\": {\"root\": \"$(id)\"}}", "want $NAME or $NAME/folder");
   refuses(R"({"data": {"root": "$"}})", "want $NAME");

@@ -71,6 +71,11 @@ TEST_CASE("options of an own strategy are checked and listed like those of a bui
   CHECK(run_booster("list " + option + " fp16_static").says("what losses are multiplied by"));
   CHECK(run_booster("matrix " + option).says("fp16_static"));
   CHECK(run_booster("config schema " + option).says("\"const\": \"fp16_static\""));
+  const TemporaryFolder folder;
+  folder.write("c.json", R"({"booster": {"mixed_precision": "fp16_static"}})");
+  const std::string file = " '" + (folder / "c.json").string() + "'";
+  CHECK(run_booster("config check " + option + file).says("valid"));
+  CHECK(run_booster("config check" + file).code == 2);
 }
 
 TEST_CASE("a library that cannot be used is an error that says why, with its place") {

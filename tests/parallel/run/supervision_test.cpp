@@ -101,8 +101,8 @@ TEST_CASE("rank: one comes late" * doctest::skip()) {
   group.barrier();
   const std::string why = std::getenv("TEST_WHY") ? std::getenv("TEST_WHY") : "";
   std::optional<SavingNote> note;
-  if (why == "saves" && group.rank() == 1) note.emplace("a checkpoint\x1b");
-  if (group.rank() == 1) why == "is stopped" ? void(raise(SIGSTOP)) : nap(3000);
+  if (contains(why, "saves") && group.rank() == 1) note.emplace("a checkpoint\x1b");
+  if (group.rank() == 1) contains(why, "is stopped") ? void(raise(SIGSTOP)) : nap(3000);
   group.barrier();
 }
 
@@ -141,6 +141,18 @@ TEST_CASE("what is known of a rank that others wait for is told: it saves, it is
   const std::string before = "booster run: rank 1 (pid ";
   kill(std::stoi(tool.err().substr(tool.err().find(before) + before.size())), SIGCONT);
   CHECK(tool.wait() == 0);
+}
+
+TEST_CASE("a rank that was stopped while it saved is not waited for") {
+  Running tool(ranks_of(2, "rank: one comes late", {"--grace=1"}), [] {
+    setenv("BOOSTER_SLOW_WAIT", "0.3", 1);
+    setenv("TEST_WHY", "saves, is stopped", 1);
+  });
+  for (int i = 0; i < 3000 && !contains(tool.err(), "is stopped by a signal"); ++i) nap(10);
+  const auto start = std::chrono::steady_clock::now();
+  kill(tool.pid(), SIGTERM);
+  CHECK(tool.wait() != 0);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
 }
 
 // Notes are files that anybody may have written.
