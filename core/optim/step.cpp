@@ -30,7 +30,6 @@ Tensor working_copy(const OptimizedParameter& parameter) {
 }
 
 Participant participant(OptimizedParameter& parameter, size_t states, StepCopies& copies) {
-  parameter.refresh_master();
   const MemoryScope memory(MemoryTag::optimizer_state);
   Participant p = {.parameter = &parameter,
                    .value = copies.update(parameter.value()),
@@ -51,8 +50,10 @@ std::vector<Participant> participants(Optimizer::Body::Group& group, const Updat
   std::vector<Participant> result;
   result.reserve(group.parameters.size());
   const size_t states = rule.state_names(group.options).size();
-  for (auto& parameter : group.parameters)
+  for (auto& parameter : group.parameters) {
+    parameter.refresh_master();  // frozen ones too: behind the step all count as in step
     if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states, copies));
+  }
   return result;
 }
 
