@@ -3,6 +3,7 @@
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
+#include "core/tensor/overlap.h"
 #include "core/tensor/checks/later_checks.h"
 #include "kernels/catalogue.h"
 #include "kernels/system/memory.h"
@@ -115,12 +116,15 @@ Tensor& Tensor::fill_(double value) {
 
 namespace {
 
-// A view of what an in-place call reads, as large as what it writes.
-Tensor widened(const char* op, const Tensor& from, const Shape& shape) {
+// A view of what an in-place call reads, as large as what it writes; of a copy, where the call
+// would read what it has written.
+Tensor widened(const char* op, const Tensor& from, const Tensor& to) {
+  const Shape& shape = to.shape();
   check(broadcast_shapes(op, from.shape(), shape) == shape,
         "{}: the source is larger; got {}, want a shape that broadcasts to {}", op, from.shape(),
         shape);
-  return untracked::expand(from.detach(), shape);
+  const Tensor wide = untracked::expand(from.detach(), shape);
+  return is_source_written(to, wide) ? untracked::expand(from.clone(), shape) : wide;
 }
 
 }  // namespace
@@ -128,7 +132,8 @@ Tensor widened(const char* op, const Tensor& from, const Shape& shape) {
 Tensor& Tensor::copy_(const Tensor& from) {
   check_in_place("copy_");
   check(from.defined(), "copy_: source is undefined");
-  const Tensor here = widened("copy_", from.to(device()), shape());
+  check_places_apart("copy_", *this);
+  const Tensor here = widened("copy_", from.to(device()), *this);
   copy_to_part(*this, here);
   if (!kept_part(*this).defined() || has_memory(*this))
     kernels::on(device()).copy(view(), here.view());
@@ -139,7 +144,8 @@ Tensor& Tensor::copy_(const Tensor& from) {
 Tensor& Tensor::add_(const Tensor& other, double factor) {
   check_in_place("add_");
   check_stays_whole("add_", *this, other.dtype(), factor);
-  const Tensor wide = widened("add_", other, shape());
+  check_places_apart("add_", *this);
+  const Tensor wide = widened("add_", other, *this);
   const auto& table = kernels::on(device());
   if (factor == 1) {
     table.accumulate(view(), wide.view());
@@ -155,6 +161,7 @@ Tensor& Tensor::add_(const Tensor& other, double factor) {
 Tensor& Tensor::mul_(double factor) {
   check_in_place("mul_");
   check_stays_whole("mul_", *this, dtype(), factor);
+  check_places_apart("mul_", *this);
   kernels::on(device()).binary_scalar(kernels::BinaryOp::mul, view(), view(), factor, false);
   bump_version();
   return *this;
