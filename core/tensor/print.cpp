@@ -7,12 +7,14 @@ namespace {
 
 constexpr int64_t edge = 3;  // elements shown at each end of a long dimension
 
-void print_dimension(const std::vector<double>& values, const Tensor& x, int dim, int64_t offset,
+std::string text_of(double value) { return fmt::format("{:.5g}", value); }
+std::string text_of(int64_t value) { return fmt::format("{}", value); }
+
+template <class T>
+void print_dimension(const std::vector<T>& values, const Tensor& x, int dim, int64_t offset,
                      std::string& text) {
   if (dim == x.ndim()) {
-    const double value = values[static_cast<size_t>(offset)];
-    const bool whole = !is_floating(x.dtype());
-    text += whole ? fmt::format("{}", static_cast<int64_t>(value)) : fmt::format("{:.5g}", value);
+    text += text_of(values[static_cast<size_t>(offset)]);
     return;
   }
   const int64_t n = x.shape()[dim];
@@ -35,7 +37,10 @@ void print_dimension(const std::vector<double>& values, const Tensor& x, int dim
 std::string Tensor::to_string() const {
   if (!defined()) return "undefined tensor";
   std::string text;
-  print_dimension(to_vector<double>(), *this, 0, 0, text);
+  if (is_floating(dtype()))
+    print_dimension(to_vector<double>(), *this, 0, 0, text);
+  else  // an i64 may have more digits than a double
+    print_dimension(to_vector<int64_t>(), *this, 0, 0, text);
   text += fmt::format(" {} {}", name_of(dtype()), shape().to_string());
   if (device().type == DeviceType::cuda) text += fmt::format(" cuda:{}", int{device().index});
   return text;
