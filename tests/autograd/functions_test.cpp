@@ -286,3 +286,17 @@ TEST_CASE("whole numbers in place stay whole") {
   CHECK_THROWS_WITH_AS(x.add_(x, 0.5), doctest::Contains("add_: a result in place"), Error);
   CHECK(x.mul_(2).add_(x).to_vector<int64_t>() == std::vector<int64_t>{4, 8, 12});
 }
+
+TEST_CASE("the deviation of numbers whose squares are no f32 is PyTorch's") {
+  for (const float size : {1e20f, 1e-23f, 1e-30f}) {
+    CAPTURE(size);
+    const Tensor x = from_vector<float>({size, -size, 0}, {3}).requires_grad_();
+    const Tensor y = stddev(x, {});
+    CHECK(y.item() == doctest::Approx(size).epsilon(1e-6));
+    y.backward();
+    const auto slope = x.grad().to_vector<float>();
+    CHECK(slope[0] == doctest::Approx(0.5));
+    CHECK(slope[1] == doctest::Approx(-0.5));
+    CHECK(slope[2] == 0);
+  }
+}

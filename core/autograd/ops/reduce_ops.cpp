@@ -116,10 +116,11 @@ namespace {
 // little of a small spread.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// `op` of the variance over dimensions, both in the wide dtype, rounded once.
+// measure(deviations from the mean, divisor of their squares' sum) over dimensions, in the wide
+// dtype, rounded once.
 template <class F>
 Tensor spread_measure(const char* name, const Tensor& given, const std::vector<int64_t>& dims,
-                      bool unbiased, bool keep_dims, F op) {
+                      bool unbiased, bool keep_dims, F measure) {
   Tensor x = given;
   const Reduced to = reduced_shapes(name, x, dims);
   check(is_floating(x.dtype()), "{}: want a floating tensor; got {}", name, name_of(x.dtype()));
@@ -127,15 +128,17 @@ Tensor spread_measure(const char* name, const Tensor& given, const std::vector<i
   const PolicyScope inside(nullptr);
   const Tensor wide = cast(x, wide_dtype(x));
   const double divisor = static_cast<double>(std::max<int64_t>(to.count - (unbiased ? 1 : 0), 0));
-  const Tensor deviation = wide - mean(wide, dims, true);
-  const Tensor y = op(sum(square(deviation), dims, true) / divisor);
+  const Tensor y = measure(wide - mean(wide, dims, true), divisor);
   return reshape(cast(y, x.dtype()), keep_dims ? to.kept : to.squeezed);
 }
 
 }  // namespace
 
 Tensor var(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
-  return spread_measure("var", x, dims, unbiased, keep_dims, [](const Tensor& v) { return v; });
+  return spread_measure("var", x, dims, unbiased, keep_dims,
+                        [&](const Tensor& deviation, double divisor) {
+                          return sum(square(deviation), dims, true) / divisor;
+                        });
 }
 
 Tensor sum(const Tensor& x) { return sum(x, {}); }
@@ -232,9 +235,27 @@ Tensor norm_of(const Tensor& x, const std::vector<int64_t>& dims, double p) {
 
 }  // namespace
 
+namespace {
+
+// The largest |x| over dimensions, off the tape: by it x is divided before its squares are summed,
+// which overflow from 1e19 on in f32, and vanish below 1e-23. 1 where nothing can be divided by it.
+Tensor size_of_largest(const Tensor& x, const std::vector<int64_t>& dims) {
+  const Tensor one = scalar(1, {x.dtype(), x.device()});
+  if (x.numel() == 0) return one;
+  const Tensor largest = amax(abs(x.detach()), dims, true);
+  const Tensor is_divisor = mul(greater(largest, 0.0), less(largest, INFINITY));
+  return where(is_divisor, largest, one);
+}
+
+}  // namespace
+
 Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased, bool keep_dims) {
   return spread_measure("stddev", x, dims, unbiased, keep_dims,
-                        [](const Tensor& v) { return root(v, 2); });
+                        [&](const Tensor& deviation, double divisor) {
+                          const Tensor unit = size_of_largest(deviation, dims);
+                          const Tensor squares = square(deviation / unit);
+                          return root(sum(squares, dims, true) / divisor, 2) * unit;
+                        });
 }
 
 Tensor norm(const Tensor& given, const std::vector<int64_t>& dims, bool keep_dims, double p) {
