@@ -143,8 +143,10 @@ Tensor binary_entropy(const Tensor& p, const Tensor& t) {
                 [p = Saved(p), t = Saved(t), log_p = Saved(log_p), log_q = Saved(log_q)](
                     const Tensor& g, Gradients& d) {
                   const PolicyScope inside(nullptr);
-                  const Tensor x = p;
-                  if (d.wanted(0)) d[0] = g * (x - t) / clamp(x * (1.0 - x), 1e-12, {});
+                  if (d.wanted(0)) {
+                    const Tensor x = p;
+                    d[0] = g * (x - t) / clamp(x * (1.0 - x), 1e-12, {});
+                  }
                   if (d.wanted(1)) d[1] = g * (log_q.get() - log_p.get());
                 });
 }

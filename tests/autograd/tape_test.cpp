@@ -307,3 +307,35 @@ TEST_CASE("a leaf is ready once and complete, wherever checkpoints use it") {
     remove_grad_ready_hook(w, 0);
   }
 }
+
+TEST_CASE("what only gradients that nobody wants would read may be changed in place") {
+  using F = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, F> functions[] = {
+      {"matmul", [](const Tensor& a, const Tensor& b) { return matmul(a, b); }},
+      {"linear", [](const Tensor& a, const Tensor& b) { return linear(a, b, {}); }},
+      {"mul", [](const Tensor& a, const Tensor& b) { return a * b; }},
+      {"div", [](const Tensor& a, const Tensor& b) { return b / a; }}};
+  for (const auto& [name, function] : functions)
+    for (const bool first_wanted : {false, true}) {
+      CAPTURE(std::string(name));
+      CAPTURE(first_wanted);
+      // Of b / a the gradient of b reads a, but not the other way round alone.
+      if (function == functions[3].second && first_wanted) continue;
+      Tensor a = full({3, 3}, 2), b = full({3, 3}, 5);
+      Tensor &wanted = first_wanted ? a : b, &frozen = first_wanted ? b : a;
+      wanted.requires_grad_();
+      const auto gradient = [&](bool change) {
+        const Tensor y = sum(function(a, b));
+        if (change) {
+          const NoGradGuard no_grad;
+          wanted.copy_(full({3, 3}, 7));
+        }
+        return gradients(y, {wanted})[0].to_vector<float>();
+      };
+      const Values want = gradient(false);
+      CHECK(gradient(true) == want);
+      const Tensor y = sum(function(a, b));
+      frozen.mul_(2);
+      CHECK_THROWS_WITH_AS(backward(y), doctest::Contains("changed in place"), Error);
+    }
+}

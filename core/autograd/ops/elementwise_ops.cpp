@@ -31,26 +31,35 @@ constexpr bool mentions(std::string_view formula, char variable) {
   return false;
 }
 
+// What a derivative reads beside the gradient: x or y of a unary function, a, b or y of a binary.
+struct Needs {
+  bool x, a, b, y;
+};
+constexpr Needs needs_of(std::string_view formula) {
+  return {mentions(formula, 'x'), mentions(formula, 'a'), mentions(formula, 'b'),
+          mentions(formula, 'y')};
+}
+
 struct Row {
   const char* name;
   Op op;
-  bool needs_x, needs_y;  // unary
-  bool needs_a, needs_b;  // binary
+  Needs of_first, of_second = {};  // of the derivative by each operand
+
+  // Of those derivatives that are asked for.
+  Needs needs(bool first, bool second) const {
+    const auto has = [&](bool Needs::*one) {
+      return (first && of_first.*one) || (second && of_second.*one);
+    };
+    return {has(&Needs::x), has(&Needs::a), has(&Needs::b), has(&Needs::y)};
+  }
 };
 
 constexpr Row unary_rows[] = {
-#define UNARY(name, value, derivative) \
-  {#name, Op::name, mentions(#derivative, 'x'), mentions(#derivative, 'y'), false, false},
+#define UNARY(name, value, derivative) {#name, Op::name, needs_of(#derivative)},
 #include "kernels/elementwise.def"
 };
 constexpr Row binary_rows[] = {
-#define BINARY(name, value, da, db) \
-  {#name,                           \
-   Op::name,                        \
-   false,                           \
-   mentions(#da " " #db, 'y'),      \
-   mentions(#da " " #db, 'a'),      \
-   mentions(#da " " #db, 'b')},
+#define BINARY(name, value, da, db) {#name, Op::name, needs_of(#da), needs_of(#db)},
 #include "kernels/elementwise.def"
 };
 
@@ -74,8 +83,8 @@ Tensor unary(UnaryOp kind, Tensor x) {
   Tensor y = empty_in_order_of(x, x.dtype());
   kernels::on(x.device()).unary(kind, y.view(), x.view());
   if (!is_watched({x})) return y;
-  const SavedInput saved_x = row.needs_x ? SavedInput(x) : SavedInput();
-  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  const SavedInput saved_x = row.of_first.x ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = row.of_first.y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
     const Tensor sx = saved_x, sy = saved_y.get(d);
     if (grad_enabled()) {
@@ -153,12 +162,15 @@ Tensor binary(BinaryOp kind, Tensor a, Tensor b) {
       .binary(kind, y.view(), untracked::expand(a, shape).view(),
               untracked::expand(b, shape).view());
   if (!is_watched({a, b})) return y;
-  const SavedInput saved_a = row.needs_a ? SavedInput(a) : SavedInput(),
-                   saved_b = row.needs_b ? SavedInput(b) : SavedInput();
-  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  const Needs saved = row.needs(a.requires_grad(), b.requires_grad());
+  const SavedInput saved_a = saved.a ? SavedInput(a) : SavedInput(),
+                   saved_b = saved.b ? SavedInput(b) : SavedInput();
+  const SavedResult saved_y = saved.y ? SavedResult(y) : SavedResult();
   const Operand of_a{a.shape(), a.dtype()}, of_b{b.shape(), b.dtype()};
   return record(y, row.name, {a, b}, twice([=](const Tensor& g, Gradients& d) {
-    const Tensor sa = saved_a, sb = saved_b, sy = saved_y.get(d);
+    const Needs read = row.needs(d.wanted(0), d.wanted(1));
+    const Tensor sa = read.a ? saved_a.get() : Tensor(), sb = read.b ? saved_b.get() : Tensor(),
+                 sy = read.y ? saved_y.get(d) : Tensor();
     if (grad_enabled()) {
       if (d.wanted(0)) d[0] = fitted(binary_slope(kind, 0, g, sa, sb, sy), of_a);
       if (d.wanted(1)) d[1] = fitted(binary_slope(kind, 1, g, sa, sb, sy), of_b);
@@ -206,8 +218,9 @@ Tensor binary_scalar(BinaryOp kind, Tensor x, double value, bool scalar_first) {
   kernels::on(x.device()).binary_scalar(kind, y.view(), x.view(), value, scalar_first);
   if (!is_watched({x})) return y;
   if (has_ties(kind) && is_floating(dtype)) value = rounded(value, dtype);
-  const SavedInput saved_x = row.needs_a || row.needs_b ? SavedInput(x) : SavedInput();
-  const SavedResult saved_y = row.needs_y ? SavedResult(y) : SavedResult();
+  const Needs needs = row.needs(true, true);
+  const SavedInput saved_x = needs.a || needs.b ? SavedInput(x) : SavedInput();
+  const SavedResult saved_y = needs.y ? SavedResult(y) : SavedResult();
   return record(y, row.name, {x}, twice([=](const Tensor& g, Gradients& d) {
     const Tensor sx = saved_x, sy = saved_y.get(d);
     const int which = scalar_first ? 1 : 0;

@@ -4,6 +4,7 @@
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
+#include "core/autograd/saved_for.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -33,7 +34,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
   check(a.shape().back() == b.shape()[b.ndim() - 2], "matmul: inner sizes differ; got {} and {}",
         a.shape(), b.shape());
   return record(product(a, b), "matmul", {a, b},
-                twice([a = SavedInput(a), b = SavedInput(b)](const Tensor& g, Gradients& d) {
+                twice([a = saved_for(b, a), b = saved_for(a, b)](const Tensor& g, Gradients& d) {
                   if (d.wanted(0)) d[0] = batched_matmul(g, transpose(b, -2, -1));
                   if (d.wanted(1)) d[1] = batched_matmul(transpose(a, -2, -1), g);
                 }));
@@ -102,12 +103,12 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
   const DType dw_dtype = gradient_dtype(given_weight, weight);
   const DType db_dtype = gradient_dtype(given_bias, bias);
   return record(untracked::reshape(y, shape), "linear", {x, weight, bias},
-                twice([x = SavedInput(x), weight = SavedInput(weight), n = rows.shape()[0],
-                       dw_dtype, db_dtype](const Tensor& g, Gradients& d) {
-                  const Tensor input = x, w = weight;
-                  const Tensor g_rows = contiguous(reshape(g, {n, w.shape()[0]}));
-                  if (d.wanted(0)) d[0] = reshape(batched_matmul(g_rows, w), input.shape());
-                  const Tensor rows = reshape(input, {n, w.shape()[1]});
+                twice([x = saved_for(weight, x), weight = saved_for(x, weight), shape = x.shape(),
+                       out = weight.shape()[0], dw_dtype, db_dtype](const Tensor& g, Gradients& d) {
+                  const Shape each = as_rows(shape);
+                  const Tensor g_rows = contiguous(reshape(g, {each[0], out}));
+                  if (d.wanted(0)) d[0] = reshape(batched_matmul(g_rows, weight), shape);
+                  const Tensor rows = d.wanted(1) ? reshape(x, each) : Tensor();
                   if (grad_enabled()) {
                     if (d.wanted(1)) d[1] = weight_gradient(g_rows, rows, dw_dtype);
                     if (d.wanted(2)) d[2] = bias_gradient(g_rows, db_dtype);

@@ -95,18 +95,19 @@ Tensor linear_gelu(const Tensor& input, const Tensor& matrix, const Tensor& offs
   // writes dz
   const Tensor result = record(
       untracked::reshape(y, shape), "linear_gelu", {x, weight, bias},
-      [rows = Saved(rows), z = Saved(z), weight = Saved(weight), tanh_form, shape = x.shape(),
+      [rows = weight.requires_grad() ? Saved(rows) : Saved(), z = Saved(z),
+       weight = x.requires_grad() ? Saved(weight) : Saved(), tanh_form, shape = x.shape(),
        dw_dtype = gradient_dtype(matrix, weight),
        db_dtype = gradient_dtype(offset, bias)](const Tensor& g, Gradients& d) {
-        const Tensor preactivation = z, w = weight;
+        const Tensor preactivation = z;
         const Tensor dz = room_in_place_of(g, preactivation);
         Tensor dbias;
-        if (d.wanted(2)) dbias = empty({w.size(0)}, {db_dtype, w.device()});
+        if (d.wanted(2)) dbias = empty({dz.size(1)}, {db_dtype, dz.device()});
         const Tensor upper = untracked::contiguous(untracked::reshape(g, dz.shape()));
         kernels::on(g.device())
             .bias_gelu_backward(dz.view(), dbias.view(), upper.view(), preactivation.view(), {},
                                 tanh_form);
-        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, w), shape);
+        if (d.wanted(0)) d[0] = untracked::reshape(product(dz, weight), shape);
         if (d.wanted(1)) compute_weight_gradient(d, dz, rows, dw_dtype);
         if (dbias.defined()) d[2] = dbias;
       });
