@@ -36,12 +36,10 @@ struct Part {
 
 // -inf where nothing else is: other ranks may have finite logits.
 template <class C>
-double log_sum_exp(const C* x, int64_t n) {
+LogSum<C> log_sum_exp(const C* x, int64_t n) {
   const C largest = row_max(x, n);
-  const auto top = static_cast<double>(largest);
-  if (largest == -std::numeric_limits<C>::infinity()) return top;
-  return top + static_cast<double>(
-                   log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); })));
+  if (largest == -std::numeric_limits<C>::infinity()) return {largest, C(0)};
+  return {largest, log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); }))};
 }
 
 // What belongs to the part, of a loss that has `log_sum` for that of all classes.
@@ -99,10 +97,11 @@ void cross_entropy(View loss, View log_sum, View factor, View bad_target, View l
       for (int64_t row = begin; row < end; ++row) {
         const C* x =
             read_row(logits, row * part.count, part.count, logits_buffer.get<C>(part.count));
-        const double sum = log_sum_exp(x, part.count);
+        const LogSum<C> sum = log_sum_exp(x, part.count);
         const int64_t t = wanted[row];
         const bool counts = t != ignore_index;
-        store_scalar(log_sum, row, sum);
+        store_scalar(log_sum, 2 * row, sum.largest);
+        store_scalar(log_sum, 2 * row + 1, sum.more);
         store_scalar(loss, row, counts ? loss_of_row<C>(x, part, t, sum, blend) : C(0));
         if (factor.data) store_scalar(factor, row, counts ? factor_of_row(part, t, blend) : C(0));
       }
@@ -127,8 +126,10 @@ void cross_entropy_backward(View dlogits, View scale, View logits, View log_sum,
           for (int64_t c = 0; c < part.count; ++c) out[c] = C(0);
         } else {
           const C* x = read_row(logits, at, part.count, logits_buffer.get<C>(part.count));
-          slope_of_row<C>(out, x, part, wanted[row], load_scalar<double>(log_sum, row),
-                       load_scalar<C>(scale, row * scale.strides[0]), blend);
+          const LogSum<C> sum = {load_scalar<C>(log_sum, 2 * row),
+                                 load_scalar<C>(log_sum, 2 * row + 1)};
+          slope_of_row<C>(out, x, part, wanted[row], sum,
+                          load_scalar<C>(scale, row * scale.strides[0]), blend);
         }
         write_row(dlogits, at, part.count, out);
       }

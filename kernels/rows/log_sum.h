@@ -1,23 +1,19 @@
 // The logarithm of a sum of exponentials beside the numbers that it is of: logits of 10,000 leave
-// f32 three digits behind the point, and losses want more.
+// f32 three digits behind the point, and losses want more; beside one of 1e20 not even an f64 has
+// room for the logarithm of how many there are.
 #pragma once
 
 #include "kernels/launch.h"
 
-#include <cmath>
-
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// log_sum in two parts of type C, so that a difference from it keeps all of C's digits.
+// The largest number and the logarithm of the sum relative to it, so that a difference from their
+// sum keeps all of C's digits. In memory it is a row of two.
 template <class C>
 struct LogSum {
-  C high, low;
-  KERNEL_FN LogSum(double log_sum) : high(static_cast<C>(log_sum)), low(0) {
-    const double rest = log_sum - static_cast<double>(high);
-    if (rest == rest) low = static_cast<C>(rest);  // not of an infinite one
-  }
-  // log_sum - x
-  KERNEL_FN C above(C x) const { return (high - x) + low; }
+  C largest, more;
+  // their sum - x
+  KERNEL_FN C above(C x) const { return (largest - x) + more; }
 };
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

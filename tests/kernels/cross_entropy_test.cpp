@@ -40,6 +40,14 @@ double log_sum(const Problem& p, int64_t row) {
   return std::log(sum);
 }
 
+// As the kernels have it: the largest logit, and what the sum is above that.
+void add_parts(Numbers& parts, double log_sum, const Plain& logits, int64_t row) {
+  double largest = logits.at({row, 0});
+  for (int64_t c = 1; c < logits.shape[1]; ++c) largest = std::max(largest, logits.at({row, c}));
+  parts.push_back(largest);
+  parts.push_back(log_sum - largest);
+}
+
 double loss(const Problem& p, int64_t row) {
   const auto target = static_cast<int64_t>(p.target.at({row}));
   if (target == ignored) return 0;
@@ -79,12 +87,12 @@ void for_each_problem(Body&& body) {
 
 TEST_CASE("cross_entropy equals a loop in double") {
   for_each_problem([](DType dtype, const Problem& p) {
-    const Plain losses = zeros(wide(dtype), {p.rows}), sums = zeros(wide(dtype), {p.rows});
+    const Plain losses = zeros(wide(dtype), {p.rows}), sums = zeros(wide(dtype), {p.rows, 2});
     const Plain bad = zeros(DType::i64, {1});
     Numbers want_losses, want_sums;
     for (int64_t row = 0; row < p.rows; ++row) {
       want_losses.push_back(loss(p, row));
-      want_sums.push_back(log_sum(p, row));
+      add_parts(want_sums, log_sum(p, row), p.logits, row);
     }
     check_everywhere(
         [&](const Table& on) {
@@ -98,9 +106,11 @@ TEST_CASE("cross_entropy equals a loop in double") {
 TEST_CASE(
     "cross_entropy_backward equals a loop in double, with one scale for all rows or one each") {
   for_each_problem([](DType dtype, const Problem& p) {
-    Plain sums = zeros(wide(dtype), {p.rows}), scale = random(wide(dtype), {p.rows}, 5);
+    Numbers parts;
+    for (int64_t row = 0; row < p.rows; ++row) add_parts(parts, log_sum(p, row), p.logits, row);
+    const Plain sums = from_numbers(wide(dtype), {p.rows, 2}, parts);
+    Plain scale = random(wide(dtype), {p.rows}, 5);
     const Plain dlogits = zeros(dtype, {p.rows, p.classes});
-    for (int64_t row = 0; row < p.rows; ++row) sums.set({row}, log_sum(p, row));
     if (p.weighted) scale.strides[0] = 0;
     Numbers want;
     for (int64_t row = 0; row < p.rows; ++row)
@@ -119,7 +129,7 @@ TEST_CASE("cross_entropy names the first row whose target is no class") {
   Problem p = problem(DType::f32, 6, 3, 0, false);
   p.target.set({5}, -1);
   p.target.set({3}, 3);
-  const Plain losses = zeros(DType::f32, {6}), sums = zeros(DType::f32, {6}),
+  const Plain losses = zeros(DType::f32, {6}), sums = zeros(DType::f32, {6, 2}),
               bad = zeros(DType::i64, {1});
   check_everywhere(
       [&](const Table& on) {
@@ -174,19 +184,19 @@ TEST_CASE("cross_entropy of some of the classes equals a loop in double") {
     for (const int64_t first : {int64_t{0}, p.classes / 3, p.classes - 1}) {
       const Part part{p, first, std::max<int64_t>(1, (p.classes - first) / 2)};
       const Plain logits = part.logits(dtype), losses = zeros(wide(dtype), {p.rows}),
-                  sums = zeros(wide(dtype), {p.rows}), factors = zeros(wide(dtype), {p.rows}),
+                  sums = zeros(wide(dtype), {p.rows, 2}), factors = zeros(wide(dtype), {p.rows}),
                   bad = zeros(DType::i64, {1}), scale = random(wide(dtype), {p.rows}, 5),
                   dlogits = zeros(dtype, {p.rows, part.count});
-      Plain all_sums = zeros(wide(dtype), {p.rows});
-      Numbers want_losses, want_sums, want_factors, want_slopes;
+      Numbers want_losses, want_sums, parts, want_factors, want_slopes;
       for (int64_t row = 0; row < p.rows; ++row) {
         want_losses.push_back(part.loss(row));
-        want_sums.push_back(part.log_sum(row));
+        add_parts(want_sums, part.log_sum(row), logits, row);
         want_factors.push_back(part.factor(row));
-        all_sums.set({row}, log_sum(p, row));
+        add_parts(parts, log_sum(p, row), p.logits, row);
         for (int64_t c = first; c < first + part.count; ++c)
           want_slopes.push_back(scale.at({row}) * slope(p, row, c));
       }
+      const Plain all_sums = from_numbers(wide(dtype), {p.rows, 2}, parts);
       check_everywhere(
           [&](const Table& on) {
             on.cross_entropy(losses.view(), sums.view(), factors.view(), bad.view(), logits.view(),
@@ -203,4 +213,24 @@ TEST_CASE("cross_entropy of some of the classes equals a loop in double") {
            {dlogits, want_slopes, 2}});
     }
   });
+}
+
+TEST_CASE("cross_entropy of large logits that are equal is the logarithm of how many there are") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (const double logit : {1e9, 1e20, -1e20, 1e30, -1e30, -3.3895314e38}) {
+      CAPTURE(name_of(dtype));
+      CAPTURE(logit);
+      const Plain logits = from_numbers(dtype, {1, 4}, Numbers(4, logit)),
+                  target = zeros(DType::i64, {1}), losses = zeros(wide(dtype), {1}),
+                  sums = zeros(wide(dtype), {1, 2}), bad = zeros(DType::i64, {1}),
+                  scale = from_numbers(wide(dtype), {1}, {1}), dlogits = zeros(dtype, {1, 4});
+      check_everywhere(
+          [&](const Table& on) {
+            on.cross_entropy(losses.view(), sums.view(), {}, bad.view(), logits.view(),
+                             target.view(), {}, 0, ignored, 0, 4);
+            on.cross_entropy_backward(dlogits.view(), scale.view(), logits.view(), sums.view(),
+                                      target.view(), {}, 0, ignored, 0, 4);
+          },
+          {{losses, {std::log(4.0)}}, {dlogits, {-0.75, 0.25, 0.25, 0.25}}});
+    }
 }

@@ -235,3 +235,50 @@ TEST_CASE("empty batches pass through forward and backward") {
   CHECK(cross_entropy(leaf({0, 4}), zeros({0}, {.dtype = DType::i64})).item() !=
         cross_entropy(leaf({0, 4}), zeros({0}, {.dtype = DType::i64})).item());  // nan
 }
+
+TEST_CASE("losses of equal logits that are large are those of small ones") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (const double logit : {1e9, 1e20, -1e20, 1e30, -3.3895314e38}) {
+      CAPTURE(logit);
+      const Tensor x = full({2, 4}, logit, {.dtype = dtype}).requires_grad_();
+      const Tensor loss = cross_entropy(x, from_vector<int64_t>({0, 1}, {2}));
+      CHECK(loss.item() == doctest::Approx(1.3862944).epsilon(1e-7));
+      loss.backward();
+      CHECK(x.grad().to_vector<double>() ==
+            std::vector<double>{-0.375, 0.125, 0.125, 0.125, 0.125, -0.375, 0.125, 0.125});
+    }
+}
+
+TEST_CASE("a mean over classes without weight is nan, as PyTorch's") {
+  const Tensor x = hashed({2, 5}, 1, -2, 2).detach().requires_grad_();
+  const Tensor loss = cross_entropy(
+      x, from_vector<int64_t>({1, 3}, {2}),
+      {.weight = from_vector<float>({1, 0, 0.3f, 0, 0}, {5}), .label_smoothing = 0.1});
+  CHECK(std::isnan(loss.item()));
+  loss.backward();
+  for (const double d : x.grad().to_vector<double>()) CHECK(std::isnan(d));
+}
+
+TEST_CASE("losses and norms take a change of what only unwanted gradients would read") {
+  using F = Tensor (*)(const Tensor&, const Tensor&);
+  const F functions[] = {
+      [](const Tensor& x, const Tensor& wanted) { return rms_norm(x, {4}, wanted); },
+      [](const Tensor& x, const Tensor& wanted) { return kl_div(wanted, reshape(x, {4})); },
+      [](const Tensor& x, const Tensor& wanted) {
+        return cross_entropy(x, reshape(wanted, {1, 4}));
+      },
+      [](const Tensor& x, const Tensor& wanted) {
+        return linear_gelu(x, reshape(wanted, {1, 4}));
+      }};
+  for (const F function : functions) {
+    const Tensor x = full({1, 4}, 0.25);
+    Tensor wanted = full({4}, 0.25).requires_grad_();
+    const Tensor y = sum(function(x, wanted));
+    {
+      const NoGradGuard no_grad;
+      wanted.mul_(0.5);
+    }
+    y.backward();
+    CHECK(wanted.grad().defined());
+  }
+}

@@ -62,6 +62,11 @@ Tensor target_weights(const Tensor& target, const Tensor& weight, int64_t ignore
   return mul(weights, untracked::cast(counts, dtype));
 }
 
+// A mean over no weight at all is nan, also of losses above 0, as smoothed ones are.
+Tensor nan_for_zero(const Tensor& divisor) {
+  return where(equal(divisor, 0.0), scalar(NAN, {divisor.dtype(), divisor.device()}), divisor);
+}
+
 // 16-bit losses would lose digits that matter to loss scaling and logs.
 Tensor wide(const Tensor& x) { return is_16_bit(x.dtype()) ? cast(x, DType::f32) : x; }
 
@@ -82,7 +87,7 @@ Logits logits_of(const Tensor& rows) {
 
 struct RowLosses {
   Tensor loss;
-  Tensor log_sum;  // f64: large logits leave f32 few digits behind the point
+  Tensor log_sum;  // (n, 2): the largest logit, and the log-sum-exp less that
   Tensor factor;   // by what loss grows with log_sum; undefined where that is of all classes
 };
 
@@ -90,10 +95,15 @@ struct RowLosses {
 RowLosses joined(const RowLosses& mine, const ColumnRanks& ranks) {
   const auto all = [&](const Tensor& x) { return ranks.everybodys(x); };
   const Tensor sums = all(mine.log_sum), factors = all(mine.factor);
-  const Tensor log_sum = logsumexp(sums, 0);
+  const Tensor largest = select(sums, 2, 0), rest = select(sums, 2, 1);  // (ranks, n)
+  const Tensor top = amax(largest, {0});
+  // Large logits that are equal leave no nan; what is left of them may be -inf.
+  const Tensor below = where(equal(largest, top), zeros_like(largest), largest - top);
+  const Tensor log_of_all = logsumexp(below + rest, 0);
   // A rank whose logits are all -inf adds nothing to a row of which it has no share.
-  const Tensor more = where(not_equal(factors, 0), mul(log_sum - sums, factors), zeros_like(sums));
-  return {sum(all(mine.loss) + untracked::cast(more, mine.loss.dtype()), {0}), log_sum, {}};
+  const Tensor more =
+      where(not_equal(factors, 0), mul(log_of_all - rest - below, factors), zeros_like(rest));
+  return {sum(all(mine.loss) + more, {0}), stack({top, log_of_all}, 1), {}};
 }
 
 RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tensor& weight,
@@ -103,12 +113,11 @@ RowLosses losses_of_rows(const Logits& logits, const Tensor& target, const Tenso
   // Of a target that is no class a GPU's thread hears later: until then nobody may read what was
   // not written.
   const bool is_told_later = x.device().type != DeviceType::cpu;
-  const auto each_row = [&](TensorOptions options) {
-    return is_told_later ? full({x.size(0)}, NAN, options) : empty({x.size(0)}, options);
+  const auto each_row = [&](const Shape& shape) {
+    return is_told_later ? full(shape, NAN, statistics) : empty(shape, statistics);
   };
-  const Tensor log_sum = each_row({DType::f64, x.device()});
-  const RowLosses rows{each_row(statistics), log_sum,
-                       logits.ranks ? each_row(statistics) : Tensor()};
+  const int64_t n = x.size(0);
+  const RowLosses rows{each_row({n}), each_row({n, 2}), logits.ranks ? each_row({n}) : Tensor()};
   const Tensor bad = full({1}, -1, {DType::i64, x.device()});
   kernels::on(x.device())
       .cross_entropy(rows.loss.view(), rows.log_sum.view(), rows.factor.view(), bad.view(),
@@ -143,7 +152,7 @@ Tensor from_class_numbers(const Tensor& x, const Tensor& target,
       weight = untracked::contiguous(untracked::cast(options.weight, dtype));
     rows = losses_of_rows(logits, numbers, weight, options);
     if (options.reduction == Reduction::mean)
-      divisor = sum(target_weights(numbers, weight, options.ignore_index, dtype));
+      divisor = nan_for_zero(sum(target_weights(numbers, weight, options.ignore_index, dtype)));
     loss = reduced_rows(rows.loss, divisor, options.reduction, loss_shape(x));
   }
   // dlogits[c] = (g / divisor) (p[c] (on_target w[t] + on_each sum(w)) - on_each w[c]

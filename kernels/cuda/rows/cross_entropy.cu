@@ -90,20 +90,21 @@ __device__ void loss_of_row(const Loss<C>& of, int64_t index) {
   const Exponentials<C> all = exponentials_of(value, of.logits, row, false);
   // -inf where nothing else is: other ranks may have finite logits.
   const bool is_empty = all.largest == C(-__builtin_inf());
-  const double log_sum = double(all.largest) + (is_empty ? 0.0 : double(log_(all.sum)));
+  const LogSum<C> log_sum = {all.largest, is_empty ? C(0) : log_(all.sum)};
   const int64_t t = of.target[index];
   C loss = 0, factor = 0;
   if (t != of.ignore_index && of.has(t)) {
     factor = of.at_target(t);
     const C logit = load_one<C>(of.logits, row.begin + t - of.first_class);
-    loss = factor * LogSum<C>(log_sum).above(logit);
+    loss = factor * log_sum.above(logit);
   }
   if (t != of.ignore_index && of.on_each != C(0)) {
     factor += of.on_each * of.weight_sums[1];
     loss += of.on_each * sum_of_losses<C>(of, row, value, log_sum);
   }
   if (Team::rank() != 0) return;
-  store_one(of.log_sum, index, log_sum);
+  store_one(of.log_sum, 2 * index, log_sum.largest);
+  store_one(of.log_sum, 2 * index + 1, log_sum.more);
   store_one(of.loss, index, loss);
   store_one(of.factor, index, factor);
 }
@@ -146,9 +147,10 @@ void slope_of_rows(Operand dlogits, Operand scale, int64_t scale_stride, Loss<C>
   const int64_t chunks = (of.count + pack_size - 1 + chunk_size - 1) / chunk_size;
   for_each_row<Team>(rows * chunks, [=] ON_DEVICE(int64_t i) {
     const int64_t index = i / chunks;
+    const LogSum<C> log_sum = {load_one<C>(of.log_sum, 2 * index),
+                               load_one<C>(of.log_sum, 2 * index + 1)};
     slope_of_chunk<C, Team>(dlogits, of, Row<Team, C>(of.logits, index, of.count), i % chunks,
-                            of.target[index], load_one<double>(of.log_sum, index),
-                            load_one<C>(scale, index * scale_stride));
+                            of.target[index], log_sum, load_one<C>(scale, index * scale_stride));
   });
 }
 

@@ -29,7 +29,8 @@ struct Problem {
 
   void compare_forward(const Plain& logits) const {
     compare_all(
-        {one.per_row(), one.per_row(), one.per_row(), unwritten(DType::i64, {1})},
+        {one.per_row(), unwritten(wide(one.dtype), {one.rows, 2}), one.per_row(),
+         unwritten(DType::i64, {1})},
         {logits, target, weight},
         [&](const Table& table, const Views& out, const Views& in) {
           table.cross_entropy(out[0], out[1], one.absent ? View{} : out[2], out[3],
@@ -41,7 +42,7 @@ struct Problem {
   void compare_backward(const Plain& logits) const {
     // One factor for all rows, or one each.
     const Plain scale = random(wide(one.dtype), {one.rows}, {one.seed % 2}, one.seed + 1);
-    const Plain log_sum = random(wide(one.dtype), {one.rows}, one.seed + 2);
+    const Plain log_sum = random(wide(one.dtype), {one.rows, 2}, one.seed + 2);
     compare(one.result(one.other), {scale, logits, log_sum, target, weight},
             [&](const Table& table, const View& out, const Views& in) {
               table.cross_entropy_backward(one.matrix(out), in[0], one.matrix(in[1]), in[2], in[3],
