@@ -55,16 +55,16 @@ double least_milliseconds(int runs, F&& f) {
 void measure(const Shape& shape, DType dtype, int runs) {
   const int64_t bytes = shape.batch * tokens * shape.heads * head_size * size_of(dtype);
   const Storage qkv(3 * bytes), out(bytes), dqkv(3 * bytes), g(bytes);
-  const Storage log_sum(shape.batch * shape.heads * tokens * size_of(DType::f32));
+  const Storage log_sum(2 * shape.batch * shape.heads * tokens * size_of(DType::f32));
   const auto& table = kernels::on({});
   table.normal(qkv.flat(dtype), 0, 1, {1, 0});
   table.normal(g.flat(dtype), 0, 1, {2, 0});
   const View sums{log_sum.data,
                   DType::f32,
                   {},
-                  3,
-                  {shape.batch, shape.heads, tokens},
-                  {shape.heads * tokens, tokens, 1}};
+                  4,
+                  {shape.batch, shape.heads, tokens, 2},
+                  {shape.heads * tokens * 2, tokens * 2, 2, 1}};
   View x[3], d[3];
   for (int i = 0; i < 3; ++i) {
     x[i] = part_of(qkv, dtype, shape, i, 3);

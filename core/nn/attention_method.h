@@ -19,7 +19,7 @@ struct AttentionCall {
 
 struct AttentionResult {
   Tensor out;      // (batch, heads, queries, head size), in memory of (batch, queries, heads, size)
-  Tensor log_sum;  // (batch, heads, queries), of the scores; f32, or f64 for f64
+  Tensor log_sum;  // (batch, heads, queries, 2), as the kernels have it; f32, or f64 for f64
 };
 
 // q, k and v are (batch, heads, tokens, head size), dense along the last dimension, of one dtype;
@@ -45,10 +45,10 @@ std::shared_ptr<const AttentionMethod> plain_attention();
 // What this thread's attention() and attention_packed() use from now on; null: the kernels.
 void set_attention_method(std::shared_ptr<const AttentionMethod> method);
 
-// The gradient of call.mask, added to the scores, from that of the result; what is dropped is what
-// the kernels drop. Holds all scores, in f32 or f64.
+// The gradient of call.mask, added to the scores, from that of the result `out`; what is dropped is
+// what the kernels drop. Holds all scores, in f32 or f64.
 Tensor mask_gradient(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
-                     const AttentionResult& result, const AttentionCall& call);
+                     const Tensor& out, const AttentionCall& call);
 
 // Uninitialised, of x's shape, dtype and device, in the memory of an attention's result.
 Tensor heads_like(const Tensor& x);

@@ -29,7 +29,7 @@ struct Backward {
   Sizes<F> sizes;
   Packed<F> query, gradient, key, value;
   Unit *spare, *weights, *slopes_across, *slopes_along;
-  Number *bias, *keep, *log_sums, *deltas, *query_sums, *key_sums, *value_sums, *row_pair;
+  Number *bias, *keep, *largest, *log_sums, *deltas, *query_sums, *key_sums, *value_sums, *row_pair;
   Prefetch prefetch;
 
   Backward(Layout layout, int64_t* bytes, const Problem& problem, const View& q, const View& k)
@@ -49,6 +49,7 @@ struct Backward {
     slopes_along = F::per_unit == 1 ? slopes_across : layout.take<Unit>(block / F::per_unit);
     bias = layout.take<Number>(problem.bias_per_query() ? block : sizes.key_block);
     keep = layout.take<Number>(problem.dropout > 0 ? block : 0);
+    largest = layout.take<Number>(sizes.query_block);
     log_sums = layout.take<Number>(sizes.query_block);
     deltas = layout.take<Number>(sizes.query_block);
     query_sums = layout.take<Number>((sizes.query_block + slack) * features);
@@ -77,8 +78,10 @@ struct Backward {
     FOR_TILE (c, columns)
       FOR_TILE (r, gradient_rows) {
         const int64_t at = column + c * n;
-        p[r][c] = exp2_of(p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at) -
-                          log_sums[row + r]);
+        const Vector<Number> score =
+            p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at);
+        // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
+        p[r][c] = exp2_of(score - largest[row + r] - log_sums[row + r]);
         Vector<Number> dp = slope[r][c];
         Vector<Number> dropped = p[r][c];
         if (drops) {
@@ -139,18 +142,25 @@ struct Backward {
   }
 
   // delta = sum over features of g * out, which equals sum over keys of p * dp.
-  void start_queries(const HeadRows& g, const HeadRows& out, const char* log_sum, DType dtype,
-                     int64_t stride, const Block& block) {
+  void start_queries(const HeadRows& g, const HeadRows& out, const View& log_sum, int64_t element,
+                     const Block& block) {
     const int64_t features = sizes.row.features;
     if (sizes.keys == 0) memset(query_sums, 0, sizeof(Number) * size_t(block.queries * features));
     memset(row_pair, 0, sizeof(Number) * size_t(2 * features));
-    load_run(log_sums, log_sum, dtype, stride, block.queries);
+    for (Number* numbers : {largest, log_sums}) {
+      load_run(numbers, log_sum.as<const char>() + element * size_of(log_sum.dtype), log_sum.dtype,
+               log_sum.strides[2], block.queries);
+      element += log_sum.strides[3];
+    }
     constexpr Number infinity = Number(__builtin_inf());
     for (int64_t i = 0; i < round_up(block.queries, gradient_rows); ++i) {
-      const bool real = i < block.queries && log_sums[i] != -infinity;
-      log_sums[i] = real ? log_sums[i] * Number(log2_e) : infinity;  // no probability at all
+      const bool real = i < block.queries && largest[i] != -infinity;
       deltas[i] = 0;
-      if (!real) continue;
+      if (!real) {  // no probability at all
+        largest[i] = 0;
+        log_sums[i] = infinity;
+        continue;
+      }
       load_run(row_pair, g.row(block.query + i), g.dtype, 1, g.features);
       load_run(row_pair + features, out.row(block.query + i), out.dtype, 1, g.features);
       Vector<Number> sum = {};
@@ -193,9 +203,7 @@ struct Backward {
       const View& log_sum = x.log_sum;
       const int64_t element =
           batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
-      start_queries(rows(x.g), rows(x.out),
-                    log_sum.as<const char>() + element * size_of(log_sum.dtype), log_sum.dtype,
-                    log_sum.strides[2], block);
+      start_queries(rows(x.g), rows(x.out), log_sum, element, block);
       const int64_t visible = problem.visible_keys(first + block.queries);
       for (int64_t at = 0; at < visible; at += sizes.key_block)
         add_keys(sizes.block(first, at), batch, head, Number(scale * log2_e));

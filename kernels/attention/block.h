@@ -2,6 +2,7 @@
 // added to or multiplied into a block of scores: mask, causality, padding, dropout.
 #pragma once
 
+#include "kernels/attention/log_2.h"
 #include "kernels/attention/pack.h"
 #include "kernels/numbers/random.h"
 
@@ -11,9 +12,6 @@ namespace booster::kernels::BOOSTER_VARIANT::tile {
 constexpr int block_rows = 8;
 constexpr int64_t keys_per_block = 384;  // one block for the sequences of image models
 constexpr int slack = 16;                // rows or units that whole tiles may touch beyond a block
-
-constexpr double log2_e = 1.4426950408889634;
-constexpr double ln_2 = 0.69314718055994531;
 
 // A block of scores of one head: queries x keys.
 struct Block {
@@ -118,7 +116,7 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
       load_run(bias, row.data + block.key * row.stride * size_of(problem.mask.dtype),
                problem.mask.dtype, row.stride, block.keys);
       for (int64_t j = 0; j < block.keys; ++j)
-        bias[j] = truth ? (bias[j] != 0 ? Number(0) : hidden) : bias[j] * Number(log2_e);
+        bias[j] = truth ? (bias[j] != 0 ? Number(0) : hidden) : in_log_2(bias[j]);
     }
     const int64_t seen = problem.causal ? smaller(block.keys, query + 1 - block.key) : block.keys;
     for (int64_t j = seen > 0 ? seen : 0; j < width; ++j) bias[j] = hidden;

@@ -114,12 +114,17 @@ struct Forward {
     }
   }
 
-  void finish_queries(const HeadRows& out, void* log_sum, DType dtype, int64_t stride,
+  // log_sum's two numbers of the queries go to `element` and behind.
+  void finish_queries(const HeadRows& out, const View& log_sum, int64_t element,
                       const Block& block) {
     unpack(out, block.query, block.queries, sums, sizes.row.features,
            [&](int64_t i) { return total[i] == 0 ? Number(0) : 1 / total[i]; });
-    for (int64_t i = 0; i < block.queries; ++i) best[i] = best[i] * Number(ln_2) + log_(total[i]);
-    store_run(log_sum, dtype, stride, best, block.queries);
+    for (int64_t i = 0; i < block.queries; ++i) total[i] = log_(total[i]) * Number(log2_e);
+    for (const Number* numbers : {best, total}) {
+      store_run(log_sum.as<char>() + element * size_of(log_sum.dtype), log_sum.dtype,
+                log_sum.strides[2], numbers, block.queries);
+      element += log_sum.strides[3];
+    }
   }
 
   // While a head is computed, the next head's rows are prefetched.
@@ -151,9 +156,7 @@ struct Forward {
       }
       const int64_t element =
           batch * log_sum.strides[0] + head * log_sum.strides[1] + first * log_sum.strides[2];
-      finish_queries(head_rows(out, batch, head),
-                     log_sum.as<char>() + element * size_of(log_sum.dtype), log_sum.dtype,
-                     log_sum.strides[2], block);
+      finish_queries(head_rows(out, batch, head), log_sum, element, block);
     }
   }
 

@@ -4,6 +4,7 @@
 #include "core/tensor/grad_mode.h"
 #include "kernels/system/error.h"
 
+#include <numbers>
 #include <utility>
 
 namespace booster {
@@ -55,7 +56,7 @@ class Joined {
       log_sum_ = result.log_sum;
       return;
     }
-    const Tensor both = logsumexp(stack({log_sum_, result.log_sum}), 0);
+    const Tensor both = sum_of(log_sum_, result.log_sum);
     out_ = out_ * share(log_sum_, both) + out * share(result.log_sum, both);
     log_sum_ = both;
   }
@@ -66,8 +67,19 @@ class Joined {
   }
 
  private:
+  // Of log_sums, in units of log 2: what is largest, and what a sum's logarithm is above it.
+  static Tensor largest(const Tensor& log_sum) { return select(log_sum, -1, 0); }
+  static Tensor more(const Tensor& log_sum) { return select(log_sum, -1, 1); }
+  static Tensor power_of_2(const Tensor& x) { return exp(x * std::numbers::ln2); }
+
+  static Tensor sum_of(const Tensor& a, const Tensor& b) {
+    const Tensor top = maximum(largest(a), largest(b));
+    const auto part = [&](const Tensor& x) { return power_of_2(largest(x) - top + more(x)); };
+    return stack({top, log(part(a) + part(b)) * std::numbers::log2e}, -1);
+  }
+  // (batch, heads, queries, 1)
   static Tensor share(const Tensor& part, const Tensor& both) {
-    return unsqueeze(exp(part - both), -1);
+    return unsqueeze(power_of_2(largest(part) - largest(both) + (more(part) - more(both))), -1);
   }
   Tensor out_, log_sum_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 
 using namespace booster;
 using namespace booster::kernels::test;
@@ -57,7 +58,7 @@ struct Result {
 // The oracle. All arguments (batch, heads, tokens, size); keep (batch, heads, queries, keys).
 Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const Numbers& v,
                        const Numbers& g, const Numbers& keep) {
-  Result r{Numbers(q.size()), Numbers(c.rows()), Numbers(q.size()), Numbers(k.size()),
+  Result r{Numbers(q.size()), Numbers(2 * c.rows()), Numbers(q.size()), Numbers(k.size()),
            Numbers(k.size())};
   const int64_t d = c.size;
   for (int64_t row = 0; row < c.rows(); ++row) {
@@ -72,7 +73,8 @@ Result plain_attention(const Case& c, const Numbers& q, const Numbers& k, const 
       best = std::max(best, p[j]);
     }
     for (double& x : p) total += x = best == -infinity ? 0 : std::exp(x - best);
-    r.log_sum[row] = best + std::log(total);
+    r.log_sum[2 * row] = best / std::numbers::ln2;
+    r.log_sum[2 * row + 1] = std::log2(total);
     for (int64_t j = 0; j < c.keys; ++j) {
       p[j] = total == 0 ? 0 : p[j] / total;
       const double kept = keep.empty() ? 1 : keep[row * c.keys + j];
@@ -143,7 +145,7 @@ struct Inputs {
 Result run_kernels(const Case& c, const Inputs& in) {
   const Plain out = packed(c.dtype, c.batch, c.heads, c.queries, c.size), dq(out);
   const Plain dk = packed(c.dtype, c.batch, c.heads, c.keys, c.size), dv(dk);
-  const Plain log_sum = zeros(wide(c.dtype), {c.batch, c.heads, c.queries});
+  const Plain log_sum = zeros(wide(c.dtype), {c.batch, c.heads, c.queries, 2});
   const View mask = c.mask.empty() ? View{} : in.mask.view();
   const auto& table = kernels::on({});
   table.attention(out.view(), log_sum.view(), in.q.view(), in.k.view(), in.v.view(), mask,
@@ -240,6 +242,13 @@ TEST_CASE("a mask hides keys, added or boolean") {
           {.dtype = dtype, .queries = 19, .keys = 35, .mask = mask, .mask_dtype = mask_dtype});
 }
 
+TEST_CASE("a mask that hides all keys of a query by a finite number hides them alike") {
+  for (DType dtype : floating_dtypes)
+    for (const double low : {-1e9, -0x1p127})
+      check_case(
+          {.dtype = dtype, .queries = 19, .keys = 35, .mask = Numbers(19 * 35, low), .spread = 0});
+}
+
 TEST_CASE("a finite mask is added to the scores after scaling") {
   check_case({.queries = 19, .keys = 35, .mask = normal_numbers(19 * 35, 3, 9)});
 }
@@ -303,7 +312,7 @@ TEST_CASE("attention writes its rows and nothing between them") {
   Case c{.queries = 13, .keys = 13, .size = 9};
   Inputs in(c);
   const Plain out = packed(c.dtype, c.batch, c.heads, c.queries, c.size), expected(out);
-  const Plain log_sum = zeros(DType::f32, {c.batch, c.heads, c.queries});
+  const Plain log_sum = zeros(DType::f32, {c.batch, c.heads, c.queries, 2});
   kernels::on({}).attention(out.view(), log_sum.view(), in.q.view(), in.k.view(), in.v.view(), {},
                             1, false, 0, {});
   assign(expected, numbers(out));

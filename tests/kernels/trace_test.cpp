@@ -46,7 +46,7 @@ TEST_CASE("a kernel call is one span with its FLOPs, bytes and dtype") {
 }
 
 TEST_CASE("attention and convolutions count the FLOPs of their products") {
-  const Tensor q = ones({2, 3, 8, 16}), k = ones({2, 3, 4, 16}), log_sum = empty({2, 3, 8});
+  const Tensor q = ones({2, 3, 8, 16}), k = ones({2, 3, 4, 16}), log_sum = empty({2, 3, 8, 2});
   const Tensor out = empty_like(q), dk = empty_like(k), dv = empty_like(k), dq = empty_like(q);
   const double forward = 2 * 2.0 * 2 * 3 * 8 * 4 * 16;
   auto spans = spans_of([&] {

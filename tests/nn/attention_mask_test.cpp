@@ -113,6 +113,23 @@ TEST_CASE("a learned mask has its own dtype, and packed heads give it the same g
   CHECK(largest_error(rounded.to(DType::f64).to_vector<double>(), exact) < 0.05);
 }
 
+TEST_CASE("a query whose keys are all hidden by a finite number sees all of them alike") {
+  for (const double low : {-1e9, -2.5e38, double{std::numeric_limits<float>::lowest()}})
+    for (const bool is_causal : {false, true}) {
+      CAPTURE(low);
+      Arguments x({5, 7});
+      x.mask = Arguments::leaf(full({5, 7}, low));
+      const Tensor hidden = is_causal ? equal(tril(ones({5, 7})), 0) : zeros({1}, {DType::boolean});
+      const Tensor want = in_single_functions(x, 0.3, hidden);
+      const Tensor got =
+          attention(x.q, x.k, x.v, {.mask = x.mask, .causal = is_causal, .scale = 0.3});
+      CHECK(largest_error(untracked::cast(got, DType::f64).to_vector<double>(),
+                          untracked::cast(want, DType::f64).to_vector<double>()) < 1e-6);
+      const auto slopes = x.gradients_of(want), found = x.gradients_of(got);
+      for (size_t i = 0; i < slopes.size(); ++i) CHECK(largest_error(found[i], slopes[i]) < 2e-5);
+    }
+}
+
 TEST_CASE("a mask that is changed before backward is an error") {
   const Tensor x = hashed({1, 2, 3, 4}, 1).requires_grad_();
   Tensor mask = zeros({3, 3});

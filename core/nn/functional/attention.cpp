@@ -93,7 +93,7 @@ void set_attention_method(std::shared_ptr<const AttentionMethod> method) {
 
 AttentionResult AttentionMethod::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionCall& call) const {
-  AttentionResult result{heads_like(q), empty({q.size(0), q.size(1), q.size(2)},
+  AttentionResult result{heads_like(q), empty({q.size(0), q.size(1), q.size(2), 2},
                                               {arguments::statistics_dtype(q), q.device()})};
   if (k.size(2) == 0) result.out.zero_();
   if (q.numel() == 0 || k.size(2) == 0) return result;
@@ -141,7 +141,7 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
         d[0] = dq;
         d[1] = dk;
         d[2] = dv;
-        if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, {out, log_sum}, call);
+        if (d.wanted(3)) d[3] = mask_gradient(g, q, k, v, out, call);
       });
 }
 
@@ -171,7 +171,7 @@ Tensor attention_packed(const Tensor& input, AttentionOptions options) {
                   d[0] = empty_like(qkv);
                   method->backward(part_of(d[0], 0), part_of(d[0], 1), part_of(d[0], 2),
                                    dense_heads(by_head), q, k, v, {out, log_sum}, call);
-                  if (d.wanted(1)) d[1] = mask_gradient(by_head, q, k, v, {out, log_sum}, call);
+                  if (d.wanted(1)) d[1] = mask_gradient(by_head, q, k, v, out, call);
                 });
 }
 

@@ -10,15 +10,16 @@ namespace booster {
 namespace {
 
 // (batch, heads, queries, keys): what the kernels compute block by block. Hidden keys have 0.
-Tensor probabilities(const Tensor& q, const Tensor& k, const Tensor& log_sum,
-                     const AttentionCall& call) {
+Tensor probabilities(const Tensor& q, const Tensor& k, const AttentionCall& call) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const Tensor product = matmul(mul(q, call.scale), transpose(k, -2, -1));
-  const Tensor scores = add(product, cast(call.mask, product.dtype()));
-  const Tensor sums = unsqueeze(log_sum, -1);
-  // A query that sees no key has the sum 0, and -infinity for its logarithm.
-  const Tensor p = exp(sub(scores, masked_fill(sums, equal(sums, -infinity), 0)));
-  return call.causal ? tril(p) : p;
+  Tensor scores = add(product, cast(call.mask, product.dtype()));
+  if (call.causal) {
+    const Tensor all = ones({scores.size(-2), scores.size(-1)}, {scores.dtype(), scores.device()});
+    scores = masked_fill(scores, equal(tril(all), 0.0), -infinity);
+  }
+  // A query that sees no key has no probabilities, and of those of -infinity alone nan.
+  return masked_fill(softmax(scores, -1), equal(amax(scores, {-1}, true), -infinity), 0);
 }
 
 // As in the kernels: 0 where a probability is dropped, 1 / (1 - dropout) elsewhere.
@@ -32,11 +33,10 @@ Tensor kept(const Tensor& like, const AttentionCall& call) {
 }  // namespace
 
 Tensor mask_gradient(const Tensor& g, const Tensor& queries, const Tensor& keys,
-                     const Tensor& values, const AttentionResult& result,
-                     const AttentionCall& call) {
+                     const Tensor& values, const Tensor& result, const AttentionCall& call) {
   const DType exact = arguments::statistics_dtype(g);
-  const Tensor dy = cast(g, exact), out = cast(result.out, exact), v = cast(values, exact);
-  const Tensor p = probabilities(cast(queries, exact), cast(keys, exact), result.log_sum, call);
+  const Tensor dy = cast(g, exact), out = cast(result, exact), v = cast(values, exact);
+  const Tensor p = probabilities(cast(queries, exact), cast(keys, exact), call);
   Tensor dp = matmul(dy, transpose(v, -2, -1));
   if (call.dropout > 0) dp = mul(dp, kept(dp, call));
   const Tensor ds = mul(p, sub(dp, sum(mul(dy, out), {-1}, true)));

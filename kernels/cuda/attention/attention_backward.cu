@@ -19,10 +19,11 @@ struct Given {
   __device__ int64_t row_of(int64_t batch, int64_t head, int64_t query) const {
     return (batch * s.heads + head) * s.queries + query;
   }
-  __device__ C log_sum_of(int64_t batch, int64_t head, int64_t query) const {
-    return load_any<C>(
-        log_sum.data, log_sum.dtype,
-        batch * log_sum.strides[0] + head * log_sum.strides[1] + query * log_sum.strides[2]);
+  // The first or second of log_sum's numbers.
+  __device__ C log_sum_of(int64_t batch, int64_t head, int64_t query, int part) const {
+    return load_any<C>(log_sum.data, log_sum.dtype,
+                       batch * log_sum.strides[0] + head * log_sum.strides[1] +
+                           query * log_sum.strides[2] + part * log_sum.strides[3]);
   }
 };
 
@@ -38,9 +39,10 @@ __device__ Pair<C> pair_of(const Given<C>& x, int64_t batch, int64_t head, int64
                            int64_t key, C qk, C gv) {
   const C hidden = -C(__builtin_inf());
   const C term = x.s.term(batch, head, query, key);
-  const C log_sum = x.log_sum_of(batch, head, query);
-  if (term == hidden || log_sum == hidden) return {C(0), C(0)};
-  const C p = exp_(qk * x.s.scale + term - log_sum);
+  const C largest = x.log_sum_of(batch, head, query, 0);
+  if (term == hidden || largest == hidden) return {C(0), C(0)};
+  // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
+  const C p = power_of_2(x.s.score(qk, term) - largest - x.log_sum_of(batch, head, query, 1));
   const C keep = x.s.keep(batch, head, query, key);
   return {p * keep, p * (gv * keep - x.deltas[x.row_of(batch, head, query)])};
 }

@@ -28,8 +28,8 @@ __device__ C add_scores(Running<C>& running, C score, C& weight) {
   const C before = running.best;
   if (most > before || most != most) running.best = most;
   const C base = running.best == -C(__builtin_inf()) ? C(0) : running.best;
-  weight = exp_(score - base);
-  const C shrink = exp_(before - base);
+  weight = power_of_2(score - base);
+  const C shrink = power_of_2(before - base);
   running.total = running.total * shrink + fold_warp(weight, [](C a, C b) { return a + b; });
   return shrink;
 }
@@ -49,8 +49,8 @@ __device__ void attend(const Scores<C>& s, Rows<C> mine, const View& out, const 
     const int64_t key = first + lane_index();
     C score = -C(__builtin_inf()), weight;
     if (key < visible)
-      score = TokenRow<C>(s.k, batch, head, key).dot(mine.query, s.features) * s.scale +
-              s.term(batch, head, query, key);
+      score = s.score(TokenRow<C>(s.k, batch, head, key).dot(mine.query, s.features),
+                      s.term(batch, head, query, key));
     const C shrink = add_scores(running, score, weight);
     mine.weight[lane_index()] = key < visible ? weight * s.keep(batch, head, query, key) : C(0);
     __syncwarp();
@@ -67,11 +67,12 @@ __device__ void attend(const Scores<C>& s, Rows<C> mine, const View& out, const 
   for_each_feature(s.features, [&](int64_t f) {
     store_token(out, batch, head, query, f, mine.sum[f] * inverse);
   });
-  if (lane_index() == 0)
-    store_any<C>(
-        log_sum.data, log_sum.dtype,
-        batch * log_sum.strides[0] + head * log_sum.strides[1] + query * log_sum.strides[2],
-        running.best + log_(running.total));
+  if (lane_index() != 0) return;
+  const int64_t element =
+      batch * log_sum.strides[0] + head * log_sum.strides[1] + query * log_sum.strides[2];
+  store_any<C>(log_sum.data, log_sum.dtype, element, running.best);
+  store_any<C>(log_sum.data, log_sum.dtype, element + log_sum.strides[3],
+               log_(running.total) * C(log2_e));
 }
 
 template <class C>

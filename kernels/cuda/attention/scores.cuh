@@ -2,6 +2,7 @@
 // one row, 32 at a time, one per lane.
 #pragma once
 
+#include "kernels/attention/log_2.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/runtime/refusals.h"
@@ -29,7 +30,7 @@ struct Scores {
   C kept;
   RandomPosition position;
 
-  // The term added to a score: the mask, or -infinity where the key is hidden.
+  // The term added to a score, in units of log 2: the mask, or -infinity where the key is hidden.
   __device__ C term(int64_t batch, int64_t head, int64_t query, int64_t key) const {
     const C hidden = -C(__builtin_inf());
     if (causal && key > query) return hidden;
@@ -39,9 +40,11 @@ struct Scores {
     for (int i = 0; i < mask.ndim; ++i)
       if (mask.shape[i] > 1) at += place[i + 4 - mask.ndim] * mask.strides[i];
     const C value = load_any<C>(mask.data, mask.dtype, at);
-    if (mask.dtype != DType::boolean) return value;
+    if (mask.dtype != DType::boolean) return in_log_2(value);
     return value != C(0) ? C(0) : hidden;
   }
+  // In units of log 2, from the product of a query and a key.
+  __device__ C score(C product, C term) const { return product * (scale * C(log2_e)) + term; }
   // 0 for a probability that is dropped, else 1 / (1 - p). Each has its own random number.
   __device__ C keep(int64_t batch, int64_t head, int64_t query, int64_t key) const {
     if (!drops) return C(1);
@@ -67,6 +70,11 @@ Scores<C> scores_of(const View& q, const View& k, const View& v, const View& mas
           drop_threshold(dropout),
           dropout < 1 ? C(1 / (1 - dropout)) : C(0),
           position};
+}
+
+template <class C>
+__device__ C power_of_2(C x) {
+  return exp_(x * C(ln_2));
 }
 
 // A token's row of a (batch, heads, tokens, features) tensor with dense features.

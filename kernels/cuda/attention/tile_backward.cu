@@ -22,7 +22,9 @@ template <int width>
 constexpr int query_step = width == 64 ? 32 : 16;
 
 // Of a query: the logarithm (of base 2) of its sum, infinity for one that sees nothing or is none,
-// whose probabilities so become 0; and the sum of g times out.
+// whose probabilities so become 0; and the sum of g times out. In one number, for want of
+// registers, the logarithm of how many keys there are is lost beside scores of -1e9: where a mask's
+// terms hide all keys so, the probabilities are 1 each, as in PyTorch.
 struct QueryNumbers {
   float log_sum, delta;
 };
@@ -110,10 +112,12 @@ __device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x, const 
   for (int half = 0; half < 2; ++half) {
     const int query = place.first + warp_row() + lane_row() + half * 8;
     const float delta = delta_of<T, width>(g, out, query);
-    const float log_sum =
-        query < x.call.queries ? *x.call.log_sum_of(place.batch, place.head, query) : -infinity;
-    const bool sees = log_sum != -infinity;
-    mine[half] = {sees ? log_sum * log2_e : infinity, sees ? delta : 0};
+    const auto part = [&](int which) {
+      return query < x.call.queries ? *x.call.log_sum_of(place.batch, place.head, query, which)
+                                    : -infinity;
+    };
+    const bool sees = part(0) != -infinity;
+    mine[half] = {sees ? part(0) + part(1) : infinity, sees ? delta : 0};
     if (lane_column() == 0) x.numbers_of(place.batch, place.head)[query] = mine[half];
   }
 }

@@ -119,8 +119,9 @@ __device__ void attend(const Call& call, int64_t block) {
     const float total = sum_of_row(running.total[half]);
     factor[half] = total == 0 ? 0 : call.dropout.kept / total;
     const int query = place.first + warp_row() + lane_row() + half * 8;
-    if (lane_column() == 0 && query < call.queries)
-      *call.log_sum_of(place.batch, place.head, query) = running.best[half] * ln_2 + log_(total);
+    if (lane_column() != 0 || query >= call.queries) continue;
+    *call.log_sum_of(place.batch, place.head, query, 0) = running.best[half];
+    *call.log_sum_of(place.batch, place.head, query, 1) = log_(total) * float(log2_e);
   }
   store_rows<width>(call.out.template head<T>(place.batch, place.head), place.first, query_tile,
                     sums, factor);

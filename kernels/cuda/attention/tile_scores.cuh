@@ -2,6 +2,7 @@
 // them in fragments; rows are queries and columns keys, or ("across") the other way round.
 #pragma once
 
+#include "kernels/attention/log_2.h"
 #include "kernels/cuda/attention/choice.h"
 #include "kernels/cuda/attention/fragments.cuh"
 #include "kernels/numbers/random.h"
@@ -9,7 +10,6 @@
 namespace booster::kernels::BOOSTER_VARIANT::tiles {
 
 inline constexpr float infinity = __builtin_inff();
-inline constexpr float log2_e = 1.4426950408889634f, ln_2 = 0.69314718055994531f;
 
 // A tensor (batch, heads, tokens, features) as a kernel's argument.
 struct Tokens {
@@ -62,7 +62,7 @@ struct Dropout {
 struct Call {
   Tokens q, k, v, out;
   float* log_sum;
-  int64_t log_sum_strides[3];
+  int64_t log_sum_strides[4];
   int64_t batches, heads;
   int queries, keys;
   Mask mask;
@@ -77,7 +77,8 @@ struct Call {
         v(x.v),
         out(x.out),
         log_sum(x.log_sum.as<float>()),
-        log_sum_strides{x.log_sum.strides[0], x.log_sum.strides[1], x.log_sum.strides[2]},
+        log_sum_strides{x.log_sum.strides[0], x.log_sum.strides[1], x.log_sum.strides[2],
+                        x.log_sum.strides[3]},
         batches(x.q.shape[0]),
         heads(x.q.shape[1]),
         queries(q.tokens),
@@ -89,9 +90,10 @@ struct Call {
 
   // The keys that queries before `end` see.
   __device__ int visible_keys(int end) const { return causal && end < keys ? end : keys; }
-  __device__ float* log_sum_of(int64_t batch, int64_t head, int query) const {
+  // The first or second of log_sum's numbers.
+  __device__ float* log_sum_of(int64_t batch, int64_t head, int query, int part) const {
     return log_sum + batch * log_sum_strides[0] + head * log_sum_strides[1] +
-           query * log_sum_strides[2];
+           query * log_sum_strides[2] + part * log_sum_strides[3];
   }
 };
 
@@ -171,7 +173,7 @@ __device__ void add_terms(float (&scores)[fragments][4], const Call& call, const
     if constexpr (__is_same(T, bool))
       score = term != 0 ? score : -infinity;
     else
-      score += term * log2_e;
+      score += in_log_2(term);
   });
 }
 
@@ -180,7 +182,7 @@ __device__ void add_terms(float (&scores)[fragments][4], const Call& call, const
 template <bool across, bool masked, int fragments>
 __device__ void finish_scores(float (&scores)[fragments][4], const Call& call,
                               const TilePlace& at) {
-  const float factor = call.scale * log2_e;
+  const float factor = call.scale * float(log2_e);
 #pragma unroll
   for (int i = 0; i < fragments; ++i)
 #pragma unroll

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 using namespace booster;
 using namespace booster::kernels;
@@ -237,7 +238,7 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
         for (int64_t j = 0; j < c.keys; ++j) mask.set({1, j}, -INFINITY);  // nothing to see
       const RandomPosition position = {7, 100};
       const double scale = 0.3;
-      const Index rows = {c.batch, c.heads, c.queries};
+      const Index rows = {c.batch, c.heads, c.queries, 2};
       compare_all(
           {unwritten(dtype, of_queries), unwritten(wide(dtype), rows)}, {q, k, v, mask},
           [=](const Table& table, const std::vector<View>& out, const std::vector<View>& in) {
@@ -258,6 +259,35 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
           },
           {}, 1);
     }
+}
+
+TEST_CASE("GPU: a mask of the smallest number hides all keys of a query alike" * on_gpu()) {
+  const Index tokens = {1, 2, 9, 16}, rows = {1, 2, 9, 2};
+  for (const DType dtype : floating_dtypes) {
+    CAPTURE(std::string(name_of(dtype)));
+    const Plain q = random(dtype, tokens, 1), k = random(dtype, tokens, 2);
+    const Plain v = random(dtype, tokens, 3), g = random(dtype, tokens, 4);
+    const Plain mask =
+        from_numbers(DType::f32, {9, 9}, Numbers(81, std::numeric_limits<float>::lowest()));
+    compare_all(
+        {unwritten(dtype, tokens), unwritten(wide(dtype), rows)}, {q, k, v, mask},
+        [=](const Table& table, const std::vector<View>& out, const std::vector<View>& in) {
+          table.attention(out[0], out[1], in[0], in[1], in[2], in[3], 0.3, false, 0, {});
+        },
+        dtype, 1);
+    if (is_16_bit(dtype)) continue;  // by tiles the gradients are those of probabilities of 1
+    Plain out = test::zeros(dtype, tokens), log_sum = test::zeros(wide(dtype), rows);
+    on({}).attention(out.view(), log_sum.view(), q.view(), k.view(), v.view(), mask.view(), 0.3,
+                     false, 0, {});
+    compare_all(
+        {unwritten(dtype, tokens), unwritten(dtype, tokens), unwritten(dtype, tokens)},
+        {g, q, k, v, out, log_sum, mask},
+        [=](const Table& table, const std::vector<View>& out, const std::vector<View>& in) {
+          table.attention_backward(out[0], out[1], out[2], in[0], in[1], in[2], in[3], in[4], in[5],
+                                   in[6], 0.3, false, 0, {});
+        },
+        {}, 1);
+  }
 }
 
 // The suites run it with both.

@@ -1,0 +1,21 @@
+// Scores in units of log 2, so that their exponentials are powers of 2.
+#pragma once
+
+#include "kernels/launch.h"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr double log2_e = 1.4426950408889634;
+inline constexpr double ln_2 = 0.69314718055994531;
+
+// A mask's term in units of log 2. A finite one stays finite: the smallest number, by which
+// programs hide keys, hides all keys of a row alike rather than leave none.
+template <class Number>
+KERNEL_FN Number in_log_2(Number term) {
+  constexpr Number most = sizeof(Number) == 4 ? Number(__FLT_MAX__) : Number(__DBL_MAX__);
+  const Number product = term * Number(log2_e);
+  const Number below = product > most && term <= most ? most : product;
+  return below < -most && term >= -most ? -most : below;
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
