@@ -21,14 +21,21 @@ using Result = LayerSplit::Result;
 constexpr std::array<const char*, 4> mode_names = {"none", "split_gather", "all_to_all",
                                                    "ring_attn"};
 
-// A column layer whose ranks have some tokens each, and a row layer that leaves them so.
+// A layer whose ranks have some tokens each before it, with all features, and behind it, unless it
+// leaves features as parts: those are of all tokens.
 class TokenSplit : public RankSplit {
  public:
   using RankSplit::RankSplit;
+  Tensor sum_of_rows(const Tensor&) const override {
+    fail(
+        "hybrid_parallel: split_gather: an embedding within sequence_blocks looks up this rank's "
+        "tokens; got style vocabulary for it, want it left out of tensor_plan");
+  }
 
  private:
   Tensor for_parts(const Tensor& x) const override { return tokens_for_parts(x, group()); }
   Tensor sum_of_parts(const Tensor& y) const override { return own_tokens_of_sum(y, group()); }
+  Tensor left_whole(const Tensor& y) const override { return own_tokens(y, group(), 1); }
 };
 
 // The layer before attention or behind it, which may be cut besides.

@@ -103,7 +103,7 @@ Tensor RankSplit::sum_of_parts(const Tensor& y) const { return sum_over_ranks(y,
 Tensor RankSplit::own_features(const Tensor& x) const {
   const bool has_all = x.ndim() > 0 && x.shape().back() == parts_.numel;
   const ElementRange here = rows();
-  return has_all ? narrow(read_by_all(x, group_), -1, here.begin, here.size()) : x;
+  return has_all ? narrow(for_parts(x), -1, here.begin, here.size()) : x;
 }
 
 Tensor RankSplit::to_part(const Tensor& x) const {
@@ -114,8 +114,8 @@ Tensor RankSplit::from_part(const Tensor& y) const {
   set_random_stream(result_ == Result::part ? streams_.part : streams_.whole);
   switch (result_) {
     case Result::part: return y;
-    case Result::whole: return all_features(y, parts_, group_, true);
-    case Result::spread: return all_features(y, parts_, group_, !must_record({y}));
+    case Result::whole: return left_whole(all_features(y, parts_, group_, true));
+    case Result::spread: return left_whole(all_features(y, parts_, group_, !must_record({y})));
     case Result::summand: return sum_of_parts(y);
   }
   return y;

@@ -34,6 +34,8 @@ class RankSplit : public LayerSplit {
   // What all parts of a layer read, and what the sum of their results becomes.
   virtual Tensor for_parts(const Tensor& x) const;
   virtual Tensor sum_of_parts(const Tensor& y) const;
+  // What a result with all features becomes behind the layer.
+  virtual Tensor left_whole(const Tensor& y) const { return y; }
   const Group& group() const { return group_; }
 
  private:

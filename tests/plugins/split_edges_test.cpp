@@ -1,0 +1,129 @@
+// Where whole activations become parts of features, or some tokens, and back: layers and parameters
+// at those edges give what one process gives, or are refused.
+#include "tests/error_of.h"
+#include "tests/plugins/small_vit.h"
+#include "tests/plugins/spread_runs.h"
+
+#include <doctest/doctest.h>
+
+using namespace booster;
+using namespace booster::testing;
+
+namespace {
+
+constexpr int64_t edge_width = 8, edge_tokens = 4;
+
+class EdgeBlock : public Module {
+ public:
+  explicit EdgeBlock(Tensor given)
+      : Module("EdgeBlock"),
+        norm(add<LayerNorm>("norm", edge_width)),
+        fc1(add<Linear>("fc1", edge_width, 2 * edge_width)),
+        fc2(add<Linear>("fc2", 2 * edge_width, edge_width)),
+        gain(std::move(given)) {}
+  LayerNorm& norm;
+
+ private:
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = norm(x);
+    return x + fc2(gelu(fc1(gain.defined() ? y * gain : y)));
+  }
+  Linear &fc1, &fc2;
+  Tensor gain;
+};
+
+// What crosses the edge of its blocks.
+enum class Crossing : uint8_t { nothing, gain, norm };
+
+class EdgeNet : public Module {
+ public:
+  explicit EdgeNet(Crossing crossing)
+      : Module("EdgeNet"),
+        crossing_(crossing),
+        gain_(add_parameter("gain", crossing == Crossing::gain ? ones({edge_width}) : Tensor())),
+        blocks_(add<ModuleList>("blocks")),
+        head_(add<Linear>("head", edge_width, 3)) {
+    for (int i = 0; i < 2; ++i) blocks_.append(Model(EdgeBlock(gain_)));
+  }
+
+ private:
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (int i = 0; i < 2; ++i) y = blocks_[i](y);
+    if (crossing_ == Crossing::norm) y = static_cast<EdgeBlock&>(blocks_[0]).norm(y);
+    return head_(y);
+  }
+  Crossing crossing_;
+  Tensor gain_;
+  ModuleList& blocks_;
+  Linear& head_;
+};
+
+// A slope, as of a PReLU, between two layers.
+class Sloped : public Module {
+ public:
+  Sloped()
+      : Module("Sloped"),
+        fc1(add<Linear>("fc1", edge_width, 2 * edge_width)),
+        fc2(add<Linear>("fc2", 2 * edge_width, 3)),
+        slope(add_parameter("slope", full({}, 0.25))) {}
+
+ private:
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = fc1(x);
+    return fc2(relu(y) - relu(-y) * slope);
+  }
+  Linear &fc1, &fc2;
+  Tensor slope;
+};
+
+// "", or the error of a training, in which each step is that of one process.
+std::string trained_as_alone(const std::function<Model()>& make,
+                             const HybridParallelOptions& options) {
+  manual_seed(1);
+  Model whole = make(), parts = make();
+  parts.load_state_dict(whole.state_dict());
+  Booster booster({.plugin = HybridParallelPlugin(options, launch_from_env().group())}),
+      one({.plugin = SinglePlugin({.on_every_rank = true})});
+  return error_of([&] {
+    auto [net, optimizer] = booster.boost(parts, SGD(parts.parameters(), {.lr = 0.005}));
+    auto [alone, its_optimizer] = one.boost(whole, SGD(whole.parameters(), {.lr = 0.005}));
+    for (uint64_t step = 0; step < 3; ++step) {
+      const Tensor x = numbers({3, edge_tokens, edge_width}, step);
+      const Tensor y = net(x), want = alone(x);
+      CHECK(amax(abs(y - want)).item() < 1e-4);
+      booster.backward(sum(y * y), optimizer);
+      one.backward(sum(want * want), its_optimizer);
+      const double norm = optimizer.step().grad_norm();  // outside of a CHECK, which catches errors
+      CHECK(norm == doctest::Approx(its_optimizer.step().grad_norm()).epsilon(1e-4));
+      optimizer.zero_grad();
+      its_optimizer.zero_grad();
+    }
+  });
+}
+
+HybridParallelOptions gathering(TensorPlan plan) {
+  return {.tp_size = 2,
+          .tensor_plan = std::move(plan),
+          .sequence_parallelism_mode = "split_gather",
+          .sequence_blocks = "blocks.*"};
+}
+
+const std::pair<std::string, LayerPlan> cut_fc1 = {"blocks.*.fc1", {.style = SplitStyle::column}},
+                                        cut_fc2 = {"blocks.*.fc2", {.style = SplitStyle::row}},
+                                        gathered_fc1 = {"blocks.*.fc1", {.gather = true}};
+
+std::function<Model()> edge_net(Crossing crossing) {
+  return [crossing] { return Model(EdgeNet(crossing)); };
+}
+
+}  // namespace
+
+TEST_CASE("rank: layers at the edges of tokens" * doctest::skip()) {
+  for (const TensorPlan& plan :
+       {TensorPlan{cut_fc2}, TensorPlan{gathered_fc1}, TensorPlan{gathered_fc1, cut_fc2}})
+    CHECK(trained_as_alone(edge_net(Crossing::nothing), gathering(plan)) == "");
+}
+TEST_CASE("with split_gather a layer may have all features before it, and leave all") {
+  run_ranks("rank: layers at the edges of tokens", 2);
+}
