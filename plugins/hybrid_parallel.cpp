@@ -149,7 +149,8 @@ void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizer
 
 void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
   for (Optimizer optimizer : optimizers) {
-    stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters())});
+    stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters()),
+                        GradientAgreement(mesh_)});
     HeldParameters held;
     held.all = stepped_.back().parameters;
     held.layers = tensor_->group();
@@ -176,7 +177,8 @@ void HybridParallelPlugin::cut(const Model& model) {
                [this](const std::string& layer, LayerSplit::Result result, int64_t size) {
                  return sequence_.split_of(layer, result, size);
                });
-  sequence_.connect(model, plan, [this](const Tensor& x) { return tensor_->is_cut(x); });
+  sequence_.connect(
+      model, plan, [this](const Tensor& x) { return tensor_->is_cut(x) || tensor_->is_shared(x); });
 }
 
 void HybridParallelPlugin::prepare(const Model& model, const Optimizers& optimizers) {
@@ -243,7 +245,18 @@ void HybridParallelPlugin::sync_grads(const Optimizer& optimizer) {
     if (one.optimizer == optimizer) *one.parameters = optimizer.parameters();
   data_->sync_grads(optimizer);
 }
+  for (Stepped& one : stepped_)
+    if (one.optimizer == optimizer) check_gradients(one);
 void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
+
+void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
+  Parameters whole;
+  for (const NamedTensor& parameter : *stepped.parameters)
+    if (parameter.tensor.requires_grad() && !tensor_->is_cut(parameter.tensor))
+      whole.push_back(parameter);
+  stepped.agreement.check_same(whole);
+}
+
   data_->sync_params(optimizer);
 }
 void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }

@@ -12,6 +12,7 @@
 #include "plugins/data_parallel.h"
 #include "plugins/pipeline/pipeline_stages.h"
 #include "plugins/sequence/sequence_parallel.h"
+#include "plugins/tensor/gradient_agreement.h"
 #include "plugins/tensor/tensor_parallel.h"
 
 #include <memory>
@@ -80,10 +81,13 @@ class HybridParallelPlugin : public Plugin {
   struct Stepped {
     Optimizer optimizer;
     std::shared_ptr<Parameters> parameters;  // groups may be added to it later
+    GradientAgreement agreement;
   };
   // Cuts layers and sequences.
   void cut(const Model& model);
   void share_norms(const Optimizers& optimizers);
+  // Of what ranks along tensor hold whole.
+  void check_gradients(Stepped& stepped) const;
   // Ranks that drop the same elements of the same activations draw the same numbers.
   void align_random_numbers() const;
   // A stage that begins within a sequence region goes on in its stream.

@@ -15,6 +15,13 @@ std::string parent_of(const std::string& name) {
   return dot == name.npos ? "" : name.substr(0, dot);
 }
 
+// Its own name, or that of a module that holds it.
+bool matches_part_of(const std::string& pattern, const std::string& name) {
+  for (std::string part = name; !part.empty(); part = parent_of(part))
+    if (matches_name(pattern, part)) return true;
+  return false;
+}
+
 }  // namespace
 
 Tensor PlannedLayer::weight() const {
@@ -49,6 +56,7 @@ std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model) 
   std::map<std::string, std::string> planned;
   std::vector<PlannedLayer> layers;
   for (const auto& [pattern, layer] : plan) {
+    if (layer.style == SplitStyle::shared) continue;
     const size_t before = layers.size();
     for (const std::string& name : names) {
       if (!matches_name(pattern, name)) continue;
@@ -60,6 +68,24 @@ std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model) 
           legal_names(pattern, names));
   }
   return layers;
+}
+
+Parameters shared_parameters(const TensorPlan& plan, Module& model) {
+  const Parameters all = model.parameters();
+  std::vector<std::string> names;
+  for (const NamedTensor& parameter : all) names.push_back(parameter.name);
+  Parameters shared;
+  for (const auto& [pattern, layer] : plan) {
+    if (layer.style != SplitStyle::shared) continue;
+    check(layer.groups == 1 && !layer.gather,
+          "tensor_plan: {}: style shared cuts nothing; got groups or gather", pattern);
+    const size_t before = shared.size();
+    for (const NamedTensor& parameter : all)
+      if (matches_part_of(pattern, parameter.name)) shared.push_back(parameter);
+    check(shared.size() > before, "tensor_plan: matches no parameter; got {}{}", pattern,
+          legal_names(pattern, names));
+  }
+  return shared;
 }
 
 }  // namespace booster

@@ -22,7 +22,9 @@ struct PlannedLayer {
 // True if a pattern with * and ? stands for the name.
 bool matches_name(const std::string& pattern, const std::string& name);
 
-// Each pattern has one layer at least, each layer one pattern; error otherwise.
+// Each pattern of a layer has one at least, each layer one pattern; error otherwise.
 std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model);
+// The parameters of the plan's patterns of style shared; each has one at least, error otherwise.
+Parameters shared_parameters(const TensorPlan& plan, Module& model);
 
 }  // namespace booster

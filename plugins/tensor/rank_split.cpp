@@ -121,6 +121,18 @@ Tensor RankSplit::from_part(const Tensor& y) const {
   return y;
 }
 
+void sum_gradient_over(const Group& ranks, const Tensor& parameter) {
+  Tensor leaf = parameter;
+  const bool is_trained = leaf.requires_grad();
+  leaf.requires_grad_(true);  // one that is frozen now may be thawed
+  register_grad_hook(leaf, [ranks](const Tensor& g) {
+    const Tensor sum = untracked::contiguous(g).clone();
+    ranks.all_reduce(sum);
+    return sum;
+  });
+  leaf.requires_grad_(is_trained);
+}
+
 Tensor RankSplit::sum_of_rows(const Tensor& y) const { return sum_over_ranks(y, group_); }
 
 }  // namespace booster

@@ -48,4 +48,7 @@ class RankSplit : public LayerSplit {
   SplitStreams streams_;
 };
 
+// From now on a parameter that works on another part on each rank gets the sum of their gradients.
+void sum_gradient_over(const Group& ranks, const Tensor& parameter);
+
 }  // namespace booster

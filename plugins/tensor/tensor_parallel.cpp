@@ -110,9 +110,24 @@ void TensorParallel::cut(const Model& model, const TensorPlan& plan, const Split
       cut_tensor(bias, {.whole = bias.shape(), .groups = layer.plan.groups});
     cut_tensor(weight, {.whole = weight.shape(), .dim = dim, .groups = layer.plan.groups});
   }
+  share(shared_parameters(plan, model.module()));
   for (const auto& [name, tensor] : model.state_dict())
     for (const auto& [cut_tensor, cut] : cuts_)
       if (tensor.same_body(cut_tensor)) by_name_.emplace(name, cut);
+}
+
+void TensorParallel::share(const Parameters& parameters) {
+  for (const NamedTensor& parameter : parameters) {
+    check(!is_cut(parameter.tensor) && !is_shared(parameter.tensor),
+          "tensor_plan: {} is planned twice, once with style shared", parameter.name);
+    sum_gradient_over(group_, parameter.tensor);
+    shared_.push_back(parameter);
+  }
+}
+
+bool TensorParallel::is_shared(const Tensor& parameter) const {
+  return std::ranges::any_of(
+      shared_, [&](const NamedTensor& one) { return one.tensor.same_body(parameter); });
 }
 
 void TensorParallel::cut_tensor(const Tensor& tensor, const TensorCut& cut) {

@@ -1,7 +1,8 @@
 // TensorParallel: layers of a model cut over the ranks of a tensor group by a plan.
 //
 // Ranks of the group see the same batch, and hold the same numbers in what is not cut: gradients of
-// those are the same bits on all of them, without a message. An optimizer sees the parts.
+// those are the same bits on all of them, without a message, unless they work on parts (style
+// shared). An optimizer sees the parts.
 #pragma once
 
 #include "core/autograd/layer_split.h"
@@ -51,6 +52,8 @@ class TensorParallel {
   const Group& group() const { return group_; }
   // Whether a parameter of the model is a part.
   bool is_cut(const Tensor& parameter) const;
+  // Whether the ranks sum their gradients of it, as its style is shared.
+  bool is_shared(const Tensor& parameter) const;
 
   // Checkpoints: as Plugin::join and split, within the group.
   void join(StateDict& state) const;
@@ -61,6 +64,7 @@ class TensorParallel {
     Tensor tensor;
     TensorCut cut;
   };
+  void share(const Parameters& parameters);
   void cut_tensor(const Tensor& tensor, const TensorCut& cut);
   // How a parameter, or what an optimizer keeps for one, is cut; null: not at all.
   const TensorCut* cut_of(const NamedTensor& held, bool is_whole) const;
@@ -69,6 +73,7 @@ class TensorParallel {
   Group group_;
   LayerSplit::Result gathered_;
   std::vector<CutTensor> cuts_;
+  Parameters shared_;
   std::map<std::string, TensorCut> by_name_;
 };
 

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-constexpr std::array<const char*, 3> style_names = {"column", "row", "vocabulary"};
+constexpr std::array<const char*, 4> style_names = {"column", "row", "vocabulary", "shared"};
 
 const TensorPlan vision_transformer = {
     {"blocks.*.attn.qkv", {.style = SplitStyle::column, .groups = 3}},

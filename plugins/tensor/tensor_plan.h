@@ -18,6 +18,8 @@ enum class SplitStyle : uint8_t {
   column,      // a linear layer: some of its output features on each rank
   row,         // a linear layer: some of its input features, as a column one before it leaves them
   vocabulary,  // an embedding: some of its entries; a linear layer with the same weight is column
+  shared,      // parameters that are whole on each rank, but work on parts there: by patterns of
+               // their names, or of modules that hold them. Their gradients are summed
 };
 
 struct LayerPlan {

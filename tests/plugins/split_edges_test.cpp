@@ -127,3 +127,22 @@ TEST_CASE("rank: layers at the edges of tokens" * doctest::skip()) {
 TEST_CASE("with split_gather a layer may have all features before it, and leave all") {
   run_ranks("rank: layers at the edges of tokens", 2);
 }
+
+TEST_CASE("rank: parameters that work on parts" * doctest::skip()) {
+  const auto sloped = [] { return Model(Sloped()); };
+  HybridParallelOptions options = {
+      .tp_size = 2,
+      .tensor_plan = {{"fc1", {.style = SplitStyle::column}}, {"fc2", {.style = SplitStyle::row}}}};
+  const std::string refusal = trained_as_alone(sloped, options);
+  CHECK(contains(refusal, "different gradients of slope"));
+  CHECK(contains(refusal, "style shared"));
+  options.tensor_plan.push_back({"slope", {.style = SplitStyle::shared}});
+  CHECK(trained_as_alone(sloped, options) == "");
+  options.tensor_plan.back().first = "fc1.bias";
+  CHECK(contains(trained_as_alone(sloped, options), "fc1.bias is planned twice"));
+  options.tensor_plan.back().first = "slopes";
+  CHECK(contains(trained_as_alone(sloped, options), "matches no parameter; got slopes"));
+}
+TEST_CASE("what ranks hold whole and use on parts is told, and trained with style shared") {
+  run_ranks("rank: parameters that work on parts", 2);
+}

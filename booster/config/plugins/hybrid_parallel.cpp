@@ -13,9 +13,11 @@ using Hybrid = HybridParallelOptions;
 
 OptionTable layer_options() {
   using Layer = LayerPlan;
-  return {choice_option("style", "column", {"column", "row", "vocabulary"},
+  return {choice_option("style", "column", {"column", "row", "vocabulary", "shared"},
                         "column: some output features on each rank; row: some input features; "
-                        "vocabulary: some entries of an embedding"),
+                        "vocabulary: some entries of an embedding; shared: parameters (by patterns "
+                        "of their names or modules) that are whole but work on parts: their "
+                        "gradients are summed"),
           integer_option("groups", Layer().groups, at_least(1),
                          "matrices one behind the other, each of which is cut: 3 for q, k and v"),
           boolean_option("gather", Layer().gather, "all ranks get all output features")};
