@@ -215,7 +215,7 @@ Tensor HybridParallelPlugin::run(const Tensor& input, const Tensor& target, cons
 // the data axis, and so are buffers before the first one.
 void HybridParallelPlugin::begin(Pass pass, bool sync) {
   const int first_link = pass == Pass::forward ? std::exchange(first_link_, 0) : 0;
-  set_random_stream(sequence_.stream_at(first_link));
+  set_random_stream(sequence_.begin(pass, first_link));
   set_attention_method(nullptr);
   if (pass == Pass::forward && model_->training()) align_random_numbers();
   if (pass == Pass::backward) exchanges_late_ = stages_ && sync;
@@ -232,6 +232,7 @@ void HybridParallelPlugin::align_random_numbers() const {
 }
 
 void HybridParallelPlugin::end(Pass pass) {
+  sequence_.end();
   set_random_stream(0);
   set_attention_method(nullptr);  // a pass may have ended in the middle
   data_->end(pass);
@@ -244,10 +245,9 @@ void HybridParallelPlugin::sync_grads(const Optimizer& optimizer) {
   for (const Stepped& one : stepped_)
     if (one.optimizer == optimizer) *one.parameters = optimizer.parameters();
   data_->sync_grads(optimizer);
-}
   for (Stepped& one : stepped_)
     if (one.optimizer == optimizer) check_gradients(one);
-void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
+}
 
 void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
   Parameters whole;
@@ -257,6 +257,7 @@ void HybridParallelPlugin::check_gradients(Stepped& stepped) const {
   stepped.agreement.check_same(whole);
 }
 
+void HybridParallelPlugin::sync_params(const Optimizer& optimizer) {
   data_->sync_params(optimizer);
 }
 void HybridParallelPlugin::hold_whole(bool whole) { data_->hold_whole(whole); }

@@ -1,6 +1,5 @@
 #include "plugins/sequence/sequence_parallel.h"
 
-#include "core/autograd/tape.h"
 #include "core/tensor/random.h"
 #include "kernels/system/error.h"
 #include "plugins/sequence/divisors.h"
@@ -10,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 namespace booster {
@@ -85,6 +85,14 @@ class BehindAttention : public HeadExchange {
     return whole;
   }
 };
+
+[[noreturn]] void refuse_both_sides(const std::string& name) {
+  fail(
+      "hybrid_parallel: split_gather: {} is used within sequence_blocks, on this rank's tokens, "
+      "and outside of them, on all; want sequence_parallelism_mode none, all_to_all or ring_attn "
+      "for this model",
+      name);
+}
 
 int64_t dots(const std::string& name) { return std::ranges::count(name, '.'); }
 
@@ -162,9 +170,12 @@ void SequenceParallel::find_links_inside(Module& model) {
   }
 }
 
-uint64_t SequenceParallel::stream_at(int link) const {
+uint64_t SequenceParallel::begin(Pass pass, int link) {
   const auto i = static_cast<size_t>(link);
-  return i < links_inside_.size() && links_inside_[i] ? inside_.whole : 0;
+  const bool starts_inside = i < links_inside_.size() && links_inside_[i];
+  const Phase phase = starts_inside ? Phase::inside : Phase::outside;
+  *phase_ = pass == Pass::forward ? phase : Phase::unknown;
+  return starts_inside ? inside_.whole : 0;
 }
 
 bool SequenceParallel::is_inside(const std::string& name) const {
@@ -187,13 +198,15 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
   for (const auto& [name, module] : model->named_modules()) {
     if (name == blocks_.front())
       module->register_forward_pre_hook(
-          [factor, ranks = ranks_, stream = inside_.whole](Module&, const Tensor& x) {
+          [factor, ranks = ranks_, stream = inside_.whole, at = phase_](Module&, const Tensor& x) {
+            if (*at == Phase::outside) *at = Phase::inside;
             set_random_stream(stream);
             return own_tokens(x, ranks, factor);
           });
     if (name == blocks_.back())
       module->register_forward_hook(
-          [factor, ranks = ranks_](Module&, const Tensor&, const Tensor& y) {
+          [factor, ranks = ranks_, at = phase_](Module&, const Tensor&, const Tensor& y) {
+            if (*at == Phase::inside) *at = Phase::outside;
             set_random_stream(0);
             return all_tokens(y, ranks, factor);
           });
@@ -202,8 +215,10 @@ void SequenceParallel::connect(const Model& model, const TensorPlan& plan,
     exchange_heads(model.module(), plan);
   else if (mode_ == SequenceMode::ring_attn)
     pass_keys_round(model.module());
-  else
+  else {
+    refuse_uses_outside(model.module());
     sum_gradients(model.module(), is_cut);
+  }
 }
 
 void SequenceParallel::exchange_heads(Module& model, const TensorPlan& plan) const {
@@ -244,13 +259,26 @@ void SequenceParallel::pass_keys_round(Module& model) const {
 void SequenceParallel::sum_gradients(Module& model,
                                      const std::function<bool(const Tensor&)>& is_cut) const {
   for (const auto& [name, parameter] : model.parameters()) {
-    if (!is_inside(name) || is_cut(parameter)) continue;
-    register_grad_hook(parameter, [ranks = ranks_](const Tensor& g) {
-      const Tensor sum = untracked::contiguous(g).clone();
-      ranks.all_reduce(sum);
-      return sum;
-    });
+    if (is_inside(name) && !is_cut(parameter)) sum_gradient_over(ranks_, parameter);
   }
+}
+
+// Modules tell when they are called; what a program does with their parameters by itself does not.
+// Hooks turn fused functions off, so models that come with their blocks have none.
+void SequenceParallel::refuse_uses_outside(Module& model) const {
+  std::unordered_map<const TensorBody*, std::string> inside;
+  for (const auto& [name, tensor] : model.state_dict())
+    if (is_inside(name)) inside.emplace(tensor.body(), name);
+  for (const auto& [name, tensor] : model.state_dict())
+    if (!is_inside(name) && inside.contains(tensor.body()))
+      refuse_both_sides(inside.at(tensor.body()));
+  if (!shipped_blocks(model).empty()) return;
+  for (const auto& [name, module] : model.named_modules())
+    if (is_inside(name) && !module->parameters().empty())
+      module->register_forward_pre_hook([at = phase_, name](Module&, const Tensor&) {
+        if (*at == Phase::outside) refuse_both_sides(name);
+        return Tensor();
+      });
 }
 
 }  // namespace booster

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "core/nn/module.h"
+#include "parallel/layout.h"
 #include "parallel/mesh.h"
 #include "plugins/tensor/rank_split.h"
 #include "plugins/tensor/tensor_plan.h"
@@ -39,28 +40,35 @@ class SequenceParallel {
   // How the tensor group's ranks exchange what a layer of this name needs.
   std::shared_ptr<const LayerSplit> split_of(const std::string& layer, LayerSplit::Result result,
                                              int64_t cut) const;
-  // The stream of random numbers at the beginning of a link of the model (core/nn/module.h): a
-  // stage of a pipeline may begin within the blocks.
-  uint64_t stream_at(int link) const;
+  // A pass begins at a link of the model (core/nn/module.h): a stage of a pipeline may begin within
+  // the blocks. The stream of random numbers there.
+  uint64_t begin(Pass pass, int link);
+  void end() { *phase_ = Phase::unknown; }
   // Puts the exchanges into the model, whose layers are cut already: around the blocks, and, by the
-  // plan, around attention. `is_cut`: whether a parameter is a part. Error for heads that do not
-  // divide.
+  // plan, around attention. `is_cut`: whether a parameter is a part, or its gradient is summed
+  // already. Error for heads that do not divide, and for split_gather with a parameter that modules
+  // on both sides of the blocks' edge hold.
   void connect(const Model& model, const TensorPlan& plan,
                const std::function<bool(const Tensor&)>& is_cut);
 
  private:
+  // Where a forward pass is. Backward may run blocks again, without what tells their edge.
+  enum class Phase : uint8_t { unknown, outside, inside };
   bool is_inside(const std::string& name) const;
   void find_links_inside(Module& model);
   void exchange_heads(Module& model, const TensorPlan& plan) const;
   void pass_keys_round(Module& model) const;
   // Parameters that each rank uses for its own tokens alone.
   void sum_gradients(Module& model, const std::function<bool(const Tensor&)>& is_cut) const;
+  // Whose sum would count several times what all ranks do alike outside of the blocks.
+  void refuse_uses_outside(Module& model) const;
 
   SequenceMode mode_;
   Group tensor_, ranks_;  // ranks_: those that share the tokens
   SplitStreams outside_, inside_;
   std::vector<std::string> blocks_;
   std::vector<bool> links_inside_;  // the blocks, from their beginning
+  std::shared_ptr<Phase> phase_ = std::make_shared<Phase>(Phase::unknown);  // the hooks' as well
 };
 
 // The blocks of a model that has some: of Vision Transformers and GPT-2. Empty for any other.

@@ -146,3 +146,15 @@ TEST_CASE("rank: parameters that work on parts" * doctest::skip()) {
 TEST_CASE("what ranks hold whole and use on parts is told, and trained with style shared") {
   run_ranks("rank: parameters that work on parts", 2);
 }
+
+TEST_CASE("rank: parameters of both sides" * doctest::skip()) {
+  CHECK(contains(trained_as_alone(edge_net(Crossing::gain), gathering({cut_fc1, cut_fc2})),
+                 "different gradients of gain"));
+  const TensorPlan shared = {cut_fc1, cut_fc2, {"gain", {.style = SplitStyle::shared}}};
+  CHECK(trained_as_alone(edge_net(Crossing::gain), gathering(shared)) == "");
+  CHECK(contains(trained_as_alone(edge_net(Crossing::norm), gathering({cut_fc1, cut_fc2})),
+                 "blocks.0.norm is used within sequence_blocks"));
+}
+TEST_CASE("split_gather refuses what blocks and the rest both use, or sums it as style shared") {
+  run_ranks("rank: parameters of both sides", 2);
+}
