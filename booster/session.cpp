@@ -2,6 +2,8 @@
 
 #include "booster/backward_pass.h"
 #include "core/autograd/op_policy.h"
+#include "core/nn/attention_method.h"
+#include "core/tensor/random.h"
 #include "kernels/system/recording.h"
 #include "kernels/system/trace.h"
 #include "kernels/system/warn.h"
@@ -11,6 +13,28 @@
 namespace booster {
 
 Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
+namespace {
+
+// What a plugin set for this thread while a pass runs is not left behind where the pass throws: the
+// program may catch that, and go on.
+class UnwoundPass {
+ public:
+  UnwoundPass() = default;
+  ~UnwoundPass() {
+    if (has_ended_) return;
+    set_random_stream(0);
+    set_attention_method(nullptr);
+  }
+  UnwoundPass(const UnwoundPass&) = delete;
+  UnwoundPass& operator=(const UnwoundPass&) = delete;
+  void end() { has_ended_ = true; }
+
+ private:
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
                  std::shared_ptr<Iteration> iteration, const Model& model,
                  const Optimizer& optimizer)
     : precision(std::move(precision)),
@@ -44,12 +68,14 @@ Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   plugin->begin(Pass::forward, iteration->no_sync == 0);
+  UnwoundPass unwound;
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
   Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
   if (last == part->link_count()) y = precision->cast_output(y);
   plugin->end(Pass::forward);
   if (y.requires_grad()) end_pass(Pass::forward);
+  unwound.end();
   return y;
 }
 
