@@ -1,6 +1,7 @@
 #include "plugins/pipeline/stage_parts.h"
 
 #include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
 #include "core/nn/replace.h"
 #include "parallel/groups/gather_text.h"
 
@@ -16,6 +17,18 @@ Tensor emptied(const Tensor& tensor) {
   Shape none = tensor.ndim() > 0 ? tensor.shape() : Shape{0};
   none[0] = 0;
   return empty(none, {tensor.dtype(), tensor.device()});
+}
+
+// An empty tensor adds nothing to a loss, silently.
+void refuse_gradients(const NamedTensor& parameter) {
+  if (!parameter.tensor.requires_grad()) return;
+  register_grad_hook(parameter.tensor, [name = parameter.name](const Tensor&) -> Tensor {
+    fail(
+        "pipeline: {} is on another stage, and empty here; got a loss that reads it, want one of "
+        "the output and of parameters that this stage has (numel() > 0), or weight decay of the "
+        "optimizer",
+        name);
+  });
 }
 
 using StagesOf = std::unordered_map<const TensorBody*, std::vector<int>>;
@@ -82,7 +95,9 @@ StageParts::StageParts(const Model& model, const Optimizers& optimizers, const S
     seen.push_back(body);
     const std::vector<int>& stages = stages_.at(body);
     if (stages.size() > 1) shared_.push_back({held.tensor, stages});
-    if (!is_here(stages)) replace_(held.tensor, emptied(held.tensor));
+    if (is_here(stages)) return;
+    replace_(held.tensor, emptied(held.tensor));
+    refuse_gradients(held);
   };
   for (const NamedTensor& held : own) note(held);
   for (const Optimizer& optimizer : optimizers)

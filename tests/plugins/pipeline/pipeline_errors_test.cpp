@@ -115,6 +115,23 @@ TEST_CASE("stages that are given different batches are told, and none waits for 
   CHECK(failures(results) == "");
 }
 
+TEST_CASE("rank: a loss of all parameters" * doctest::skip()) {
+  const World world = launch_from_env();
+  const Model model = two_layers();
+  const Criterion decay("decay", [&](const Tensor& y, const Tensor& target) {
+    Tensor loss = mse_loss(y, target);
+    for (const NamedTensor& parameter : model.parameters())
+      loss = loss + sum(parameter.tensor * parameter.tensor);
+    return loss;
+  });
+  Booster booster({.plugin = StagesPlugin(world.group(), two_microbatches())});
+  BoostedTriple boosted = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), decay);
+  says(error_of([&] { train_once(booster, boosted, 4); }), "is on another stage, and empty here");
+}
+TEST_CASE("a loss that reads parameters of other stages is told so") {
+  CHECK(failures(Ranks("rank: a loss of all parameters", 2).wait(60)) == "");
+}
+
 // A rank that fails ends; the others hear of it.
 TEST_CASE("rank: a stage that fails" * doctest::skip()) {
   const World world = launch_from_env();
