@@ -111,6 +111,7 @@ std::vector<int64_t> DataParallelPlugin::over_stages(std::vector<int64_t> number
 }
 
 void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const char* advice) const {
+  if (group_.size() == 1) return;
   std::string names;
   size_t missing = 0, asked = 0;
   for (const auto& [name, parameter] : optimizer.parameters()) {
@@ -121,8 +122,12 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
   }
   if (missing == asked) return;  // no backward pass since its gradients were forgotten
   if (missing > names_shown) names += ", ...";
-  check(missing == 0, "{}: {} of {} parameters got no gradient in this step: {}; want {}", name(),
-        missing, asked, names, advice);
+  const bool is_part = mesh_.axes().list().size() > 1;
+  check(missing == 0,
+        "{}: {} of {} parameters got no gradient in this step: {}; want every parameter to take "
+        "part in the loss, or {}",
+        is_part ? "hybrid_parallel" : name(), missing, asked, names,
+        is_part ? "those that do not frozen (requires_grad_(false))" : advice);
 }
 
 void DataParallelPlugin::agree(Tensor& numbers, Among among) {

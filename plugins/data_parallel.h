@@ -47,7 +47,9 @@ class DataParallelPlugin : public Plugin {
   // Of each number the sum over the stages of a pipeline; all ranks of one call it. A stage may
   // have nothing to train.
   std::vector<int64_t> over_stages(std::vector<int64_t> numbers) const;
-  // Error if some of the optimizer's parameters have no gradient. `advice`: what to do then.
+  // Error if some of the optimizer's parameters have no gradient, unless this rank is the only one
+  // that could have any. `advice`: another thing to do then, where this is not a part
+  // of hybrid_parallel.
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:

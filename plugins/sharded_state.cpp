@@ -153,9 +153,7 @@ void ShardedStatePlugin::end(Pass pass) {
 void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
   own_new();  // of a group that was added behind the backward pass
-  check_none_missing(optimizer,
-                     "every parameter to take part in the loss, or torch_ddp with "
-                     "find_unused_parameters = true");
+  check_none_missing(optimizer, "torch_ddp with find_unused_parameters = true");
   gradients_.exchange_local();
 }
 

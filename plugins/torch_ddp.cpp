@@ -159,8 +159,7 @@ void TorchDDPPlugin::sync_grads(const Optimizer& optimizer) {
     buckets_.exchange_local(true);
     return adopt_gradients_of_others();
   }
-  check_none_missing(optimizer,
-                     "every parameter to take part in the loss, or find_unused_parameters = true");
+  check_none_missing(optimizer, "find_unused_parameters = true");
   buckets_.exchange_local(false);
 }
 
