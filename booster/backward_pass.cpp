@@ -34,6 +34,13 @@ BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLos
   first_.plugin->begin(Pass::backward, sync);
 }
 
+// A process alone may do with them what it wants: they are all that it has.
+BackwardPass::~BackwardPass() {
+  Iteration& iteration = *first_.iteration;
+  if (has_ended_ || first_.plugin->group().size() == 1) return;
+  for (const Optimizer& optimizer : iteration.all) iteration.half_done.push_back(optimizer);
+}
+
 BackwardPass::Watch::Watch(const Optimizer& optimizer) : optimizer_(optimizer) {
   for (const auto& [name, parameter] : optimizer.parameters())
     if (parameter.requires_grad())
@@ -69,6 +76,7 @@ void BackwardPass::end() {
     first_.precision->reached(watch.optimizer());
   }
   first_.end_pass(Pass::backward);
+  has_ended_ = true;
   for (const Session* session : sessions_)
     if (session->watcher) session->watcher->gradients_are_known();
 }

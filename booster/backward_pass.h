@@ -14,6 +14,10 @@ class BackwardPass {
  public:
   // Begins. The gradients are for these sessions' optimizers, all of one call of boost.
   BackwardPass(const std::vector<Session*>& sessions, const ScaleLossOptions& options);
+  // One that has not ended has failed: its optimizers do not step before zero_grad.
+  ~BackwardPass();
+  BackwardPass(const BackwardPass&) = delete;
+  BackwardPass& operator=(const BackwardPass&) = delete;
   // What backward starts from.
   Tensor root(const Tensor& loss) const;
   // The last gradient has come. Not called where backward failed.
@@ -40,6 +44,7 @@ class BackwardPass {
   std::vector<Session*> sessions_;
   Session& first_;
   std::list<Watch> not_named_;
+  bool has_ended_ = false;
 };
 
 }  // namespace booster

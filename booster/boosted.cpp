@@ -15,7 +15,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
   const kernels::TraceScope span("clip", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
   session_->settle("optimizer.clip_grad_by_norm");
-  session_->sync_grads();
+  session_->sync_grads("optimizer.clip_grad_by_norm");
   Optimizer& optimizer = session_->optimizer;
   optimizer.settle_clip();  // of those that the strategy may change in memory now
   const Tensor factor = session_->precision->norm_factor(optimizer);
@@ -28,7 +28,7 @@ DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
 void BoostedOptimizer::clip_grad_by_value(double limit) {
   const GradientKeeper::Scope mine;
   session_->settle("optimizer.clip_grad_by_value");
-  session_->sync_grads();
+  session_->sync_grads("optimizer.clip_grad_by_value");
   session_->optimizer.settle_clip();
   session_->precision->unscale(session_->optimizer);
   session_->optimizer.clip_grad_by_value(limit);

@@ -8,11 +8,11 @@
 #include "kernels/system/trace.h"
 #include "kernels/system/warn.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace booster {
 
-Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
 namespace {
 
 // What a plugin set for this thread while a pass runs is not left behind where the pass throws: the
@@ -35,6 +35,7 @@ class UnwoundPass {
 
 }  // namespace
 
+Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
                  std::shared_ptr<Iteration> iteration, const Model& model,
                  const Optimizer& optimizer)
     : precision(std::move(precision)),
@@ -67,15 +68,15 @@ MicroStep Session::passes(const Model& part) {
 Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
   const kernels::TraceScope span("forward", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  plugin->begin(Pass::forward, iteration->no_sync == 0);
   UnwoundPass unwound;
+  plugin->begin(Pass::forward, iteration->no_sync == 0);
   if (watcher) watcher->forward_begins(x);
   const PolicyScope numbers(precision->policy(x.device()));
   Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
   if (last == part->link_count()) y = precision->cast_output(y);
   plugin->end(Pass::forward);
-  if (y.requires_grad()) end_pass(Pass::forward);
   unwound.end();
+  if (y.requires_grad()) end_pass(Pass::forward);
   return y;
 }
 
@@ -91,7 +92,10 @@ Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor&
   return loss;
 }
 
-void Session::sync_grads() { plugin->sync_grads(optimizer); }
+void Session::sync_grads(const char* call) {
+  check_backward_ended(call);
+  plugin->sync_grads(optimizer);
+}
 
 void Session::end_pass(Pass pass) {
   SharedNumbers shared = precision->end(pass);
@@ -105,9 +109,18 @@ void Session::settle(const char* call) {
   iteration->loans->settle();
 }
 
+void Session::check_backward_ended(const char* call) const {
+  check(
+      std::ranges::find(iteration->half_done, optimizer) == iteration->half_done.end(),
+      "{}: a backward pass failed, and only some of its gradients have come, on each rank others; "
+      "want zero_grad first",
+      call);
+}
+
 void Session::zero_grad() {
   const GradientKeeper::Scope mine;
   settle("optimizer.zero_grad");
+  std::erase(iteration->half_done, optimizer);
   iteration->loans->close(optimizer);
   optimizer.zero_grad();
   precision->abandon(optimizer);

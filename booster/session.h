@@ -38,6 +38,7 @@ struct Iteration {
   std::unique_ptr<GradientKeeper> keeper;  // of what was boosted together
   Optimizers all;                          // that were boosted together
   Optimizers awaited;                      // a loss was for them, and they have not stepped since
+  Optimizers half_done;                    // a backward pass failed since their zero_grad
   bool stepped = false;                    // one of them has
   Tensor found_inf;                        // of those that have; undefined: nothing was looked for
   bool refusal_told = false;
@@ -66,8 +67,9 @@ struct Session {
 
   // A forward pass of one of the session's models, as the plugin orders it.
   Tensor forward(const Model& model, const Tensor& x);
-  // Waits for the gradients of all ranks.
-  void sync_grads();
+  // Waits for the gradients of all ranks. Error, by the call's name, where a backward pass failed
+  // among several ranks, and zero_grad has not forgotten it.
+  void sync_grads(const char* call);
   // What every call that makes, changes or uses gradients begins with: what the program wrote to
   // them counts. Error, by the call's name, where work is captured (core/tensor/capture).
   void settle(const char* call);
@@ -97,6 +99,7 @@ struct Session {
   Tensor known_norm(const Verdict& verdict) const;
   // The iteration ends with the last optimizer that it waits for; then the scale moves.
   void leave_iteration();
+  void check_backward_ended(const char* call) const;
 };
 
 // Backward of a loss whose gradients are for these sessions' optimizers, all of one call of boost.

@@ -43,8 +43,8 @@ Tensor Session::known_norm(const Verdict& verdict) const {
 StepReport Session::step() {
   const kernels::TraceScope span("step", kernels::SpanKind::phase);
   const GradientKeeper::Scope mine;
-  settle("optimizer.step");  // what the program wrote counts
-  sync_grads();              // every gradient is the global one
+  settle("optimizer.step");      // what the program wrote counts
+  sync_grads("optimizer.step");  // every gradient is the global one
   const std::vector<Tensor> gradients = optimizer.gradients();
   const bool counts = !gradients.empty() || iteration->awaits(optimizer);
   Verdict verdict = precision->inspect(optimizer);  // are mine all finite?

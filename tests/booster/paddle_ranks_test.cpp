@@ -70,7 +70,7 @@ void accumulate(PaddleRun& run, int64_t first, int64_t stride, int passes) {
 
 // The gradients averaged over all ranks, in the order of the parameters.
 std::vector<double> gradients_of(const PaddleRun& run) {
-  run.boosted.model.session().sync_grads();
+  run.boosted.model.session().sync_grads("a test");
   std::vector<double> all;
   for (const auto& [name, parameter] : run.parameters) {
     const auto values = parameter.grad().to_vector<double>();

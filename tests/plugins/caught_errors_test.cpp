@@ -71,3 +71,29 @@ TEST_CASE("rank: a stage that catches its error" * doctest::skip()) {
 TEST_CASE("a stage that fails tells the others, also where the program catches it and lives on") {
   CHECK(failures(Ranks("rank: a stage that catches its error", 2).wait(60)) == "");
 }
+
+TEST_CASE("rank: a step behind half a backward pass" * doctest::skip()) {
+  const Model model = Sequential({Linear(6, 6), Linear(6, 3)});
+  bool throws = true;
+  register_grad_hook(model.parameters()[0].tensor, [&](const Tensor&) -> Tensor {
+    if (throws) fail("no");
+    return {};
+  });
+  Booster booster({.plugin = FsdpPlugin()});
+  auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
+  const auto go_back = [&, &net = net, &optimizer = optimizer] {
+    booster.backward(sum(net(ones({2, 6}))), optimizer);
+  };
+  CHECK(error_of(go_back) == "no");
+  CHECK(contains(error_of([&, &optimizer = optimizer] { optimizer.step(); }),
+                 "optimizer.step: a backward pass failed"));
+  CHECK(contains(error_of([&, &optimizer = optimizer] { optimizer.clip_grad_by_norm(1); }),
+                 "want zero_grad first"));
+  throws = false;
+  optimizer.zero_grad();
+  go_back();
+  CHECK(optimizer.step().grad_norm() > 0);
+}
+TEST_CASE("gradients of a backward pass that failed are not stepped with") {
+  CHECK(failures(Ranks("rank: a step behind half a backward pass", 2).wait(60)) == "");
+}
