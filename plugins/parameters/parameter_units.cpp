@@ -19,7 +19,7 @@ constexpr size_t rest = 0;
 std::string refusal_of(const std::string& name) {
   return "fsdp: " + name +
          " is spread over ranks; got a use outside of its module's passes, want WholeParameters "
-         "around it";
+         "around it, or, in forward, modules named by the option wrap that do not hold it";
 }
 
 }  // namespace
