@@ -207,6 +207,10 @@ void write_config(const PlanArguments& arguments, const Plan& best) {
   file.writer().write(config.dump(2) + "\n");
   file.commit();
   fmt::print("{}: {}\n", arguments.write, best.describe());
+  // Written as it was given: here there may be no GPU, and the config is to be valid here too.
+  if (!arguments.gpu.empty() && !config.value("device", "auto").starts_with("cuda"))
+    fmt::print("device: {}, which is the CPU; want --set device=cuda where the GPUs are\n",
+               config.value("device", "auto"));
 }
 
 }  // namespace
