@@ -126,7 +126,7 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
   check(missing == 0,
         "{}: {} of {} parameters got no gradient in this step: {}; want every parameter to take "
         "part in the loss, or {}",
-        is_part ? "hybrid_parallel" : name(), missing, asked, names,
+        is_part ? "data parallelism" : name(), missing, asked, names,
         is_part ? "those that do not frozen (requires_grad_(false))" : advice);
 }
 

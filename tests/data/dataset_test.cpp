@@ -53,7 +53,7 @@ TEST_CASE("files that are no images by name are skipped, in nested folders too")
   CHECK(dataset.size() == 3);
 }
 
-TEST_CASE("links that lead nowhere or to themselves are skipped, those to files are images") {
+TEST_CASE("links to files are images, those that lead nowhere bad ones, as in torchvision") {
   TemporaryFolder folder;
   write_classes(folder, "set", {"a", "b"}, 1);
   const std::filesystem::path set = folder / "set";
@@ -64,7 +64,11 @@ TEST_CASE("links that lead nowhere or to themselves are skipped, those to files 
   std::filesystem::create_symlink("../b/image_0001.jpg", set / "a/other.jpg");
   const ImageFolder dataset(set);
   CHECK(dataset.classes() == std::vector<std::string>{"a", "b"});
-  CHECK(dataset.size() == 3);
+  CHECK(dataset.size() == 5);
+  int bad = 0;
+  for (int64_t i = 0; i < dataset.size(); ++i)
+    bad += !error_of([&] { load_image(dataset.path(i)); }).empty();
+  CHECK(bad == 2);
 }
 
 TEST_CASE("classes that are given are the labels, and may lack a folder") {
