@@ -57,7 +57,8 @@ TEST_CASE("rank: unused parameters" * doctest::skip()) {
               HybridParallelPlugin({.tp_size = 2, .zero_stage = zero, .tensor_plan = plan})) == "");
   for (const int64_t zero : {0, 1, 3}) {
     const std::string error = error_of_step(HybridParallelPlugin({.zero_stage = zero}));
-    CHECK(contains(error, "data parallelism: 1 of 5 parameters got no gradient in this step: idle"));
+    CHECK(contains(error, "data parallelism: 1 of 5 parameters got no gradient in this step: "));
+    CHECK(contains(error, "idle"));
     CHECK(contains(error, "frozen (requires_grad_(false))"));
   }
 }
