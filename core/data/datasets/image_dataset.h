@@ -76,8 +76,8 @@ std::vector<std::string> image_folders(const std::string& root);
 
 // ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. ROOT is a folder, or a tar or zip file, which is read in
 // place, or a folder in one (images.zip/train). Hidden files and files without an image extension
-// are skipped; one with an image extension that is not an image, or a link that leads nowhere, or to
-// itself, is a bad image.
+// are skipped; one with an image extension that is not an image, or is a link that leads nowhere or
+// to itself, is a bad image.
 class ImageFolder : public ImageDataset {
  public:
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});
