@@ -2,16 +2,18 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/config/json/json_document.h"
-#include "kernels/system/standard_files.h"
 #include "kernels/system/warn.h"
 #include "parallel/rank_notes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+
+#include <fcntl.h>
 
 namespace booster {
 
@@ -185,8 +187,19 @@ Config Config::from_args(int argc, const char* const* argv, const ProgramConfig&
   return config;
 }
 
+namespace {
+
+// A file that the program opens would take the descriptor of a standard one that it was started
+// without, and get what is printed. open() takes the lowest that is free.
+void open_standard_files() {
+  for (int file = 0; file <= 2; ++file)
+    if (fcntl(file, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
+}
+
+}  // namespace
+
 void report_uncaught_errors() {
-  kernels::open_standard_files();
+  open_standard_files();
   std::set_terminate(end_with_error);
 }
 

@@ -4,7 +4,6 @@
 #include "core/autograd/layer_gradients.h"
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
-#include "core/autograd/saved_for.h"
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
 
@@ -27,6 +26,12 @@ Tensor product(const Tensor& a, const Tensor& b) {
   Tensor y = empty(shape, {a.dtype(), a.device()});
   kernels::on(a.device()).matmul(y.view(), a.view(), b.view(), 0);
   return y;
+}
+
+// x, of which only the gradient of `other` is made: nothing if that takes none. So below frozen
+// weights no activations are kept, and what no gradient reads may be changed in place.
+SavedInput saved_for(const Tensor& other, const Tensor& x) {
+  return other.requires_grad() ? SavedInput(x) : SavedInput();
 }
 
 // Two matrices, or two batches of equal length (a broadcast one has stride 0).

@@ -1,4 +1,4 @@
-#include "core/tensor/overlap.h"
+#include "core/tensor/checks/overlap.h"
 
 #include <algorithm>
 #include <cstdlib>
