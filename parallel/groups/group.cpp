@@ -48,6 +48,7 @@ struct Group::State {
                                   std::shared_ptr<kernels::Moment> behind);
   bool look();
   void fail(uint64_t number, const char* operation, const char* reason);
+  void tell_others(const std::string& reason) const;
 
   // An operation that a device has not completed.
   struct Running {
@@ -157,11 +158,17 @@ void Group::State::fail(uint64_t number, const char* operation, const char* reas
   recorder.note(number, FlightState::failed);
   if (!failure.empty()) return;
   failure = fmt::format("{}: {}", operation, reason);
-  if (const auto& meeting = backend->members().rendezvous) {
+  if (const auto& meeting = backend->members().rendezvous)
     recorder.write_once(meeting->rank(), meeting->size());
-    meeting->report_failure(meeting->describe(meeting->rank()) + " gave up: " + reason);
-  }
+  tell_others(reason);
 }
+
+void Group::State::tell_others(const std::string& reason) const {
+  if (const auto& meeting = backend->members().rendezvous)
+    meeting->report_failure(meeting->describe(meeting->rank()) + " gave up: " + reason);
+}
+
+void Group::give_up(const std::string& reason) const { state_->tell_others(reason); }
 
 std::shared_ptr<Completion> Group::State::run(const Call& call,
                                               const std::function<void(Backend&)>& body,

@@ -57,6 +57,10 @@ class Group {
   // in which they shall count). Only they call it; groups with the same members in the same order.
   Group subgroup(const std::vector<int>& ranks) const;
 
+  // Tells the other ranks that this one works no more on what they do together, and why: those who
+  // wait for it, now or later, get an error that says so.
+  void give_up(const std::string& reason) const;
+
   // Counts its calls, from 0: one number on all members that make the same calls.
   uint32_t next_number() const;
 

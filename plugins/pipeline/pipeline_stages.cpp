@@ -51,15 +51,6 @@ void check_pipeline_options(const PipelineOptions& options, int stages) {
         "stages, names or costs of links; want one of them");
 }
 
-class PipelineStages::Unfinished {
- public:
-  explicit Unfinished(bool& failed) : failed_(failed) { failed_ = true; }
-  void end() { failed_ = false; }
-
- private:
-  bool& failed_;
-};
-
 PipelineStages::PipelineStages(const Mesh& mesh, PipelineOptions options)
     : options_(std::move(options)), world_(mesh.world()), group_(mesh.group("pipeline")) {
   check_pipeline_options(options_, stages());
@@ -153,12 +144,23 @@ PipelineSchedule PipelineStages::schedule_for(int microbatches) const {
                        chunks());
 }
 
+void PipelineStages::unless_it_fails(const std::function<void()>& work) {
+  failed_ = true;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    group_.give_up(error.what());
+    throw;
+  }
+  failed_ = false;
+}
+
 void PipelineStages::check_usable() const {
   check(static_cast<bool>(model_), "pipeline: no model was cut; want shard() first");
   if (failed_)
     fail_run(
-        "pipeline: an earlier batch failed on this rank in the middle, and other stages may "
-        "still wait for it; want the ranks started again");
+        "pipeline: an earlier batch failed in the middle, here or on another stage; want the ranks "
+        "started again");
 }
 
 // Programs may rely on ranks that draw the same numbers: all go on behind the stage that drew most.
@@ -179,21 +181,20 @@ Tensor PipelineStages::run(const Tensor& input, const Tensor& target, const Micr
   check(target.ndim() >= 1 && target.size(0) == input.size(0),
         "pipeline: input and target differ in rows; got {} and {}", input.shape(), target.shape());
   const PipelineSchedule schedule = schedule_for(static_cast<int>(begins.size()) - 1);
-  Unfinished unfinished(failed_);
-  tied_.begin();
-  BatchRun batch(*this, step, input, target, begins);
-  {
-    const StageRandom random(stage());
-    batch.run(schedule);
-  }
-  tied_.end();
-  // The value, and its dtype, which only the last stage knows.
-  std::vector<double> loss = {0, 0};
-  if (stage() == stages() - 1)
-    loss = {batch.loss().item(), static_cast<double>(batch.loss().dtype())};
-  group_.broadcast(loss, stages() - 1);
-  settle_random();
-  unfinished.end();
+  std::vector<double> loss = {0, 0};  // and its dtype, which only the last stage knows
+  unless_it_fails([&] {
+    tied_.begin();
+    BatchRun batch(*this, step, input, target, begins);
+    {
+      const StageRandom random(stage());
+      batch.run(schedule);
+    }
+    tied_.end();
+    if (stage() == stages() - 1)
+      loss = {batch.loss().item(), static_cast<double>(batch.loss().dtype())};
+    group_.broadcast(loss, stages() - 1);
+    settle_random();
+  });
   return scalar(loss[0], {static_cast<DType>(static_cast<int>(loss[1])), input.device()});
 }
 
@@ -205,15 +206,16 @@ Tensor PipelineStages::forward(const Tensor& input, const MicroStep& step) {
         "that, or model.eval() or a NoGradGuard");
   const NoGradGuard no_grad;
   const std::vector<int64_t> begins = microbatches_of(input);
-  Unfinished unfinished(failed_);
-  BatchRun batch(*this, step, input, {}, begins);
-  {
-    const StageRandom random(stage());
-    batch.run(make_forward_schedule(stages(), static_cast<int>(begins.size()) - 1, chunks()));
-  }
-  const Tensor output = everybodys(batch.outputs());
-  settle_random();
-  unfinished.end();
+  Tensor output;
+  unless_it_fails([&] {
+    BatchRun batch(*this, step, input, {}, begins);
+    {
+      const StageRandom random(stage());
+      batch.run(make_forward_schedule(stages(), static_cast<int>(begins.size()) - 1, chunks()));
+    }
+    output = everybodys(batch.outputs());
+    settle_random();
+  });
   return output;
 }
 

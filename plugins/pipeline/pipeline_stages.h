@@ -16,6 +16,7 @@
 #include "plugins/pipeline/tied_gradients.h"
 #include "plugins/plugin.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -80,8 +81,9 @@ class PipelineStages {
   int chunks() const { return stages() == 1 ? 1 : options_.num_model_chunks; }
   std::vector<int64_t> microbatches_of(const Tensor& input) const;
   PipelineSchedule schedule_for(int microbatches) const;
-  // Marks what it guards as failed if it does not end.
-  class Unfinished;
+  // Does the work of a batch. Where it throws, this stage does no more batches, and tells the
+  // others, who would wait for it if the program catches that.
+  void unless_it_fails(const std::function<void()>& work);
   void check_usable() const;
   void settle_random() const;
   Tensor everybodys(const std::vector<Tensor>& outputs) const;

@@ -1,10 +1,15 @@
 // A program may catch an error of a pass on all ranks and go on: what it does then is right, or
-// refused.
+// refused, and nobody waits for a rank that gave up.
 #include "tests/error_of.h"
 #include "tests/parallel/ranks.h"
+#include "tests/plugins/pipeline/stages_plugin.h"
 #include "tests/plugins/small_vit.h"
 
 #include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
 
 using namespace booster;
 using namespace booster::testing;
@@ -40,6 +45,31 @@ TEST_CASE("rank: draws behind an error" * doctest::skip()) {
 }
 TEST_CASE("an error within a pass leaves no random stream behind") {
   run_ranks("rank: draws behind an error", 2);
+}
+
+TEST_CASE("rank: a stage that catches its error" * doctest::skip()) {
+  const World world = launch_from_env();
+  const Model model = Sequential({Linear(6, 6), Linear(6, 6)});
+  const Criterion criterion("unwilling",
+                            [](const Tensor&, const Tensor&) -> Tensor { fail("no"); });
+  Booster booster({.plugin = StagesPlugin(world.group(), {.num_microbatches = 2})});
+  auto [net, optimizer, loss] =
+      booster.boost(model, SGD(model.parameters(), {.lr = 0.1}), criterion);
+  const std::string error = error_of([&, &net = net, &loss = loss, &optimizer = optimizer] {
+    train_on(ones({4, 6}), ones({4, 6}), booster, net, loss, optimizer);
+  });
+  const std::filesystem::path told = test_folder() + "/told";
+  if (world.rank == 0) {
+    CHECK(contains(error, "gave up: no"));
+    touch("told");
+  } else {
+    CHECK(contains(error, "no"));
+    while (!std::filesystem::exists(told))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+TEST_CASE("a stage that fails tells the others, also where the program catches it and lives on") {
+  CHECK(failures(Ranks("rank: a stage that catches its error", 2).wait(60)) == "");
 }
 
 TEST_CASE("rank: a step behind half a backward pass" * doctest::skip()) {
