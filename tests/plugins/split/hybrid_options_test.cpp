@@ -94,7 +94,7 @@ TEST_CASE("blocks that run again in backward drop the same elements, in every la
   CHECK(failures(Ranks("rank: recomputes", 2).wait(200)) == "");
 }
 
-TEST_CASE("rank: other batches" * doctest::skip()) {
+TEST_CASE("rank: other batches than its group" * doctest::skip()) {
   const bool odd = launch_from_env().rank == 1;
   const Tensor x = numbers({4, 3, 48, 48}, 1), y = numbers({4, 5}, 2),
                other_x = numbers({4, 3, 48, 48}, 3), other_y = numbers({4, 5}, 4);
@@ -111,7 +111,7 @@ TEST_CASE("rank: other batches" * doctest::skip()) {
   }
 }
 TEST_CASE("ranks that share a batch and are given different ones are told which") {
-  CHECK(failures(Ranks("rank: other batches", 2).wait(200)) == "");
+  CHECK(failures(Ranks("rank: other batches than its group", 2).wait(200)) == "");
 }
 
 TEST_CASE("rank: mlp in parts" * doctest::skip()) {

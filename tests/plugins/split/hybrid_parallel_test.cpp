@@ -315,7 +315,7 @@ TEST_CASE("rank: column" * doctest::skip()) {
   train_in_turn(chosen, std::stoul(std::getenv(column_variable)) / 2);
 }
 TEST_CASE("rank: models" * doctest::skip()) { check_models(); }
-TEST_CASE("rank: refusals" * doctest::skip()) { check_refusals(); }
+TEST_CASE("rank: refusals of meshes" * doctest::skip()) { check_refusals(); }
 TEST_CASE("rank: styles" * doctest::skip()) { check_styles(); }
 
 TEST_CASE("Vision Transformers and GPT-2 give in parts what they give whole") {
@@ -323,7 +323,7 @@ TEST_CASE("Vision Transformers and GPT-2 give in parts what they give whole") {
   run_ranks("rank: models", 3);
 }
 TEST_CASE("plans and sizes that do not fit are refused with those that would") {
-  run_ranks("rank: refusals", 2);
+  run_ranks("rank: refusals of meshes", 2);
 }
 TEST_CASE("embeddings by entries and rows of whole features give what whole layers give") {
   run_ranks("rank: styles", 2);
