@@ -123,9 +123,11 @@ def training(options, work, model, criterion, x, target, lr=1e-2, gflop=0, produ
     seconds = timed(options.steps, step)
     fields = result(options, f"{work}, batch {options.batch}, training step in {options.precision}", seconds)
     if gflop:
-        most = max(bound_before, bound(products, DTYPES[options.precision]))
         rate = gflop / fields["seconds"]
-        fields.update(gflop=gflop, gflops=rate, bound_gflops=most, of_bound=rate / most)
+        fields.update(gflop=gflop, gflops=rate)
+        if products:
+            most = max(bound_before, bound(products, DTYPES[options.precision]))
+            fields.update(bound_gflops=most, of_bound=rate / most)
     fields.update(
         precision=options.precision,
         loss=loss_value,
