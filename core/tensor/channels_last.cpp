@@ -3,12 +3,13 @@
 #include "kernels/catalogue.h"
 
 namespace booster {
-namespace {
 
 Tensor empty_channels_last(const Shape& shape, TensorOptions options) {
   const Shape in_memory = {shape[0], shape[2], shape[3], shape[1]};
   return untracked::permute(empty(in_memory, options), {0, 3, 1, 2});
 }
+
+namespace {
 
 Tensor copied_channels_last(const Tensor& x) {
   const Tensor copy = empty_channels_last(x.shape(), {x.dtype(), x.device()});

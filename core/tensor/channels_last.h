@@ -14,6 +14,8 @@ bool is_channels_last(const Tensor& x);
 // The same, without gaps.
 bool is_dense_channels_last(const Tensor& x);
 
+// Fresh dense memory of 4 dimensions with channels last.
+Tensor empty_channels_last(const Shape& shape, TensorOptions options);
 // Fresh dense memory of a shape: channels last if x is, else row-major.
 Tensor empty_in_order_of(const Tensor& x, const Shape& shape, TensorOptions options);
 // The same with x's shape and device.

@@ -36,9 +36,14 @@ KERNEL_FN float exp_(float x) {
   return p * float_of_bits(half << 23) * float_of_bits((both - half) << 23);
 }
 
-// 2^-x for x >= 0, within 2 units in the last place; 0 from 2^-127 on. For use in formulae where
-// this accuracy suffices and time matters.
+// 2^-x for x >= 0, within 2 units in the last place; below 2^-126 it may be 0. For use in formulae
+// where this accuracy suffices and time matters.
 KERNEL_FN float exp2_minus(float x) {
+#ifdef __CUDA_ARCH__
+  float y;  // within 2 units, too, and 0 where the result would be subnormal
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(-x));
+  return y;
+#else
   const float limited = x > 127.0f ? 127.0f : x;  // keeps nan
   const float t = (round_bias - 127.0f) - limited;
   const float r = ((round_bias - 127.0f) - t) - limited;
@@ -50,6 +55,7 @@ KERNEL_FN float exp2_minus(float x) {
   p = p * r + 6.93147182e-1f;
   p = p * r + 1.0f;
   return p * float_of_bits(bits_of_float(t) << 23);
+#endif
 }
 
 KERNEL_FN float log_(float x) {

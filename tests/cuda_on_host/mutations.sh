@@ -15,7 +15,6 @@ host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_me
 drawn='kernels_test|GPU: drawn conv*'
 by_cudnn=products/library_convolution plan=products/convolution_plan
 by_lt=products/library_product.cpp of_lt=library_product.cpp.o
-sums='kernels_test|GPU: the gradient of a bias*'
 layers='kernels_test|GPU: drawn gradients of weights*'
 fp8=products/fp8_product.cu turned=fp8_product.host.o
 lt8=products/library_fp8_product.cpp by_codes=library_fp8_product.cpp.o
@@ -36,11 +35,10 @@ a wait|runtime/staging.cpp|staging.cpp.o|/arrived->precede(nullptr);/d|data_test
 an event|runtime/moments.cpp|moments.cpp.o|/cudaStreamWaitEvent/d|tensor_test|GPU: a foreign*
 an alignment|$by_cudnn.cpp|library_convolution.cpp.o|s/ % alignment != 0/ % 2 != 0/|$drawn
 a workspace|$plan.cpp|convolution_plan.cpp.o|s/workspace(workspace_bytes_)/workspace(0)/|$drawn
-a bias's gradient|products/matmul.cu|matmul.host.o|s/library_product_and_sums/0 \&\& &/|$sums
-a check of the vector's dtype|$by_lt|$of_lt|s/vector.dtype == out.dtype/true/|$layers
-the side of a sum|$by_lt|$of_lt|s/_BGRADB : CUBLASLT/_BGRADA : CUBLASLT/|$sums
-a vector's alignment|$by_lt|$of_lt|s/0 : alignment_of(vector.data)/0 : 256/|$layers
-a barrier, codes are turned|$fp8|$turned|s/^    __syncthreads();//|$codes
+a check of a bias's dtype|$by_lt|$of_lt|s/bias.dtype == out.dtype/true/|$layers
+a bias's alignment|$by_lt|$of_lt|s/ ? alignment_of(bias.data)/ ? 256/|$layers
+a barrier, codes are turned|$fp8|$turned|s/^  __syncthreads();//|$codes
+a bound, words of codes|$fp8|$turned|s/ .. d < of.depth)/)/|$codes
 zeros behind turned codes|$fp8|$turned|s/side + s. : uint8_t.0./side + s] : uint8_t{99}/|$codes
 zeros behind codes|$fp8|$turned|s/depth + d. : uint8_t.0./depth + d] : uint8_t{99}/|$codes
 an address's alignment, codes|$fp8|$turned|s/ % fp8_alignment == 0;/ % 1 == 0;/|$codes

@@ -37,6 +37,16 @@ Tensor zeros_or_room(const Shape& shape, TensorOptions options, bool empty_sum) 
   return empty_sum ? zeros(shape, options) : empty(shape, options);
 }
 
+// In the order of x, but on a GPU windows that lie beside each other are a product whose result has
+// its channels last (kernels/cuda/products/patch_convolution.h).
+Tensor room_for(const Tensor& x, const Shape& shape, const kernels::Window2d& window) {
+  const TensorOptions options{x.dtype(), x.device()};
+  bool is_product = x.device().type == DeviceType::cuda && window.groups == 1;
+  for (int i = 0; i < 2; ++i)
+    is_product &= window.stride[i] == window.kernel[i] && window.stride[i] > 1;
+  return is_product ? empty_channels_last(shape, options) : empty_in_order_of(x, shape, options);
+}
+
 // Paddle's convolution with a bias is two ops, each with its own dtype.
 bool adds_bias_apart(const Tensor& bias) {
   const OpPolicy* policy = current_policy();
@@ -58,7 +68,7 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
   const Size2d size = output_size("conv2d", x, window);
   const Tensor image = untracked::dense(x), kernel = untracked::contiguous(weight);
   const Shape shape = {x.size(0), weight.size(0), size.height, size.width};
-  Tensor y = empty_in_order_of(image, shape, {x.dtype(), x.device()});
+  Tensor y = room_for(image, shape, window);
   if (y.numel() > 0)
     kernels::on(x.device()).conv2d(y.view(), image.view(), kernel.view(), bias.view(), window);
   return record(

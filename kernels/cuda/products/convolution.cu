@@ -1,7 +1,8 @@
-// Convolutions on a GPU: by cuDNN, or as products of tiles whose operands are gathered where they
-// lie, for every dtype, any strides and groups.
+// Convolutions on a GPU: those of patches as products of matrices, others by cuDNN, or as products
+// of tiles whose operands are gathered where they lie, for every dtype, any strides and groups.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/products/library_convolution.h"
+#include "kernels/cuda/products/patch_convolution.h"
 #include "kernels/cuda/products/tile_product.cuh"
 #include "kernels/rows/row_sums.h"
 
@@ -172,6 +173,7 @@ void sum_over_images(const View& dbias, const View& g) {
 }  // namespace
 
 void conv2d(View y, View x, View weight, View bias, Window2d window) {
+  if (is_patchwise(weight, window)) return patch_convolution(y, x, weight, bias, window);
   if (library_convolution(ConvolutionPass::forward, x, weight, y, bias, window)) return;
   const Shape s = shape_of(x, weight, y, window);
   visit_compute(x.dtype, [&](auto* compute) {
@@ -183,6 +185,7 @@ void conv2d(View y, View x, View weight, View bias, Window2d window) {
 }
 
 void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
+  if (is_patchwise(weight, window)) return patch_convolution_input(dx, g, weight, window);
   if (library_convolution(ConvolutionPass::input, dx, weight, g, {}, window)) return;
   const Shape s = shape_of(dx, weight, g, window);
   visit_compute(g.dtype, [&](auto* compute) {
@@ -193,6 +196,7 @@ void conv2d_backward_input(View dx, View g, View weight, Window2d window) {
 }
 
 void conv2d_backward_weight(View dweight, View dbias, View g, View x, Window2d window) {
+  if (is_patchwise(dweight, window)) return patch_convolution_weight(dweight, dbias, g, x, window);
   const Shape s = shape_of(x, dweight, g, window);
   const bool is_done = library_convolution(ConvolutionPass::weight, x, dweight, g, {}, window);
   visit_compute(g.dtype, [&](auto* compute) {

@@ -2,6 +2,7 @@
 // every one of them. Sums are in f32.
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/catalogue.h"
+#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/products/library_fp8_product.h"
 #include "kernels/workspace.h"
 
@@ -11,8 +12,7 @@ namespace {
 using ::booster::kernels::cuda::fp8_alignment;
 using ::booster::kernels::cuda::Fp8Factor;
 
-constexpr int tile_codes = 64;               // sides and depths of a tile
-constexpr int tile_stride = tile_codes + 4;  // columns of a tile are in different banks
+constexpr int tile_codes = 64;  // sides and depths of a tile
 
 // Codes (sides, depth) of a factor, with the reciprocal of their scale.
 struct Codes {
@@ -42,27 +42,77 @@ View transposed_codes(View codes) {
   return codes;
 }
 
+// The sizes of codes whose sides lie beside each other.
+struct Turning {
+  int64_t sides, depth, padded;
+};
+
+// Four words of four codes each, turned: word i has the i-th code of each.
+struct Square {
+  uint32_t word[4];
+  __device__ Square turned() const {
+    Square other = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) other.word[i] |= (word[j] >> i * 8 & 0xFF) << j * 8;
+    return other;
+  }
+};
+
+// Where the codes of four sides lie in one word: a thread has four of them at four depths, and
+// writes 16 codes of one side.
+__device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turning& of,
+                                  int64_t side, int64_t first) {
+  constexpr int words = tile_codes / 4, stride = words + 1;
+  SHARED(uint32_t, tile, tile_codes * stride);
+  const int across = static_cast<int>(threadIdx.x) % words;
+  const int down = static_cast<int>(threadIdx.x) / words;
+  Square square = {};
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (const int64_t d = first + down * 4 + j; side + across * 4 < of.sides && d < of.depth)
+      square.word[j] =
+          *reinterpret_cast<const uint32_t*>(from + d * of.sides + side + across * 4);
+  square = square.turned();
+#pragma unroll
+  for (int j = 0; j < 4; ++j) tile[(across * 4 + j) * stride + down] = square.word[j];
+  __syncthreads();
+  const int row = static_cast<int>(threadIdx.x) / 4, part = static_cast<int>(threadIdx.x) % 4 * 4;
+  if (side + row >= of.sides || first + part * 4 >= of.padded) return;
+  Pack<uint32_t, 4> out;
+  out.set(tile + row * stride + part);
+  out.store(reinterpret_cast<uint32_t*>(to + (side + row) * of.padded + first + part * 4));
+}
+
+__device__ inline void turn_codes(uint8_t* to, const uint8_t* from, const Turning& of,
+                                  int64_t side, int64_t first) {
+  constexpr int stride = tile_codes + 4;  // columns of a tile are in different banks
+  SHARED(uint8_t, tile, tile_codes * stride);
+  for_each_lane(tile_codes * tile_codes, [&](int64_t i) {
+    const int64_t d = i / tile_codes, s = i % tile_codes;
+    const bool is_inside = side + s < of.sides && first + d < of.depth;
+    tile[d * stride + s] = is_inside ? from[(first + d) * of.sides + side + s] : uint8_t{0};
+  });
+  __syncthreads();
+  for_each_lane(tile_codes * tile_codes, [&](int64_t i) {
+    const int64_t s = i / tile_codes, d = i % tile_codes;
+    if (side + s < of.sides && first + d < of.padded)
+      to[(side + s) * of.padded + first + d] = tile[d * stride + s];
+  });
+}
+
 // The code of 0 fills what is added to the depth. Both sides of a copy are read and written in
 // runs.
 void copy_turned(uint8_t* to, const Codes& codes) {
   const auto* from = codes.view.as<uint8_t>();
-  const int64_t sides = codes.sides(), depth = codes.depth(), padded = codes.padded_depth();
-  const int64_t across = (sides + tile_codes - 1) / tile_codes;
-  const int64_t down = (padded + tile_codes - 1) / tile_codes;
+  const Turning of = {codes.sides(), codes.depth(), codes.padded_depth()};
+  const int64_t across = (of.sides + tile_codes - 1) / tile_codes;
+  const int64_t down = (of.padded + tile_codes - 1) / tile_codes;
+  const bool in_words = of.sides % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 4 == 0;
   for_each_block(across * down, [=] ON_DEVICE(int64_t block) {
-    SHARED(uint8_t, tile, tile_codes * tile_stride);
     const int64_t side = block % across * tile_codes, first = block / across * tile_codes;
-    for_each_lane(tile_codes * tile_codes, [&](int64_t i) {
-      const int64_t d = i / tile_codes, s = i % tile_codes;
-      const bool is_inside = side + s < sides && first + d < depth;
-      tile[d * tile_stride + s] = is_inside ? from[(first + d) * sides + side + s] : uint8_t{0};
-    });
-    __syncthreads();
-    for_each_lane(tile_codes * tile_codes, [&](int64_t i) {
-      const int64_t s = i / tile_codes, d = i % tile_codes;
-      if (side + s < sides && first + d < padded)
-        to[(side + s) * padded + first + d] = tile[d * tile_stride + s];
-    });
+    in_words ? turn_words(to, from, of, side, first) : turn_codes(to, from, of, side, first);
   });
 }
 

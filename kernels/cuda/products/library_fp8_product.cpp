@@ -48,8 +48,7 @@ ProductPlan* plan_of(const View& y, const Fp8Factor& a, const Fp8Factor& b, cons
                    .right = stored(a, false),
                    .result = *result,
                    .batches = 1,
-                   .epilogue = bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT,
-                   .vector_alignment = bias.data ? alignment_of(bias.data) : 0});
+                   .bias_alignment = bias.data ? alignment_of(bias.data) : 0});
 }
 
 }  // namespace
@@ -61,9 +60,8 @@ bool has_library_fp8_product(const View& y, const Fp8Factor& a, const Fp8Factor&
 
 bool library_fp8_product(const View& y, const Fp8Factor& a, const Fp8Factor& b, const View& bias) {
   ProductPlan* plan = plan_of(y, a, b, bias);
-  if (!plan) return false;
-  plan->run({y.data, b.codes, a.codes, bias.data, {b.inverse_scale, a.inverse_scale}}, 0);
-  return true;
+  return plan &&
+         plan->run({y.data, b.codes, a.codes, bias.data, {b.inverse_scale, a.inverse_scale}}, 0);
 }
 
 }  // namespace booster::kernels::cuda

@@ -62,31 +62,19 @@ bool has_way_for(const StoredMatrix& left, const StoredMatrix& right, const Stor
          (result.type == left.type || (is_16_bit && result.type == CUDA_R_32F));
 }
 
-// The library takes a vector in the result's dtype only.
-bool has_way_for_vector(const View& vector, const View& out) {
-  return vector.dtype == out.dtype && vector.strides[0] == 1;
+// The library takes a bias in the result's dtype only.
+bool has_way_for_bias(const View& bias, const View& out) {
+  return bias.dtype == out.dtype && bias.strides[0] == 1;
 }
 
-// What a product does with a vector: adds it to each row of out, or sums the rows of a into it.
-enum class Vector { none, bias, row_sums };
+}  // namespace
 
-// Of D = A B, which the library computes, out is the transpose; if it lies by columns, out is D.
-cublasLtEpilogue_t epilogue_of(Vector use, bool is_transpose) {
-  switch (use) {
-    case Vector::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case Vector::row_sums:
-      return is_transpose ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
-    default: return CUBLASLT_EPILOGUE_DEFAULT;
-  }
-}
-
-bool multiply(const View& out, const View& a, const View& b, Vector use, const View& vector,
-              double beta) {
+bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
   if (out.size() == 0 || a.size() == 0) return false;
   Batch result(out), left(a), right(b);
   const bool by_rows = result.lies_by_rows();
   if (!by_rows) {
-    if (use == Vector::bias) return false;
+    if (bias.data) return false;
     result = result.transposed();
     left = std::exchange(right, left.transposed()).transposed();
   }
@@ -95,31 +83,15 @@ bool multiply(const View& out, const View& a, const View& b, Vector use, const V
   const auto first = stored(right), second = stored(left), whole = stored(result);
   if (!first || !second || !whole || whole->is_transposed) return false;
   if (!has_way_for(*first, *second, *whole)) return false;
-  if (use != Vector::none && !has_way_for_vector(vector, out)) return false;
+  if (bias.data && !has_way_for_bias(bias, out)) return false;
   ProductPlan* plan =
       plan_for({.device = current_device(),
                 .left = *first,
                 .right = *second,
                 .result = *whole,
                 .batches = static_cast<int32_t>(result.batches),
-                .epilogue = epilogue_of(use, by_rows),
-                .vector_alignment = use == Vector::none ? 0 : alignment_of(vector.data)});
-  if (!plan) return false;
-  plan->run({out.data, right.data, left.data, vector.data}, beta);
-  return true;
-}
-
-}  // namespace
-
-bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
-  return multiply(out, a, b, bias.data ? Vector::bias : Vector::none, bias, beta);
-}
-
-bool library_product_and_sums(const View& out, const View& row_sums, const View& a, const View& b,
-                              double beta) {
-  // Whether TF32 rounds what is summed is written nowhere.
-  if (a.dtype == DType::f32 && allows_tf32()) return false;
-  return multiply(out, a, b, Vector::row_sums, row_sums, beta);
+                .bias_alignment = bias.data ? alignment_of(bias.data) : 0});
+  return plan && plan->run({out.data, right.data, left.data, bias.data}, beta);
 }
 
 }  // namespace booster::kernels::cuda

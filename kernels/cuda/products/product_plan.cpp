@@ -69,10 +69,10 @@ std::string name_of(const StoredMatrix& matrix) {
 }
 // All that a way to compute it depends on.
 std::string name_of(const ProductKey& key) {
-  return fmt::format("{} x {} = {} in {}, {} times, epilogue {} of {}", name_of(key.left),
+  return fmt::format("{} x {} = {} in {}, {} times, bias {}", name_of(key.left),
                      name_of(key.right), name_of(key.result),
                      static_cast<int>(compute_type(key.left.type)), key.batches,
-                     static_cast<int>(key.epilogue), key.vector_alignment);
+                     key.bias_alignment);
 }
 
 // Of a result.
@@ -147,31 +147,33 @@ ProductPlan::ProductPlan(const ProductKey& key)
       left_(layout_of(key.left, key.batches)),
       right_(layout_of(key.right, key.batches)),
       result_(layout_of(key.result, key.batches)),
-      has_vector_(key.epilogue != CUBLASLT_EPILOGUE_DEFAULT),
+      has_bias_(key.bias_alignment != 0),
       has_scales_(is_8_bit(key.left.type)) {
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA,
       key.left.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB,
       key.right.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (has_vector_) {
-    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, key.epilogue);
+  if (has_bias_) {
+    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, key.result.type);
     // It is only looked at for its alignment until the product runs.
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        reinterpret_cast<const void*>(static_cast<uintptr_t>(key.vector_alignment)));
+        reinterpret_cast<const void*>(static_cast<uintptr_t>(key.bias_alignment)));
   }
   find_algorithms(key);
   take_chosen(key);
 }
 
-// Sums that several blocks share are excluded: their order would depend on the size of the GPU.
+// Blocks that share a sum may each write a part of it in f32, which are then added in one order:
+// a gradient of a small weight from many rows has too few tiles for a GPU otherwise. Not allowed
+// are parts that are added as they come, or are rounded to 16 bits.
 void ProductPlan::find_algorithms(const ProductKey& key) {
   cublasLtMatmulPreference_t made = nullptr;
   require_blas(blas_lt()->create_preference(&made), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreference_t> preference(made, blas_lt()->destroy_preference);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace_bytes);
   set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.left.alignment);
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.right.alignment);
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.result.alignment);
@@ -216,7 +218,7 @@ cublasStatus_t ProductPlan::start(const cublasLtMatmulHeuristicResult_t& algorit
 }
 
 // Results of the timed runs go elsewhere, since what is there may be added to; where the device has
-// no room for that, the library's estimate counts. A vector that is written is written again.
+// no room for that, the library's estimate counts.
 void ProductPlan::choose(const ProductTensors& tensors) {
   const int device = current_device();
   const std::unique_ptr<void, std::function<void(void*)>> room(
@@ -230,15 +232,21 @@ void ProductPlan::choose(const ProductTensors& tensors) {
   is_timed_ = false;
 }
 
-void ProductPlan::run(const ProductTensors& tensors, double beta) {
-  if (has_vector_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors.vector);
+bool ProductPlan::run(const ProductTensors& tensors, double beta) {
+  if (has_bias_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors.bias);
   if (has_scales_) {
     set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, tensors.scales.left);
     set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, tensors.scales.right);
   }
   if (is_timed_) choose(tensors);
-  require_blas(start(algorithms_[chosen_], tensors, beta), "cublasLtMatmul");
+  const cublasStatus_t status = start(algorithms_[chosen_], tensors, beta);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
+    algorithms_.clear();
+    return false;
+  }
+  require_blas(status, "cublasLtMatmul");
   wait_if_debugging();
+  return true;
 }
 
 }  // namespace booster::kernels::cuda

@@ -27,10 +27,7 @@ struct ProductKey {
   int device;
   StoredMatrix left, right, result;
   int32_t batches;
-  // BIAS: a vector is added to each column of the result. BGRADA, BGRADB: a vector becomes the sums
-  // of the rows of left, or of the columns of right.
-  cublasLtEpilogue_t epilogue;
-  uint32_t vector_alignment;  // 0: there is none
+  uint32_t bias_alignment;  // of a vector that is added to each column of the result; 0: none
   auto operator<=>(const ProductKey&) const = default;
 };
 
@@ -43,7 +40,7 @@ struct ProductScales {
 struct ProductTensors {
   void* result;
   const void *left, *right;
-  void* vector;
+  const void* bias;
   ProductScales scales = {};
 };
 
@@ -54,9 +51,10 @@ class ProductPlan {
 
   // False if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
-  // result = left right + beta * result, and what the epilogue does with the vector, on the stream
-  // in use. The first run may time several algorithms (tuning.h).
-  void run(const ProductTensors& tensors, double beta);
+  // result = left right + beta * result + bias, on the stream in use. The first run may time several
+  // algorithms (tuning.h). False if the library refuses what it had proposed: nothing was computed,
+  // and the plan is not possible any more.
+  bool run(const ProductTensors& tensors, double beta);
 
  private:
   template <class Handle>
@@ -78,7 +76,7 @@ class ProductPlan {
   bool is_timed_ = false;  // by the next run
   std::string name_;       // in the file of choices
   size_t result_bytes_ = 0;
-  bool has_vector_, has_scales_;
+  bool has_bias_, has_scales_;
 };
 
 // The plan for a product, made once by each thread. Null if the library refuses it, or if there is

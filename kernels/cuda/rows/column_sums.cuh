@@ -1,33 +1,21 @@
-// Sums over the rows of a matrix, for gradients of parameters. A block has a tile: 256 columns of a
-// stretch of rows, each of its warps every eighth of them; the sums of the stretches are then added
-// in the same way. How rows are cut depends on the sizes only, so results are always the same.
+// Sums over the rows of a matrix, for gradients of parameters: by tiles, whose sums are then added
+// up. How rows are cut depends on the sizes only, so results are always the same.
 #pragma once
 
-#include "kernels/cuda/rows/packed.cuh"
+#include "kernels/cuda/rows/tile_rows.cuh"
 #include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-inline constexpr int warps_of_tile = threads_per_block / warp_size;
-inline constexpr int tile_columns = warp_size * pack_size;
-
-using TileShare = Share<1, pack_size>;
-
-// The rows of a tile that one warp has.
-struct TileRows {
-  int64_t first, end;
-  template <class Body>
-  __device__ void for_each(Body&& body) const {
-    for (int64_t row = first; row < end; row += warps_of_tile) body(row);
-  }
-};
-
-// How a matrix is cut: at least 64 rows per stretch, and no more tiles than keep a GPU busy.
+// How a matrix is cut: at least 32 rows per stretch, four for each warp, and no more tiles than
+// keep a GPU busy, since what each of them sums up has to be added.
 struct Tiles {
+  static constexpr int64_t least_rows = 32, most_tiles = 512;
+
   Tiles(int64_t rows_, int64_t columns_) : rows(rows_), columns(columns_) {
     across = (columns + tile_columns - 1) / tile_columns;
-    const int64_t most = across < 1024 ? 1024 / (across > 0 ? across : 1) : 1;
-    const int64_t useful = (rows + 63) / 64;
+    const int64_t most = across < most_tiles ? most_tiles / (across > 0 ? across : 1) : 1;
+    const int64_t useful = (rows + least_rows - 1) / least_rows;
     stretches = useful < most ? useful : most;
     if (stretches < 1) stretches = 1;
     rows_of_stretch = (rows + stretches - 1) / stretches;
@@ -52,11 +40,10 @@ __device__ C sum_of_warps(const C (&mine)[pack_size]) {
   return sum;
 }
 
-// totals[stretch][k][column] = what body(share, rows, sum) adds to sum[k] for the rows of a
-// stretch.
+// parts[stretch][k][column] = what body(share, rows, sum) adds to sum[k] for the rows of a stretch.
 template <class C, int sums, class Body>
-void add_rows(C* totals, Tiles tiles, Body body) {
-  for_each_block(tiles.across * tiles.stretches, [=] ON_DEVICE(int64_t block) {
+void add_rows(C* parts, Tiles tiles, Body body) {
+  for_each_block<blocks_of_tiles>(tiles.across * tiles.stretches, [=] ON_DEVICE(int64_t block) {
     const int64_t stretch = block / tiles.across, begin = block % tiles.across * tile_columns;
     const int64_t lane = threadIdx.x % warp_size, column = begin + threadIdx.x;
     C sum[sums][pack_size] = {};
@@ -64,8 +51,44 @@ void add_rows(C* totals, Tiles tiles, Body body) {
 #pragma unroll
     for (int k = 0; k < sums; ++k) {
       const C total = sum_of_warps(sum[k]);
-      if (column < tiles.columns) totals[(stretch * sums + k) * tiles.columns + column] = total;
+      if (column < tiles.columns) parts[(stretch * sums + k) * tiles.columns + column] = total;
     }
+  });
+}
+
+// Where sums over rows go: as many numbers as there are columns, each; absent ones are not wanted.
+template <int sums>
+struct SumOutputs {
+  Operand out[sums];
+  bool any() const {
+    for (const Operand& each : out)
+      if (each.data) return true;
+    return false;
+  }
+};
+
+// out[k][column] = the sum over all parts of parts[part][k][column]. A warp's lanes are columns, and
+// the block's warps share the parts.
+template <class C, int sums>
+void add_parts(const SumOutputs<sums>& to, const C* parts, int64_t count, int64_t columns) {
+  const int64_t all = sums * columns;
+  for_each_block((all + warp_size - 1) / warp_size, [=] ON_DEVICE(int64_t block) {
+    SHARED(C, of_warps, threads_per_block);
+    const int64_t at = block * warp_size + threadIdx.x % warp_size;
+    C sum = 0;
+    if (at < all)
+#pragma unroll 8
+      for (int64_t part = threadIdx.x / warp_size; part < count; part += warps_of_tile)
+        sum += parts[part * all + at];
+    of_warps[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x >= warp_size || at >= all) return;
+    sum = 0;
+    for (int warp = 0; warp < warps_of_tile; ++warp)
+      sum += of_warps[warp * warp_size + threadIdx.x];
+#pragma unroll
+    for (int k = 0; k < sums; ++k)
+      if (at / columns == k) store_one(to.out[k], at % columns, sum);
   });
 }
 
@@ -76,33 +99,25 @@ struct AddElements {
   int64_t columns;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[1][pack_size]) const {
-    rows.for_each([&](int64_t row) {
-      C value[pack_size];
-      load_share(value, x, row * columns, share, C(0));
+    const bool packs = are_packs(share, rows.first * columns, x);
+    rows.for_each_batch<rows_at_once<C, 1>>(packs, [&]<int most>(const RowBatch<most>& batch) {
+      RowPacks<C, most> value;
+      load_rows<C>(value, x, columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < pack_size; ++i) sum[0][i] += value[i];
+      for (int i = 0; i < most; ++i)
+#pragma unroll
+        for (int e = 0; e < pack_size; ++e) sum[0][e] += value[i][e];
     });
   }
 };
 
-// totals[k][column] = what body adds to sum[k] for all rows.
+// out[k] = what body adds to sum[k] for all rows. The body runs even if no sum is wanted.
 template <class C, int sums, class Body>
-void sum_over_rows(C* totals, int64_t rows, int64_t columns, Body body) {
+void sum_over_rows(const SumOutputs<sums>& to, int64_t rows, int64_t columns, Body body) {
   const Tiles tiles(rows, columns);
-  if (tiles.stretches == 1) return add_rows<C, sums>(totals, tiles, body);
-  const Workspace<C> partial(tiles.stretches * sums * columns);
-  add_rows<C, sums>(partial.data(), tiles, body);
-  Tiles rest(tiles.stretches, sums * columns);
-  rest.stretches = 1;
-  rest.rows_of_stretch = rest.rows;
-  add_rows<C, 1>(totals, rest, AddElements<C>{operand(partial.data()), rest.columns});
-}
-
-// Writes n totals if the output is wanted.
-template <class C>
-void write_totals(Operand out, const C* totals, int64_t n) {
-  if (!out.data) return;
-  for_each_item(n, [=] ON_DEVICE(int64_t i) { store_one(out, i, totals[i]); });
+  const Workspace<C> parts(tiles.stretches * sums * columns);
+  add_rows<C, sums>(parts.data(), tiles, body);
+  if (to.any()) add_parts<C, sums>(to, parts.data(), tiles.stretches, columns);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -66,9 +66,10 @@ void group_norm_backward(View dx, View dgamma, View dbeta, View g, View x, View 
     using C = __typeof__(*compute);
     const Workspace<C> sums(2 * planes.count), totals(2 * channels);
     parameter_gradients_of_planes<C, __typeof__(*team)>(sums.data(), in, planes);
-    if (dgamma.data || dbeta.data) sum_samples(totals.data(), sums.data(), planes);
-    write_totals<C>(dgamma, totals.data(), channels);
-    write_totals<C>(dbeta, totals.data() + channels, channels);
+    if (const SumOutputs<2> to = {dgamma, dbeta}; to.any()) {
+      sum_samples(totals.data(), sums.data(), planes);
+      add_parts<C>(to, totals.data(), 1, channels);
+    }
     const Workspace<SetGradient<C>> sets(x.shape[0] * groups);
     gradients_of_groups(sets.data(), sums.data(), in, gamma, planes, groups);
     const PlaneGradient<C> gradient = {planes, sets.data(), gamma};

@@ -1,5 +1,6 @@
-// The gradients of layer normalisation, as kernels/rows/layer_norm.cpp defines them: one pass for
-// dx, by rows, and one for dgamma and dbeta, by columns.
+// The gradients of layer normalisation, as kernels/rows/layer_norm.cpp defines them. Where a team's
+// threads hold a whole row, and all rows alike, one pass computes dx and adds up dgamma and dbeta;
+// else dx is a pass by rows, and dgamma and dbeta are one by columns.
 #include "kernels/cuda/rows/column_sums.cuh"
 #include "kernels/cuda/rows/row_teams.cuh"
 
@@ -8,7 +9,7 @@ namespace {
 
 struct Gradient {
   Operand dx, g, carried, x, mean, rstd, gamma;
-  int64_t columns;
+  int64_t rows, columns;
 };
 
 // u = g gamma, and x; both 0 outside of the row.
@@ -51,49 +52,136 @@ __device__ void gradient_of_row(const Gradient& of, int64_t index) {
   }
 }
 
-template <class C, class Team>
-void gradient_of_rows(Gradient of, int64_t rows) {
-  for_each_row<Team>(rows, [=] ON_DEVICE(int64_t row) { gradient_of_row<C, Team>(of, row); });
-}
-
 // dgamma = sum over rows of g h, dbeta = sum over rows of g
 template <class C>
 struct AddParameterGradients {
   Gradient of;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[2][pack_size]) const {
-    rows.for_each([&](int64_t row) {
-      const C mean = load_one<C>(of.mean, row), rstd = load_one<C>(of.rstd, row);
-      C g[pack_size], x[pack_size];
-      load_share(g, of.g, row * of.columns, share, C(0));
-      load_share(x, of.x, row * of.columns, share, C(0));
+    const bool packs = are_packs(share, rows.first * of.columns, of.g, of.x);
+    rows.for_each_batch<rows_at_once<C, 2>>(packs, [&]<int most>(const RowBatch<most>& batch) {
+      RowPacks<C, most> g, x;
+      load_rows<C>(g, of.g, of.columns, share, batch);
+      load_rows<C>(x, of.x, of.columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < pack_size; ++i) {
-        sum[0][i] += g[i] * ((x[i] - mean) * rstd);
-        sum[1][i] += g[i];
+      for (int i = 0; i < most; ++i) {
+        if (i >= batch.count) break;
+        const int64_t row = batch.row(i);
+        const C mean = load_one<C>(of.mean, row), rstd = load_one<C>(of.rstd, row);
+#pragma unroll
+        for (int e = 0; e < pack_size; ++e) {
+          sum[0][e] += g[i][e] * ((x[i][e] - mean) * rstd);
+          sum[1][e] += g[i][e];
+        }
       }
     });
   }
 };
 
+// The parameters first: dx may be g's memory.
+template <class C, class Team>
+void gradients_in_two_passes(const SumOutputs<2>& parameters, const Gradient& of) {
+  if (parameters.any())
+    sum_over_rows<C, 2>(parameters, of.rows, of.columns, AddParameterGradients<C>{of});
+  for_each_row<Team>(of.rows, [=] ON_DEVICE(int64_t row) { gradient_of_row<C, Team>(of, row); });
+}
+
+// What a thread adds up for its columns: of dgamma, and of dbeta.
 template <class C>
-void gradient_of_parameters(Operand dgamma, Operand dbeta, const Gradient& of, int64_t rows) {
-  if (!dgamma.data && !dbeta.data) return;
-  const Workspace<C> totals(2 * of.columns);
-  sum_over_rows<C, 2>(totals.data(), rows, of.columns, AddParameterGradients<C>{of});
-  write_totals(dgamma, totals.data(), of.columns);
-  write_totals(dbeta, totals.data() + of.columns, of.columns);
+using ParameterSums = C[2][held<C>];
+
+// A row of one chunk. Its carried gradient is on its way while the averages are formed.
+template <class C, class Team>
+__device__ void add_gradient_of_row(ParameterSums<C>& sums, const Gradient& of, int64_t index) {
+  const Row<Team, C> row(of.x, index, of.columns);
+  const auto share = row.share(0);
+  const C mean = load_one<C>(of.mean, index), rstd = load_one<C>(of.rstd, index);
+  C u[held<C>], h[held<C>], other[held<C>], sum_u = 0, sum_uh = 0;
+  load_share(u, of.g, row.begin, share, C(0));
+  load_share(h, of.x, row.begin, share, C(0));
+  load_share(other, of.gamma, 0, share, C(1));
+#pragma unroll
+  for (int e = 0; e < held<C>; ++e) {
+    h[e] = (h[e] - mean) * rstd;
+    sums[0][e] += u[e] * h[e];
+    sums[1][e] += u[e];
+    u[e] *= other[e];
+    sum_u += u[e];
+    sum_uh += u[e] * h[e];
+  }
+  load_share(other, of.carried, row.begin, share, C(0));
+  const C average_u = team_sum<Team>(sum_u) / C(of.columns);
+  const C average_uh = team_sum<Team>(sum_uh) / C(of.columns);
+#pragma unroll
+  for (int e = 0; e < held<C>; ++e)
+    u[e] = rstd * (u[e] - average_u - h[e] * average_uh) + other[e];
+  store_share(of.dx, row.begin, share, u);
+}
+
+// A block's part of one sum: what its warps have of each column, added up, or, where the block is
+// the team, what each thread has.
+template <class C, class Team>
+__device__ void store_part(C* part, const C (&sum)[held<C>], const Gradient& of) {
+  const Row<Team, C> row(of.x, 0, of.columns);
+  if constexpr (Team::size == threads_per_block) {
+    const auto share = row.share(0);
+#pragma unroll
+    for (int e = 0; e < held<C>; ++e)
+      if (share.has(e)) part[share.column(e)] = sum[e];
+  } else {
+#pragma unroll
+    for (int k = 0; k < packs_held<C>; ++k) {
+      C pack[pack_size];
+#pragma unroll
+      for (int i = 0; i < pack_size; ++i) pack[i] = sum[k * pack_size + i];
+      const C total = sum_of_warps(pack);
+      const int64_t column = k * tile_columns + threadIdx.x - row.shift;
+      if (column >= 0 && column < of.columns) part[column] = total;
+    }
+  }
+}
+
+// The sums fill a thread's registers, so a multiprocessor has one such block. A hundred and some of
+// them are as many as large GPUs have of these.
+constexpr int64_t most_blocks = 128;
+
+template <class C, class Team>
+void gradients_in_one_pass(const SumOutputs<2>& parameters, const Gradient& of) {
+  constexpr int64_t teams = threads_per_block / Team::size;
+  const int64_t wanted = (of.rows + teams - 1) / teams;
+  const int64_t blocks = wanted < most_blocks ? wanted : most_blocks;
+  const Workspace<C> space(blocks * 2 * of.columns);
+  C* parts = space.data();
+  for_each_block(blocks, [=] ON_DEVICE(int64_t block) {
+    ParameterSums<C> sums = {};
+    for (int64_t row = block * teams + Team::index(); row < of.rows; row += blocks * teams)
+      add_gradient_of_row<C, Team>(sums, of, row);
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      store_part<C, Team>(parts + (block * 2 + k) * of.columns, sums[k], of);
+  });
+  add_parts<C>(parameters, parts, blocks, of.columns);
+}
+
+// Whether a team's threads hold a row, and the same columns of every row.
+template <class C, class Team>
+bool is_held(const Gradient& of) {
+  return of.columns % pack_size == 0 && of.columns + of.x.shift <= Row<Team, C>::chunk_size;
 }
 
 }  // namespace
 
-// The parameters first: dx may be g's memory.
 void layer_norm_backward(View dx, View dgamma, View dbeta, View g, View carried, View x, View mean,
                          View rstd, View gamma) {
-  const Gradient of = {dx, g, carried, x, mean, rstd, gamma, x.columns()};
+  const Gradient of = {dx, g, carried, x, mean, rstd, gamma, x.rows(), x.columns()};
+  const SumOutputs<2> parameters = {dgamma, dbeta};
   visit_teams(x.dtype, x.columns(), [&](auto* compute, auto* team) {
-    gradient_of_parameters<__typeof__(*compute)>(dgamma, dbeta, of, x.rows());
-    gradient_of_rows<__typeof__(*compute), __typeof__(*team)>(of, x.rows());
+    using C = __typeof__(*compute);
+    using Team = __typeof__(*team);
+    if (parameters.any() && is_held<C, Team>(of))
+      gradients_in_one_pass<C, Team>(parameters, of);
+    else
+      gradients_in_two_passes<C, Team>(parameters, of);
   });
 }
 

@@ -158,7 +158,8 @@ template <class C>
 void sum_samples(C* totals, C* sums, const Planes& planes) {
   const int64_t samples = planes.channels ? planes.count / planes.channels : 0;
   const int64_t columns = 2 * planes.channels;
-  sum_over_rows<C, 1>(totals, samples, columns, AddElements<C>{operand(sums), columns});
+  sum_over_rows<C, 1>({operand(totals)}, samples, columns,
+                      AddElements<C>{operand(sums), columns});
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -299,7 +299,7 @@ TEST_CASE("list ops prints op, class, list and source") {
   CHECK(run_booster("list ops --strategy fp16_paddle --level O4").code == 2);
 }
 
-TEST_CASE("doctor says what each strategy gains on a GPU of a capability") {
+TEST_CASE("doctor says what each strategy gains at a compute capability") {
   const CommandResult t4 = run_booster("doctor --capability 7.5 --device-name 'Tesla T4'");
   CHECK(t4.code == 0);
   CHECK(t4.says(

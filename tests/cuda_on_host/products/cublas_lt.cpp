@@ -30,8 +30,8 @@ cublasStatus_t take(Value& place, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// CUDA_ON_HOST_CUBLAS=epilogues: products with a vector are refused, as by an older library; fp8:
-// those of 8-bit floats.
+// CUDA_ON_HOST_CUBLAS=epilogues: products with a bias are refused, as by an older library; fp8:
+// those of 8-bit floats; runs: all, when they are to run.
 bool refuses(std::string_view what) {
   const char* chosen = std::getenv("CUDA_ON_HOST_CUBLAS");
   return chosen && chosen == what;
@@ -62,24 +62,22 @@ bool codes_fit(const Product& product, const Matrix& a, const Matrix& b, const M
                        d.rows * size_of(d.type) % 16 == 0 && d.leading * size_of(d.type) % 16 == 0;
   return has_units && types_fit && is_even && product.a == CUBLAS_OP_T &&
          product.b == CUBLAS_OP_N && product.compute == CUBLAS_COMPUTE_32F &&
-         product.scale == CUDA_R_32F && !sums_operand(product);
+         product.scale == CUDA_R_32F;
 }
 
-// A vector has D's type, also one that is written; that one has no stride from batch to batch here.
-// Beside 8-bit floats whose result is f32 it would be bf16.
-bool vector_fits(const Product& product, const Matrix& a, const Matrix& d) {
+// A bias has D's type. Beside 8-bit floats whose result is f32 it would be bf16.
+bool bias_fits(const Product& product, const Matrix& a, const Matrix& d) {
   if (product.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
   const cudaDataType type = is_8_bit(a.type) && d.type == CUDA_R_32F ? CUDA_R_16BF : d.type;
-  return product.has_bias_type && product.bias_type == type &&
-         (!sums_operand(product) || d.batches == 1) && !refuses("epilogues");
+  return product.has_bias_type && product.bias_type == type && !refuses("epilogues");
 }
 
 cublasStatus_t check_types(const Product& product, const Matrix& a, const Matrix& b,
                            const Matrix& d) {
   const bool tf32_fits = product.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || a.type == CUDA_R_32F;
   const bool fits = is_8_bit(a.type) ? codes_fit(product, a, b, d) : factors_fit(product, a, b, d);
-  return fits && tf32_fits && vector_fits(product, a, d) ? CUBLAS_STATUS_SUCCESS
-                                                         : CUBLAS_STATUS_NOT_SUPPORTED;
+  return fits && tf32_fits && bias_fits(product, a, d) ? CUBLAS_STATUS_SUCCESS
+                                                       : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t check_sizes(const Product& product, const Matrix& a, const Matrix& b,
@@ -199,8 +197,8 @@ EXPORTED cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   for (const cublasStatus_t status :
        {check_sizes(*product, *a, *b, *d), check_types(*product, *a, *b, *d)})
     if (status != CUBLAS_STATUS_SUCCESS) return status;
-  if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_NONE)
-    fault("cublasLtMatmulAlgoGetHeuristic: sums may depend on the GPU; want no reduction scheme");
+  if (preference->reductions & ~uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE})
+    fault("cublasLtMatmulAlgoGetHeuristic: parts of sums are rounded, or added in any order");
   for (; *found < std::min(wanted, most_algorithms); ++*found) {
     cublasLtMatmulHeuristicResult_t& result = results[*found] = {};
     for (int i = 0; i < 4; ++i) result.algo.data[i] = preference->alignments[i];
@@ -225,7 +223,7 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
                                       check_types(*product, *a_layout, *b_layout, *d_layout)})
     if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (workspace_bytes < algorithm->data[4]) return CUBLAS_STATUS_INVALID_VALUE;
-  if (refuses("estimates") && algorithm->data[6] == most_algorithms - 1)
+  if (refuses("runs") || (refuses("estimates") && algorithm->data[6] == most_algorithms - 1))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   check_alignment(multiply, "A", a, algorithm->data[0]);
   check_alignment(multiply, "B", b, algorithm->data[1]);

@@ -51,11 +51,6 @@ void Operand::open_all(bool is_read, const char* what) const {
            matrix.rows * size_of(matrix.type), is_read, what);
 }
 
-bool sums_operand(const Product& product) {
-  return product.epilogue == CUBLASLT_EPILOGUE_BGRADA ||
-         product.epilogue == CUBLASLT_EPILOGUE_BGRADB;
-}
-
 template <class C>
 C QueuedProduct::factor(const Operand& operand, int64_t batch, int64_t row,
                         int64_t column) const {
@@ -77,22 +72,6 @@ std::vector<C> QueuedProduct::factors_of(const Operand& operand, int64_t batch) 
   return factors;
 }
 
-// The sums over k of the rows of A, or of the columns of B: one for each row, or column, of D.
-template <class C>
-void QueuedProduct::sum_operand() const {
-  const bool is_a = product.epilogue == CUBLASLT_EPILOGUE_BGRADA;
-  auto* sums = const_cast<char*>(static_cast<const char*>(product.bias));
-  const int64_t count = is_a ? d.rows() : d.columns(), size = size_of(product.bias_type);
-  open(sums, count * size, false, "the bias gradient");
-  const auto factors = factors_of<C>(is_a ? a : b, 0);
-  for (int64_t i = 0; i < count; ++i) {
-    const auto first = factors.begin() + i * a.columns();
-    const C sum = std::accumulate(first, first + a.columns(), C{0});
-    store(sums + i * size, number_of(product.bias_type), sum);
-    mark_written(sums + i * size, static_cast<size_t>(size));
-  }
-}
-
 template <class C>
 void QueuedProduct::compute_in() const {
   const bool has_bias = product.epilogue == CUBLASLT_EPILOGUE_BIAS;
@@ -105,7 +84,6 @@ void QueuedProduct::compute_in() const {
   if (has_bias) open(bias, d.rows() * bias_size, true, "the bias");
   const C scale = scale_at<C>(product.a_scale) * scale_at<C>(product.b_scale);
   open_workspace(multiply, workspace, static_cast<int64_t>(workspace_bytes));
-  if (sums_operand(product)) sum_operand<C>();
   const int64_t depth = a.columns();
   for (int64_t batch = 0; batch < d.matrix.batches; ++batch) {
     const auto rows = factors_of<C>(a, batch), columns = factors_of<C>(b, batch);

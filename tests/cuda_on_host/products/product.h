@@ -44,9 +44,6 @@ struct Operand {
   int64_t columns() const { return transposed ? matrix.rows : matrix.columns; }
 };
 
-// Whether the rows of A, or the columns of B, are added up beside the product.
-bool sums_operand(const Product& product);
-
 // What a call of cublasLtMatmul gave, by value: it is computed later, in f64 or in f32.
 struct QueuedProduct {
   Product product;
@@ -62,8 +59,6 @@ struct QueuedProduct {
   C factor(const Operand& operand, int64_t batch, int64_t row, int64_t column) const;
   template <class C>
   std::vector<C> factors_of(const Operand& operand, int64_t batch) const;
-  template <class C>
-  void sum_operand() const;
   template <class C>
   void compute_in() const;
 };

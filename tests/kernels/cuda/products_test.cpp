@@ -180,42 +180,6 @@ TEST_CASE("GPU: drawn gradients of weights and biases agree with the CPU" * on_g
   }
 }
 
-namespace {
-
-bool starts_with_one(const char* variable) {
-  const char* chosen = std::getenv(variable);
-  return chosen && *chosen == '1';
-}
-
-// The library of the GPU that tests bring along adds one row after the other, our kernel does not.
-bool library_sums_gradients() {
-  return gpus_are_played() && !std::getenv("CUDA_ON_HOST_WITHOUT") &&
-         !std::getenv("CUDA_ON_HOST_CUBLAS");
-}
-
-}  // namespace
-
-// Beside 2^24 single ones are lost.
-TEST_CASE("GPU: the gradient of a bias comes with its weight's, by rows and by columns" *
-          doctest::skip(!library_sums_gradients())) {
-  constexpr int64_t rows = 100;
-  for (const DType dtype : {DType::f32, DType::bf16})
-    for (const bool by_columns : {false, true}) {
-      CAPTURE(std::string(name_of(dtype)));
-      CAPTURE(by_columns);
-      const Plain g = test::zeros(dtype, {rows, 2}), x = random(dtype, {rows, 3}, 1);
-      for_each_index({rows, 2}, [&](const Index& i) { g.set(i, i[0] ? 1 : 0x1p24); });
-      const Index strides = by_columns ? Index{1, 2} : Index{3, 1};
-      const Plain dweight(DType::f32, {2, 3}, strides);
-      const Plain dbias = unwritten(DType::f32, {2});
-      const GpuCopies there({g, x}), result({dweight, dbias});
-      on(gpu).linear_backward_weight(result.views[0], result.views[1], there.views[0],
-                                     there.views[1], 0);
-      const bool is_apart = dtype == DType::f32 && starts_with_one("BOOSTER_TF32");
-      CHECK((numbers(result.fetch(1, dbias))[1] == 0x1p24) == !is_apart);
-    }
-}
-
 TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
   struct Case {
     int64_t batch, heads, queries, keys, features;
@@ -294,7 +258,8 @@ TEST_CASE("GPU: a mask of the smallest number hides all keys of a query alike" *
 TEST_CASE(
     "GPU: products of f32 round their operands to TF32 where BOOSTER_TF32 says so, only there" *
     on_gpu()) {
-  const bool rounds = starts_with_one("BOOSTER_TF32");
+  const char* chosen = std::getenv("BOOSTER_TF32");
+  const bool rounds = chosen && *chosen == '1';
   constexpr int64_t n = 64;
   for (const DType dtype : {DType::f32, DType::f64}) {
     CAPTURE(std::string(name_of(dtype)));

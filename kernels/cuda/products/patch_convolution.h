@@ -1,0 +1,21 @@
+// Convolutions whose windows lie beside each other, as those that cut an image into patches: a
+// product of matrices, (images * windows, channels * taps) with filters (features, channels *
+// taps). Sizes and layouts otherwise are as for the catalogue's convolutions.
+#pragma once
+
+#include "kernels/view.h"
+
+namespace booster::kernels::cuda {
+
+// Whether windows of more than one tap touch without overlap, in one group, and filters are dense.
+bool is_patchwise(const View& weight, const Window2d& window);
+
+void patch_convolution(const View& y, const View& x, const View& weight, const View& bias,
+                       const Window2d& window);
+void patch_convolution_input(const View& dx, const View& g, const View& weight,
+                             const Window2d& window);
+// `dbias` may be absent.
+void patch_convolution_weight(const View& dweight, const View& dbias, const View& g, const View& x,
+                              const Window2d& window);
+
+}  // namespace booster::kernels::cuda

@@ -1,0 +1,118 @@
+// A matrix by tiles: a block has 256 columns of a stretch of rows, each of its warps every eighth of
+// these. Where all packs lie in the row and on addresses that allow them, a warp has several rows at
+// a time, so that their loads are on their way together; elsewhere one.
+#pragma once
+
+#include "kernels/cuda/rows/packed.cuh"
+
+namespace booster::kernels::BOOSTER_VARIANT {
+
+inline constexpr int warps_of_tile = threads_per_block / warp_size;
+inline constexpr int tile_columns = warp_size * pack_size;
+
+// Blocks on a multiprocessor, at least: enough warps to compute while others wait for memory.
+inline constexpr int blocks_of_tiles = 2;
+
+// How many rows of so many operands a warp has at a time: 64 bytes of f32 on their way for each
+// thread keep the memory busy. Of f64, whose functions take many registers, one.
+template <class C, int operands>
+inline constexpr int rows_at_once = sizeof(C) == 4 ? 4 / operands : 1;
+
+using TileShare = Share<1, pack_size>;
+
+// Rows first, first + 8, ... of a warp, `count` of them. Of several, all are packs.
+template <int most>
+struct RowBatch {
+  static constexpr int size = most;
+  int64_t first;
+  int count;
+  __device__ int64_t row(int i) const { return first + i * warps_of_tile; }
+};
+// What a thread has of them.
+template <class C, int most>
+using RowPacks = C[most][pack_size];
+
+// Whether a thread's shares of all of a warp's rows are packs of up to 4 bytes an element: its rows
+// are eight apart, so that packs may begin in all of them or in none.
+template <class... Operands>
+__device__ bool are_packs(const TileShare& share, int64_t first_element, const Operands&... of) {
+  static_assert(warps_of_tile % pack_size == 0);
+  const int64_t first = first_element + share.first;
+  return share.has_all(0) && ((of.dtype != DType::f64 && of.allows_packs(first)) && ...);
+}
+
+// The rows of a tile that one warp has.
+struct TileRows {
+  int64_t first, end;
+
+  // Calls body(RowBatch<most>), or body(RowBatch<1>).
+  template <int most, class Body>
+  __device__ void for_each_batch(bool are_packs, Body&& body) const {
+    if (most > 1 && are_packs) {
+      for (int64_t row = first; row < end; row += most * warps_of_tile) {
+        const int64_t left = (end - row + warps_of_tile - 1) / warps_of_tile;
+        body(RowBatch<most>{row, left < most ? static_cast<int>(left) : most});
+      }
+    } else {
+      for (int64_t row = first; row < end; row += warps_of_tile) body(RowBatch<1>{row, 1});
+    }
+  }
+};
+
+// Calls f with a typed null pointer that stands for a floating dtype of up to 4 bytes.
+template <class F>
+__device__ void visit_narrow(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f16: return f(static_cast<f16*>(nullptr));
+    case DType::bf16: return f(static_cast<bf16*>(nullptr));
+    default: return f(static_cast<float*>(nullptr));
+  }
+}
+
+// to[i] = a thread's share of the i-th row of x (rows, columns); 0 where there is none.
+template <class C, int most>
+__device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t columns,
+                          const TileShare& share, const RowBatch<most>& batch) {
+  if constexpr (most == 1) {
+    load_share(to[0], x, batch.first * columns, share, C(0));
+  } else {
+#pragma unroll
+    for (int i = 0; i < most; ++i)
+#pragma unroll
+      for (int e = 0; e < pack_size; ++e) to[i][e] = 0;
+    visit_narrow(x.dtype, [&](auto* type) {
+      using T = __typeof__(*type);
+      const T* p = static_cast<const T*>(x.data) + batch.first * columns + share.first;
+      Pack<T, pack_size> packed[most];
+#pragma unroll
+      for (int i = 0; i < most; ++i)
+        if (i < batch.count) packed[i].load(p + i * warps_of_tile * columns);
+#pragma unroll
+      for (int i = 0; i < most; ++i)
+        if (i < batch.count) packed[i].unpack(to[i]);
+    });
+  }
+}
+
+// Stores what load_rows loads.
+template <class C, int most>
+__device__ void store_rows(const Operand& y, int64_t columns, const TileShare& share,
+                           const RowBatch<most>& batch, const RowPacks<C, most>& from) {
+  if constexpr (most == 1) {
+    store_share(y, batch.first * columns, share, from[0]);
+  } else {
+    visit_narrow(y.dtype, [&](auto* type) {
+      using T = __typeof__(*type);
+      T* p = static_cast<T*>(y.data) + batch.first * columns + share.first;
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        if (i >= batch.count) continue;
+        Pack<T, pack_size> packed;
+        packed.pack(from[i]);
+        packed.store(p + i * warps_of_tile * columns);
+      }
+    });
+  }
+}
+
+}  // namespace booster::kernels::BOOSTER_VARIANT
