@@ -1,6 +1,6 @@
 // Instructions of GPUs that CUDA C++ has no function for, one function each, for compute capability
-// 8.0 and later. All lanes of a warp come to a function together, but for cp_async_16, ex2_approx
-// and the conversions. What plays a GPU has functions of its own
+// 8.0 and later. All lanes of a warp come to a function together, but for cp_async_16, those of one
+// number and the conversions. What plays a GPU has functions of its own
 // (tests/cuda_on_host/include/ptx.h).
 //
 // A matrix unit multiplies A (16 x 16) by B (16 x 8), of which each lane holds some numbers
@@ -74,6 +74,13 @@ __device__ inline float ex2_approx(float x) {
   float y = 0;
   PTX("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// The larger number; of a number and a nan, the number.
+__device__ inline float larger(float x, float y) {
+  float z = 0;
+  PTX("max.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
 }
 
 // Two numbers rounded to nearest even, in the halves of a word.

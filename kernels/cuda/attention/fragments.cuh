@@ -11,6 +11,7 @@ namespace booster::kernels::BOOSTER_VARIANT::tiles {
 
 inline constexpr int warps = 4, threads = warps * warp_size;
 inline constexpr int rows_per_warp = 16, block_rows = warps * rows_per_warp;
+inline constexpr int part = 16;      // columns that a product takes at least
 inline constexpr int pack_size = 8;  // numbers in 16 bytes
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
@@ -30,22 +31,24 @@ using Sums = float[columns / 8][4];
 template <int columns>
 using Left = uint32_t[columns / 16][4];
 
-// One head of a tensor (batch, heads, tokens, features) with dense features.
-template <class T>
+// One head of a tensor (batch, heads, tokens, features) with dense features. `whole`: each row's
+// packs are known to begin at a multiple of 16 bytes, and the last to be whole.
+template <class T, bool whole>
 struct Head {
   T* data;
   int64_t stride;  // of tokens
   int tokens, features;
-  bool in_packs;  // each row's packs begin at a multiple of 16 bytes, and the last is whole
+  bool may_be_whole;  // the same, found out when the kernel was launched
 
-  __device__ T* row(int token) const { return data + token * stride; }
+  __device__ bool in_packs() const { return whole || may_be_whole; }
+  __device__ T* at(int token, int pack) const { return data + token * stride + pack * pack_size; }
   __device__ bool has(int token, int pack) const {
     return token < tokens && pack * pack_size < features;
   }
   // As 4 words; 0 beyond the last feature.
   __device__ uint4 load(int token, int pack) const {
-    const T* from = row(token) + pack * pack_size;
-    if (in_packs) return *reinterpret_cast<const uint4*>(from);
+    const T* from = at(token, pack);
+    if (in_packs()) return *reinterpret_cast<const uint4*>(from);
     T numbers[pack_size];
 #pragma unroll
     for (int i = 0; i < pack_size; ++i)
@@ -55,51 +58,66 @@ struct Head {
     return words;
   }
   __device__ void store(int token, int pack, const uint4& words) const {
-    T* to = row(token) + pack * pack_size;
-    if (in_packs) {
-      *reinterpret_cast<uint4*>(to) = words;
-      return;
-    }
     T numbers[pack_size];
     __builtin_memcpy(numbers, static_cast<const void*>(&words), sizeof words);
 #pragma unroll
     for (int i = 0; i < pack_size; ++i)
-      if (pack * pack_size + i < features) to[i] = numbers[i];
+      if (pack * pack_size + i < features) at(token, pack)[i] = numbers[i];
   }
 };
 
 // Where a pack lies in a tile of rows of `width` numbers. Packs change places from row to row, so
-// that the rows of a matrix that ldmatrix reads at once come from different banks.
+// that the rows of a matrix that ldmatrix reads at once come from different banks. Of a row whose
+// pack 0 lies at `begin`, pack i lies at begin ^ i * pack_size, and 8 rows below at the same
+// distance: most addresses are computed once and differ from others by constants.
 template <int width>
 __device__ int place(int row, int pack) {
   return row * width + (pack ^ (row % 8)) * pack_size;
 }
 
-// Copies `rows` tokens from `first` on to a tile, with zeros for tokens and features that there are
-// not. All threads of the block; the numbers are there behind ptx::cp_async_wait_all and a barrier.
-template <int width, int rows, class T>
-__device__ void load_tile(T* tile, const Head<T>& x, int first) {
-  constexpr int packs = width / pack_size, turns = rows * packs / threads;
-  static_assert(rows * packs % threads == 0);
-  const auto each = [&](int turn, auto&& copy) {
-    const int at = turn * threads + static_cast<int>(threadIdx.x);
-    const int row = at / packs, pack = at % packs;
-    copy(tile + place<width>(row, pack), first + row, pack, x.has(first + row, pack));
-  };
-  if (x.in_packs) {
+// Copies tokens of a head to tiles, by all threads of the block. A thread's packs lie in one column
+// of packs, the same number of rows apart, so that it computes one address for all of them.
+template <class T, int width, bool whole>
+class TileLoader {
+ public:
+  __device__ explicit TileLoader(const Head<T, whole>& x)
+      : x_(x),
+        row_(static_cast<int>(threadIdx.x) / packs),
+        pack_(static_cast<int>(threadIdx.x) % packs),
+        from_(x.at(row_, pack_)) {}
+
+  // Tokens from `first` on, with zeros for tokens and features that there are not. The numbers are
+  // there behind ptx::cp_async_wait_all and a barrier.
+  template <int rows>
+  __device__ void load(T* tile, int first) const {
+    if (!x_.in_packs()) return load_parts<rows>(tile, first);
+    const int left = x_.has(0, pack_) ? x_.tokens - first - row_ : 0;
+    const T* from = from_ + first * x_.stride;
+    T* to = tile + place<width>(row_, pack_);
 #pragma unroll
-    for (int turn = 0; turn < turns; ++turn)
-      each(turn, [&](T* to, int token, int pack, bool real) {
-        ptx::cp_async_16(to, real ? x.row(token) + pack * pack_size : x.data, real ? 16 : 0);
-      });
-    return;
+    for (int down = 0; down < rows; down += turn_rows) {
+      ptx::cp_async_16(to + down * width, from, down < left ? 16 : 0);
+      from += turn_rows * x_.stride;
+    }
   }
+
+ private:
+  static constexpr int packs = width / pack_size, turn_rows = threads / packs;
+  static_assert(turn_rows % 8 == 0);  // rows of a thread have their packs at the same places
+
+  // Of rows in which no pack can be read as a whole.
+  template <int rows>
+  __device__ void load_parts(T* tile, int first) const {
 #pragma unroll 1
-  for (int turn = 0; turn < turns; ++turn)
-    each(turn, [&](T* to, int token, int pack, bool real) {
-      *reinterpret_cast<uint4*>(to) = real ? x.load(token, pack) : uint4{0, 0, 0, 0};
-    });
-}
+    for (int row = row_; row < rows; row += turn_rows)
+      *reinterpret_cast<uint4*>(tile + place<width>(row, pack_)) =
+          x_.has(first + row, pack_) ? x_.load(first + row, pack_) : uint4{0, 0, 0, 0};
+  }
+
+  const Head<T, whole> x_;
+  const int row_, pack_;
+  const T* const from_;
+};
 
 template <class T>
 __device__ void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -141,7 +159,7 @@ template <class T, int width, bool kept>
 class LeftRows {
  public:
   __device__ explicit LeftRows(const T* tile)
-      : tile_(tile + (warp_row() + lane() % 16) * width), swap_(lane() % 8) {}
+      : tile_(tile), begin_(place<width>(warp_row() + lane() % 16, lane() / 16)) {}
   __device__ void load() {
     if constexpr (kept)
 #pragma unroll
@@ -157,10 +175,10 @@ class LeftRows {
 
  private:
   __device__ void read(uint32_t (&words)[4], int step) const {
-    ptx::ldmatrix_x4(words, tile_ + ((step * 2 + lane() / 16) ^ swap_) * pack_size);
+    ptx::ldmatrix_x4(words, tile_ + (begin_ ^ step * 2 * pack_size));
   }
   const T* tile_;
-  int swap_;
+  int begin_;
   uint32_t words_[kept ? width / 16 : 1][4];
 };
 
@@ -168,14 +186,15 @@ class LeftRows {
 template <int columns, class T, int width, bool kept>
 __device__ void add_row_products(Sums<columns>& sums, const LeftRows<T, width, kept>& left,
                                  const T* right) {
-  const int row = lane() / 16 * 8 + lane() % 8, half = lane() / 8 % 2;
+  const int begin = place<width>(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
 #pragma unroll
   for (int step = 0; step < width / 16; ++step) {
     uint32_t a[4], b[4];
     left.get(a, step);
+    const T* const rows = right + (begin ^ step * 2 * pack_size);
 #pragma unroll
     for (int i = 0; i < columns / 16; ++i) {
-      ptx::ldmatrix_x4(b, right + place<width>(i * 16 + row, step * 2 + half));
+      ptx::ldmatrix_x4(b, rows + i * 16 * width);
       multiply_add<T>(sums[i * 2], a, b[0], b[1]);
       multiply_add<T>(sums[i * 2 + 1], a, b[2], b[3]);
     }
@@ -185,41 +204,64 @@ __device__ void add_row_products(Sums<columns>& sums, const LeftRows<T, width, k
 // sums += left right, of a tile of `rows` rows.
 template <int width, int rows, class T>
 __device__ void add_product(Sums<width>& sums, const Left<rows>& left, const T* right) {
-  const int row = lane() % 16, half = lane() / 16;
+  const int begin = place<width>(lane() % 16, lane() / 16);
 #pragma unroll
   for (int step = 0; step < rows / 16; ++step)
 #pragma unroll
     for (int i = 0; i < width / 16; ++i) {
       uint32_t b[4];
-      ptx::ldmatrix_x4_trans(b, right + place<width>(step * 16 + row, i * 2 + half));
+      ptx::ldmatrix_x4_trans(b, right + (begin ^ i * 2 * pack_size) + step * 16 * width);
       multiply_add<T>(sums[i * 2], left[step], b[0], b[1]);
       multiply_add<T>(sums[i * 2 + 1], left[step], b[2], b[3]);
     }
 }
 
+// Calls body(columns, first column) for the parts of a tile of `columns` columns, of which the
+// first is column `first`, that have columns from `from` on and before `to`: the whole tile, or 16
+// columns at a time. The number is a type's, so that it is a constant for the body.
+template <int number>
+struct Constant {
+  static constexpr int value = number;
+};
+template <int columns, class Body>
+__device__ void for_each_part(int first, int from, int to, Body&& body) {
+  if (first + part > from && first + columns - part < to) return body(Constant<columns>{}, 0);
+  if constexpr (columns > part)
+#pragma unroll 1
+    for (int i = 0; i < columns; i += part)
+      if (first + i + part > from && first + i < to) body(Constant<part>{}, i);
+}
+
 // Stores the warp's 16 rows, times a factor for each half of them (of the lane's row and the one 8
 // below), as tokens from `first` (of the block) on. They go by way of a tile in which nobody reads
 // the warp's rows any more.
-template <int width, class T>
-__device__ void store_rows(const Head<T>& y, int first, T* tile, const Sums<width>& sums,
+template <int width, class T, bool whole>
+__device__ void store_rows(const Head<T, whole>& y, int first, T* tile, const Sums<width>& sums,
                            const float (&factor)[2]) {
-  constexpr int packs = width / pack_size;
+  constexpr int packs = width / pack_size, turn_rows = warp_size / packs;
   __syncwarp();
+  const int begin = place<width>(warp_row() + lane_row(), 0) + lane_column();
 #pragma unroll
-  for (int i = 0; i < width / 8; ++i)
+  for (int i = 0; i < packs; ++i)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      T* to = tile + place<width>(warp_row() + lane_row() + half * 8, i) + lane_column();
-      *reinterpret_cast<uint32_t*>(to) =
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<uint32_t*>(tile + (begin ^ i * pack_size) + half * 8 * width) =
           rounded_pair<T>(sums[i][half * 2] * factor[half], sums[i][half * 2 + 1] * factor[half]);
-    }
   __syncwarp();
-#pragma unroll 1
-  for (int i = 0; i < rows_per_warp * packs / warp_size; ++i) {
-    const int at = i * warp_size + lane(), row = warp_row() + at / packs, pack = at % packs;
-    if (y.has(first + row, pack))
-      y.store(first + row, pack, *reinterpret_cast<const uint4*>(tile + place<width>(row, pack)));
+  const int row = warp_row() + lane() / packs, pack = lane() % packs;
+  const auto words_of = [&](int down) {
+    return *reinterpret_cast<const uint4*>(tile + place<width>(row + down, pack));
+  };
+  if (y.in_packs()) {
+    T* to = y.at(first + row, pack);
+#pragma unroll
+    for (int down = 0; down < rows_per_warp; down += turn_rows, to += turn_rows * y.stride)
+      if (y.has(first + row + down, pack)) *reinterpret_cast<uint4*>(to) = words_of(down);
+    return;
   }
+#pragma unroll 1
+  for (int down = 0; down < rows_per_warp; down += turn_rows)
+    if (y.has(first + row + down, pack)) y.store(first + row + down, pack, words_of(down));
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT::tiles

@@ -26,8 +26,8 @@ struct Tokens {
         in_packs(reinterpret_cast<uintptr_t>(data) % 16 == 0 && features % pack_size == 0) {
     for (const int64_t stride : strides) in_packs = in_packs && stride % pack_size == 0;
   }
-  template <class T>
-  __device__ Head<T> head(int64_t batch, int64_t head) const {
+  template <class T, bool whole>
+  __device__ Head<T, whole> head(int batch, int head) const {
     return {static_cast<T*>(data) + batch * strides[0] + head * strides[1], strides[2], tokens,
             features, in_packs};
   }
@@ -63,7 +63,8 @@ struct Call {
   Tokens q, k, v, out;
   float* log_sum;
   int64_t log_sum_strides[4];
-  int64_t batches, heads;
+  int64_t batches;
+  int heads;
   int queries, keys;
   Mask mask;
   float scale;
@@ -80,7 +81,7 @@ struct Call {
         log_sum_strides{x.log_sum.strides[0], x.log_sum.strides[1], x.log_sum.strides[2],
                         x.log_sum.strides[3]},
         batches(x.q.shape[0]),
-        heads(x.q.shape[1]),
+        heads(static_cast<int>(x.q.shape[1])),
         queries(q.tokens),
         keys(k.tokens),
         mask(x.mask),
@@ -88,69 +89,80 @@ struct Call {
         causal(causal),
         dropout(dropout, position) {}
 
+  bool in_packs() const { return q.in_packs && k.in_packs && v.in_packs && out.in_packs; }
   // The keys that queries before `end` see.
   __device__ int visible_keys(int end) const { return causal && end < keys ? end : keys; }
+  // A query's number among those of all heads.
+  __device__ int64_t row(int batch, int head, int query) const {
+    return (int64_t{batch} * heads + head) * queries + query;
+  }
   // The first or second of log_sum's numbers.
-  __device__ float* log_sum_of(int64_t batch, int64_t head, int query, int part) const {
+  __device__ float* log_sum_of(int batch, int head, int query, int part) const {
     return log_sum + batch * log_sum_strides[0] + head * log_sum_strides[1] +
            query * log_sum_strides[2] + part * log_sum_strides[3];
   }
 };
 
-// Of what numbers, how wide tiles, and whether with a mask: what kernels are compiled for.
-template <class T, int size, bool has_mask>
+// Of what numbers, how wide tiles, and whether plain, which is without a mask and dropout and with
+// tensors whose rows are whole packs: what kernels are compiled for.
+template <class T, int size, bool is_plain>
 struct Kind {
   using Number = T;
   static constexpr int width = size;
-  static constexpr bool masked = has_mask;
+  static constexpr bool plain = is_plain;
 };
 
-template <class T, bool masked, class Body>
-void visit_width(const AttentionTensors& x, Body&& body) {
-  if (x.q.shape[3] <= 64)
-    body(Kind<T, 64, masked>{});
+template <class T, bool plain, class Body>
+void visit_width(const Call& call, Body&& body) {
+  if (call.q.features <= 64)
+    body(Kind<T, 64, plain>{});
   else
-    body(Kind<T, 128, masked>{});
+    body(Kind<T, 128, plain>{});
 }
-// Calls body with the kind of a call.
+// Calls body with the kind of a call; `whole` says that all its tensors' rows are whole packs.
 template <class Body>
-void visit_kinds(const AttentionTensors& x, Body&& body) {
-  const bool masked = x.mask.data;
-  if (x.q.dtype == DType::f16)
-    masked ? visit_width<f16, true>(x, body) : visit_width<f16, false>(x, body);
+void visit_kinds(const Call& call, DType dtype, bool whole, Body&& body) {
+  const bool plain = whole && !call.mask.data && !call.dropout.drops;
+  if (dtype == DType::f16)
+    plain ? visit_width<f16, true>(call, body) : visit_width<f16, false>(call, body);
   else
-    masked ? visit_width<bf16, true>(x, body) : visit_width<bf16, false>(x, body);
+    plain ? visit_width<bf16, true>(call, body) : visit_width<bf16, false>(call, body);
 }
 
 // What a block works on: 64 tokens of one head, from `first` on. The last tokens come first: with
 // causality they are the most work of a query, and the least of a key.
 struct BlockPlace {
-  int64_t batch, head;
+  int batch, head;
   int first;
   bool warp_has_tokens;  // not three warps in 16 at 197 tokens: they compute nothing
 
+  // Numbers of blocks are below 2^31, and divisions of 32 bits are far cheaper.
   __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
-    const int64_t of_head = (tokens + block_rows - 1) / block_rows;
-    batch = block / of_head / call.heads;
-    head = block / of_head % call.heads;
-    first = static_cast<int>(of_head - 1 - block % of_head) * block_rows;
-    warp_has_tokens = first + warp_row() < tokens;
+    const unsigned of_head = (tokens + block_rows - 1) / block_rows;
+    const unsigned number = static_cast<unsigned>(block), all_heads = number / of_head;
+    const unsigned heads = static_cast<unsigned>(call.heads);
+    batch = static_cast<int>(all_heads / heads);
+    head = static_cast<int>(all_heads % heads);
+    first = static_cast<int>(of_head - 1 - number % of_head) * block_rows;
+    warp_has_tokens = warp_first() < tokens;
   }
+  // The token of the warp's first row.
+  __device__ int warp_first() const { return first + warp_row(); }
   static int64_t count(const Call& call, int tokens) {
     return call.batches * call.heads * ((tokens + block_rows - 1) / block_rows);
   }
 };
 
-// Where a warp's scores are: the query and key of its tile's first row and column.
+// Where a warp's scores are: the query and key of its first row and column.
 struct TilePlace {
-  int64_t batch, head;
+  int batch, head;
   int query, key;
 };
 
 // Calls body(score, query, key) for each of the lane's scores.
 template <bool across, int fragments, class Body>
 __device__ void for_each_score(float (&scores)[fragments][4], const TilePlace& at, Body&& body) {
-  const int row = warp_row() + lane_row(), column = lane_column();
+  const int row = lane_row(), column = lane_column();
 #pragma unroll
   for (int i = 0; i < fragments; ++i)
 #pragma unroll
@@ -160,9 +172,11 @@ __device__ void for_each_score(float (&scores)[fragments][4], const TilePlace& a
     }
 }
 
-// Adds the mask's terms, in units of log 2. Beyond the last query and key any term will do.
+// Multiplies by a factor and adds the mask's terms, in units of log 2. Beyond the last query and
+// key any term will do.
 template <bool across, class T, int fragments>
-__device__ void add_terms(float (&scores)[fragments][4], const Call& call, const TilePlace& at) {
+__device__ void add_terms(float (&scores)[fragments][4], float factor, const Call& call,
+                          const TilePlace& at) {
   const Mask& mask = call.mask;
   const T* terms =
       static_cast<const T*>(mask.data) + at.batch * mask.strides[0] + at.head * mask.strides[1];
@@ -171,35 +185,45 @@ __device__ void add_terms(float (&scores)[fragments][4], const Call& call, const
     const int64_t column = key < call.keys ? key : call.keys - 1;
     const float term = load<float>(terms + row * mask.strides[2] + column * mask.strides[3]);
     if constexpr (__is_same(T, bool))
-      score = term != 0 ? score : -infinity;
+      score = term != 0 ? score * factor : -infinity;
     else
-      score += in_log_2(term);
+      score = score * factor + in_log_2(term);
   });
 }
 
-// From products of rows to scores in units of log 2: scaled, with the mask's terms, and -infinity
-// where a key is hidden or there is none.
-template <bool across, bool masked, int fragments>
-__device__ void finish_scores(float (&scores)[fragments][4], const Call& call,
-                              const TilePlace& at) {
-  const float factor = call.scale * float(log2_e);
-#pragma unroll
-  for (int i = 0; i < fragments; ++i)
-#pragma unroll
-    for (int j = 0; j < 4; ++j) scores[i][j] *= factor;
-  if constexpr (masked) {
-    if (call.mask.dtype == DType::boolean)
-      add_terms<across, bool>(scores, call, at);
-    else
-      visit_floating(call.mask.dtype,
-                     [&](auto* type) { add_terms<across, __typeof__(*type)>(scores, call, at); });
-  }
-  constexpr int tile_keys = across ? block_rows : fragments * 8;
-  if (at.key + tile_keys <= call.keys && !(call.causal && at.key + tile_keys - 1 > at.query))
-    return;
+// -infinity where a key is hidden or there is none. Across, rows of keys that there are none of are
+// not stored.
+template <bool across, int fragments>
+__device__ void hide(float (&scores)[fragments][4], const Call& call, const TilePlace& at) {
+  constexpr int tile_keys = across ? rows_per_warp : fragments * 8;
+  const bool has_all = across || at.key + tile_keys <= call.keys;
+  if (has_all && !(call.causal && at.key + tile_keys - 1 > at.query)) return;
   for_each_score<across>(scores, at, [&](float& score, int query, int key) {
     if (key >= call.keys || (call.causal && key > query)) score = -infinity;
   });
+}
+
+// From products of rows to scores with the mask's terms, and -infinity where a key is hidden or
+// there is none. Returns what they are still to be multiplied by for units of log 2, a positive
+// number: who computes a score's exponential multiplies and subtracts at once.
+template <bool across, bool plain, int fragments>
+__device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
+                               const TilePlace& at) {
+  float factor = call.scale * float(log2_e);
+  if (!plain && call.mask.data) {
+    if (call.mask.dtype == DType::boolean)
+      add_terms<across, bool>(scores, factor, call, at);
+    else
+      visit_floating(call.mask.dtype, [&](auto* type) {
+        add_terms<across, __typeof__(*type)>(scores, factor, call, at);
+      });
+    factor = 1;
+  } else if (!(factor > 0)) {  // would turn the order of scores, or hide nothing
+    for_each_score<across>(scores, at, [&](float& score, int, int) { score *= factor; });
+    factor = 1;
+  }
+  hide<across>(scores, call, at);
+  return factor;
 }
 
 // Bit i: whether the probability with random number first + i is kept. `count` is 8, 16 or 32.
@@ -216,8 +240,9 @@ __device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
   return static_cast<uint32_t>(bits >> (first % 4)) & (0xFFFFFFFFu >> (32 - count));
 }
 
-// Which of a tile's probabilities are kept. Each lane draws the numbers of a part of the warp's
-// scores, so that none is drawn twice, and the lanes tell each other by shuffles.
+// Which of a tile's probabilities are kept, where some are dropped. Each lane draws the numbers of
+// a part of the warp's scores, so that none is drawn twice, and the lanes tell each other by
+// shuffles.
 template <bool across, int columns>
 class Keeping;
 
@@ -226,10 +251,9 @@ template <int columns>
 class Keeping<false, columns> {
  public:
   __device__ Keeping(const Call& call, const TilePlace& at) : dropout_(call.dropout) {
-    if (!dropout_.drops) return;
     constexpr int half = columns / 2;
-    const int query = at.query + warp_row() + lane() / 2;
-    const int64_t row = (at.batch * call.heads + at.head) * call.queries + query;
+    const int query = at.query + lane() / 2;
+    const int64_t row = call.row(at.batch, at.head, query);
     const uint32_t mine =
         kept_bits<half>(call.dropout, row * call.keys + at.key + lane() % 2 * half);
 #pragma unroll
@@ -240,9 +264,7 @@ class Keeping<false, columns> {
       rows_[i] = (left | right << half) >> lane_column();
     }
   }
-  __device__ bool has(int i, int j) const {
-    return !dropout_.drops || (rows_[j / 2] >> (i * 8 + j % 2) & 1);
-  }
+  __device__ bool has(int i, int j) const { return rows_[j / 2] >> (i * 8 + j % 2) & 1; }
   // Of a probability.
   __device__ float factor(int i, int j) const { return has(i, j) ? dropout_.kept : 0; }
 
@@ -257,11 +279,10 @@ class Keeping<true, columns> {
  public:
   __device__ Keeping(const Call& call, const TilePlace& at) : dropout_(call.dropout) {
     static_assert(columns == 16 || columns == 32);
-    if (!dropout_.drops) return;
     constexpr int keys_each = rows_per_warp * columns / warp_size;
     const int query = at.query + lane() % columns;
-    const int key = at.key + warp_row() + lane() / columns * keys_each;
-    const int64_t row = (at.batch * call.heads + at.head) * call.queries + query;
+    const int key = at.key + lane() / columns * keys_each;
+    const int64_t row = call.row(at.batch, at.head, query);
     const uint32_t mine = kept_bits<keys_each>(call.dropout, row * call.keys + key);
 #pragma unroll
     for (int i = 0; i < columns / 4; ++i) {
@@ -273,8 +294,7 @@ class Keeping<true, columns> {
     }
   }
   __device__ float factor(int i, int j) const {
-    const bool has = !dropout_.drops || (columns_[i * 2 + j % 2] >> (j / 2 * 8) & 1);
-    return has ? dropout_.kept : 0;
+    return columns_[i * 2 + j % 2] >> (j / 2 * 8) & 1 ? dropout_.kept : 0;
   }
 
  private:

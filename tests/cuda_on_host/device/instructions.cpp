@@ -98,5 +98,6 @@ float ptx::ex2_approx(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0 : y;  // keeps nan
 }
+float ptx::larger(float x, float y) { return std::fmax(x, y); }
 uint32_t ptx::cvt_f16x2(float high, float low) { return word_of(to_f16(high), to_f16(low)); }
 uint32_t ptx::cvt_bf16x2(float high, float low) { return word_of(to_bf16(high), to_bf16(low)); }

@@ -16,6 +16,7 @@ void mma_bf16(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
 void cp_async_16(void* shared, const void* from, int bytes);
 void cp_async_wait_all();
 float ex2_approx(float x);
+float larger(float x, float y);
 uint32_t cvt_f16x2(float high, float low);
 uint32_t cvt_bf16x2(float high, float low);
 

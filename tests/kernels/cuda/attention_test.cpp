@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 using namespace booster;
 using namespace booster::kernels;
@@ -23,8 +24,11 @@ struct Case {
   MaskKind mask = MaskKind::none;
   bool causal = false;
   double dropout = 0;
+  std::optional<double> given_scale = {};
 
-  double scale() const { return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1))); }
+  double scale() const {
+    return given_scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1))));
+  }
   Index of_queries() const { return {batch, heads, queries, size}; }
   Index of_keys() const { return {batch, heads, keys, size}; }
   std::string text() const {
@@ -185,6 +189,26 @@ TEST_CASE("GPU: attention by tiles has heads of any size, tokens before a tile's
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const auto& [queries, keys, size] : sizes)
       check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
+}
+
+TEST_CASE("GPU: attention by tiles has as many tokens as parts of tiles, one less and one more" *
+          on_gpu()) {
+  int64_t turn = 0;
+  for (const int64_t tokens : {1,  5,  8,  15, 16, 17, 31, 32,  33,  47,  48,  49,  63, 64,
+                               65, 79, 80, 81, 95, 96, 97, 111, 112, 113, 127, 128, 129}) {
+    Case c = {.heads = 1, .queries = tokens, .keys = tokens, .size = 16, .causal = turn % 2 == 0};
+    c.mask = static_cast<MaskKind>(turn % 3 == 0 ? turn / 3 % 4 : 0);
+    c.dropout = turn % 5 == 4 ? 0.25 : 0;
+    check_case(c);
+    check_case(
+        {.heads = 1, .queries = tokens, .keys = 145 - tokens, .size = 16, .causal = turn % 4 < 2});
+    ++turn;
+  }
+}
+
+TEST_CASE("GPU: attention by tiles takes a scale that turns the order of scores" * on_gpu()) {
+  for (const double scale : {-0.25, 0.0})
+    check_case({.queries = 70, .keys = 70, .causal = true, .given_scale = scale});
 }
 
 TEST_CASE("GPU: attention by tiles of drawn shapes, layouts, masks and shares to drop" * on_gpu()) {
