@@ -27,6 +27,8 @@ folds='kernels_test|GPU: every reduction*' adds='kernels_test|GPU: index_add*'
 heads='kernels_test|GPU: attention by tiles has heads*'
 replays='tensor_test|GPU: a replay*,GPU: other threads*,GPU: a kernel*' graph=runtime/graph.cpp
 scratch='runtime/scratch.cpp|runtime_scratch.cpp.o'
+in_parts='kernels_test|GPU: attention by products in parts*' back=attention_backward
+by_rows=attention/score_rows.cuh tokens=attention/head_tokens.cuh of_att=attention_forward.host.o
 tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
@@ -50,6 +52,11 @@ a fragment's order|attention/fragments.cuh|$forward|s/i % 2 \* 2 + half\]/half *
 the mask of a tail|${tiles}_scores.cuh|$forward|s/key >= call.keys .. //|$heads
 a wait for copies|${tiles}_forward.cu|$forward|0,/ ptx::cp_async_wait_all();/s///|$heads
 a barrier behind copies|${tiles}_backward.cu|$backward|0,/ __syncthreads();/s///|$heads
+the end of a head's tokens|$tokens|$of_att|s/token < x.tokens ? /true ? /|$in_parts
+a copy's batch item|$tokens|$of_att|s/x.data + batch \* x.strides.0. +/x.data +/|$in_parts
+the end of a row of scores|$by_rows|$of_att|s/left > 0 ? static_cast<int>(left) : 0/quad/|$in_parts
+random numbers of the next block|$by_rows|$of_att|s/first % 4 != 0/false/|$in_parts
+sums that are there|attention/$back.cu|$back.host.o|s/_sums ? 0 : 1/_sums ? 0 : 0/|$in_parts
 an address's alignment, slots|group.cuh|$steps|s/size \&\& Whole::fits(p)/size/|$stepped
 a bound, slots|group.cuh|$steps|s/if (i < group.count) p\[i\]/p[i]/|$stepped
 a bound, random numbers|group.cuh|random.host.o|s/if (i < group.count) p\[i\]/p[i]/|$drops

@@ -1,172 +1,158 @@
-// Gradients of attention on a GPU, by the formulae of kernels/attention/backward.cpp. A warp
-// computes the gradient of one query, or of one key and its value, by itself: no sum depends on who
-// comes first.
+// Gradients of attention on a GPU, for every dtype, size and mask, by the formulae of
+// kernels/attention/backward.cpp: products of matrices, and between them a kernel that turns each
+// row of scores, and of the probabilities' gradients, into probabilities and the scores' slopes
+// where they lie. A row's sum of g out is that of its probabilities times their gradients, which
+// are there.
 #include "kernels/catalogue.h"
-#include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/head_tokens.cuh"
+#include "kernels/cuda/attention/score_rows.cuh"
 #include "kernels/cuda/attention/tile_attention.h"
-#include "kernels/workspace.h"
+#include "kernels/cuda/catalogue.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// What is given to the backward pass, beside the scores.
+// Products of queries and keys, and of g and values; then probabilities after dropout, and slopes.
 template <class C>
-struct Given {
-  Scores<C> s;
-  View g, out, log_sum;
-  C* deltas;  // sum(g out) of each query
+struct Pairs {
+  C *scores, *gradients;
+};
 
-  __device__ int64_t row_of(int64_t batch, int64_t head, int64_t query) const {
-    return (batch * s.heads + head) * s.queries + query;
-  }
-  // The first or second of log_sum's numbers.
-  __device__ C log_sum_of(int64_t batch, int64_t head, int64_t query, int part) const {
-    return load_any<C>(log_sum.data, log_sum.dtype,
-                       batch * log_sum.strides[0] + head * log_sum.strides[1] +
-                           query * log_sum.strides[2] + part * log_sum.strides[3]);
+// What a thread has of a chunk of a row.
+template <class Shape, class C>
+struct PairShare {
+  C p[Shape::quads][quad], dp[Shape::quads][quad];
+  uint32_t kept;  // a bit for each
+
+  __device__ C keep(const Scores<C>& x, int q, int i) const {
+    return kept >> (q * quad + i) & 1 ? x.kept : C(0);
   }
 };
 
-// Of one query and key: the probability after dropout, and the slope of the score.
+template <class Shape, class C>
+__device__ void load_chunk(PairShare<Shape, C>& mine, const Pairs<C>& pairs, const Scores<C>& x,
+                           const ScoreRow<C>& row, int64_t chunk) {
+  load_scores<Shape>(mine.p, pairs.scores, x, row, chunk);
+  const C largest = row.load_log_sum(x.log_sum, 0), log = row.load_log_sum(x.log_sum, 1);
+  mine.kept = 0;
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q) {
+    const Group group = Shape::group(chunk, q, row.visible);
+#pragma unroll
+    for (int i = 0; i < quad; ++i) mine.dp[q][i] = 0;
+    read_group(mine.dp[q], pairs.gradients + row.begin, group);
+    if (group.count > 0) mine.kept |= kept_of_quad(x, row, group.first) << q * quad;
+      // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
+#pragma unroll
+    for (int i = 0; i < quad; ++i) mine.p[q][i] = power_of_2(mine.p[q][i] - largest - log);
+  }
+}
+
+// dp times what dropout does, in the place of dp; returns the sum of the probabilities times it.
+template <class Shape, class C>
+__device__ C drop_gradients(PairShare<Shape, C>& mine, const Scores<C>& x) {
+  C sum = 0;
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q)
+#pragma unroll
+    for (int i = 0; i < quad; ++i) {
+      mine.dp[q][i] *= mine.keep(x, q, i);
+      sum += mine.p[q][i] * mine.dp[q][i];
+    }
+  return sum;
+}
+
+// Keys that causality hides have slopes of 0 also beside a sum that is nan.
+template <class Shape, class C>
+__device__ void store_chunk(const PairShare<Shape, C>& mine, const Pairs<C>& pairs,
+                            const Scores<C>& x, const ScoreRow<C>& row, int64_t chunk, int64_t keys,
+                            C delta) {
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q) {
+    const int visible = Shape::group(chunk, q, row.visible).count;
+    C weight[quad], slope[quad];
+#pragma unroll
+    for (int i = 0; i < quad; ++i) {
+      const C p = mine.p[q][i];
+      weight[i] = i < visible ? p * mine.keep(x, q, i) : C(0);
+      slope[i] = i < visible ? p * (mine.dp[q][i] - delta) * x.scale : C(0);
+    }
+    const Group group = Shape::group(chunk, q, keys);
+    write_group(pairs.scores + row.begin, group, weight);
+    write_group(pairs.gradients + row.begin, group, slope);
+  }
+}
+
+template <class Shape, class C>
+__device__ void finish_row(const Pairs<C>& pairs, const Scores<C>& x, ScoreRow<C> row,
+                           int64_t keys) {
+  const int64_t chunks = Shape::chunks(keys);
+  if (row.load_log_sum(x.log_sum, 0) == -C(__builtin_inf())) row.visible = 0;
+  PairShare<Shape, C> mine;
+  C delta = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    load_chunk(mine, pairs, x, row, chunk);
+    delta += drop_gradients(mine, x);
+  }
+  delta = team_sum<typename Shape::Team>(delta);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    if (chunks > 1) {
+      load_chunk(mine, pairs, x, row, chunk);
+      drop_gradients(mine, x);
+    }
+    store_chunk(mine, pairs, x, row, chunk, keys, delta);
+  }
+}
+
+template <class Shape, class C>
+void finish_rows(const Pairs<C>& pairs, const Scores<C>& x, HeadRange heads, QueryRange queries) {
+  for_each_row<typename Shape::Team>(heads.count * queries.count, [=] ON_DEVICE(int64_t index) {
+    finish_row<Shape>(pairs, x, ScoreRow<C>(x, heads, queries, index), queries.keys);
+  });
+}
+
 template <class C>
-struct Pair {
-  C weight, slope;
+struct Operands {
+  Operands(const AttentionTensors& x, const HeadChunks& chunks)
+      : q(x.q, chunks),
+        k(x.k, chunks),
+        v(x.v, chunks),
+        g(x.g, chunks),
+        dq(x.dq, chunks),
+        dk(x.dk, chunks),
+        dv(x.dv, chunks) {}
+  HeadTokens<C> q, k, v, g, dq, dk, dv;
 };
 
-// From the products q k and g v of their rows.
 template <class C>
-__device__ Pair<C> pair_of(const Given<C>& x, int64_t batch, int64_t head, int64_t query,
-                           int64_t key, C qk, C gv) {
-  const C hidden = -C(__builtin_inf());
-  const C term = x.s.term(batch, head, query, key);
-  const C largest = x.log_sum_of(batch, head, query, 0);
-  if (term == hidden || largest == hidden) return {C(0), C(0)};
-  // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
-  const C p = power_of_2(x.s.score(qk, term) - largest - x.log_sum_of(batch, head, query, 1));
-  const C keep = x.s.keep(batch, head, query, key);
-  return {p * keep, p * (gv * keep - x.deltas[x.row_of(batch, head, query)])};
-}
-
-// A warp's part of the block's memory: the rows of its token, their gradients, and the numbers of
-// 32 pairs.
-template <class C>
-struct Rows {
-  C *first, *second, *first_sum, *second_sum, *weight, *slope;
-};
-
-template <class C>
-__device__ void add_up(C* sums, int64_t features, const C* factors, int count, const View& x,
-                       int64_t batch, int64_t head, int64_t token) {
-  for_each_feature(features, [&](int64_t f) {
-    C sum = sums[f];
-    for (int t = 0; t < count; ++t) sum += factors[t] * TokenRow<C>(x, batch, head, token + t)[f];
-    sums[f] = sum;
+void add_queries(const Operands<C>& x, const Pairs<C>& pairs, const Scores<C>& scores,
+                 HeadRange heads, QueryRange queries) {
+  const View q = x.q.queries(heads, queries), g = x.g.queries(heads, queries);
+  const View weights = score_matrices(pairs.scores, heads, queries);
+  const View slopes = score_matrices(pairs.gradients, heads, queries);
+  matmul(weights, q, transposed(x.k.keys(heads, queries)), 0);
+  matmul(slopes, g, transposed(x.v.keys(heads, queries)), 0);
+  visit_row_shapes<C>(queries.keys, [&](auto shape) {
+    finish_rows<decltype(shape)>(pairs, scores, heads, queries);
   });
+  const double there = queries.begins_sums ? 0 : 1;
+  matmul(x.dv.keys(heads, queries), transposed(weights), g, there);
+  matmul(x.dk.keys(heads, queries), transposed(slopes), q, there);
+  matmul(x.dq.queries(heads, queries), slopes, x.k.keys(heads, queries), 0);
 }
 
 template <class C>
-__device__ void load_rows(Rows<C> mine, int64_t features, TokenRow<C> first, TokenRow<C> second) {
-  for_each_feature(features, [&](int64_t f) {
-    mine.first[f] = first[f];
-    mine.second[f] = second[f];
-    mine.first_sum[f] = mine.second_sum[f] = 0;
+void backward(const AttentionTensors& tensors, const Scores<C>& scores) {
+  const HeadChunks chunks(tensors.q, tensors.k, sizeof(C));
+  const Operands<C> x(tensors, chunks);
+  const Workspace<C> products(chunks.most_scores()), gradients(chunks.most_scores());
+  chunks.for_each_chunk([&](HeadRange heads) {
+    fill_copies(TokenCopies<C>({&x.q, &x.k, &x.v, &x.g}, heads, chunks));
+    chunks.for_each_query_range(scores.causal, [&](QueryRange queries) {
+      add_queries(x, Pairs<C>{products.data(), gradients.data()}, scores, heads, queries);
+    });
+    write_back(TokenCopies<C>({&x.dq, &x.dk, &x.dv}, heads, chunks));
   });
-  __syncwarp();
-}
-
-template <class C>
-__device__ void query_gradient(const Given<C>& x, Rows<C> mine, const View& dq, int64_t batch,
-                               int64_t head, int64_t query) {
-  const Scores<C>& s = x.s;
-  load_rows(mine, s.features, TokenRow<C>(s.q, batch, head, query),
-            TokenRow<C>(x.g, batch, head, query));
-  const int64_t visible = s.causal && query + 1 < s.keys ? query + 1 : s.keys;
-  for (int64_t first = 0; first < visible; first += warp_size) {
-    const int64_t key = first + lane_index();
-    Pair<C> pair = {C(0), C(0)};
-    if (key < visible)
-      pair = pair_of(x, batch, head, query, key,
-                     TokenRow<C>(s.k, batch, head, key).dot(mine.first, s.features),
-                     TokenRow<C>(s.v, batch, head, key).dot(mine.second, s.features));
-    mine.slope[lane_index()] = pair.slope;
-    __syncwarp();
-    const int count = static_cast<int>(visible - first < warp_size ? visible - first : warp_size);
-    add_up(mine.first_sum, s.features, mine.slope, count, s.k, batch, head, first);
-    __syncwarp();
-  }
-  for_each_feature(s.features, [&](int64_t f) {
-    store_token(dq, batch, head, query, f, mine.first_sum[f] * s.scale);
-  });
-}
-
-template <class C>
-__device__ void key_gradient(const Given<C>& x, Rows<C> mine, const View& dk, const View& dv,
-                             int64_t batch, int64_t head, int64_t key) {
-  const Scores<C>& s = x.s;
-  load_rows(mine, s.features, TokenRow<C>(s.k, batch, head, key),
-            TokenRow<C>(s.v, batch, head, key));
-  for (int64_t first = s.causal ? key : 0; first < s.queries; first += warp_size) {
-    const int64_t query = first + lane_index();
-    Pair<C> pair = {C(0), C(0)};
-    if (query < s.queries)
-      pair = pair_of(x, batch, head, query, key,
-                     TokenRow<C>(s.q, batch, head, query).dot(mine.first, s.features),
-                     TokenRow<C>(x.g, batch, head, query).dot(mine.second, s.features));
-    mine.weight[lane_index()] = pair.weight;
-    mine.slope[lane_index()] = pair.slope;
-    __syncwarp();
-    const int count =
-        static_cast<int>(s.queries - first < warp_size ? s.queries - first : warp_size);
-    add_up(mine.first_sum, s.features, mine.slope, count, s.q, batch, head, first);
-    add_up(mine.second_sum, s.features, mine.weight, count, x.g, batch, head, first);
-    __syncwarp();
-  }
-  for_each_feature(s.features, [&](int64_t f) {
-    store_token(dk, batch, head, key, f, mine.first_sum[f] * s.scale);
-    store_token(dv, batch, head, key, f, mine.second_sum[f]);
-  });
-}
-
-// Calls body(rows, batch, head, token) for every token, a warp each.
-template <class C, class Body>
-void for_each_token_in_memory(const View& x, Body body) {
-  constexpr int most = most_features<C>;
-  for_each_token(x.shape[0], x.shape[1], x.shape[2],
-                 [=] ON_DEVICE(int64_t batch, int64_t head, int64_t token) {
-                   SHARED(C, rows, warps_per_block * 4 * most);
-                   SHARED(C, pairs, 2 * threads_per_block);
-                   C* mine = rows + warp_index() * 4 * most;
-                   C* numbers = pairs + warp_index() * 2 * warp_size;
-                   body(Rows<C>{mine, mine + most, mine + 2 * most, mine + 3 * most, numbers,
-                                numbers + warp_size},
-                        batch, head, token);
-                 });
-}
-
-template <class C>
-void compute_deltas(const Given<C>& x) {
-  for_each_token(x.s.q.shape[0], x.s.heads, x.s.queries,
-                 [=] ON_DEVICE(int64_t batch, int64_t head, int64_t query) {
-                   const TokenRow<C> g(x.g, batch, head, query), out(x.out, batch, head, query);
-                   C mine = 0;
-                   for_each_feature(x.s.features, [&](int64_t f) { mine += g[f] * out[f]; });
-                   const C sum = fold_warp(mine, [](C a, C b) { return a + b; });
-                   if (lane_index() == 0) x.deltas[x.row_of(batch, head, query)] = sum;
-                 });
-}
-
-template <class C>
-void backward(const Given<C>& x, const View& dq, const View& dk, const View& dv) {
-  check_head_size(x.s.features, most_features<C>);
-  compute_deltas(x);
-  for_each_token_in_memory<C>(
-      x.s.q, [=] ON_DEVICE(Rows<C> mine, int64_t batch, int64_t head, int64_t query) {
-        query_gradient(x, mine, dq, batch, head, query);
-      });
-  for_each_token_in_memory<C>(
-      x.s.k, [=] ON_DEVICE(Rows<C> mine, int64_t batch, int64_t head, int64_t key) {
-        key_gradient(x, mine, dk, dv, batch, head, key);
-      });
 }
 
 }  // namespace
@@ -179,9 +165,7 @@ void attention_backward(View dq, View dk, View dv, View g, View q, View k, View 
     return tile_attention_backward(tensors, scale, causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    const Workspace<C> deltas(q.shape[0] * q.shape[1] * q.shape[2] + 1);
-    const auto scores = scores_of<C>(q, k, v, mask, scale, causal, dropout, position);
-    backward(Given<C>{scores, g, out, log_sum, deltas.data()}, dq, dk, dv);
+    backward(tensors, Scores<C>(tensors, scale, causal, dropout, position));
   });
 }
 

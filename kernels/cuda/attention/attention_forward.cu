@@ -1,93 +1,114 @@
-// Attention on a GPU, for every dtype, size and mask: a warp computes one query, with the
-// probabilities relative to the best score so far (Dao et al., "FlashAttention", 2022).
+// Attention on a GPU, for every dtype, size and mask: a product of queries and keys, a kernel that
+// turns each row of scores into probabilities where they lie, and a product with the values.
 #include "kernels/catalogue.h"
-#include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/head_tokens.cuh"
+#include "kernels/cuda/attention/score_rows.cuh"
 #include "kernels/cuda/attention/tile_attention.h"
+#include "kernels/cuda/catalogue.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
 namespace {
 
-// A warp's part of the block's memory.
+// A row's largest score, nan if there is one, and its probabilities' sum relative to it.
 template <class C>
-struct Rows {
-  C *query, *sum, *weight;
+struct Total {
+  C largest = -C(__builtin_inf()), sum = 0;
+  __device__ C base() const { return largest == -C(__builtin_inf()) ? C(0) : largest; }
 };
 
-// A query's best score and its probabilities' sum, so far.
-template <class C>
-struct Running {
-  C best = -C(__builtin_inf()), total = 0;
-};
-
-// The weight of each lane's key relative to the best score so far; returns the factor by which
-// earlier sums shrink.
-template <class C>
-__device__ C add_scores(Running<C>& running, C score, C& weight) {
-  const C most = fold_warp(score, [](C a, C b) { return b > a || b != b ? b : a; });
-  const C before = running.best;
-  if (most > before || most != most) running.best = most;
-  const C base = running.best == -C(__builtin_inf()) ? C(0) : running.best;
-  weight = power_of_2(score - base);
-  const C shrink = power_of_2(before - base);
-  running.total = running.total * shrink + fold_warp(weight, [](C a, C b) { return a + b; });
-  return shrink;
+// Weights relative to a score, in the place of scores.
+template <class Shape, class C>
+__device__ void make_weights(C (&score)[Shape::quads][quad], C base) {
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q)
+#pragma unroll
+    for (int i = 0; i < quad; ++i) score[q][i] = power_of_2(score[q][i] - base);
 }
 
-template <class C>
-__device__ void attend(const Scores<C>& s, Rows<C> mine, const View& out, const View& log_sum,
-                       int64_t batch, int64_t head, int64_t query) {
-  const TokenRow<C> row(s.q, batch, head, query);
-  for_each_feature(s.features, [&](int64_t f) {
-    mine.query[f] = row[f];
-    mine.sum[f] = 0;
-  });
-  __syncwarp();
-  Running<C> running;
-  const int64_t visible = s.causal && query + 1 < s.keys ? query + 1 : s.keys;
-  for (int64_t first = 0; first < visible; first += warp_size) {
-    const int64_t key = first + lane_index();
-    C score = -C(__builtin_inf()), weight;
-    if (key < visible)
-      score = s.score(TokenRow<C>(s.k, batch, head, key).dot(mine.query, s.features),
-                      s.term(batch, head, query, key));
-    const C shrink = add_scores(running, score, weight);
-    mine.weight[lane_index()] = key < visible ? weight * s.keep(batch, head, query, key) : C(0);
-    __syncwarp();
-    const int count = static_cast<int>(visible - first < warp_size ? visible - first : warp_size);
-    for_each_feature(s.features, [&](int64_t f) {
-      C sum = mine.sum[f] * shrink;
-      for (int t = 0; t < count; ++t)
-        sum += mine.weight[t] * TokenRow<C>(s.v, batch, head, first + t)[f];
-      mine.sum[f] = sum;
-    });
-    __syncwarp();
+// Adds a chunk, and leaves weights relative to the largest score so far. The sum is this thread's.
+template <class Shape, class C>
+__device__ void add_chunk(Total<C>& total, C (&score)[Shape::quads][quad]) {
+  const auto larger = [](C a, C b) { return b > a || b != b ? b : a; };
+  const C before = total.largest;
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q)
+#pragma unroll
+    for (int i = 0; i < quad; ++i) total.largest = larger(total.largest, score[q][i]);
+  total.largest = Shape::Team::fold(total.largest, larger);
+  make_weights<Shape>(score, total.base());
+  total.sum *= power_of_2(before - total.base());
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q)
+#pragma unroll
+    for (int i = 0; i < quad; ++i) total.sum += score[q][i];
+}
+
+template <class Shape, class C>
+__device__ void store_weights(C* row_begin, const C (&weight)[Shape::quads][quad], C factor,
+                              const Scores<C>& x, const ScoreRow<C>& row, int64_t chunk,
+                              int64_t keys) {
+#pragma unroll
+  for (int q = 0; q < Shape::quads; ++q) {
+    const Group group = Shape::group(chunk, q, keys);
+    if (group.count == 0) continue;
+    const uint32_t kept = kept_of_quad(x, row, group.first);
+    C number[quad];
+#pragma unroll
+    for (int i = 0; i < quad; ++i)
+      number[i] = weight[q][i] * (kept >> i & 1 ? factor * x.kept : C(0));
+    write_group(row_begin, group, number);
   }
-  const C inverse = running.total == C(0) ? C(0) : C(1) / running.total;
-  for_each_feature(s.features, [&](int64_t f) {
-    store_token(out, batch, head, query, f, mine.sum[f] * inverse);
+}
+
+// Probabilities after dropout in the place of a row's products, and log_sum.
+template <class Shape, class C>
+__device__ void weigh_row(C* products, const Scores<C>& x, const ScoreRow<C>& row, int64_t keys) {
+  const int64_t chunks = Shape::chunks(keys);
+  C weight[Shape::quads][quad];
+  Total<C> total;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    load_scores<Shape>(weight, products, x, row, chunk);
+    add_chunk<Shape>(total, weight);
+  }
+  total.sum = team_sum<typename Shape::Team>(total.sum);
+  const C factor = total.sum == C(0) ? C(0) : C(1) / total.sum;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    if (chunks > 1) {
+      load_scores<Shape>(weight, products, x, row, chunk);
+      make_weights<Shape>(weight, total.base());
+    }
+    store_weights<Shape>(products + row.begin, weight, factor, x, row, chunk, keys);
+  }
+  if (Shape::Team::rank() != 0) return;
+  row.store_log_sum(x.log_sum, 0, total.largest);
+  row.store_log_sum(x.log_sum, 1, log_(total.sum) * C(log2_e));
+}
+
+template <class Shape, class C>
+void weigh_rows(C* products, const Scores<C>& x, HeadRange heads, QueryRange queries) {
+  for_each_row<typename Shape::Team>(heads.count * queries.count, [=] ON_DEVICE(int64_t index) {
+    weigh_row<Shape>(products, x, ScoreRow<C>(x, heads, queries, index), queries.keys);
   });
-  if (lane_index() != 0) return;
-  const int64_t element =
-      batch * log_sum.strides[0] + head * log_sum.strides[1] + query * log_sum.strides[2];
-  store_any<C>(log_sum.data, log_sum.dtype, element, running.best);
-  store_any<C>(log_sum.data, log_sum.dtype, element + log_sum.strides[3],
-               log_(running.total) * C(log2_e));
 }
 
 template <class C>
-void forward(const Scores<C>& s, const View& out, const View& log_sum) {
-  constexpr int most = most_features<C>;
-  check_head_size(s.features, most);
-  for_each_token(
-      s.q.shape[0], s.heads, s.queries, [=] ON_DEVICE(int64_t batch, int64_t head, int64_t query) {
-        SHARED(C, queries, warps_per_block * most);
-        SHARED(C, sums, warps_per_block * most);
-        SHARED(C, weights, threads_per_block);
-        const int warp = warp_index();
-        attend(s, {queries + warp * most, sums + warp * most, weights + warp * warp_size}, out,
-               log_sum, batch, head, query);
+void forward(const AttentionTensors& x, const Scores<C>& scores) {
+  const HeadChunks chunks(x.q, x.k, sizeof(C));
+  const HeadTokens<C> q(x.q, chunks), k(x.k, chunks), v(x.v, chunks), out(x.out, chunks);
+  const Workspace<C> products(chunks.most_scores());
+  chunks.for_each_chunk([&](HeadRange heads) {
+    fill_copies(TokenCopies<C>({&q, &k, &v}, heads, chunks));
+    chunks.for_each_query_range(scores.causal, [&](QueryRange queries) {
+      const View weights = score_matrices(products.data(), heads, queries);
+      matmul(weights, q.queries(heads, queries), transposed(k.keys(heads, queries)), 0);
+      visit_row_shapes<C>(queries.keys, [&](auto shape) {
+        weigh_rows<decltype(shape)>(products.data(), scores, heads, queries);
       });
+      matmul(out.queries(heads, queries), weights, v.keys(heads, queries), 0);
+    });
+    write_back(TokenCopies<C>({&out}, heads, chunks));
+  });
 }
 
 }  // namespace
@@ -98,7 +119,7 @@ void attention(View out, View log_sum, View q, View k, View v, View mask, double
   if (fits_tiles(tensors)) return tile_attention(tensors, scale, causal, dropout, position);
   visit_compute(q.dtype, [&](auto* compute) {
     using C = __typeof__(*compute + 0);
-    forward(scores_of<C>(q, k, v, mask, scale, causal, dropout, position), out, log_sum);
+    forward(tensors, Scores<C>(tensors, scale, causal, dropout, position));
   });
 }
 

@@ -12,8 +12,8 @@ struct AttentionTensors {
 };
 
 // Whether tiles on the matrix units do (tile_attention.h): for f16 and bf16 with heads of up to 128
-// features. All else, such as f32, larger heads and an integer mask, goes through the kernels that
-// take everything (scores.cuh).
+// features. All else, such as f32, larger heads and an integer mask, is computed by products of
+// matrices (attention_forward.cu, attention_backward.cu).
 bool fits_tiles(const AttentionTensors& x);
 
 }  // namespace booster::kernels::cuda

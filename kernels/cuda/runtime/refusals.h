@@ -8,8 +8,6 @@ namespace booster::kernels::cuda {
 
 // Tensors of the CPU and of a GPU in one call.
 [[noreturn]] void refuse_mixed_devices();
-// Attention whose heads do not fit the memory of a block.
-void check_head_size(int64_t features, int64_t most);
 // A kernel that needs memory of its own.
 [[noreturn]] void fail_without_memory(int device, size_t bytes);
 

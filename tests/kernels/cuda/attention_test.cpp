@@ -1,5 +1,7 @@
-// Attention and its gradients of 16-bit numbers on a GPU, whose matrix units compute them by tiles,
-// against the CPU's attention of the same numbers in double precision.
+// Attention and its gradients on a GPU, where matrix units compute those of 16-bit numbers by
+// tiles, and products of matrices all others, against the CPU's attention of the same numbers in
+// double precision. The GPU that tests bring along cuts attention by products into parts of 32 KB
+// (kernels/cuda/attention/head_chunks.h).
 #include "tests/kernels/cuda/compare.h"
 
 #include <algorithm>
@@ -25,7 +27,13 @@ struct Case {
   bool causal = false;
   double dropout = 0;
   std::optional<double> given_scale = {};
+  DType mask_dtype = DType::f32;  // of an added one
+  bool mixed = false;             // tensors have different dtypes, and `dtype` is that of queries
 
+  DType of_tensor(int which) const {  // q, k, v and g
+    constexpr DType others[] = {DType::bf16, DType::f16, DType::f64};
+    return mixed && which > 0 ? others[which - 1] : dtype;
+  }
   double scale() const {
     return given_scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1))));
   }
@@ -35,8 +43,9 @@ struct Case {
     return std::string(name_of(dtype)) + " (" + std::to_string(batch) + ", " +
            std::to_string(heads) + ", " + std::to_string(queries) + " of " + std::to_string(keys) +
            ", " + std::to_string(size) + "), layout " + std::to_string(static_cast<int>(layout)) +
-           ", mask " + std::to_string(static_cast<int>(mask)) + (causal ? ", causal" : "") +
-           ", dropout " + std::to_string(dropout);
+           ", mask " + std::to_string(static_cast<int>(mask)) + " of " + name_of(mask_dtype) +
+           (causal ? ", causal" : "") + (mixed ? ", mixed" : "") + ", dropout " +
+           std::to_string(dropout);
   }
 };
 
@@ -63,7 +72,7 @@ Plain mask_of(const Case& c) {
     return mask;
   }
   const bool per_head = c.mask == MaskKind::per_head;
-  Plain mask = random(per_head ? DType::bf16 : DType::f32,
+  Plain mask = random(per_head ? DType::bf16 : c.mask_dtype,
                       per_head ? Index{c.heads, c.queries, c.keys} : Index{c.queries, c.keys}, 9);
   for_each_index(mask.shape, [&](const Index& index) {
     const int64_t query = index[index.size() - 2];
@@ -74,9 +83,10 @@ Plain mask_of(const Case& c) {
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : all{normal(c.dtype, c.of_queries(), c.layout, 1), normal(c.dtype, c.of_keys(), c.layout, 2),
-            normal(c.dtype, c.of_keys(), c.layout, 3),
-            normal(c.dtype, c.of_queries(), Layout::dense, 4), mask_of(c)} {}
+      : all{normal(c.dtype, c.of_queries(), c.layout, 1),
+            normal(c.of_tensor(1), c.of_keys(), c.layout, 2),
+            normal(c.of_tensor(2), c.of_keys(), c.layout, 3),
+            normal(c.of_tensor(3), c.of_queries(), Layout::dense, 4), mask_of(c)} {}
   std::vector<Plain> all;
   Plain &q = all[0], &g = all[3];
 };
@@ -84,17 +94,19 @@ struct Inputs {
 using Results = std::vector<Plain>;  // out, log_sum, dq, dk, dv
 const char* const result_names[] = {"out", "log_sum", "dq", "dk", "dv"};
 
-// Outputs in which nobody has written.
-Results unwritten_results(const Case& c, DType dtype, Layout layout) {
+// Outputs in which nobody has written. The first is of g's dtype.
+Results unwritten_results(const Case& c, Layout layout) {
   const Index log_sums = {c.batch, c.heads, c.queries, 2};
-  const auto of = [=](DType type, const Index& shape) {
-    Plain tensor(type, shape,
-                 shape == log_sums ? contiguous_strides(shape) : strides_of(shape, layout));
+  const auto of = [](DType type, const Index& shape, const Index& strides) {
+    Plain tensor(type, shape, strides);
     tensor.fill_bytes(0xFF);
     return tensor;
   };
-  return {of(dtype, c.of_queries()), of(wide(dtype), log_sums), of(dtype, c.of_queries()),
-          of(dtype, c.of_keys()), of(dtype, c.of_keys())};
+  const Index queries = strides_of(c.of_queries(), layout), keys = strides_of(c.of_keys(), layout);
+  return {of(c.of_tensor(3), c.of_queries(), queries),
+          of(wide(c.dtype), log_sums, contiguous_strides(log_sums)),
+          of(c.dtype, c.of_queries(), queries), of(c.of_tensor(1), c.of_keys(), keys),
+          of(c.of_tensor(2), c.of_keys(), keys)};
 }
 
 constexpr RandomPosition position = {7, 100};
@@ -109,7 +121,7 @@ void attend(const Table& table, const Case& c, const std::vector<View>& in,
 }
 
 Results on_the_gpu(const Case& c, const Inputs& in) {
-  const Results outputs = unwritten_results(c, c.dtype, c.layout);
+  const Results outputs = unwritten_results(c, c.layout);
   const GpuCopies there(in.all), results(outputs);
   attend(on(gpu), c, there.views, results.views);
   Results got;
@@ -117,11 +129,13 @@ Results on_the_gpu(const Case& c, const Inputs& in) {
   return got;
 }
 
-Results in_double(const Case& c, const Inputs& in) {
+Results in_double(Case c, const Inputs& in) {
   std::vector<Plain> inputs = in.all;
   for (int i = 0; i < 4; ++i)
     inputs[i] = from_numbers(DType::f64, inputs[i].shape, numbers(inputs[i]));
-  const Results results = unwritten_results(c, DType::f64, Layout::dense);
+  c.dtype = DType::f64;
+  c.mixed = false;
+  const Results results = unwritten_results(c, Layout::dense);
   attend(on({}), c, views_of(inputs), views_of(results));
   return results;
 }
@@ -149,14 +163,17 @@ void check_gaps(const Plain& got) {
   CHECK(*expected.bytes == *got.bytes);
 }
 
-// Four roundings to 16 bits lie between the inputs and a gradient: of probabilities, of out (which
-// slopes are computed from), of slopes and of the result. Each moves a result by at most the unit
-// roundoff times the sum of its terms' magnitudes, which for the largest result is about its own
-// size. These cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a sum of
-// up to 128 products in f32, and log_sum no more exact than that.
+// Four roundings to 16 bits lie between the inputs and a gradient by tiles: of probabilities, of
+// out (which slopes are computed from), of slopes and of the result. Each moves a result by at most
+// the unit roundoff times the sum of its terms' magnitudes, which for the largest result is about
+// its own size. These cases reach 0.95 roundoffs in out, 1.5 in dv, 2.8 in dq and dk. A score is a
+// sum of up to 128 products in f32 or f64, and log_sum no more exact than that, nor what it leads
+// to.
 double most_difference(const Case& c, size_t result) {
-  if (result == 1) return 128 * 0x1p-24;
-  return 4 * (c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8);
+  const double of_sums = 128 * (c.dtype == DType::f64 ? 0x1p-53 : 0x1p-24);
+  if (result == 1) return of_sums;
+  if (c.mixed || c.dtype == DType::bf16) return 4 * 0x1p-8;
+  return c.dtype == DType::f16 ? 4 * 0x1p-11 : of_sums;
 }
 
 void check_case(const Case& c) {
@@ -172,6 +189,62 @@ void check_case(const Case& c) {
     CHECK(*again[i].bytes == *got[i].bytes);
     check_gaps(got[i]);
   }
+}
+
+void check_empty(DType dtype) {
+  check_case({.dtype = dtype, .queries = 0});
+  check_case({.dtype = dtype, .keys = 0});
+  check_case({.dtype = dtype, .batch = 0});
+  check_case({.dtype = dtype, .size = 0});
+}
+
+void check_all_dropped(DType dtype) {
+  const Case c = {.dtype = dtype, .dropout = 1};
+  const Results got = on_the_gpu(c, Inputs(c));
+  for (const int i : {0, 2, 3, 4}) CHECK(numbers(got[i]) == Numbers(numbers(got[i]).size()));
+}
+
+void check_bad_numbers(DType dtype) {
+  for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
+    const Case c = {.dtype = dtype, .heads = 1, .queries = 20, .keys = 20, .size = 16};
+    Inputs in(c);
+    in.q.set({0, 0, 3, 2}, bad);
+    Results got = on_the_gpu(c, in);
+    CHECK(std::isnan(got[0].at({0, 0, 3, 0})));
+    CHECK(std::isnan(got[3].at({0, 0, 0, 0})));
+    CHECK(!std::isnan(got[0].at({0, 0, 2, 0})));
+    Inputs clean(c);
+    clean.g.set({0, 0, 3, 2}, bad);
+    CHECK(!std::isfinite(on_the_gpu(c, clean)[4].at({0, 0, 0, 2})));
+  }
+}
+
+// One of `choices` each time.
+class Draw {
+ public:
+  explicit Draw(uint32_t seed) : engine_(seed) {}
+  template <class... Choices>
+  int64_t operator()(Choices... choices) {
+    const std::array all = {static_cast<int64_t>(choices)...};
+    return all[engine_() % all.size()];
+  }
+  int64_t up_to(int64_t most) { return 1 + static_cast<int64_t>(engine_()) % most; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+Case drawn_case(Draw& draw) {
+  Case c;
+  c.batch = draw(1, 2);
+  c.heads = draw(1, 3);
+  c.queries = draw.up_to(draw(20, 80, 140));
+  c.keys = draw.up_to(draw(20, 80, 140));
+  c.layout = static_cast<Layout>(draw(Layout::dense, Layout::packed, Layout::odd));
+  c.mask = static_cast<MaskKind>(draw(0, 1, 2, 3));
+  c.causal = draw(0, 1) == 1;
+  c.dropout = static_cast<double>(draw(0, 1, 2)) * 0.25;
+  return c;
 }
 
 }  // namespace
@@ -212,55 +285,82 @@ TEST_CASE("GPU: attention by tiles takes a scale that turns the order of scores"
 }
 
 TEST_CASE("GPU: attention by tiles of drawn shapes, layouts, masks and shares to drop" * on_gpu()) {
-  std::mt19937 engine(11);
-  const auto one_of = [&](const auto&... choices) {
-    const std::array all = {static_cast<int64_t>(choices)...};
-    return all[engine() % all.size()];
-  };
+  Draw draw(11);
   for (int i = 0; i < 24; ++i) {
-    Case c;
-    c.dtype = static_cast<DType>(one_of(DType::f16, DType::bf16));
-    c.batch = one_of(1, 2);
-    c.heads = one_of(1, 3);
-    c.queries = 1 + engine() % one_of(20, 80, 140);
-    c.keys = 1 + engine() % one_of(20, 80, 140);
-    c.size = one_of(8, 33, 64, 64, 100, 128);
-    c.layout = static_cast<Layout>(one_of(Layout::dense, Layout::packed, Layout::odd));
-    c.mask = static_cast<MaskKind>(engine() % 4);
-    c.causal = engine() % 2;
-    c.dropout = one_of(0, 1, 2) * 0.25;
+    Case c = drawn_case(draw);
+    c.dtype = static_cast<DType>(draw(DType::f16, DType::bf16));
+    c.size = draw(8, 33, 64, 64, 100, 128);
     check_case(c);
   }
 }
 
 TEST_CASE("GPU: attention by tiles without queries or keys is empty or zero" * on_gpu()) {
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    check_case({.dtype = dtype, .queries = 0});
-    check_case({.dtype = dtype, .keys = 0});
-    check_case({.dtype = dtype, .batch = 0});
-    check_case({.dtype = dtype, .size = 0});
-  }
+  for (const DType dtype : {DType::f16, DType::bf16}) check_empty(dtype);
 }
 
 TEST_CASE("GPU: attention by tiles drops everything where nothing is kept" * on_gpu()) {
-  const Case c = {.dropout = 1};
-  const Results got = on_the_gpu(c, Inputs(c));
-  for (const int i : {0, 2, 3, 4}) CHECK(numbers(got[i]) == Numbers(numbers(got[i]).size()));
+  check_all_dropped(DType::bf16);
 }
 
 TEST_CASE("GPU: attention by tiles passes nan and infinity on, so that a loss scaler sees them" *
           on_gpu()) {
-  for (const DType dtype : {DType::f16, DType::bf16})
-    for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
-      const Case c = {.dtype = dtype, .heads = 1, .queries = 20, .keys = 20, .size = 16};
-      Inputs in(c);
-      in.q.set({0, 0, 3, 2}, bad);
-      Results got = on_the_gpu(c, in);
-      CHECK(std::isnan(got[0].at({0, 0, 3, 0})));
-      CHECK(std::isnan(got[3].at({0, 0, 0, 0})));
-      CHECK(!std::isnan(got[0].at({0, 0, 2, 0})));
-      Inputs clean(c);
-      clean.g.set({0, 0, 3, 2}, bad);
-      CHECK(!std::isfinite(on_the_gpu(c, clean)[4].at({0, 0, 0, 2})));
-    }
+  for (const DType dtype : {DType::f16, DType::bf16}) check_bad_numbers(dtype);
+}
+
+TEST_CASE("GPU: attention by products has the tokens of an image model" * on_gpu()) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    check_case({.dtype = dtype, .heads = 1, .queries = 197, .keys = 197, .dropout = 0.1});
+}
+
+TEST_CASE("GPU: attention by products has heads of any size and rows of any length" * on_gpu()) {
+  const int64_t sizes[][3] = {{1, 1, 1},   {1, 65, 64},  {33, 1, 16},  {65, 31, 300}, {17, 32, 129},
+                              {5, 300, 8}, {3, 700, 12}, {2, 1100, 5}, {2, 2100, 3},  {2, 8300, 3}};
+  for (const DType dtype : floating_dtypes)
+    for (const auto& [queries, keys, size] : sizes)
+      if (size > 128 || !is_16_bit(dtype))
+        check_case({.dtype = dtype, .queries = queries, .keys = keys, .size = size});
+}
+
+TEST_CASE("GPU: attention by products of drawn shapes, dtypes, layouts, masks and shares to drop" *
+          on_gpu()) {
+  Draw draw(12);
+  for (int i = 0; i < 40; ++i) {
+    Case c = drawn_case(draw);
+    c.batch = draw(1, 2, 3);
+    c.dtype = static_cast<DType>(draw(DType::f32, DType::f32, DType::f64));
+    c.size = draw(1, 8, 8, 33, 64, 130);
+    c.mask_dtype = floating_dtypes[draw(0, 1, 2, 3)];
+    c.mixed = draw(0, 0, 1) == 1;
+    check_case(c);
+  }
+}
+
+// Several batch items at once, some heads of one, and some queries of a head.
+TEST_CASE("GPU: attention by products in parts is that of the whole" * on_gpu()) {
+  const Case cases[] = {{.batch = 9, .heads = 3, .queries = 5, .keys = 9, .size = 8},
+                        {.batch = 2, .heads = 7, .queries = 30, .keys = 40, .size = 8},
+                        {.batch = 1, .heads = 2, .queries = 100, .keys = 260, .size = 4},
+                        {.batch = 1, .heads = 2, .queries = 260, .keys = 100, .size = 4}};
+  for (Case c : cases)
+    for (const Layout layout : {Layout::dense, Layout::packed})
+      for (const bool causal : {false, true}) {
+        c.dtype = DType::f32;
+        c.layout = layout;
+        c.causal = causal;
+        c.mask = MaskKind::per_head;
+        c.dropout = 0.25;
+        check_case(c);
+      }
+}
+
+TEST_CASE("GPU: attention by products without queries or keys is empty or zero" * on_gpu()) {
+  for (const DType dtype : {DType::f32, DType::f64}) check_empty(dtype);
+}
+
+TEST_CASE("GPU: attention by products drops everything where nothing is kept" * on_gpu()) {
+  check_all_dropped(DType::f32);
+}
+
+TEST_CASE("GPU: attention by products passes nan and infinity on" * on_gpu()) {
+  for (const DType dtype : {DType::f32, DType::f64}) check_bad_numbers(dtype);
 }
