@@ -10,7 +10,7 @@ using namespace booster::benchmarks;
 namespace {
 
 struct Settings {
-  std::string model = "resnet20", precision = "fp32", optimizer = "sgd_momentum";
+  std::string model = "resnet20", precision = "fp32", optimizer = "sgd_momentum", device = "cpu";
   int64_t batch = 128;
   bool profile = false;
 };
@@ -21,13 +21,17 @@ TrainingWork work_of(const Settings& settings) {
   check(settings.model == "resnet20", "--model: no such model; got {}{}", settings.model,
         legal_names(settings.model, {"resnet20"}));
   check(settings.batch >= 1, "--batch: out of range; got {}, want at least 1", settings.batch);
-  return {.text = fmt::format("{}, batch {}, training step in {} with {}", settings.model,
+  const Device device = chosen_device(settings.device);
+  Model model = models::resnet20({.num_classes = classes});
+  model->to(device);
+  return {.text = fmt::format("{}, batch {}, training step in {} with {}{}", settings.model,
                               settings.batch, settings.precision,
-                              optimizer_choice(settings.optimizer).text),
-          .model = models::resnet20({.num_classes = classes}),
+                              optimizer_choice(settings.optimizer).text,
+                              device == Device{} ? "" : " on a GPU"),
+          .model = model,
           .criterion = CrossEntropyLoss(),
-          .input = normal({settings.batch, 3, 32, 32}),
-          .target = class_labels(settings.batch, classes),
+          .input = normal({settings.batch, 3, 32, 32}).to(device),
+          .target = class_labels(settings.batch, classes).to(device),
           .precision = settings.precision,
           .optimizer = settings.optimizer,
           .profile = settings.profile};
@@ -40,6 +44,7 @@ int main(int argc, char** argv) {
   Benchmark benchmark("conv_stack", "A training step of a convolutional network.", 10);
   benchmark.option("--model", settings.model, "resnet20");
   benchmark.option("--batch", settings.batch, "images in a step");
+  benchmark.option("--device", settings.device, "cpu or cuda");
   benchmark.option("--precision", settings.precision, "fp32, fp16, bf16 or fp8");
   benchmark.option("--optimizer", settings.optimizer, "sgd, sgd_momentum or adamw");
   benchmark.flag("--profile", settings.profile, profile_meaning);

@@ -53,6 +53,12 @@ const OptimizerChoice& optimizer_choice(const std::string& name) {
   return found->second;
 }
 
+Device chosen_device(const std::string& name) {
+  check(name == "cpu" || name == "cuda", "--device: no such device; got {}, want cpu or cuda",
+        name);
+  return {name == "cuda" ? DeviceType::cuda : DeviceType::cpu};
+}
+
 DType product_dtype(const std::string& precision) {
   if (precision.starts_with("fp16")) return DType::f16;
   return precision == "bf16" || precision == "fp8" ? DType::bf16 : DType::f32;

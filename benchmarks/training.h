@@ -18,6 +18,9 @@ struct OptimizerChoice {
 // "sgd" (weight decay, as in the ViT tutorial), "sgd_momentum" or "adamw"; error for another name.
 const OptimizerChoice& optimizer_choice(const std::string& name);
 
+// "cpu" or "cuda"; error for another name.
+Device chosen_device(const std::string& name);
+
 // The dtype of matrix products under a strategy, in which the bound is measured.
 DType product_dtype(const std::string& precision);
 

@@ -33,9 +33,7 @@ double attention_gflop(const VitSize& size, int64_t batch) {
 
 TrainingWork work_of(const Settings& settings) {
   check(settings.batch >= 1, "--batch: out of range; got {}, want at least 1", settings.batch);
-  check(settings.device == "cpu" || settings.device == "cuda",
-        "--device: no such device; got {}, want cpu or cuda", settings.device);
-  const Device device{settings.device == "cuda" ? DeviceType::cuda : DeviceType::cpu};
+  const Device device = chosen_device(settings.device);
   models::VitOptions options{.num_classes = classes};
   if (settings.depth > 0) options.depth = settings.depth;
   Model model = models::vit(settings.model, options);

@@ -1,6 +1,6 @@
 """The work of build/benchmarks/NAME in PyTorch: `torch_peer.py NAME [options] [--json]`.
 
-Same options, same fields, eager mode. Needs torch, and timm for vit_step, torchvision and Pillow for
+Same options, same fields; eager mode, or --compile. Needs torch, and timm for vit_step, torchvision and Pillow for
 loader. bound_gflops is that of PyTorch's own matmul.
 """
 
@@ -102,6 +102,8 @@ def optimizer_for(name, parameters, lr):
 
 
 def training(options, work, model, criterion, x, target, lr=1e-2, gflop=0, products=()):
+    if options.compile:
+        work, model = f"{work}, compiled", torch.compile(model)
     optimizer = optimizer_for(options.optimizer, model.parameters(), lr)
     lower = options.precision != "fp32"
     scaler = torch.amp.GradScaler(x.device.type, enabled=options.precision == "fp16")
@@ -140,7 +142,6 @@ def training(options, work, model, criterion, x, target, lr=1e-2, gflop=0, produ
 def vit_step(options):
     import timm
 
-    torch.set_default_device(options.device)
     extra = {"depth": options.depth} if options.depth else {}
     model = timm.create_model(options.model, num_classes=1000, **extra).train()
     width, depth = model.embed_dim, len(model.blocks)
@@ -355,9 +356,11 @@ def loader(options):
 
 OPTIONS = {
     vit_step: {"model": "vit_base_patch16_224", "batch": 8, "depth": 0, "device": "cpu", "precision": "bf16", "optimizer": "sgd",
-               "steps": 5},
-    linear_stack: {"layers": 3, "width": 4096, "batch": 512, "activation": "relu", "precision": "fp32", "optimizer": "sgd", "steps": 5},
-    conv_stack: {"model": "resnet20", "batch": 128, "precision": "fp32", "optimizer": "sgd_momentum", "steps": 10},
+               "compile": False, "steps": 5},
+    linear_stack: {"layers": 3, "width": 4096, "batch": 512, "activation": "relu", "precision": "fp32", "optimizer": "sgd", "compile": False,
+                   "steps": 5},
+    conv_stack: {"model": "resnet20", "batch": 128, "device": "cpu", "precision": "fp32", "optimizer": "sgd_momentum",
+                 "compile": False, "steps": 10},
     optimizer_step: {"optimizer": "sgd", "parameters": "vit_base", "steps": 20},
     op_overhead: {"op": "matmul", "size": 8, "no-tape": False, "steps": 200},
     matmul_bound: {"dtype": "all", "steps": 5},
@@ -379,6 +382,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(42)
+    if "device" in options:
+        torch.set_default_device(options.device)
     fields = options.work(options)
     if options.json:
         print(json.dumps(fields))

@@ -62,8 +62,8 @@ struct Square {
 
 // Where the codes of four sides lie in one word: a thread has four of them at four depths, and
 // writes 16 codes of one side.
-__device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turning& of,
-                                  int64_t side, int64_t first) {
+__device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turning& of, int64_t side,
+                                  int64_t first) {
   constexpr int words = tile_codes / 4, stride = words + 1;
   SHARED(uint32_t, tile, tile_codes * stride);
   const int across = static_cast<int>(threadIdx.x) % words;
@@ -72,8 +72,7 @@ __device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turnin
 #pragma unroll
   for (int j = 0; j < 4; ++j)
     if (const int64_t d = first + down * 4 + j; side + across * 4 < of.sides && d < of.depth)
-      square.word[j] =
-          *reinterpret_cast<const uint32_t*>(from + d * of.sides + side + across * 4);
+      square.word[j] = *reinterpret_cast<const uint32_t*>(from + d * of.sides + side + across * 4);
   square = square.turned();
 #pragma unroll
   for (int j = 0; j < 4; ++j) tile[(across * 4 + j) * stride + down] = square.word[j];
@@ -85,8 +84,8 @@ __device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turnin
   out.store(reinterpret_cast<uint32_t*>(to + (side + row) * of.padded + first + part * 4));
 }
 
-__device__ inline void turn_codes(uint8_t* to, const uint8_t* from, const Turning& of,
-                                  int64_t side, int64_t first) {
+__device__ inline void turn_codes(uint8_t* to, const uint8_t* from, const Turning& of, int64_t side,
+                                  int64_t first) {
   constexpr int stride = tile_codes + 4;  // columns of a tile are in different banks
   SHARED(uint8_t, tile, tile_codes * stride);
   for_each_lane(tile_codes * tile_codes, [&](int64_t i) {

@@ -84,13 +84,12 @@ bool library_product(const View& out, const View& a, const View& b, const View& 
   if (!first || !second || !whole || whole->is_transposed) return false;
   if (!has_way_for(*first, *second, *whole)) return false;
   if (bias.data && !has_way_for_bias(bias, out)) return false;
-  ProductPlan* plan =
-      plan_for({.device = current_device(),
-                .left = *first,
-                .right = *second,
-                .result = *whole,
-                .batches = static_cast<int32_t>(result.batches),
-                .bias_alignment = bias.data ? alignment_of(bias.data) : 0});
+  ProductPlan* plan = plan_for({.device = current_device(),
+                                .left = *first,
+                                .right = *second,
+                                .result = *whole,
+                                .batches = static_cast<int32_t>(result.batches),
+                                .bias_alignment = bias.data ? alignment_of(bias.data) : 0});
   return plan && plan->run({out.data, right.data, left.data, bias.data}, beta);
 }
 

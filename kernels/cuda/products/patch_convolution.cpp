@@ -29,8 +29,11 @@ View windows_of(const View& x, const View& y, const Window2d& window) {
   view.ndim = 6;
   const int64_t shape[] = {x.shape[0], y.shape[2],       y.shape[3],
                            x.shape[1], window.kernel[0], window.kernel[1]};
-  const int64_t strides[] = {x.strides[0], x.strides[2] * window.kernel[0],
-                             x.strides[3] * window.kernel[1], x.strides[1], x.strides[2],
+  const int64_t strides[] = {x.strides[0],
+                             x.strides[2] * window.kernel[0],
+                             x.strides[3] * window.kernel[1],
+                             x.strides[1],
+                             x.strides[2],
                              x.strides[3]};
   for (int i = 0; i < 6; ++i) view.shape[i] = shape[i], view.strides[i] = strides[i];
   return view;
@@ -43,8 +46,8 @@ class Patches {
       : windows_(windows_of(x, y, window)),
         room_(static_cast<size_t>(windows_.size() * size_of(x.dtype))) {
     copy_ = dense_view(room_.data(), x.dtype, x.device,
-                       {windows_.shape[0], windows_.shape[1], windows_.shape[2],
-                        windows_.shape[3], windows_.shape[4], windows_.shape[5]});
+                       {windows_.shape[0], windows_.shape[1], windows_.shape[2], windows_.shape[3],
+                        windows_.shape[4], windows_.shape[5]});
   }
   void fetch() const { copy(copy_, windows_); }
   void deliver() const { copy(windows_, copy_); }

@@ -69,10 +69,9 @@ std::string name_of(const StoredMatrix& matrix) {
 }
 // All that a way to compute it depends on.
 std::string name_of(const ProductKey& key) {
-  return fmt::format("{} x {} = {} in {}, {} times, bias {}", name_of(key.left),
-                     name_of(key.right), name_of(key.result),
-                     static_cast<int>(compute_type(key.left.type)), key.batches,
-                     key.bias_alignment);
+  return fmt::format("{} x {} = {} in {}, {} times, bias {}", name_of(key.left), name_of(key.right),
+                     name_of(key.result), static_cast<int>(compute_type(key.left.type)),
+                     key.batches, key.bias_alignment);
 }
 
 // Of a result.

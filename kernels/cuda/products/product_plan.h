@@ -51,9 +51,9 @@ class ProductPlan {
 
   // False if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
-  // result = left right + beta * result + bias, on the stream in use. The first run may time several
-  // algorithms (tuning.h). False if the library refuses what it had proposed: nothing was computed,
-  // and the plan is not possible any more.
+  // result = left right + beta * result + bias, on the stream in use. The first run may time
+  // several algorithms (tuning.h). False if the library refuses what it had proposed: nothing was
+  // computed, and the plan is not possible any more.
   bool run(const ProductTensors& tensors, double beta);
 
  private:

@@ -15,10 +15,10 @@ struct BiasGelu {
 
 template <class C>
 void gelu_of_rows(const BiasGelu& of, int64_t rows) {
-  constexpr int64_t rows_of_block = rows_at_once<C, 1> * warps_of_tile;
+  constexpr int64_t rows_of_block = rows_at_once<C, 2> * warps_of_tile;
   const int64_t across = (of.columns + tile_columns - 1) / tile_columns;
   const int64_t down = (rows + rows_of_block - 1) / rows_of_block;
-  for_each_block<blocks_of_tiles>(across * down, [=] ON_DEVICE(int64_t block) {
+  for_each_block<blocks_at_a_time<C, 4>>(across * down, [=] ON_DEVICE(int64_t block) {
     const int64_t lane = threadIdx.x % warp_size, first = block / across * rows_of_block;
     const TileShare share(block % across * tile_columns + lane * pack_size, of.columns);
     const TileRows mine = {first + threadIdx.x / warp_size,
@@ -26,7 +26,7 @@ void gelu_of_rows(const BiasGelu& of, int64_t rows) {
     C shift[pack_size];
     load_share(shift, of.bias, 0, share, C(0));
     const bool packs = are_packs(share, mine.first * of.columns, of.x, of.y);
-    mine.for_each_batch<rows_at_once<C, 1>>(packs, [&]<int most>(const RowBatch<most>& batch) {
+    mine.for_each_batch<rows_at_once<C, 2>>(packs, [&]<int most>(const RowBatch<most>& batch) {
       RowPacks<C, most> value;
       load_rows<C>(value, of.x, of.columns, share, batch);
 #pragma unroll
@@ -44,6 +44,7 @@ void gelu_of_rows(const BiasGelu& of, int64_t rows) {
 // Writes dx and adds it up.
 template <class C>
 struct GeluBackward {
+  static constexpr int blocks = blocks_at_a_time<C, 3>;
   BiasGelu of;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[1][pack_size]) const {

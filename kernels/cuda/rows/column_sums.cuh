@@ -43,7 +43,7 @@ __device__ C sum_of_warps(const C (&mine)[pack_size]) {
 // parts[stretch][k][column] = what body(share, rows, sum) adds to sum[k] for the rows of a stretch.
 template <class C, int sums, class Body>
 void add_rows(C* parts, Tiles tiles, Body body) {
-  for_each_block<blocks_of_tiles>(tiles.across * tiles.stretches, [=] ON_DEVICE(int64_t block) {
+  for_each_block<Body::blocks>(tiles.across * tiles.stretches, [=] ON_DEVICE(int64_t block) {
     const int64_t stretch = block / tiles.across, begin = block % tiles.across * tile_columns;
     const int64_t lane = threadIdx.x % warp_size, column = begin + threadIdx.x;
     C sum[sums][pack_size] = {};
@@ -67,8 +67,8 @@ struct SumOutputs {
   }
 };
 
-// out[k][column] = the sum over all parts of parts[part][k][column]. A warp's lanes are columns, and
-// the block's warps share the parts.
+// out[k][column] = the sum over all parts of parts[part][k][column]. A warp's lanes are columns,
+// and the block's warps share the parts.
 template <class C, int sums>
 void add_parts(const SumOutputs<sums>& to, const C* parts, int64_t count, int64_t columns) {
   const int64_t all = sums * columns;
@@ -95,12 +95,13 @@ void add_parts(const SumOutputs<sums>& to, const C* parts, int64_t count, int64_
 // Adds the elements of a matrix.
 template <class C>
 struct AddElements {
+  static constexpr int blocks = 2;
   Operand x;
   int64_t columns;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[1][pack_size]) const {
     const bool packs = are_packs(share, rows.first * columns, x);
-    rows.for_each_batch<rows_at_once<C, 1>>(packs, [&]<int most>(const RowBatch<most>& batch) {
+    rows.for_each_batch<rows_at_once<C, 4>>(packs, [&]<int most>(const RowBatch<most>& batch) {
       RowPacks<C, most> value;
       load_rows<C>(value, x, columns, share, batch);
 #pragma unroll

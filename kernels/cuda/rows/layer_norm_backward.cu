@@ -55,6 +55,7 @@ __device__ void gradient_of_row(const Gradient& of, int64_t index) {
 // dgamma = sum over rows of g h, dbeta = sum over rows of g
 template <class C>
 struct AddParameterGradients {
+  static constexpr int blocks = 2;
   Gradient of;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[2][pack_size]) const {
@@ -113,8 +114,7 @@ __device__ void add_gradient_of_row(ParameterSums<C>& sums, const Gradient& of, 
   const C average_u = team_sum<Team>(sum_u) / C(of.columns);
   const C average_uh = team_sum<Team>(sum_uh) / C(of.columns);
 #pragma unroll
-  for (int e = 0; e < held<C>; ++e)
-    u[e] = rstd * (u[e] - average_u - h[e] * average_uh) + other[e];
+  for (int e = 0; e < held<C>; ++e) u[e] = rstd * (u[e] - average_u - h[e] * average_uh) + other[e];
   store_share(of.dx, row.begin, share, u);
 }
 

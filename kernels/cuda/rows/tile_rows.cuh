@@ -1,6 +1,6 @@
-// A matrix by tiles: a block has 256 columns of a stretch of rows, each of its warps every eighth of
-// these. Where all packs lie in the row and on addresses that allow them, a warp has several rows at
-// a time, so that their loads are on their way together; elsewhere one.
+// A matrix by tiles: a block has 256 columns of a stretch of rows, each of its warps every eighth
+// of these. Where all packs lie in the row and on addresses that allow them, a warp has several
+// rows at a time, so that their loads are on their way together; elsewhere one.
 #pragma once
 
 #include "kernels/cuda/rows/packed.cuh"
@@ -10,13 +10,15 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int warps_of_tile = threads_per_block / warp_size;
 inline constexpr int tile_columns = warp_size * pack_size;
 
-// Blocks on a multiprocessor, at least: enough warps to compute while others wait for memory.
-inline constexpr int blocks_of_tiles = 2;
-
-// How many rows of so many operands a warp has at a time: 64 bytes of f32 on their way for each
-// thread keep the memory busy. Of f64, whose functions take many registers, one.
-template <class C, int operands>
-inline constexpr int rows_at_once = sizeof(C) == 4 ? 4 / operands : 1;
+// How many rows a warp has at a time, of `wanted`; of f64, whose functions take many registers,
+// one.
+template <class C, int wanted>
+inline constexpr int rows_at_once = sizeof(C) == 4 ? wanted : 1;
+// How many blocks fit on a multiprocessor, at least; as many loads should be on their way as its
+// share of the memory's rate and latency asks for, some 20 KB, by many warps where they compute
+// much.
+template <class C, int wanted>
+inline constexpr int blocks_at_a_time = sizeof(C) == 4 ? wanted : 2;
 
 using TileShare = Share<1, pack_size>;
 

@@ -230,6 +230,8 @@ EXPORTED cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pr
   check_alignment(multiply, "C", c, algorithm->data[2]);
   check_alignment(multiply, "D", d, algorithm->data[3]);
   check_alignment(multiply, "the bias", product->bias, algorithm->data[5]);
+  for (const void* scale : {product->a_scale, product->b_scale})
+    if (reinterpret_cast<uintptr_t>(scale) % 16 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (is_8_bit(a_layout->type))
     for (const void* address : {a, b, c, static_cast<const void*>(d)})
       check_alignment(multiply, "a matrix of, or made of, 8-bit floats", address, 16);

@@ -43,7 +43,7 @@ TEST_CASE("GPU: the result of a product of 8-bit floats agrees with the CPU" * o
     for (const bool offset : {false, true})
       compare(unwritten(dtype, {33, 300}),
               {random(DType::f32, {33, 300}, 1), random(DType::f32, {300}, 2),
-               from_numbers(DType::f32, {2}, {0.25, 3})},
+               from_numbers(DType::f32, {5}, {0.25, 3, 0, 0, 3})},
               [=](const Table& table, View out, const std::vector<View>& in) {
                 const auto* inverse = in[2].as<const float>();
                 table.fp8_result(out, in[0], offset ? in[1] : View{}, inverse, inverse + 1);
@@ -54,7 +54,7 @@ TEST_CASE("GPU: the result of a product with a bias of 16 bits agrees with the C
   for (const DType dtype : {DType::f16, DType::bf16})
     compare(unwritten(DType::f32, {5, 300}),
             {random(DType::f32, {5, 300}, 1), random(dtype, {300}, 2),
-             from_numbers(DType::f32, {2}, {0.25, 3})},
+             from_numbers(DType::f32, {5}, {0.25, 3, 0, 0, 3})},
             [=](const Table& table, View out, const std::vector<View>& in) {
               const auto* inverse = in[2].as<const float>();
               table.fp8_result(out, in[0], in[1], inverse, inverse + 1);
@@ -107,17 +107,19 @@ TEST_CASE("GPU: drawn products of 8-bit floats agree with the CPU, in every layo
     const Fp8Format formats[] = {Fp8Format::e4m3, Fp8Format::e5m2};
     const Fp8Format format_a = formats[draw(2)], format_b = formats[draw(2)];
     const bool has_bias = draw(2);
+    const int64_t second = draw(4) ? 4 : 1;  // scale: at an address that the library takes, or not
     CAPTURE(i);
     CAPTURE(m);
     CAPTURE(n);
     CAPTURE(k);
     compare(
         unwritten(dtype, {m, n}),
-        {a.memory, b.memory, random(bias_dtype, {n}, 3), from_numbers(DType::f32, {2}, {0.25, 3})},
+        {a.memory, b.memory, random(bias_dtype, {n}, 3),
+         from_numbers(DType::f32, {5}, {0.25, 3, 0, 0, 3})},
         [=](const Table& table, View y, const std::vector<View>& in) {
           const auto* inverse = in[3].as<const float>();
           table.fp8_matmul(y, a.in(in[0]), format_a, b.in(in[1]), format_b,
-                           has_bias ? in[2] : View{}, inverse, inverse + 1);
+                           has_bias ? in[2] : View{}, inverse, inverse + second);
         },
         {}, magnitude_of_sums(dtype));
   }
