@@ -29,7 +29,8 @@ replays='tensor_test|GPU: a replay*,GPU: other threads*,GPU: a kernel*' graph=ru
 scratch='runtime/scratch.cpp|runtime_scratch.cpp.o'
 in_parts='kernels_test|GPU: attention by products in parts*' back=attention_backward
 by_rows=attention/score_rows.cuh tokens=attention/head_tokens.cuh of_att=attention_forward.host.o
-tiles=attention/tile forward=tile_forward.host.o backward=tile_backward.host.o
+tiles=attention/tile parts=attention/fragments.cuh
+forward=tile_forward.host.o backward=tile_backward.host.o
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
 a bound|index/sort.cu|sort.host.o|s/ && i < n; ++i/; ++i/|kernels_test|GPU: rows are sorted*
@@ -48,10 +49,10 @@ a scale|$lt8|$by_codes|s/b.inverse_scale, a.inverse_scale/b.inverse_scale/|$code
 a bias's dtype|$lt8|$by_codes|s/bias.dtype != y.dtype/false/|$codes
 a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
-a fragment's order|attention/fragments.cuh|$forward|s/i % 2 \* 2 + half\]/half * 2 + i % 2]/|$heads
+a fragment's order|$parts|$forward|s/i % 2 \* 2 + half\]/half * 2 + i % 2]/|$heads
 the mask of a tail|${tiles}_scores.cuh|$forward|s/key >= call.keys .. //|$heads
-a wait for copies|${tiles}_forward.cu|$forward|0,/ ptx::cp_async_wait_all();/s///|$heads
-a barrier behind copies|${tiles}_backward.cu|$backward|0,/ __syncthreads();/s///|$heads
+a wait for copies|$parts|$forward|0,/ ptx::cp_async_wait_all();/s///|$heads
+a barrier behind copies|$parts|$backward|0,/ __syncthreads();/s///|$heads
 the end of a head's tokens|$tokens|$of_att|s/token < x.tokens ? /true ? /|$in_parts
 a copy's batch item|$tokens|$of_att|s/x.data + batch \* x.strides.0. +/x.data +/|$in_parts
 the end of a row of scores|$by_rows|$of_att|s/left > 0 ? static_cast<int>(left) : 0/quad/|$in_parts
@@ -72,7 +73,7 @@ the mode of a call|$graph|runtime_graph.cpp.o|s/ModeRelaxed/ModeThreadLocal/|$re
 kernels are loaded|$graph|runtime_graph.cpp.o|/ load_kernels();/d|$replays
 a graph's scratch|$scratch|/graph = graph_in_prog/d|$replays
 its old scratch|$scratch|s/ == Use::recorded) kept.*/ != use_) {}/|$replays
-a barrier, rows are read|${tiles}_backward.cu|$backward|/^      __syncthreads();/d|$heads
+a barrier, rows are read|$parts|$backward|/^      __syncthreads();/d|$heads
 "
 
 run() {  # MODULE TEST CASES

@@ -1,6 +1,6 @@
-// Products on the matrix units of 64 x 64 (or 64 x 32) tiles of 16-bit numbers in the block's
-// memory, by 4 warps with 16 of a tile's rows each. Sums and scores stay in a warp's fragments
-// (kernels/cuda/ptx.cuh says which lane holds what).
+// Products on the matrix units of tiles of 16-bit numbers in the block's memory, by warps with 16
+// of the left tile's rows each. Sums and scores stay in a warp's fragments (kernels/cuda/ptx.cuh
+// says which lane holds what).
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -9,8 +9,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT::tiles {
 
-inline constexpr int warps = 4, threads = warps * warp_size;
-inline constexpr int rows_per_warp = 16, block_rows = warps * rows_per_warp;
+inline constexpr int rows_per_warp = 16;
 inline constexpr int part = 16;      // columns that a product takes at least
 inline constexpr int pack_size = 8;  // numbers in 16 bytes
 
@@ -75,49 +74,93 @@ __device__ int place(int row, int pack) {
   return row * width + (pack ^ (row % 8)) * pack_size;
 }
 
-// Copies tokens of a head to tiles, by all threads of the block. A thread's packs lie in one column
-// of packs, the same number of rows apart, so that it computes one address for all of them.
-template <class T, int width, bool whole>
+// Copies a head's tokens to tiles, those of `count` tensors with the same tokens and features at
+// once, by all threads of a block of `warps`. A thread's packs lie in one column of packs, the same
+// number of rows apart, so that it knows one address of each tensor.
+template <int warps, int width, int count, class T, bool whole>
 class TileLoader {
  public:
-  __device__ explicit TileLoader(const Head<T, whole>& x)
-      : x_(x),
-        row_(static_cast<int>(threadIdx.x) / packs),
-        pack_(static_cast<int>(threadIdx.x) % packs),
-        from_(x.at(row_, pack_)) {}
-
-  // Tokens from `first` on, with zeros for tokens and features that there are not. The numbers are
-  // there behind ptx::cp_async_wait_all and a barrier.
-  template <int rows>
-  __device__ void load(T* tile, int first) const {
-    if (!x_.in_packs()) return load_parts<rows>(tile, first);
-    const int left = x_.has(0, pack_) ? x_.tokens - first - row_ : 0;
-    const T* from = from_ + first * x_.stride;
-    T* to = tile + place<width>(row_, pack_);
+  __device__ TileLoader(const Head<T, whole> (&x)[count], int first)
+      : begin_(place<width>(row(), pack())),
+        left_(x[0].has(0, pack()) ? x[0].tokens - first - row() : 0) {
 #pragma unroll
-    for (int down = 0; down < rows; down += turn_rows) {
-      ptx::cp_async_16(to + down * width, from, down < left ? 16 : 0);
-      from += turn_rows * x_.stride;
+    for (int i = 0; i < count; ++i) {
+      x_[i] = x[i];
+      from_[i] = x[i].at(first + row(), pack());
     }
   }
 
- private:
-  static constexpr int packs = width / pack_size, turn_rows = threads / packs;
-  static_assert(turn_rows % 8 == 0);  // rows of a thread have their packs at the same places
-
-  // Of rows in which no pack can be read as a whole.
+  // The next tokens, to tiles that lie one behind another, with zeros for tokens and features that
+  // there are not. The numbers are there behind ptx::cp_async_wait_all and a barrier.
   template <int rows>
-  __device__ void load_parts(T* tile, int first) const {
-#pragma unroll 1
-    for (int row = row_; row < rows; row += turn_rows)
-      *reinterpret_cast<uint4*>(tile + place<width>(row, pack_)) =
-          x_.has(first + row, pack_) ? x_.load(first + row, pack_) : uint4{0, 0, 0, 0};
+  __device__ void load(T* tiles) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (x_[i].in_packs())
+        copy<rows>(tiles + i * rows * width, x_[i], from_[i]);
+      else
+        copy_parts<rows>(tiles + i * rows * width, x_[i]);
+      from_[i] += rows * x_[i].stride;
+    }
+    left_ -= rows;
   }
 
-  const Head<T, whole> x_;
-  const int row_, pack_;
-  const T* const from_;
+ private:
+  static constexpr int packs = width / pack_size, turn_rows = warps * warp_size / packs;
+  static_assert(turn_rows % 4 == 0);
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / packs; }
+  __device__ static int pack() { return static_cast<int>(threadIdx.x) % packs; }
+
+  template <int rows>
+  __device__ void copy(T* tile, const Head<T, whole>& x, const T* from) const {
+#pragma unroll
+    for (int down = 0; down < rows; down += turn_rows) {
+      if (rows < down + turn_rows && row() + down >= rows) return;
+      // 4 rows below, the packs whose numbers differ by 4 have changed places (see place()).
+      T* const to = tile + (begin_ ^ down % 8 * pack_size) + down * width;
+      ptx::cp_async_16(to, from, down < left_ ? 16 : 0);
+      from += turn_rows * x.stride;
+    }
+  }
+  // Of rows in which no pack can be read as a whole.
+  template <int rows>
+  __device__ void copy_parts(T* tile, const Head<T, whole>& x) const {
+#pragma unroll 1
+    for (int down = 0; row() + down < rows; down += turn_rows)
+      *reinterpret_cast<uint4*>(tile + place<width>(row() + down, pack())) =
+          down < left_ ? x.load(x.tokens - left_ + down, pack()) : uint4{0, 0, 0, 0};
+  }
+
+  Head<T, whole> x_[count];
+  const T* from_[count];  // where this thread's next pack is
+  const int begin_;       // its place in a tile
+  int left_;              // tokens from it on
 };
+
+// Calls load(stage) for tiles of `step` tokens in turn, and body(token, stage) for each once it is
+// there: of two stages, the next tile is on its way while one is computed. What was on its way
+// before is there when `begin` is called.
+template <int stages, int step, class Load, class Begin, class Body>
+__device__ void for_each_step(int from, int to, Load&& load, Begin&& begin, Body&& body) {
+  if (from < to) load(0);
+  ptx::cp_async_wait_all();
+  __syncthreads();
+  begin();
+  int stage = 0;
+  for (int token = from; token < to; token += step) {
+    const bool last = token + step >= to;
+    if (stages == 2 && !last) load(1 - stage);
+    body(token, stage);
+    if (last) return;
+    if (stages == 1) {
+      __syncthreads();  // the tiles are no longer read
+      load(0);
+    }
+    ptx::cp_async_wait_all();
+    __syncthreads();
+    if (stages == 2) stage ^= 1;
+  }
+}
 
 template <class T>
 __device__ void multiply_add(float (&sums)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {

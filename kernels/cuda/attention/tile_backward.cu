@@ -1,9 +1,9 @@
 // Gradients of attention on the matrix units, by the formulae of kernels/attention/backward.cpp in
-// two kernels without a sum that blocks share: the first has 64 queries to a block, goes through
-// the keys 32 at a time, and computes dq; the second has 64 keys, goes through the queries, 32 or
-// 16 at a time, and computes dk and dv from scores that lie across, so that a warp's fragments of
-// them are the left operand of both products. Each recomputes the scores: 7 products of tiles
-// for 5.
+// two kernels without a sum that blocks share: the first has 64 or 112 queries to a block, goes
+// through the keys 32 at a time, and computes dq; the second has 64 keys, goes through the queries,
+// 32 or 16 at a time, and computes dk and dv from scores that lie across, so that a warp's
+// fragments of them are the left operand of both products. Each recomputes the scores: 7 products
+// of tiles for 5.
 //
 // Products take 16 FLOPs for a byte of the block's memory, as in tile_forward.cu. For heads above
 // 64 a thread has no registers to keep its own rows, and it is 12 in the first kernel, 11 in the
@@ -32,25 +32,27 @@ struct QueryNumbers {
 struct Gradients {
   Call call;
   Tokens g, dq, dk, dv;
-  QueryNumbers* numbers;  // of each head's queries, up to a whole block
+  QueryNumbers* numbers;  // of each head's queries, up to a whole part
 
   bool in_packs() const {
     return call.in_packs() && g.in_packs && dq.in_packs && dk.in_packs && dv.in_packs;
   }
-  __device__ int padded_queries() const {
-    return (call.queries + block_rows - 1) / block_rows * block_rows;
-  }
+  static int padded(int queries) { return (queries + part - 1) / part * part; }
+  __device__ int padded_queries() const { return (call.queries + part - 1) / part * part; }
   __device__ QueryNumbers* numbers_of(int batch, int head) const {
     return numbers + (int64_t{batch} * call.heads + head) * padded_queries();
   }
 };
 
-// A block's memory: its own 64 rows of two tensors, and the tiles of two others that pass, `step`
+// A block's memory: its own rows of two tensors, and the tiles of two others that pass, `step`
 // rows each: two pairs, so that the next is on its way while one is computed, where they fit. With
 // those pass the numbers of queries, if that is asked for and they fit.
-template <class T, int width, int step, bool of_queries>
+template <class Kind, int step, bool of_queries>
 struct Memory {
-  static constexpr int own_size = block_rows * width, step_size = step * width, most = 48 << 10;
+  using T = typename Kind::Number;
+  static constexpr int width = Kind::width;
+  static constexpr int own_size = BlockPlace<Kind::warps>::rows * width, step_size = step * width,
+                       most = 48 << 10;
   static constexpr int stages = (2 * own_size + 4 * step_size) * sizeof(T) <= most ? 2 : 1;
   static constexpr int tile_packs = (2 * own_size + 2 * step_size * stages) / pack_size;
   static constexpr int number_packs = step / 2 * stages;
@@ -67,31 +69,6 @@ struct Memory {
     return reinterpret_cast<QueryNumbers*>(all + tile_packs * pack_size) + stage * step;
   }
 };
-
-// Calls load(token, stage) for the tiles of two tensors that pass, and body(token, stage) once they
-// are there. Before it, the block's own rows may be on their way, too: they are there when `begin`
-// is called.
-template <int stages, int step, class Load, class Begin, class Body>
-__device__ void for_each_step(int from, int to, Load&& load, Begin&& begin, Body&& body) {
-  if (from < to) load(from, 0);
-  ptx::cp_async_wait_all();
-  __syncthreads();
-  begin();
-  int stage = 0;
-  for (int token = from; token < to; token += step) {
-    const int next = token + step;
-    if (stages == 2 && next < to) load(next, 1 - stage);
-    body(token, stage);
-    if (next >= to) return;
-    if (stages == 1) {
-      __syncthreads();  // the tiles are no longer read
-      load(next, 0);
-    }
-    ptx::cp_async_wait_all();
-    __syncthreads();
-    stage = (stage + 1) % stages;
-  }
-}
 
 // The sum of g times out of a query, by the four lanes of its row.
 template <class T, int width, bool whole>
@@ -116,8 +93,11 @@ __device__ float delta_of(const Head<T, whole>& g, const Head<T, whole>& out, in
 }
 
 // The numbers of the lane's two queries, which the other kernel finds in memory.
-template <class T, int width, bool plain>
-__device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x, const BlockPlace& place) {
+template <class Kind>
+__device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x,
+                             const BlockPlace<Kind::warps>& place) {
+  using T = typename Kind::Number;
+  constexpr bool plain = Kind::plain;
   const Head<T, plain> g = x.g.template head<T, plain>(place.batch, place.head);
   const Head<T, plain> out = x.call.out.template head<T, plain>(place.batch, place.head);
   float parts[2][2], delta[2];
@@ -131,7 +111,7 @@ __device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x, const 
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    delta[half] = delta_of<T, width>(g, out, place.warp_first() + lane_row() + half * 8);
+    delta[half] = delta_of<T, Kind::width>(g, out, place.warp_first() + lane_row() + half * 8);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const bool sees = parts[half][0] != -infinity;
@@ -174,32 +154,33 @@ __device__ void finish_slopes(float (&scores)[fragments][4], float (&products)[f
     find_slopes(scores, products, factor, KeepingAll{}, numbers_of);
 }
 
-template <class T, int width, bool plain>
+template <class Kind>
 __device__ void query_gradients(const Gradients& x, int64_t block) {
+  using T = typename Kind::Number;
+  using Place = BlockPlace<Kind::warps>;
+  using Loader = TileLoader<Kind::warps, Kind::width, 2, T, Kind::plain>;
+  constexpr int width = Kind::width;
+  constexpr bool plain = Kind::plain;
   const Call& call = x.call;
-  using Tiles = Memory<T, width, key_step, false>;
+  using Tiles = Memory<Kind, key_step, false>;
   SHARED(uint4, shared, Tiles::packs);
   const Tiles memory = {reinterpret_cast<T*>(shared)};
-  const BlockPlace place(call, block, call.queries);
-  const auto loader = [&](const Tokens& tokens) {
-    return TileLoader<T, width, plain>(tokens.template head<T, plain>(place.batch, place.head));
+  const Place place(call, block, call.queries);
+  const auto head = [&](const Tokens& tokens) {
+    return tokens.template head<T, plain>(place.batch, place.head);
   };
-  loader(call.q).template load<block_rows>(memory.own(0), place.first);
-  loader(x.g).template load<block_rows>(memory.own(1), place.first);
-  const TileLoader<T, width, plain> keys = loader(call.k), values = loader(call.v);
+  Loader({head(call.q), head(x.g)}, place.first).template load<Place::rows>(memory.own(0));
+  Loader loader({head(call.k), head(call.v)}, 0);
   LeftRows<T, width, width == 64> queries(memory.own(0)), gradients(memory.own(1));
   QueryNumbers numbers[2];
+  if (place.warp_has_tokens) find_numbers<Kind>(numbers, x, place);
   Sums<width> sums;
   clear(sums);
   const int visible_to_warp =
       place.warp_has_tokens ? call.visible_keys(place.warp_first() + rows_per_warp) : 0;
   for_each_step<Tiles::stages, key_step>(
-      0, call.visible_keys(place.first + block_rows),
-      [&](int key, int stage) {
-        keys.template load<key_step>(memory.passing(0, stage), key);
-        values.template load<key_step>(memory.passing(1, stage), key);
-        if (key == 0) find_numbers<T, width, plain>(numbers, x, place);
-      },
+      0, call.visible_keys(place.first + Place::rows),
+      [&](int stage) { loader.template load<key_step>(memory.passing(0, stage)); },
       [&] {
         queries.load();
         gradients.load();
@@ -221,39 +202,43 @@ __device__ void query_gradients(const Gradients& x, int64_t block) {
           add_product<width, columns>(sums, slopes, some_keys);
         });
       });
-  const Head<T, plain> dq = x.dq.template head<T, plain>(place.batch, place.head);
-  store_rows<width>(dq, place.first, memory.own(0), sums, {call.scale, call.scale});
+  store_rows<width>(head(x.dq), place.first, memory.own(0), sums, {call.scale, call.scale});
 }
 
-template <class T, int width, bool plain>
+template <class Kind>
 __device__ void key_gradients(const Gradients& x, int64_t block) {
+  using T = typename Kind::Number;
+  using Place = BlockPlace<Kind::warps>;
+  using Loader = TileLoader<Kind::warps, Kind::width, 2, T, Kind::plain>;
+  constexpr int width = Kind::width;
+  constexpr bool plain = Kind::plain;
   const Call& call = x.call;
   constexpr int step = query_step<width>;
-  using Tiles = Memory<T, width, step, true>;
+  using Tiles = Memory<Kind, step, true>;
   SHARED(uint4, shared, Tiles::packs);
   const Tiles memory = {reinterpret_cast<T*>(shared)};
-  const BlockPlace place(call, block, call.keys);
-  const auto loader = [&](const Tokens& tokens) {
-    return TileLoader<T, width, plain>(tokens.template head<T, plain>(place.batch, place.head));
+  const Place place(call, block, call.keys);
+  const auto head = [&](const Tokens& tokens) {
+    return tokens.template head<T, plain>(place.batch, place.head);
   };
-  loader(call.k).template load<block_rows>(memory.own(0), place.first);
-  loader(call.v).template load<block_rows>(memory.own(1), place.first);
-  const TileLoader<T, width, plain> all_queries = loader(call.q), all_gradients = loader(x.g);
+  const int begin = call.causal ? place.first : 0;
+  Loader({head(call.k), head(call.v)}, place.first).template load<Place::rows>(memory.own(0));
+  Loader loader({head(call.q), head(x.g)}, begin);
   LeftRows<T, width, width == 64> keys(memory.own(0)), values(memory.own(1));
   const QueryNumbers* const all_numbers = x.numbers_of(place.batch, place.head);
   Sums<width> key_sums, value_sums;
   clear(key_sums);
   clear(value_sums);
   const int end = place.warp_has_tokens ? call.queries : 0;
+  int next = begin + static_cast<int>(threadIdx.x) * 2;  // two queries' numbers are 16 bytes
   for_each_step<Tiles::stages, step>(
-      call.causal ? place.first : 0, call.queries,
-      [&](int query, int stage) {
-        all_queries.template load<step>(memory.passing(0, stage), query);
-        all_gradients.template load<step>(memory.passing(1, stage), query);
-        const int mine = static_cast<int>(threadIdx.x) * 2;  // queries whose numbers are 16 bytes
-        if (Tiles::has_numbers && mine < step)
-          ptx::cp_async_16(memory.numbers(stage) + mine, all_numbers + query + mine,
-                           query + mine < x.padded_queries() ? 16 : 0);
+      begin, call.queries,
+      [&](int stage) {
+        loader.template load<step>(memory.passing(0, stage));
+        if (Tiles::has_numbers && threadIdx.x < step / 2)
+          ptx::cp_async_16(memory.numbers(stage) + threadIdx.x * 2, all_numbers + next,
+                           next < x.padded_queries() ? 16 : 0);
+        next += step;
       },
       [&] {
         keys.load();
@@ -289,20 +274,23 @@ __device__ void key_gradients(const Gradients& x, int64_t block) {
           add_product<width, columns>(key_sums, slopes, queries);
         });
       });
-  const Head<T, plain> dk = x.dk.template head<T, plain>(place.batch, place.head);
-  const Head<T, plain> dv = x.dv.template head<T, plain>(place.batch, place.head);
-  store_rows<width>(dk, place.first, memory.own(0), key_sums, {call.scale, call.scale});
-  store_rows<width>(dv, place.first, memory.own(1), value_sums, {1.0f, 1.0f});
+  store_rows<width>(head(x.dk), place.first, memory.own(0), key_sums, {call.scale, call.scale});
+  store_rows<width>(head(x.dv), place.first, memory.own(1), value_sums, {1.0f, 1.0f});
 }
 
-template <class T, int width, bool plain>
-void backward(const Gradients& x) {
-  for_each_block<width == 64 ? 3 : 2, threads>(
-      BlockPlace::count(x.call, x.call.queries),
-      [=] ON_DEVICE(int64_t block) { query_gradients<T, width, plain>(x, block); });
-  for_each_block<2, threads>(BlockPlace::count(x.call, x.call.keys), [=] ON_DEVICE(int64_t block) {
-    key_gradients<T, width, plain>(x, block);
-  });
+template <class Kind>
+void find_query_gradients(const Gradients& x) {
+  constexpr int at_once = Kind::width == 64 && Kind::warps == some_warps ? 3 : 2;
+  for_each_block<at_once, Kind::warps * warp_size>(
+      BlockPlace<Kind::warps>::count(x.call, x.call.queries),
+      [=] ON_DEVICE(int64_t block) { query_gradients<Kind>(x, block); });
+}
+template <class Kind>
+void find_key_gradients(const Gradients& x) {
+  constexpr int at_once = Kind::width == 64 && Kind::plain ? 3 : 2;
+  for_each_block<at_once, Kind::warps * warp_size>(
+      BlockPlace<Kind::warps>::count(x.call, x.call.keys),
+      [=] ON_DEVICE(int64_t block) { key_gradients<Kind>(x, block); });
 }
 
 }  // namespace
@@ -312,13 +300,14 @@ void tile_attention_backward(const AttentionTensors& x, double scale, bool causa
                              RandomPosition position) {
   using namespace tiles;
   const Call call(x, scale, causal, dropout, position);
-  const int64_t count = BlockPlace::count(call, call.queries) * block_rows;
-  const Workspace<QueryNumbers> numbers(count + 1);
+  const Workspace<QueryNumbers> numbers(
+      call.batches * call.heads * Gradients::padded(call.queries) + 1);
   const Gradients gradients = {call, x.g, x.dq, x.dk, x.dv, numbers.data()};
-  visit_kinds(call, x.q.dtype, gradients.in_packs(), [&](auto kind) {
-    using Kind = decltype(kind);
-    backward<typename Kind::Number, Kind::width, Kind::plain>(gradients);
-  });
+  const bool whole = gradients.in_packs();
+  visit_kinds<true>(call, x.q.dtype, whole, call.queries,
+                    [&](auto kind) { find_query_gradients<decltype(kind)>(gradients); });
+  visit_kinds<false>(call, x.q.dtype, whole, call.keys,
+                     [&](auto kind) { find_key_gradients<decltype(kind)>(gradients); });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

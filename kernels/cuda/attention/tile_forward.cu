@@ -1,15 +1,17 @@
-// Attention on the matrix units, as in Dao, "FlashAttention-2" (2023): a block of 4 warps has 64
-// queries, goes through the keys 64 at a time (32 for heads above 64), and keeps the sums relative
-// to the best score so far in its fragments; no score reaches memory. While one tile of keys and
-// values is computed, the next is on its way. Of the last tile, and of one that causality hides in
-// part, a warp computes the parts of 16 keys that it sees.
+// Attention on the matrix units, as in Dao, "FlashAttention-2" (2023): a block has 64 queries, 16
+// to a warp, or 112 where those leave fewer rows empty (197 tokens are 13 times 16). It goes
+// through the keys 64 at a time (32 for heads above 64), and keeps the sums relative to the best
+// score so far in its fragments; no score reaches memory. While one tile of keys and values is
+// computed, the next is on its way. Of the last tile, and of one that causality hides in part, a
+// warp computes the parts of 16 keys that it sees.
 //
-// What limits it, by count: instructions. Of the some 350 that a warp needs for its 16 queries and
-// 64 keys of a head of 64 features, 64 are products, which the matrix units of an H100 could do in
-// half the time; 200 turn scores into weights, of which exponentials take a quarter; the others
-// move operands. A tile of keys and values is read once per 64 queries, 64 FLOPs a byte, from the
-// second-level cache. Dropout draws a number for each score, by 18 integer instructions: more than
-// the rest.
+// What limits it, by count: instructions. Of the some 400 that a warp needs for its 16 queries and
+// 64 keys of a head of 64, 64 are products, which take half as long on the matrix units of an H100;
+// 200 turn scores into weights, a quarter of them exponentials; the others move operands. Each warp
+// reads a tile from the block's memory for its 16 queries, 16 FLOPs a byte: 2048 a cycle at its 128
+// bytes, half of what the units of an H100 do. From the second-level cache it is read once per
+// block, 64 or 112 FLOPs a byte. Dropout draws a number for each score, by 18 integer instructions:
+// more than the rest.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
 #include "kernels/numbers/math.h"
@@ -22,8 +24,8 @@ namespace {
 template <int width>
 constexpr int keys_at_once = width == 64 ? 64 : 32;
 // Blocks that share a multiprocessor hide each other's waits: as many as can do with registers.
-template <int width, bool plain>
-constexpr int blocks_at_once = width == 64 && plain ? 3 : 2;
+template <class Kind>
+constexpr int blocks_at_once = Kind::width == 64 && Kind::plain&& Kind::warps == some_warps ? 3 : 2;
 
 __device__ inline float largest_of_row(float mine) {
   for (int step = 1; step < 4; step *= 2)
@@ -100,9 +102,9 @@ __device__ void add_keys(Running<width>& running, const LeftRows<T, width, true>
 }
 
 // The two parts of the logarithm of a query's sum, each query by another lane.
-template <int width>
+template <int warps, int width>
 __device__ void store_log_sums(const Running<width>& running, const float (&totals)[2],
-                               const Call& call, const BlockPlace& place) {
+                               const Call& call, const BlockPlace<warps>& place) {
   const int half = lane_column() / 2, query = place.warp_first() + lane_row() + half * 8;
   if (half > 1 || query >= call.queries) return;
   *call.log_sum_of(place.batch, place.head, query, 0) = half ? running.best[1] : running.best[0];
@@ -110,46 +112,41 @@ __device__ void store_log_sums(const Running<width>& running, const float (&tota
       log_(half ? totals[1] : totals[0]) * float(log2_e);
 }
 
-template <class T, int width, bool plain>
+template <class Kind>
 __device__ void attend(const Call& call, int64_t block) {
-  constexpr int tile_keys = keys_at_once<width>, tile_size = tile_keys * width;
-  SHARED(uint4, memory, (block_rows * width + 4 * tile_size) / pack_size);
+  using T = typename Kind::Number;
+  using Place = BlockPlace<Kind::warps>;
+  constexpr bool plain = Kind::plain;
+  constexpr int width = Kind::width, tile_keys = keys_at_once<width>, tile_size = tile_keys * width;
+  SHARED(uint4, memory, (Place::rows * width + 4 * tile_size) / pack_size);
   T* const query_tile = reinterpret_cast<T*>(memory);
-  const auto tile = [&](int which, int stage) {
-    return query_tile + block_rows * width + (stage * 2 + which) * tile_size;
+  // Of a stage; values lie behind keys.
+  const auto key_tile = [&](int stage) {
+    return query_tile + Place::rows * width + stage * 2 * tile_size;
   };
-  const BlockPlace place(call, block, call.queries);
-  const auto loader = [&](const Tokens& tokens) {
-    return TileLoader<T, width, plain>(tokens.template head<T, plain>(place.batch, place.head));
+  const Place place(call, block, call.queries);
+  const auto head = [&](const Tokens& tokens) {
+    return tokens.template head<T, plain>(place.batch, place.head);
   };
-  const TileLoader<T, width, plain> keys = loader(call.k), values = loader(call.v);
-  const auto load = [&](int key, int stage) {
-    keys.template load<tile_keys>(tile(0, stage), key);
-    values.template load<tile_keys>(tile(1, stage), key);
-  };
-  loader(call.q).template load<block_rows>(query_tile, place.first);
-  load(0, 0);
+  TileLoader<Kind::warps, width, 1, T, plain>({head(call.q)}, place.first)
+      .template load<Place::rows>(query_tile);
+  TileLoader<Kind::warps, width, 2, T, plain> loader({head(call.k), head(call.v)}, 0);
   LeftRows<T, width, true> queries(query_tile);
   Running<width> running;
   clear(running.sums);
-  const int visible = call.visible_keys(place.first + block_rows);
   const int visible_to_warp =
       place.warp_has_tokens ? call.visible_keys(place.warp_first() + rows_per_warp) : 0;
-  for (int key = 0, stage = 0; key < visible; key += tile_keys, stage = 1 - stage) {
-    ptx::cp_async_wait_all();
-    __syncthreads();  // the tiles are there, and the last ones no longer read
-    if (key == 0) queries.load();
-    if (key + tile_keys < visible) load(key + tile_keys, 1 - stage);
-    for_each_part<tile_keys>(key, 0, visible_to_warp, [&](auto columns, int column) {
-      const TilePlace at = {place.batch, place.head, place.warp_first(), key + column};
-      add_keys<decltype(columns)::value, plain>(running, queries, tile(0, stage) + column * width,
-                                                tile(1, stage) + column * width, call, at);
-    });
-  }
-  if (visible == 0) {  // queries are on their way to where the rows go
-    ptx::cp_async_wait_all();
-    __syncthreads();
-  }
+  for_each_step<2, tile_keys>(
+      0, call.visible_keys(place.first + Place::rows),
+      [&](int stage) { loader.template load<tile_keys>(key_tile(stage)); }, [&] { queries.load(); },
+      [&](int key, int stage) {
+        for_each_part<tile_keys>(key, 0, visible_to_warp, [&](auto columns, int column) {
+          const T* const keys = key_tile(stage) + column * width;
+          const TilePlace at = {place.batch, place.head, place.warp_first(), key + column};
+          add_keys<decltype(columns)::value, plain>(running, queries, keys, keys + tile_size, call,
+                                                    at);
+        });
+      });
   float totals[2], factor[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -157,15 +154,14 @@ __device__ void attend(const Call& call, int64_t block) {
     factor[half] = totals[half] == 0 ? 0 : call.dropout.kept / totals[half];
   }
   store_log_sums(running, totals, call, place);
-  store_rows<width>(call.out.template head<T, plain>(place.batch, place.head), place.first,
-                    query_tile, running.sums, factor);
+  store_rows<width>(head(call.out), place.first, query_tile, running.sums, factor);
 }
 
-template <class T, int width, bool plain>
+template <class Kind>
 void forward(const Call& call) {
-  for_each_block<blocks_at_once<width, plain>, threads>(
-      BlockPlace::count(call, call.queries),
-      [=] ON_DEVICE(int64_t block) { attend<T, width, plain>(call, block); });
+  for_each_block<blocks_at_once<Kind>, Kind::warps * warp_size>(
+      BlockPlace<Kind::warps>::count(call, call.queries),
+      [=] ON_DEVICE(int64_t block) { attend<Kind>(call, block); });
 }
 
 }  // namespace
@@ -174,10 +170,8 @@ void forward(const Call& call) {
 void tile_attention(const AttentionTensors& x, double scale, bool causal, double dropout,
                     RandomPosition position) {
   const tiles::Call call(x, scale, causal, dropout, position);
-  tiles::visit_kinds(call, x.q.dtype, call.in_packs(), [&](auto kind) {
-    using Kind = decltype(kind);
-    tiles::forward<typename Kind::Number, Kind::width, Kind::plain>(call);
-  });
+  tiles::visit_kinds<true>(call, x.q.dtype, call.in_packs(), call.queries,
+                           [&](auto kind) { tiles::forward<decltype(kind)>(call); });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -103,53 +103,70 @@ struct Call {
   }
 };
 
-// Of what numbers, how wide tiles, and whether plain, which is without a mask and dropout and with
-// tensors whose rows are whole packs: what kernels are compiled for.
-template <class T, int size, bool is_plain>
+// Of what numbers, how wide tiles, how many warps, and whether plain, which is without a mask and
+// dropout and with tensors whose rows are whole packs: what kernels are compiled for.
+template <class T, int size, int number_of_warps, bool is_plain>
 struct Kind {
   using Number = T;
-  static constexpr int width = size;
+  static constexpr int width = size, warps = number_of_warps;
   static constexpr bool plain = is_plain;
 };
 
-template <class T, bool plain, class Body>
-void visit_width(const Call& call, Body&& body) {
-  if (call.q.features <= 64)
-    body(Kind<T, 64, plain>{});
-  else
-    body(Kind<T, 128, plain>{});
-}
-// Calls body with the kind of a call; `whole` says that all its tensors' rows are whole packs.
-template <class Body>
-void visit_kinds(const Call& call, DType dtype, bool whole, Body&& body) {
-  const bool plain = whole && !call.mask.data && !call.dropout.drops;
-  if (dtype == DType::f16)
-    plain ? visit_width<f16, true>(call, body) : visit_width<f16, false>(call, body);
-  else
-    plain ? visit_width<bf16, true>(call, body) : visit_width<bf16, false>(call, body);
+// A block has the rows of this many warps.
+constexpr int some_warps = 4, more_warps = 7;
+// Whether blocks of more warps, which read what they pass by less often, leave no more rows empty.
+inline bool wants_more_warps(int tokens) {
+  const auto rows = [=](int warps) {
+    const int of_block = warps * rows_per_warp;
+    return (tokens + of_block - 1) / of_block * of_block;
+  };
+  return rows(more_warps) <= rows(some_warps);
 }
 
-// What a block works on: 64 tokens of one head, from `first` on. The last tokens come first: with
+template <bool may_have_more_warps, class T, class Body>
+void visit_number(const Call& call, bool plain, int tokens, Body&& body) {
+  const bool narrow = call.q.features <= 64;
+  if constexpr (may_have_more_warps)
+    if (narrow && plain && wants_more_warps(tokens)) return body(Kind<T, 64, more_warps, true>{});
+  if (narrow)
+    plain ? body(Kind<T, 64, some_warps, true>{}) : body(Kind<T, 64, some_warps, false>{});
+  else
+    plain ? body(Kind<T, 128, some_warps, true>{}) : body(Kind<T, 128, some_warps, false>{});
+}
+// Calls body with the kind of a call's kernel whose blocks share `tokens` of each head; `whole`
+// says that all its tensors' rows are whole packs.
+template <bool may_have_more_warps, class Body>
+void visit_kinds(const Call& call, DType dtype, bool whole, int tokens, Body&& body) {
+  const bool plain = whole && !call.mask.data && !call.dropout.drops;
+  if (dtype == DType::f16)
+    visit_number<may_have_more_warps, f16>(call, plain, tokens, body);
+  else
+    visit_number<may_have_more_warps, bf16>(call, plain, tokens, body);
+}
+
+// What a block works on: some tokens of one head, from `first` on. The last tokens come first: with
 // causality they are the most work of a query, and the least of a key.
+template <int warps>
 struct BlockPlace {
+  static constexpr int rows = warps * rows_per_warp;
   int batch, head;
   int first;
-  bool warp_has_tokens;  // not three warps in 16 at 197 tokens: they compute nothing
+  bool warp_has_tokens;  // not every warp of a head's last block: those compute nothing
 
   // Numbers of blocks are below 2^31, and divisions of 32 bits are far cheaper.
   __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
-    const unsigned of_head = (tokens + block_rows - 1) / block_rows;
+    const unsigned of_head = (tokens + rows - 1) / rows;
     const unsigned number = static_cast<unsigned>(block), all_heads = number / of_head;
     const unsigned heads = static_cast<unsigned>(call.heads);
     batch = static_cast<int>(all_heads / heads);
     head = static_cast<int>(all_heads % heads);
-    first = static_cast<int>(of_head - 1 - number % of_head) * block_rows;
+    first = static_cast<int>(of_head - 1 - number % of_head) * rows;
     warp_has_tokens = warp_first() < tokens;
   }
   // The token of the warp's first row.
   __device__ int warp_first() const { return first + warp_row(); }
   static int64_t count(const Call& call, int tokens) {
-    return call.batches * call.heads * ((tokens + block_rows - 1) / block_rows);
+    return call.batches * call.heads * ((tokens + rows - 1) / rows);
   }
 };
 

@@ -251,7 +251,8 @@ Case drawn_case(Draw& draw) {
 
 TEST_CASE("GPU: attention by tiles has the tokens of an image model" * on_gpu()) {
   for (const DType dtype : {DType::f16, DType::bf16})
-    check_case({.dtype = dtype, .heads = 1, .queries = 197, .keys = 197, .dropout = 0.1});
+    for (const double dropout : {0.0, 0.1})
+      check_case({.dtype = dtype, .heads = 1, .queries = 197, .keys = 197, .dropout = dropout});
 }
 
 TEST_CASE("GPU: attention by tiles has heads of any size, tokens before a tile's end and behind" *
@@ -277,6 +278,12 @@ TEST_CASE("GPU: attention by tiles has as many tokens as parts of tiles, one les
         {.heads = 1, .queries = tokens, .keys = 145 - tokens, .size = 16, .causal = turn % 4 < 2});
     ++turn;
   }
+}
+
+TEST_CASE("GPU: attention by tiles has blocks of as many warps as tokens fit in" * on_gpu()) {
+  for (const auto& [queries, keys] : {std::pair{112, 197}, {208, 112}, {193, 65}, {224, 225}})
+    for (const bool causal : {false, true})
+      check_case({.heads = 1, .queries = queries, .keys = keys, .causal = causal});
 }
 
 TEST_CASE("GPU: attention by tiles takes a scale that turns the order of scores" * on_gpu()) {
