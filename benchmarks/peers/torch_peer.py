@@ -384,6 +384,7 @@ def main():
     torch.manual_seed(42)
     if "device" in options:
         torch.set_default_device(options.device)
+    torch.backends.cudnn.allow_tf32 = False  # strict f32, as ours
     fields = options.work(options)
     if options.json:
         print(json.dumps(fields))

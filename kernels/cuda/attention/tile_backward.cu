@@ -304,8 +304,8 @@ void tile_attention_backward(const AttentionTensors& x, double scale, bool causa
       call.batches * call.heads * Gradients::padded(call.queries) + 1);
   const Gradients gradients = {call, x.g, x.dq, x.dk, x.dv, numbers.data()};
   const bool whole = gradients.in_packs();
-  visit_kinds<true>(call, x.q.dtype, whole, call.queries,
-                    [&](auto kind) { find_query_gradients<decltype(kind)>(gradients); });
+  visit_kinds<false>(call, x.q.dtype, whole, call.queries,
+                     [&](auto kind) { find_query_gradients<decltype(kind)>(gradients); });
   visit_kinds<false>(call, x.q.dtype, whole, call.keys,
                      [&](auto kind) { find_key_gradients<decltype(kind)>(gradients); });
 }

@@ -1,11 +1,12 @@
 // Elementwise kernels on a GPU: a thread converts its operands to the compute type and the result
 // back. Dtypes are resolved at run time, so there is one kernel per op and compute type. What is
 // dense and computed in f32 is read and written in quads (dense_map.cuh), other elements and those
-// before and after the quads one by one.
+// before and after the quads one by one; copies across dimensions go by tiles (turned_copy.cuh).
 #pragma once
 
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/elementwise/dense_map.cuh"
+#include "kernels/cuda/elementwise/turned_copy.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/runtime/refusals.h"
 #include "kernels/cuda/space.cuh"
@@ -118,6 +119,10 @@ void map(const View* const* views, F f) {
 
 template <class C>
 void convert(const View* const* views) {
+  if constexpr (__is_same(C, float))
+    if (const DeviceWalk walk = device_walk(views, 2);
+        walk.host_operand < 0 && copy_turned(walk.walk))
+      return;
   map<C, 1>(views, Same());
 }
 

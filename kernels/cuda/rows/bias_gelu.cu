@@ -13,12 +13,16 @@ struct BiasGelu {
   bool tanh_form;
 };
 
+// GELU takes some 20 instructions a number: more warps than for a copy keep the memory busy.
+template <class C>
+constexpr int blocks_at_once = sizeof(C) == 4 ? 3 : 2;
+
 template <class C>
 void gelu_of_rows(const BiasGelu& of, int64_t rows) {
   constexpr int64_t rows_of_block = rows_at_once<C, 2> * warps_of_tile;
   const int64_t across = (of.columns + tile_columns - 1) / tile_columns;
   const int64_t down = (rows + rows_of_block - 1) / rows_of_block;
-  for_each_block<blocks_at_a_time<C, 4>>(across * down, [=] ON_DEVICE(int64_t block) {
+  for_each_block<blocks_at_once<C>>(across * down, [=] ON_DEVICE(int64_t block) {
     const int64_t lane = threadIdx.x % warp_size, first = block / across * rows_of_block;
     const TileShare share(block % across * tile_columns + lane * pack_size, of.columns);
     const TileRows mine = {first + threadIdx.x / warp_size,
@@ -26,47 +30,49 @@ void gelu_of_rows(const BiasGelu& of, int64_t rows) {
     C shift[pack_size];
     load_share(shift, of.bias, 0, share, C(0));
     const bool packs = are_packs(share, mine.first * of.columns, of.x, of.y);
-    mine.for_each_batch<rows_at_once<C, 2>>(packs, [&]<int most>(const RowBatch<most>& batch) {
-      RowPacks<C, most> value;
-      load_rows<C>(value, of.x, of.columns, share, batch);
+    mine.for_each_batch<rows_at_once<C, 2>>(
+        packs, [&]<int most, bool packed>(const RowBatch<most, packed>& batch) {
+          RowPacks<C, most> value;
+          load_rows<C>(value, of.x, of.columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < most; ++i)
+          for (int i = 0; i < most; ++i)
 #pragma unroll
-        for (int e = 0; e < pack_size; ++e) {
-          const C v = value[i][e] + shift[e];
-          value[i][e] = of.tanh_form ? gelu_tanh_(v) : v * normal_cdf(v);
-        }
-      store_rows<C>(of.y, of.columns, share, batch, value);
-    });
+            for (int e = 0; e < pack_size; ++e) {
+              const C v = value[i][e] + shift[e];
+              value[i][e] = of.tanh_form ? gelu_tanh_(v) : v * normal_cdf(v);
+            }
+          store_rows<C>(of.y, of.columns, share, batch, value);
+        });
   });
 }
 
 // Writes dx and adds it up.
 template <class C>
 struct GeluBackward {
-  static constexpr int blocks = blocks_at_a_time<C, 3>;
+  static constexpr int blocks = 2;
   BiasGelu of;
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[1][pack_size]) const {
     C shift[pack_size];
     load_share(shift, of.bias, 0, share, C(0));
     const bool packs = are_packs(share, rows.first * of.columns, of.g, of.x, of.dx);
-    rows.for_each_batch<rows_at_once<C, 2>>(packs, [&]<int most>(const RowBatch<most>& batch) {
-      RowPacks<C, most> upper, value;
-      load_rows<C>(upper, of.g, of.columns, share, batch);
-      load_rows<C>(value, of.x, of.columns, share, batch);
+    rows.for_each_batch<rows_at_once<C, 2>>(
+        packs, [&]<int most, bool packed>(const RowBatch<most, packed>& batch) {
+          RowPacks<C, most> upper, value;
+          load_rows<C>(upper, of.g, of.columns, share, batch);
+          load_rows<C>(value, of.x, of.columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < most; ++i) {
-        if (i >= batch.count) break;
+          for (int i = 0; i < most; ++i) {
+            if (i >= batch.count) break;
 #pragma unroll
-        for (int e = 0; e < pack_size; ++e) {
-          const C v = value[i][e] + shift[e];
-          value[i][e] = upper[i][e] * (of.tanh_form ? gelu_tanh_slope(v) : gelu_slope(v));
-          sum[0][e] += value[i][e];
-        }
-      }
-      store_rows<C>(of.dx, of.columns, share, batch, value);
-    });
+            for (int e = 0; e < pack_size; ++e) {
+              const C v = value[i][e] + shift[e];
+              value[i][e] = upper[i][e] * (of.tanh_form ? gelu_tanh_slope(v) : gelu_slope(v));
+              sum[0][e] += value[i][e];
+            }
+          }
+          store_rows<C>(of.dx, of.columns, share, batch, value);
+        });
   }
 };
 

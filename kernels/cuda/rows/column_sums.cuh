@@ -101,14 +101,15 @@ struct AddElements {
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[1][pack_size]) const {
     const bool packs = are_packs(share, rows.first * columns, x);
-    rows.for_each_batch<rows_at_once<C, 4>>(packs, [&]<int most>(const RowBatch<most>& batch) {
-      RowPacks<C, most> value;
-      load_rows<C>(value, x, columns, share, batch);
+    rows.for_each_batch<rows_at_once<C, 4>>(
+        packs, [&]<int most, bool packed>(const RowBatch<most, packed>& batch) {
+          RowPacks<C, most> value;
+          load_rows<C>(value, x, columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < most; ++i)
+          for (int i = 0; i < most; ++i)
 #pragma unroll
-        for (int e = 0; e < pack_size; ++e) sum[0][e] += value[i][e];
-    });
+            for (int e = 0; e < pack_size; ++e) sum[0][e] += value[i][e];
+        });
   }
 };
 

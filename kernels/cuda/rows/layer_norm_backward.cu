@@ -60,22 +60,23 @@ struct AddParameterGradients {
   __device__ void operator()(const TileShare& share, const TileRows& rows,
                              C (&sum)[2][pack_size]) const {
     const bool packs = are_packs(share, rows.first * of.columns, of.g, of.x);
-    rows.for_each_batch<rows_at_once<C, 2>>(packs, [&]<int most>(const RowBatch<most>& batch) {
-      RowPacks<C, most> g, x;
-      load_rows<C>(g, of.g, of.columns, share, batch);
-      load_rows<C>(x, of.x, of.columns, share, batch);
+    rows.for_each_batch<rows_at_once<C, 2>>(
+        packs, [&]<int most, bool packed>(const RowBatch<most, packed>& batch) {
+          RowPacks<C, most> g, x;
+          load_rows<C>(g, of.g, of.columns, share, batch);
+          load_rows<C>(x, of.x, of.columns, share, batch);
 #pragma unroll
-      for (int i = 0; i < most; ++i) {
-        if (i >= batch.count) break;
-        const int64_t row = batch.row(i);
-        const C mean = load_one<C>(of.mean, row), rstd = load_one<C>(of.rstd, row);
+          for (int i = 0; i < most; ++i) {
+            if (i >= batch.count) break;
+            const int64_t row = batch.row(i);
+            const C mean = load_one<C>(of.mean, row), rstd = load_one<C>(of.rstd, row);
 #pragma unroll
-        for (int e = 0; e < pack_size; ++e) {
-          sum[0][e] += g[i][e] * ((x[i][e] - mean) * rstd);
-          sum[1][e] += g[i][e];
-        }
-      }
-    });
+            for (int e = 0; e < pack_size; ++e) {
+              sum[0][e] += g[i][e] * ((x[i][e] - mean) * rstd);
+              sum[1][e] += g[i][e];
+            }
+          }
+        });
   }
 };
 

@@ -14,18 +14,13 @@ inline constexpr int tile_columns = warp_size * pack_size;
 // one.
 template <class C, int wanted>
 inline constexpr int rows_at_once = sizeof(C) == 4 ? wanted : 1;
-// How many blocks fit on a multiprocessor, at least; as many loads should be on their way as its
-// share of the memory's rate and latency asks for, some 20 KB, by many warps where they compute
-// much.
-template <class C, int wanted>
-inline constexpr int blocks_at_a_time = sizeof(C) == 4 ? wanted : 2;
 
 using TileShare = Share<1, pack_size>;
 
-// Rows first, first + 8, ... of a warp, `count` of them. Of several, all are packs.
-template <int most>
+// Rows first, first + 8, ... of a warp, `count` of them; what a thread has of them are packs, or,
+// of a single row, anything.
+template <int most, bool are_packs>
 struct RowBatch {
-  static constexpr int size = most;
   int64_t first;
   int count;
   __device__ int64_t row(int i) const { return first + i * warps_of_tile; }
@@ -47,16 +42,16 @@ __device__ bool are_packs(const TileShare& share, int64_t first_element, const O
 struct TileRows {
   int64_t first, end;
 
-  // Calls body(RowBatch<most>), or body(RowBatch<1>).
+  // Calls body(RowBatch<most, true>) or body(RowBatch<1, false>).
   template <int most, class Body>
   __device__ void for_each_batch(bool are_packs, Body&& body) const {
-    if (most > 1 && are_packs) {
+    if (are_packs) {
       for (int64_t row = first; row < end; row += most * warps_of_tile) {
         const int64_t left = (end - row + warps_of_tile - 1) / warps_of_tile;
-        body(RowBatch<most>{row, left < most ? static_cast<int>(left) : most});
+        body(RowBatch<most, true>{row, left < most ? static_cast<int>(left) : most});
       }
     } else {
-      for (int64_t row = first; row < end; row += warps_of_tile) body(RowBatch<1>{row, 1});
+      for (int64_t row = first; row < end; row += warps_of_tile) body(RowBatch<1, false>{row, 1});
     }
   }
 };
@@ -72,10 +67,10 @@ __device__ void visit_narrow(DType dtype, F&& f) {
 }
 
 // to[i] = a thread's share of the i-th row of x (rows, columns); 0 where there is none.
-template <class C, int most>
+template <class C, int most, bool are_packs>
 __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t columns,
-                          const TileShare& share, const RowBatch<most>& batch) {
-  if constexpr (most == 1) {
+                          const TileShare& share, const RowBatch<most, are_packs>& batch) {
+  if constexpr (!are_packs) {
     load_share(to[0], x, batch.first * columns, share, C(0));
   } else {
 #pragma unroll
@@ -97,10 +92,10 @@ __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t colum
 }
 
 // Stores what load_rows loads.
-template <class C, int most>
+template <class C, int most, bool are_packs>
 __device__ void store_rows(const Operand& y, int64_t columns, const TileShare& share,
-                           const RowBatch<most>& batch, const RowPacks<C, most>& from) {
-  if constexpr (most == 1) {
+                           const RowBatch<most, are_packs>& batch, const RowPacks<C, most>& from) {
+  if constexpr (!are_packs) {
     store_share(y, batch.first * columns, share, from[0]);
   } else {
     visit_narrow(y.dtype, [&](auto* type) {

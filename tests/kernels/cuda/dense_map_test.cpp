@@ -3,6 +3,12 @@
 #include "tests/capture_part.h"
 #include "tests/kernels/cuda/compare.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 using namespace booster;
 using namespace booster::kernels;
 using namespace booster::kernels::test;
@@ -77,4 +83,48 @@ TEST_CASE("GPU: rows and columns are broadcast over elementwise operands" * on_g
                   table.binary_scalar(BinaryOp::sub, out, out, 0.5, true);
                 });
       }
+}
+
+namespace {
+
+// A shape of up to four dimensions, dense in memory in a drawn order of them.
+std::vector<int64_t> drawn_strides(std::mt19937& drawn, const Index& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), drawn);
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (const size_t dim : order) {
+    strides[dim] = stride;
+    stride *= shape[dim];
+  }
+  return strides;
+}
+
+}  // namespace
+
+TEST_CASE("GPU: copies between drawn orders of dimensions agree with the CPU" * on_gpu()) {
+  std::mt19937 drawn(5);
+  const DType dtypes[] = {DType::f32,     DType::f16, DType::bf16,
+                          DType::boolean, DType::f64, DType::i64};
+  for (int i = 0; i < 150; ++i) {
+    Index shape(1 + drawn() % 4);
+    for (int64_t& size : shape) size = 1 + static_cast<int64_t>(drawn() % (drawn() % 2 ? 70 : 9));
+    const DType from = dtypes[drawn() % std::size(dtypes)],
+                to = dtypes[drawn() % std::size(dtypes)];
+    const std::vector<int64_t> in_memory = drawn_strides(drawn, shape);
+    const std::vector<int64_t> wanted = drawn_strides(drawn, shape);
+    const std::string text =
+        fmt::format("{} to {}, shape {}, strides {} to {}", name_of(from), name_of(to),
+                    fmt::join(shape, " "), fmt::join(in_memory, " "), fmt::join(wanted, " "));
+    CAPTURE(text);
+    Plain in(from, shape, in_memory), out(to, shape, wanted);
+    for_each_index(shape, [&](const Index& at) {
+      in.set(at, from == DType::boolean ? drawn() % 2 : static_cast<double>(drawn() % 256));
+      out.set(at, 1);
+    });
+    compare(out, {in}, [](const Table& table, const View& there, const std::vector<View>& of) {
+      table.copy(there, of[0]);
+    });
+  }
 }
