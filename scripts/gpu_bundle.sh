@@ -11,7 +11,8 @@ most_megabytes=60
 
 programs=(
   tests/kernels_test tests/tensor_test tests/autograd_test tests/data_test tests/nn_test
-  tests/optim_test tests/booster_test tests/parallel_test tests/spread_test benchmarks/vit_step
+  tests/optim_test tests/booster_test tests/parallel_test tests/spread_test
+  benchmarks/vit_step benchmarks/conv_stack
   examples/vit_caltech101 booster/booster
 )
 modules=(kernels/cuda/libbooster_cuda.so tests/cuda_on_host/libbooster_cuda_on_host.so)

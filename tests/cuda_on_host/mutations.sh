@@ -15,7 +15,7 @@ host_reads='s/CUDA_CALL(cudaMemcpyAsync(\(.*\), cudaMemcpyDefault.*/__builtin_me
 drawn='kernels_test|GPU: drawn conv*'
 by_cudnn=products/library_convolution plan=products/convolution_plan
 by_lt=products/library_product.cpp of_lt=library_product.cpp.o
-layers='kernels_test|GPU: drawn gradients of weights*'
+layers='kernels_test|GPU: drawn linear layers*'
 fp8=products/fp8_product.cu turned=fp8_product.host.o
 lt8=products/library_fp8_product.cpp by_codes=library_fp8_product.cpp.o
 codes='kernels_test|GPU: drawn products of 8-bit*'
@@ -43,12 +43,13 @@ a check of a bias's dtype|$by_lt|$of_lt|s/bias.dtype == out.dtype/true/|$layers
 a bias's alignment|$by_lt|$of_lt|s/ ? alignment_of(bias.data)/ ? 256/|$layers
 a barrier, codes are turned|$fp8|$turned|s/^  __syncthreads();//|$codes
 a bound, words of codes|$fp8|$turned|s/ .. d < of.depth)/)/|$codes
-zeros behind turned codes|$fp8|$turned|s/side + s. : uint8_t.0./side + s] : uint8_t{99}/|$codes
+zeros behind turned codes|$fp8|$turned|s/side + s. : uint8_t.0./side + s] : uint8_t{127}/|$codes
+zeros behind turned words|$fp8|$turned|s/Square square = {};/Square square = {{~0u, ~0u, ~0u, ~0u}};/|$codes
 zeros behind codes|$fp8|$turned|s/depth + d. : uint8_t.0./depth + d] : uint8_t{99}/|$codes
 an address's alignment, codes|$fp8|$turned|s/ % fp8_alignment == 0;/ % 1 == 0;/|$codes
 a scale|$lt8|$by_codes|s/b.inverse_scale, a.inverse_scale/b.inverse_scale/|$codes
 a bias's dtype|$lt8|$by_codes|s/bias.dtype != y.dtype/false/|$codes
-the end of a turned copy|$turn|elementwise.host.o|s/to < left_to .. from < left_from/to < left_to/|$orders
+the end of a turned copy|$turn|elementwise.host.o|s/ .. from < left_from)/)/|$orders
 a barrier, a turned copy|$turn|elementwise.host.o|s/^  __syncthreads();//|$orders
 a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*

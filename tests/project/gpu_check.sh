@@ -36,8 +36,10 @@ play "$build/examples/vit_caltech101" '
   for set; do [[ $set != train.output_dir=* ]] || out=${set#*=}; done
   [[ $out == *cuda ]] || LOSS=2
   mkdir -p "$out" && echo "{\"loss\":${LOSS:-2}}" > "$out/metrics.jsonl"'
-play "$build/benchmarks/vit_step" '[[ $CRASH != vit_step ]] || kill -SEGV $$
-  echo "{\"benchmark\": \"ours\"}"'
+for program in vit_step conv_stack; do
+  play "$build/benchmarks/$program" '[[ $CRASH != "$(basename "$0")" ]] || kill -SEGV $$
+    echo "{\"benchmark\": \"ours\"}"'
+done
 # --- tools of the machine
 play "$work/tools/nvidia-smi" 'echo "Played GPU, 580, 80 GB"'
 play "$work/tools/python3" '
@@ -71,8 +73,8 @@ check 0 '"card": "Played GPU, 580, 80 GB"' '"torch": "2.11", "CUDA of torch": "1
   '"step": "compute-sanitizer racecheck", "status": 0' \
   '{"benchmark": "ours"}' '{"benchmark": "theirs"}'
 if grep FAILED "$work/results/gpu_results.json"; then exit 1; fi
-! command -v jq > /dev/null || jq -e '.timings | length == 8' "$work/results/gpu_results.json"
-CRASH=vit_step check 1 '"step": "vit_tiny_patch16_224 in bf16", "status": 139'
+! command -v jq > /dev/null || jq -e '.timings | length == 14' "$work/results/gpu_results.json"
+CRASH=vit_step check 1 '"step": "vit_tiny_patch16_224 of 16 in bf16", "status": 139'
 CRASH=nn_test check 1 '"step": "tests of nn", "status": 139'
 PASSED=0 check 1 '"step": "tests of kernels", "status": 77'
 BLAS='off: not found' check 1 '"step": "cuBLASLt and cuDNN are used", "status": 1'

@@ -1,8 +1,7 @@
 // Gradients of attention on a GPU, for every dtype, size and mask, by the formulae of
 // kernels/attention/backward.cpp: products of matrices, and between them a kernel that turns each
 // row of scores, and of the probabilities' gradients, into probabilities and the scores' slopes
-// where they lie. A row's sum of g out is that of its probabilities times their gradients, which
-// are there.
+// where they lie. `out` and log_sum may be those of more keys than the call has (ring attention).
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"
@@ -16,6 +15,11 @@ namespace {
 template <class C>
 struct Pairs {
   C *scores, *gradients;
+};
+
+// The forward pass's result, and its gradient.
+struct Results {
+  View out, g;
 };
 
 // What a thread has of a chunk of a row.
@@ -48,18 +52,18 @@ __device__ void load_chunk(PairShare<Shape, C>& mine, const Pairs<C>& pairs, con
   }
 }
 
-// dp times what dropout does, in the place of dp; returns the sum of the probabilities times it.
-template <class Shape, class C>
-__device__ C drop_gradients(PairShare<Shape, C>& mine, const Scores<C>& x) {
+// The sum of g out of a query, which its slopes have in common.
+template <class Team, class C>
+__device__ C product_with_result(const Results& x, const ScoreRow<C>& row) {
+  const auto first = [&](const View& view) {
+    return row.batch * view.strides[0] + row.head * view.strides[1] + row.query * view.strides[2];
+  };
+  const int64_t first_g = first(x.g), first_out = first(x.out);
   C sum = 0;
-#pragma unroll
-  for (int q = 0; q < Shape::quads; ++q)
-#pragma unroll
-    for (int i = 0; i < quad; ++i) {
-      mine.dp[q][i] *= mine.keep(x, q, i);
-      sum += mine.p[q][i] * mine.dp[q][i];
-    }
-  return sum;
+  for (int64_t f = Team::rank(); f < x.g.shape[3]; f += Team::size)
+    sum += load_any<C>(x.g.data, x.g.dtype, first_g + f * x.g.strides[3]) *
+           load_any<C>(x.out.data, x.out.dtype, first_out + f * x.out.strides[3]);
+  return team_sum<Team>(sum);
 }
 
 // Keys that causality hides have slopes of 0 also beside a sum that is nan.
@@ -73,9 +77,9 @@ __device__ void store_chunk(const PairShare<Shape, C>& mine, const Pairs<C>& pai
     C weight[quad], slope[quad];
 #pragma unroll
     for (int i = 0; i < quad; ++i) {
-      const C p = mine.p[q][i];
-      weight[i] = i < visible ? p * mine.keep(x, q, i) : C(0);
-      slope[i] = i < visible ? p * (mine.dp[q][i] - delta) * x.scale : C(0);
+      const C p = mine.p[q][i], keep = mine.keep(x, q, i);
+      weight[i] = i < visible ? p * keep : C(0);
+      slope[i] = i < visible ? p * (mine.dp[q][i] * keep - delta) * x.scale : C(0);
     }
     const Group group = Shape::group(chunk, q, keys);
     write_group(pairs.scores + row.begin, group, weight);
@@ -84,30 +88,22 @@ __device__ void store_chunk(const PairShare<Shape, C>& mine, const Pairs<C>& pai
 }
 
 template <class Shape, class C>
-__device__ void finish_row(const Pairs<C>& pairs, const Scores<C>& x, ScoreRow<C> row,
-                           int64_t keys) {
-  const int64_t chunks = Shape::chunks(keys);
+__device__ void finish_row(const Pairs<C>& pairs, const Scores<C>& x, const Results& results,
+                           ScoreRow<C> row, int64_t keys) {
+  const C delta = product_with_result<typename Shape::Team>(results, row);
   if (row.load_log_sum(x.log_sum, 0) == -C(__builtin_inf())) row.visible = 0;
-  PairShare<Shape, C> mine;
-  C delta = 0;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+  for (int64_t chunk = 0; chunk < Shape::chunks(keys); ++chunk) {
+    PairShare<Shape, C> mine;
     load_chunk(mine, pairs, x, row, chunk);
-    delta += drop_gradients(mine, x);
-  }
-  delta = team_sum<typename Shape::Team>(delta);
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    if (chunks > 1) {
-      load_chunk(mine, pairs, x, row, chunk);
-      drop_gradients(mine, x);
-    }
     store_chunk(mine, pairs, x, row, chunk, keys, delta);
   }
 }
 
 template <class Shape, class C>
-void finish_rows(const Pairs<C>& pairs, const Scores<C>& x, HeadRange heads, QueryRange queries) {
+void finish_rows(const Pairs<C>& pairs, const Scores<C>& x, const Results& results, HeadRange heads,
+                 QueryRange queries) {
   for_each_row<typename Shape::Team>(heads.count * queries.count, [=] ON_DEVICE(int64_t index) {
-    finish_row<Shape>(pairs, x, ScoreRow<C>(x, heads, queries, index), queries.keys);
+    finish_row<Shape>(pairs, x, results, ScoreRow<C>(x, heads, queries, index), queries.keys);
   });
 }
 
@@ -120,8 +116,10 @@ struct Operands {
         g(x.g, chunks),
         dq(x.dq, chunks),
         dk(x.dk, chunks),
-        dv(x.dv, chunks) {}
+        dv(x.dv, chunks),
+        results{x.out, x.g} {}
   HeadTokens<C> q, k, v, g, dq, dk, dv;
+  Results results;
 };
 
 template <class C>
@@ -133,7 +131,7 @@ void add_queries(const Operands<C>& x, const Pairs<C>& pairs, const Scores<C>& s
   matmul(weights, q, transposed(x.k.keys(heads, queries)), 0);
   matmul(slopes, g, transposed(x.v.keys(heads, queries)), 0);
   visit_row_shapes<C>(queries.keys, [&](auto shape) {
-    finish_rows<decltype(shape)>(pairs, scores, heads, queries);
+    finish_rows<decltype(shape)>(pairs, scores, x.results, heads, queries);
   });
   const double there = queries.begins_sums ? 0 : 1;
   matmul(x.dv.keys(heads, queries), transposed(weights), g, there);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -231,6 +232,17 @@ void ProductPlan::choose(const ProductTensors& tensors) {
   is_timed_ = false;
 }
 
+// The library's first estimate takes its place.
+void ProductPlan::drop_chosen() {
+  static std::atomic_flag told;
+  if (!told.test_and_set())
+    warn(
+        "booster: cuBLASLt refuses a way to compute a product that it has proposed; another is "
+        "taken");
+  algorithms_.erase(algorithms_.begin() + static_cast<std::ptrdiff_t>(chosen_));
+  chosen_ = 0;
+}
+
 bool ProductPlan::run(const ProductTensors& tensors, double beta) {
   if (has_bias_) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, tensors.bias);
   if (has_scales_) {
@@ -238,11 +250,12 @@ bool ProductPlan::run(const ProductTensors& tensors, double beta) {
     set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, tensors.scales.right);
   }
   if (is_timed_) choose(tensors);
-  const cublasStatus_t status = start(algorithms_[chosen_], tensors, beta);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
-    algorithms_.clear();
-    return false;
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+  while (is_possible() && status == CUBLAS_STATUS_NOT_SUPPORTED) {
+    status = start(algorithms_[chosen_], tensors, beta);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) drop_chosen();
   }
+  if (!is_possible()) return false;
   require_blas(status, "cublasLtMatmul");
   wait_if_debugging();
   return true;

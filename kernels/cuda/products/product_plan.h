@@ -52,8 +52,8 @@ class ProductPlan {
   // False if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
   // result = left right + beta * result + bias, on the stream in use. The first run may time
-  // several algorithms (tuning.h). False if the library refuses what it had proposed: nothing was
-  // computed, and the plan is not possible any more.
+  // several algorithms (tuning.h). False if the library refuses all that it had proposed: nothing
+  // was computed, and the plan is not possible any more.
   bool run(const ProductTensors& tensors, double beta);
 
  private:
@@ -65,6 +65,7 @@ class ProductPlan {
   void take_chosen(const ProductKey& key);
   void take(int choice);
   void choose(const ProductTensors& tensors);
+  void drop_chosen();
   cublasStatus_t start(const cublasLtMatmulHeuristicResult_t& algorithm,
                        const ProductTensors& tensors, double beta) const;
 

@@ -40,20 +40,20 @@ struct ChannelStatistics {
   }
 };
 
-// Merges the planes' statistics, a warp per channel.
+// Merges the planes' statistics, a block per channel.
 template <class C>
 void merge_planes(ChannelStatistics<C> out, Running running, const C* means, const C* squares,
                   Planes planes) {
   const int64_t samples = planes.count / planes.channels, all = samples * planes.size;
-  for_each_row<WarpTeam>(planes.channels, [=] ON_DEVICE(int64_t channel) {
+  for_each_row<BlockTeam>(planes.channels, [=] ON_DEVICE(int64_t channel) {
     Moments<C> moments;
     if (planes.size > 0)
-      for (int64_t sample = WarpTeam::rank(); sample < samples; sample += WarpTeam::size) {
+      for (int64_t sample = BlockTeam::rank(); sample < samples; sample += BlockTeam::size) {
         const int64_t plane = sample * planes.channels + channel;
         moments.merge({C(planes.size), means[plane], squares[plane]});
       }
-    moments = moments.template of_team<WarpTeam>(all);
-    if (WarpTeam::rank() != 0) return;
+    moments = moments.template of_team<BlockTeam>(all);
+    if (BlockTeam::rank() != 0) return;
     running.update(channel, moments, all);
     out.store(channel, moments.mean, moments.squares / C(all));
   });

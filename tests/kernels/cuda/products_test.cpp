@@ -225,6 +225,28 @@ TEST_CASE("GPU: attention and its gradients agree with the CPU" * on_gpu()) {
     }
 }
 
+TEST_CASE("GPU: attention's gradients take results of more keys than the call has" * on_gpu()) {
+  const Index of_queries = {2, 3, 11, 16}, of_keys = {2, 3, 70, 16}, rows = {2, 3, 11, 2};
+  for (const DType dtype : floating_dtypes)
+    for (const double dropout : {0.0, 0.3}) {
+      CAPTURE(std::string(name_of(dtype)));
+      CAPTURE(dropout);
+      const Plain q = random(dtype, of_queries, 1), k = random(dtype, of_keys, 2);
+      const Plain v = random(dtype, of_keys, 3), g = random(dtype, of_queries, 4);
+      const Plain out = random(dtype, of_queries, 5);
+      Plain log_sum = test::zeros(wide(dtype), rows);
+      for_each_index(rows, [&](const Index& i) { log_sum.set(i, i[3] == 0 ? 2 : 7); });
+      compare_all(
+          {unwritten(dtype, of_queries), unwritten(dtype, of_keys), unwritten(dtype, of_keys)},
+          {g, q, k, v, out, log_sum},
+          [=](const Table& table, const std::vector<View>& to, const std::vector<View>& in) {
+            table.attention_backward(to[0], to[1], to[2], in[0], in[1], in[2], in[3], in[4], in[5],
+                                     {}, 0.3, false, dropout, {7, 100});
+          },
+          {}, 1);
+    }
+}
+
 TEST_CASE("GPU: a mask of the smallest number hides all keys of a query alike" * on_gpu()) {
   const Index tokens = {1, 2, 9, 16}, rows = {1, 2, 9, 2};
   for (const DType dtype : floating_dtypes) {
