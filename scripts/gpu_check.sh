@@ -34,8 +34,8 @@ if [[ -e $from/programs.tar.xz ]]; then
 elif [[ -e $from/build.ninja ]]; then
   mkdir "$work/bin" "$work/lib"
   build=$(realpath "$from")
-  ln -s "$build"/{tests/*_test,benchmarks/{vit_step,conv_stack},examples/vit_caltech101,booster/booster} \
-    "$work/bin"
+  ln -s "$build"/{tests/*_test,benchmarks/{vit_step,conv_stack}} "$work/bin"
+  ln -s "$build"/{examples/vit_caltech101,booster/booster} "$work/bin"
   ln -s "$build"/{kernels/cuda,tests/cuda_on_host}/*.so "$work/lib"
   git rev-parse HEAD > "$work/commit" 2>/dev/null || echo "unknown" > "$work/commit"
   libraries=
