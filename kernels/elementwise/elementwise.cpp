@@ -167,14 +167,15 @@ void copy(View out, View in) {
   with_compute_type(compute, [&](auto c) { convert<decltype(c)>(views); });
 }
 
-// A value that f32 has is one, which a GPU writes by whole quads.
 void fill(View out, double value) {
   int64_t integer = static_cast<int64_t>(value);
-  float narrow = static_cast<float>(value);
   if (!is_floating(out.dtype)) return copy(out, broadcast_value(out, DType::i64, &integer));
-  const bool is_narrow = narrow == value;
-  copy(out, is_narrow ? broadcast_value(out, DType::f32, &narrow)
-                      : broadcast_value(out, DType::f64, &value));
+#ifdef BOOSTER_ON_GPU
+  // Computed in f32, it is written by whole quads.
+  if (float narrow = static_cast<float>(value); narrow == value)
+    return copy(out, broadcast_value(out, DType::f32, &narrow));
+#endif
+  copy(out, broadcast_value(out, DType::f64, &value));
 }
 
 void accumulate(View out, View in) {

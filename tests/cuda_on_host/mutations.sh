@@ -44,7 +44,7 @@ a bias's alignment|$by_lt|$of_lt|s/ ? alignment_of(bias.data)/ ? 256/|$layers
 a barrier, codes are turned|$fp8|$turned|s/^  __syncthreads();//|$codes
 a bound, words of codes|$fp8|$turned|s/ .. d < of.depth)/)/|$codes
 zeros behind turned codes|$fp8|$turned|s/side + s. : uint8_t.0./side + s] : uint8_t{127}/|$codes
-zeros behind turned words|$fp8|$turned|s/Square square = {};/Square square = {{~0u, ~0u, ~0u, ~0u}};/|$codes
+zeros behind turned words|$fp8|$turned|s/ square = {};/ square = {{~0u, ~0u, ~0u, ~0u}};/|$codes
 zeros behind codes|$fp8|$turned|s/depth + d. : uint8_t.0./depth + d] : uint8_t{99}/|$codes
 an address's alignment, codes|$fp8|$turned|s/ % fp8_alignment == 0;/ % 1 == 0;/|$codes
 a scale|$lt8|$by_codes|s/b.inverse_scale, a.inverse_scale/b.inverse_scale/|$codes

@@ -141,12 +141,13 @@ TEST_CASE("GPU: drawn linear layers agree with the CPU" * on_gpu()) {
     const DType dtype = floating_dtypes[draw(std::size(floating_dtypes))];
     const int64_t rows = 1 + draw(40), outputs = 1 + draw(40), inputs = 1 + draw(40);
     const int64_t offset = draw(3);
+    const DType bias_dtype = draw(4) ? dtype : wide(dtype);
     const Placed x = placed(drawn, false, {rows, inputs}, false);
     CAPTURE(i);
     compare(
         unwritten(dtype, {rows, outputs}),
         {random(dtype, {x.room()}, 1), random(dtype, {outputs, inputs}, 2),
-         random(dtype, {outputs + offset}, 3)},
+         random(bias_dtype, {outputs + offset}, 3)},
         [=](const Table& table, View y, const std::vector<View>& in) {
           const Placed bias = {offset, {outputs}, {1}};
           table.linear(y, x.in(in[0]), in[1], bias.in(in[2]));
