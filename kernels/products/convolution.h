@@ -27,6 +27,15 @@ inline bool same_layout(const View& a, const View& b) {
   return true;
 }
 
+// Whether windows of more than one tap lie beside each other, as those that cut an image into
+// patches, in one group: on a GPU such a convolution is a product of matrices.
+inline bool are_patches(const Window2d& window) {
+  for (int i = 0; i < 2; ++i)
+    if (window.stride[i] != window.kernel[i] || window.padding[i] != 0 || window.dilation[i] != 1)
+      return false;
+  return window.groups == 1 && window.kernel[0] * window.kernel[1] > 1;
+}
+
 inline bool is_channels_last(const View& image) {
   return !image.contiguous() && same_layout(image, laid_out(image, true));
 }

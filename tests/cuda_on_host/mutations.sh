@@ -31,6 +31,7 @@ in_parts='kernels_test|GPU: attention by products in parts*' back=attention_back
 by_rows=attention/score_rows.cuh tokens=attention/head_tokens.cuh of_att=attention_forward.host.o
 tiles=attention/tile parts=attention/fragments.cuh
 forward=tile_forward.host.o backward=tile_backward.host.o
+patch=products/patch_convolution whole='nn_test|GPU: drawn convolutions of whole*'
 turn=elementwise/turned_copy.cuh orders='kernels_test|GPU: copies between drawn orders*'
 mutations="
 a barrier|index/sort.cu|sort.host.o|0,/  __syncthreads();/s///|kernels_test|GPU: rows are sorted*
@@ -51,6 +52,7 @@ a scale|$lt8|$by_codes|s/b.inverse_scale, a.inverse_scale/b.inverse_scale/|$code
 a bias's dtype|$lt8|$by_codes|s/bias.dtype != y.dtype/false/|$codes
 the end of a turned copy|$turn|elementwise.host.o|s/ .. from < left_from)/)/|$orders
 a barrier, a turned copy|$turn|elementwise.host.o|s/^  __syncthreads();//|$orders
+zeros at an edge|$patch.cpp|patch_convolution.cpp.o|s/if (!covers/if (false \&\& !covers/|$whole
 a bias|$by_cudnn.cpp|library_convolution.cpp.o|s/bias.data ? 1 : 0/0/|$drawn
 a copy, the host reads|runtime/memory.cpp|runtime_memory.cpp.o|$host_reads|tensor_test|GPU: draws*
 a fragment's order|$parts|$forward|s/i % 2 \* 2 + half\]/half * 2 + i % 2]/|$heads

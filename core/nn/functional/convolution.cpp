@@ -6,6 +6,7 @@
 #include "core/nn/functional/window.h"
 #include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
+#include "kernels/products/convolution.h"
 
 namespace booster {
 namespace {
@@ -41,9 +42,7 @@ Tensor zeros_or_room(const Shape& shape, TensorOptions options, bool empty_sum) 
 // its channels last (kernels/cuda/products/patch_convolution.h).
 Tensor room_for(const Tensor& x, const Shape& shape, const kernels::Window2d& window) {
   const TensorOptions options{x.dtype(), x.device()};
-  bool is_product = x.device().type == DeviceType::cuda && window.groups == 1;
-  for (int i = 0; i < 2; ++i)
-    is_product &= window.stride[i] == window.kernel[i] && window.stride[i] > 1;
+  const bool is_product = x.device().type == DeviceType::cuda && kernels::are_patches(window);
   return is_product ? empty_channels_last(shape, options) : empty_in_order_of(x, shape, options);
 }
 

@@ -103,10 +103,7 @@ bool covers(const View& x, const View& y, const Window2d& window) {
 }  // namespace
 
 bool is_patchwise(const View& weight, const Window2d& window) {
-  for (int i = 0; i < 2; ++i)
-    if (window.stride[i] != window.kernel[i] || window.padding[i] != 0 || window.dilation[i] != 1)
-      return false;
-  return window.groups == 1 && window.kernel[0] * window.kernel[1] > 1 && weight.contiguous();
+  return are_patches(window) && weight.contiguous();
 }
 
 void patch_convolution(const View& y, const View& x, const View& weight, const View& bias,

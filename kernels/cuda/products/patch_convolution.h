@@ -7,7 +7,7 @@
 
 namespace booster::kernels::cuda {
 
-// Whether windows of more than one tap touch without overlap, in one group, and filters are dense.
+// Whether windows are such (are_patches), and filters are dense.
 bool is_patchwise(const View& weight, const Window2d& window);
 
 void patch_convolution(const View& y, const View& x, const View& weight, const View& bias,
