@@ -107,23 +107,26 @@ __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t bl
   if (i < walk.size) map_element<C, inputs>(walk, i, f);
 }
 
-// views[0] = f(views[1], ...) of every element, in compute type C.
+// Operand 0 = f(operand 1, ...) of every element, in compute type C.
 template <class C, int inputs, class F>
-void map(const View* const* views, F f) {
-  const DeviceWalk walk = device_walk(views, inputs + 1);
+void map_walk(const DeviceWalk& walk, F f) {
   const Quads quads = __is_same(C, float) ? quads_of(walk.walk, walk.size) : Quads{};
   const int64_t others = walk.size - quads.count * quad;
   for_each_block(quads.blocks() + (others + threads_per_block - 1) / threads_per_block,
                  [=] ON_DEVICE(int64_t block) { map_block<C, inputs>(walk, quads, block, f); });
 }
 
+template <class C, int inputs, class F>
+void map(const View* const* views, F f) {
+  map_walk<C, inputs>(device_walk(views, inputs + 1), f);
+}
+
 template <class C>
 void convert(const View* const* views) {
+  const DeviceWalk walk = device_walk(views, 2);
   if constexpr (__is_same(C, float))
-    if (const DeviceWalk walk = device_walk(views, 2);
-        walk.host_operand < 0 && copy_turned(walk.walk))
-      return;
-  map<C, 1>(views, Same());
+    if (walk.host_operand < 0 && copy_turned(walk.walk)) return;
+  map_walk<C, 1>(walk, Same());
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

@@ -250,15 +250,17 @@ bool ProductPlan::run(const ProductTensors& tensors, double beta) {
     set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, tensors.scales.right);
   }
   if (is_timed_) choose(tensors);
-  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
-  while (is_possible() && status == CUBLAS_STATUS_NOT_SUPPORTED) {
-    status = start(algorithms_[chosen_], tensors, beta);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) drop_chosen();
+  while (is_possible()) {
+    const cublasStatus_t status = start(algorithms_[chosen_], tensors, beta);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) {
+      drop_chosen();
+      continue;
+    }
+    require_blas(status, "cublasLtMatmul");
+    wait_if_debugging();
+    return true;
   }
-  if (!is_possible()) return false;
-  require_blas(status, "cublasLtMatmul");
-  wait_if_debugging();
-  return true;
+  return false;
 }
 
 }  // namespace booster::kernels::cuda

@@ -15,14 +15,14 @@ struct BiasGelu {
 
 // GELU takes some 20 instructions a number: more warps than for a copy keep the memory busy.
 template <class C>
-constexpr int blocks_at_once = sizeof(C) == 4 ? 3 : 2;
+constexpr int blocks_of_gelu = sizeof(C) == 4 ? 3 : 2;
 
 template <class C>
 void gelu_of_rows(const BiasGelu& of, int64_t rows) {
   constexpr int64_t rows_of_block = rows_at_once<C, 2> * warps_of_tile;
   const int64_t across = (of.columns + tile_columns - 1) / tile_columns;
   const int64_t down = (rows + rows_of_block - 1) / rows_of_block;
-  for_each_block<blocks_at_once<C>>(across * down, [=] ON_DEVICE(int64_t block) {
+  for_each_block<blocks_of_gelu<C>>(across * down, [=] ON_DEVICE(int64_t block) {
     const int64_t lane = threadIdx.x % warp_size, first = block / across * rows_of_block;
     const TileShare share(block % across * tile_columns + lane * pack_size, of.columns);
     const TileRows mine = {first + threadIdx.x / warp_size,
