@@ -1,9 +1,9 @@
 // Gradients of attention on the matrix units, by the formulae of kernels/attention/backward.cpp in
-// two kernels without a sum that blocks share: the first has 64 queries to a block (112 took an H100
-// 83 us a layer for 77), goes through the keys 32 at a time, and computes dq; the second has 64
-// keys, goes through the queries, 32 or 16 at a time, and computes dk and dv from scores that lie
-// across, so that a warp's fragments of them are the left operand of both products. Each recomputes
-// the scores: 7 products of tiles for 5.
+// two kernels without a sum that blocks share: the first has 64 queries to a block (112 took an
+// H100 83 us a layer for 77), goes through the keys 32 at a time, and computes dq; the second has
+// 64 keys, goes through the queries, 32 or 16 at a time, and computes dk and dv from scores that
+// lie across, so that a warp's fragments of them are the left operand of both products. Each
+// recomputes the scores: 7 products of tiles for 5.
 //
 // Products take 16 FLOPs for a byte of the block's memory, as in tile_forward.cu. For heads above
 // 64 a thread has no registers to keep its own rows, and it is 12 in the first kernel, 11 in the
