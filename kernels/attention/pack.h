@@ -2,7 +2,7 @@
 // one head's rows, padded with zeros to whole vectors, from any stride and floating dtype.
 #pragma once
 
-#include "kernels/attention/tile.h"
+#include "kernels/products/tile.h"
 #include "kernels/numbers/convert.h"
 
 #include <string.h>

@@ -239,9 +239,11 @@ Convolution make(Pass pass, Operands operands, const Window2d& window) {
 // False where the library is faster.
 bool by_loop(Pass pass, const Operands& operands, const Window2d& window) {
   const auto& [x, g, dweight, bias] = operands;
-  if (pass != Pass::weight || x.dtype != DType::f32 || !is_faster_by_loop(dweight, g, x, window))
-    return false;
-  on({}).conv2d_weight_loop(dweight, g, x, window);
+  if (pass != Pass::weight || !is_faster_by_loop(dweight, g, x, window)) return false;
+  const bool wide = dweight.dtype == DType::f32;
+  const View sums = wide ? dweight : scratch_view(ScratchUse::result, DType::f32, dweight);
+  on({}).conv2d_weight_loop(sums, g, x, window);
+  if (!wide) on({}).copy(dweight, sums);
   return true;
 }
 
@@ -307,10 +309,11 @@ void convolve_nothing(const Operands& operands) {
 void convolve(Pass pass, const Operands& operands, const Window2d& window) {
   if (operands.result.size() == 0) return;
   if (operands.left.size() == 0 || operands.right.size() == 0) return convolve_nothing(operands);
+  if (by_loop(pass, operands, window)) return;
   const DType dtype = operands.left.dtype;
   const auto through_library = [&](DType type, DType result_type) {
     const Operands native = converted(operands, type, result_type);
-    const bool done = by_loop(pass, native, window) || by_library(pass, native, window);
+    const bool done = by_library(pass, native, window);
     if (done) finish(native, operands);
     return done;
   };

@@ -20,6 +20,16 @@ bool has_avx2_alone() {
   return has;
 }
 
+// AVX-512 with or without products of bf16; the names of processors with AMX or with arithmetic in
+// f16 go on differently.
+bool has_avx512_alone() {
+  static const bool has = [] {
+    const std::string isa = library_isa();
+    return isa == "AVX512_CORE" || isa == "AVX512_CORE_VNNI" || isa == "AVX512_CORE_BF16";
+  }();
+  return has;
+}
+
 // From version 3 on both passes are the same code.
 bool has_slow_forward() {
   static const bool has = has_avx2_alone() && dnnl_version()->major < 3;
@@ -82,8 +92,10 @@ Window2d mirrored(const Window2d& window) {
 }
 
 bool is_faster_by_loop(const View& dweight, const View& g, const View& x, const Window2d& window) {
-  return has_avx2_alone() && is_plain(x, g, window) && dweight.size() <= most_sums &&
-         dweight.shape[0] % 16 == 0 && dweight.shape[1] % 2 == 0 && dweight.shape[1] >= 8 &&
+  const bool faster = has_avx2_alone() || (has_avx512_alone() && is_16_bit(x.dtype));
+  const int64_t lanes = has_avx2_alone() ? 8 : 16;
+  return faster && x.dtype != DType::f64 && is_plain(x, g, window) && dweight.size() <= most_sums &&
+         dweight.shape[0] % 8 == 0 && dweight.shape[1] % lanes == 0 &&
          positions(g) >= fewest_positions;
 }
 

@@ -1,45 +1,58 @@
 // The gradient of a convolution's weight, of images with their channels last: at each position of g
-// the products of some channels of x and 16 outputs are added to sums in registers. Images are cut
-// into parts by their number alone, so the bits are the same for any number of threads.
+// the products of some outputs' gradients and of x's channels under some taps are added to sums in
+// registers. Images are cut into parts by their number alone, so the bits are the same for any
+// number of threads.
 //
-// One pass over the positions costs few loads per sum, so what counts is that those of a block of
-// positions stay in the caches while all sums pass over them.
+// What a tile reads is packed first, a block of positions at a time that stays in the second cache
+// while all sums pass over it. Units (products/tile.h) pair two images, at the same position: so no
+// tap, stride or padding takes a pair apart.
 #include "kernels/catalogue.h"
+#include "kernels/numbers/convert.h"
+#include "kernels/products/tile.h"
 #include "kernels/workspace.h"
+
+#include <string.h>
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-typedef float Vector __attribute__((vector_size(32), aligned(4), may_alias));
-constexpr int64_t lanes = sizeof(Vector) / sizeof(float);
-constexpr int64_t tile_outputs = 2 * lanes;
+using tile::vector_at;
+
+constexpr int lanes = tile::lanes<float>;
+// A tile: outputs x taps of a row of the kernel, for a vector of channels.
+constexpr int tile_outputs = tile::many_registers ? 8 : 4;
+constexpr int tile_taps = 3;
+constexpr int64_t tile_sums = tile_outputs * lanes;  // of a tap
 
 constexpr int64_t most_parts = 16;
-constexpr int64_t block_positions = 512;
+constexpr int64_t block_bytes = 192 << 10;
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// At any address of a float.
-Vector load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-void store(float* p, const Vector& numbers) { *reinterpret_cast<Vector*>(p) = numbers; }
+constexpr int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Range {
   int64_t begin, end;
+
+  int64_t size() const { return end - begin; }
 };
 
 // Images of one size, channels last.
 struct Images {
-  const float* data;
+  const char* data;
+  DType dtype;
   int64_t count, channels, size[2];
 
   explicit Images(const View& view)
-      : data(view.as<const float>()),
+      : data(view.as<const char>()),
+        dtype(view.dtype),
         count(view.shape[0]),
         channels(view.shape[1]),
         size{view.shape[2], view.shape[3]} {}
-  const float* at(int64_t image, int64_t row, int64_t column) const {
-    return data + ((image * size[0] + row) * size[1] + column) * channels;
+  // Vectors that hold the channels of a position.
+  int64_t vectors() const { return divided_up(channels, lanes); }
+  const char* row(int64_t image, int64_t row) const {
+    return data + (image * size[0] + row) * size[1] * channels * size_of(dtype);
   }
 };
 
@@ -47,120 +60,270 @@ struct Work {
   Images x, g;
   Window2d window;
 
-  int64_t sums() const { return window.kernel[0] * window.kernel[1] * x.channels * g.channels; }
-  // From a position of g, times the stride, to the one of x that the tap reads.
-  int64_t offset(int64_t tap, int axis) const {
-    return tap * window.dilation[axis] - window.padding[axis];
+  int64_t output_tiles() const { return divided_up(g.channels, tile_outputs); }
+  // Of a row of the kernel, and of all.
+  int64_t row_sums() const { return output_tiles() * x.vectors() * window.kernel[1] * tile_sums; }
+  int64_t sums() const { return window.kernel[0] * row_sums(); }
+  // From a row of g, times the stride, to the one of x that the tap reads.
+  int64_t row_offset(int64_t tap) const { return tap * window.dilation[0] - window.padding[0]; }
+  // The rows of g for which that one lies within x.
+  Range reached(int64_t tap) const {
+    const int64_t stride = window.stride[0], first = -row_offset(tap), last = first + x.size[0] - 1;
+    return {first > 0 ? divided_up(first, stride) : 0,
+            last < 0 ? 0 : smaller(g.size[0], last / stride + 1)};
   }
-  // The positions of g for which that one lies within x.
-  Range reached(int64_t tap, int axis) const {
-    const int64_t stride = window.stride[axis], first = -offset(tap, axis),
-                  last = first + x.size[axis] - 1;
-    return {first > 0 ? (first + stride - 1) / stride : 0,
-            last < 0 ? 0 : smaller(g.size[axis], last / stride + 1)};
+  // The columns of x that a row of g reads, those of the padding among them.
+  int64_t columns_read() const {
+    return (g.size[1] - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1;
   }
 };
 
-// A tap of the kernel, and the images, rows and columns of g for which it is summed.
-struct Positions {
+// One row of the images of a unit.
+template <class F>
+struct Row;
+
+template <>
+struct Row<tile::Plain<float>> {
+  const float* numbers;
+
+  Row(const Images& images, Range unit, int64_t row, float* buffer) {
+    const char* source = images.row(unit.begin, row);
+    numbers = images.dtype == DType::f32 ? reinterpret_cast<const float*>(source) : buffer;
+    if (numbers == buffer)
+      load_run(buffer, source, images.dtype, 1, images.size[1] * images.channels);
+  }
+  KERNEL_FN float unit(int64_t i) const { return numbers[i]; }
+  KERNEL_FN void store_vector(float* units, int64_t i) const {
+    memcpy(units, numbers + i, sizeof(tile::Vector<float>));
+  }
+};
+
+#ifdef __AVX512BF16__
+template <>
+struct Row<tile::Bf16Pairs> {
+  const uint16_t *first, *second;
+
+  // Beside the last of an odd number of images lie zeros.
+  Row(const Images& images, Range unit, int64_t row, float* buffer)
+      : first(reinterpret_cast<const uint16_t*>(images.row(unit.begin, row))),
+        second(reinterpret_cast<const uint16_t*>(buffer)) {
+    if (unit.size() == 2)
+      second = reinterpret_cast<const uint16_t*>(images.row(unit.begin + 1, row));
+    else
+      memset(buffer, 0, static_cast<size_t>(images.size[1] * images.channels) * sizeof(uint16_t));
+  }
+  KERNEL_FN uint32_t unit(int64_t i) const { return first[i] | uint32_t{second[i]} << 16; }
+  KERNEL_FN void store_vector(uint32_t* units, int64_t i) const {
+    typedef uint16_t Half __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
+    const auto wide = [i](const uint16_t* p) {
+      return __builtin_convertvector(*reinterpret_cast<const Half*>(p + i), tile::Vector<uint32_t>);
+    };
+    vector_at(units) = wide(first) | wide(second) << 16;
+  }
+};
+#endif
+
+// A block of rows of some units, packed: [vector of channels][unit][row][column][lane].
+template <class F>
+struct Packed {
+  using Unit = typename F::Unit;
+
+  Unit* data;
+  Range rows;
+  int64_t units, columns;
+
+  int64_t plane() const { return units * rows.size() * columns * lanes; }
+  Unit* at(int64_t vector, int64_t unit, int64_t row) const {
+    return data + vector * plane() + (unit * rows.size() + row - rows.begin) * columns * lanes;
+  }
+};
+
+// Packs `columns` positions' channels from number `number` on: a vector of each position.
+template <class F>
+typename F::Unit* pack_columns(typename F::Unit* out, const Row<F>& row, int64_t number,
+                               int64_t columns, int64_t stride, int64_t channels) {
+  if (channels >= lanes) {
+    for (int64_t i = 0; i < columns; ++i) row.store_vector(out + i * lanes, number + i * stride);
+  } else {
+    for (int64_t i = 0; i < columns; ++i)
+      for (int64_t c = 0; c < lanes; ++c)
+        out[i * lanes + c] = c < channels ? row.unit(number + i * stride + c) : 0;
+  }
+  return out + columns * lanes;
+}
+
+template <class Unit>
+Unit* pack_zeros(Unit* out, int64_t columns) {
+  memset(out, 0, sizeof(Unit) * static_cast<size_t>(columns * lanes));
+  return out + columns * lanes;
+}
+
+// Packs a row from its column `first` on; zeros stand for what lies outside of it.
+template <class F>
+void pack_row(const Packed<F>& packed, const Images& images, const Row<F>& row, int64_t unit,
+              int64_t row_number, int64_t first) {
+  const int64_t last = first + packed.columns, begin = smaller(larger(0, first), last);
+  const int64_t end = larger(begin, smaller(images.size[1], last));
+  for (int64_t vector = 0; vector < images.vectors(); ++vector) {
+    const int64_t channel = vector * lanes;
+    auto* out = pack_zeros(packed.at(vector, unit, row_number), begin - first);
+    out = pack_columns<F>(out, row, begin * images.channels + channel, end - begin, images.channels,
+                          images.channels - channel);
+    pack_zeros(out, last - end);
+  }
+}
+
+template <class F>
+void pack(const Packed<F>& packed, const Images& images, Range units, Range part, int64_t first,
+          float* buffer) {
+  for (int64_t unit = 0; unit < units.size(); ++unit) {
+    const int64_t image = part.begin + (units.begin + unit) * F::per_unit;
+    for (int64_t row = packed.rows.begin; row < packed.rows.end; ++row)
+      pack_row<F>(packed, images,
+                  {images, {image, smaller(part.end, image + F::per_unit)}, row, buffer}, unit, row,
+                  first);
+  }
+}
+
+// The taps of a row of the kernel, from tap[1] on, and the rows of g for which they are summed.
+struct Taps {
   int64_t tap[2];
-  Range images, rows, columns;
+  Range rows;
 };
 
-// sums (channels x 16, `g.channels` apart) += products of x's channels from `channel` on and g's
-// outputs from `output` on.
-template <int channels>
-void add_tile(float* sums, const Work& work, const Positions& at, int64_t channel, int64_t output) {
-  const auto& [x, g, window] = work;
-  const int64_t x_step = window.stride[1] * x.channels, g_step = g.channels;
-  Vector total[channels][2];
-  for (int c = 0; c < channels; ++c)
-    for (int v = 0; v < 2; ++v) total[c][v] = load(sums + c * g.channels + v * lanes);
-  for (int64_t image = at.images.begin; image < at.images.end; ++image)
+// sums (taps, outputs, lanes) += those of a block.
+template <class F, int taps>
+void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
+              int64_t channels, int64_t outputs, const Taps& at) {
+  const Window2d& window = work.window;
+  tile::Vector<float> sum[tile_outputs][taps];
+  FOR_TILE (o, tile_outputs)
+    FOR_TILE (t, taps) sum[o][t] = vector_at(sums + t * tile_sums + o * lanes);
+  for (int64_t unit = 0; unit < g.units; ++unit)
     for (int64_t row = at.rows.begin; row < at.rows.end; ++row) {
-      const float* left = x.at(image, row * window.stride[0] + work.offset(at.tap[0], 0),
-                               at.columns.begin * window.stride[1] + work.offset(at.tap[1], 1)) +
-                          channel;
-      const float* right = g.at(image, row, at.columns.begin) + output;
-      for (int64_t n = at.columns.end - at.columns.begin; n > 0; --n) {
-        const Vector first = load(right), second = load(right + lanes);
-        for (int c = 0; c < channels; ++c) {
-          total[c][0] += left[c] * first;
-          total[c][1] += left[c] * second;
-        }
-        left += x_step;
-        right += g_step;
+      const auto* left = g.at(outputs / lanes, unit, row) + outputs % lanes;
+      const auto* right =
+          x.at(channels, unit, row * window.stride[0] + work.row_offset(at.tap[0])) +
+          at.tap[1] * window.dilation[1] * lanes;
+      tile::multiply_add<F>(sum, tile::Left<F>{left, 1, lanes}, right, window.stride[1] * lanes,
+                            g.columns, window.dilation[1] * lanes);
+    }
+  FOR_TILE (o, tile_outputs)
+    FOR_TILE (t, taps) vector_at(sums + t * tile_sums + o * lanes) = sum[o][t];
+}
+
+// sums [output tile][vector of channels][tap][output][lane] += those of a block, for a row of the
+// kernel.
+template <class F>
+void add_row(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
+             int64_t kernel_row, Range rows) {
+  const int64_t taps = work.window.kernel[1];
+  for (int64_t outputs = 0; outputs < work.g.channels; outputs += tile_outputs)
+    for (int64_t channels = 0; channels < work.x.vectors(); ++channels)
+      for (int64_t tap = 0; tap < taps; tap += tile_taps) {
+        tile::with_vectors<tile_taps>(taps - tap, [&](auto count) {
+          add_tile<F, count.value>(sums, work, x, g, channels, outputs, {{kernel_row, tap}, rows});
+        });
+        sums += smaller(tile_taps, taps - tap) * tile_sums;
       }
-    }
-  for (int c = 0; c < channels; ++c)
-    for (int v = 0; v < 2; ++v) store(sums + c * g.channels + v * lanes, total[c][v]);
 }
 
-// Tiles of 6 channels use all registers; those of 4 take what is left of an even number.
-void add_tap(float* sums, const Work& work, const Positions& at) {
-  const int64_t channels = work.x.channels, fours = channels % 6 == 4 ? 1 : channels % 6;
-  for (int64_t output = 0; output < work.g.channels; output += tile_outputs)
-    for (int64_t channel = 0; channel < channels;) {
-      float* tile = sums + channel * work.g.channels + output;
-      const bool six = channel + 4 * fours < channels;
-      (six ? add_tile<6> : add_tile<4>)(tile, work, at, channel, output);
-      channel += six ? 6 : 4;
-    }
-}
+// What of the units of a part is packed at once.
+template <class F>
+struct Blocks {
+  int64_t rows, units;
 
-// sums (kernel rows, kernel columns, x's channels, g's channels) = those of the images.
+  Blocks(const Work& work, int64_t part_units) {
+    const int64_t vector = lanes * int64_t(sizeof(typename F::Unit));
+    const int64_t row_bytes =
+        vector * (work.x.vectors() * work.window.stride[0] * work.columns_read() +
+                  work.g.vectors() * work.g.size[1]);
+    rows = larger(1, smaller(work.g.size[0], block_bytes / row_bytes));
+    units = larger(1, smaller(part_units, block_bytes / (row_bytes * work.g.size[0])));
+  }
+};
+
+// sums [row of the kernel][..] = those of the images of a part.
+template <class F>
 void sum_part(float* sums, const Work& work, Range images) {
+  using Unit = typename F::Unit;
   const auto& [x, g, window] = work;
-  for (int64_t i = 0; i < work.sums(); ++i) sums[i] = 0;
-  const int64_t rows_at_once = larger(1, smaller(g.size[0], block_positions / g.size[1]));
-  const int64_t images_at_once = larger(1, block_positions / (g.size[0] * g.size[1]));
-  for (int64_t image = images.begin; image < images.end; image += images_at_once)
-    for (int64_t row = 0; row < g.size[0]; row += rows_at_once) {
-      float* tap_sums = sums;
+  memset(sums, 0, sizeof(float) * static_cast<size_t>(work.sums()));
+  const int64_t part_units = divided_up(images.size(), F::per_unit);
+  const Blocks<F> blocks(work, part_units);
+  const int64_t x_rows = smaller(x.size[0], (blocks.rows - 1) * window.stride[0] +
+                                                (window.kernel[0] - 1) * window.dilation[0] + 1);
+  const int64_t x_units = blocks.units * x.vectors() * x_rows * work.columns_read() * lanes;
+  const int64_t g_units = blocks.units * g.vectors() * blocks.rows * g.size[1] * lanes;
+  thread_local Scratch packed_scratch, row_scratch;
+  Unit* packed = packed_scratch.get<Unit>(x_units + g_units);
+  float* buffer = row_scratch.get<float>(larger(x.size[1] * x.channels, g.size[1] * g.channels));
+
+  for (int64_t unit = 0; unit < part_units; unit += blocks.units)
+    for (int64_t row = 0; row < g.size[0]; row += blocks.rows) {
+      const Range units = {unit, smaller(part_units, unit + blocks.units)};
+      const Range rows = {row, smaller(g.size[0], row + blocks.rows)};
+      const int64_t first = larger(0, row * window.stride[0] + work.row_offset(0));
+      const int64_t last = smaller(
+          x.size[0], (rows.end - 1) * window.stride[0] + work.row_offset(window.kernel[0] - 1) + 1);
+      const Packed<F> packed_x{
+          packed, {first, larger(first, last)}, units.size(), work.columns_read()};
+      const Packed<F> packed_g{packed + x_units, rows, units.size(), g.size[1]};
+      pack<F>(packed_x, x, units, images, -window.padding[1], buffer);
+      pack<F>(packed_g, g, units, images, 0, buffer);
       for (int64_t i = 0; i < window.kernel[0]; ++i) {
-        const Range rows = work.reached(i, 0);
-        for (int64_t j = 0; j < window.kernel[1]; ++j) {
-          add_tap(tap_sums, work,
-                  {.tap = {i, j},
-                   .images = {image, smaller(images.end, image + images_at_once)},
-                   .rows = {larger(rows.begin, row), smaller(rows.end, row + rows_at_once)},
-                   .columns = work.reached(j, 1)});
-          tap_sums += x.channels * g.channels;
-        }
+        const Range reached = work.reached(i);
+        add_row<F>(sums + i * work.row_sums(), work, packed_x, packed_g, i,
+                   {larger(reached.begin, rows.begin), smaller(reached.end, rows.end)});
       }
     }
 }
 
 // dweight = the parts' sums, added in their order to the first part's.
 void gather(const View& dweight, const Work& work, float* parts, int64_t count) {
-  const int64_t* strides = dweight.strides;
   const int64_t sums = work.sums(), outputs = work.g.channels, channels = work.x.channels;
-  for_each_range(sums / outputs, grain_for(count * outputs), [=](int64_t begin, int64_t end) {
+  const int64_t taps = work.window.kernel[1], vectors = work.x.vectors();
+  const int64_t* strides = dweight.strides;
+  for_each_range(sums / tile_sums, grain_for(count * tile_sums), [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float* total = parts + i * outputs;
+      float* total = parts + i * tile_sums;
       for (int64_t part = 1; part < count; ++part)
-        for_each_lane(outputs, [=](int64_t o) { total[o] += total[part * sums + o]; });
-      const int64_t tap = i / channels, row = tap / dweight.shape[3],
-                    column = tap % dweight.shape[3];
-      float* out =
-          dweight.as<float>() + i % channels * strides[1] + row * strides[2] + column * strides[3];
-      for (int64_t o = 0; o < outputs; ++o) out[o * strides[0]] = total[o];
+        for_each_lane(tile_sums, [=](int64_t j) { total[j] += total[part * sums + j]; });
+      const int64_t column = i % taps, channel = i / taps % vectors * lanes;
+      const int64_t output = i / taps / vectors % work.output_tiles() * tile_outputs;
+      const int64_t row = i / taps / vectors / work.output_tiles();
+      float* out = dweight.as<float>() + output * strides[0] + channel * strides[1] +
+                   row * strides[2] + column * strides[3];
+      for (int64_t o = 0; o < smaller(tile_outputs, outputs - output); ++o)
+        for (int64_t c = 0; c < smaller(lanes, channels - channel); ++c)
+          out[o * strides[0] + c * strides[1]] = total[o * lanes + c];
     }
   });
+}
+
+template <class F>
+void sum_images(const View& dweight, const Work& work) {
+  const int64_t images = work.x.count, units = divided_up(images, F::per_unit);
+  const int64_t count = smaller(most_parts, units);
+  const Workspace<float> room(count * work.sums());
+  float* parts = room.data();
+  const auto first = [=](int64_t part) {
+    return smaller(images, units * part / count * F::per_unit);
+  };
+  for_each_block(count, [&](int64_t part) {
+    sum_part<F>(parts + part * work.sums(), work, {first(part), first(part + 1)});
+  });
+  gather(dweight, work, parts, count);
 }
 
 }  // namespace
 
 void conv2d_weight_loop(View dweight, View g, View x, Window2d window) {
   const Work work{Images(x), Images(g), window};
-  const int64_t images = work.x.count, count = smaller(most_parts, images);
-  const Workspace<float> room(count * work.sums());
-  float* parts = room.data();
-  for_each_block(count, [&](int64_t part) {
-    sum_part(parts + part * work.sums(), work,
-             {images * part / count, images * (part + 1) / count});
-  });
-  gather(dweight, work, parts, count);
+#ifdef __AVX512BF16__
+  if (x.dtype == DType::bf16) return sum_images<tile::Bf16Pairs>(dweight, work);
+#endif
+  sum_images<tile::Plain<float>>(dweight, work);
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

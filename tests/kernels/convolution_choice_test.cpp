@@ -58,7 +58,7 @@ struct Geometry {
 Geometry draw_geometry(Draw& draw, int64_t least, int64_t most) {
   Geometry g;
   do {
-    g = {draw(1, 3), 2 * draw(2, 9), 16 * draw(1, 2), {draw(least, most), draw(least, most)}, {}};
+    g = {draw(1, 3), draw(1, 36), draw(1, 20), {draw(least, most), draw(least, most)}, {}};
     for (const int axis : {0, 1}) {
       g.window.kernel[axis] = draw(1, 4);
       g.window.stride[axis] = draw.one_of({1, 1, 2, 3});
@@ -86,11 +86,11 @@ Numbers weight_gradient(const Geometry& geometry, const Plain& g, const Plain& x
   return sums;
 }
 
-void check_loop(const Geometry& geometry, bool weight_has_channels_last) {
-  const std::string work = geometry.text();
+void check_loop(const Geometry& geometry, DType dtype, bool weight_has_channels_last) {
+  const std::string work = fmt::format("{}, {}", name_of(dtype), geometry.text());
   CAPTURE(work);
-  const Plain x = channels_last(random(DType::f32, geometry.x(), 1));
-  const Plain g = channels_last(random(DType::f32, geometry.y(), 2));
+  const Plain x = channels_last(random(dtype, geometry.x(), 1));
+  const Plain g = channels_last(random(dtype, geometry.y(), 2));
   const Plain plain = zeros(DType::f32, geometry.weight());
   const Plain dweight = weight_has_channels_last ? channels_last(plain) : plain;
   check_everywhere(
@@ -144,17 +144,22 @@ void check_passes(const Geometry& geometry, DType dtype) {
 
 TEST_CASE("a weight's gradient by the loop is the sum over all positions, in drawn geometries") {
   Draw draw(7);
-  for (int i = 0; i < 40; ++i) check_loop(draw_geometry(draw, 1, 9), i % 3 == 0);
-  check_loop({1, 4, 16, {1, 1}, {{1, 1}}}, false);
-  check_loop({18, 8, 16, {5, 4}, {{3, 3}, {1, 1}, {1, 1}}}, false);    // more images than parts
-  check_loop({1, 6, 16, {2, 1200}, {{2, 3}, {1, 1}, {0, 1}}}, false);  // a row is a block
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (int i = 0; i < 30; ++i) check_loop(draw_geometry(draw, 1, 9), dtype, i % 3 == 0);
+    check_loop({1, 4, 16, {1, 1}, {{1, 1}}}, dtype, false);
+    check_loop({35, 8, 16, {5, 4}, {{3, 3}, {1, 1}, {1, 1}}}, dtype, false);   // parts of several
+    check_loop({3, 6, 9, {2, 1200}, {{2, 3}, {1, 1}, {0, 1}}}, dtype, false);  // a row is a block
+    check_loop({2, 3, 2, {2, 3}, {{1, 1}, {9, 9}, {3, 4}}}, dtype, false);     // padding alone
+    check_loop({2, 16, 8, {70, 24}, {{3, 3}, {2, 1}, {1, 1}}}, dtype, false);  // blocks of rows
+  }
 }
 
 TEST_CASE("convolutions of many positions with channels last are those of f64, however computed") {
   Draw draw(11);
   for (int i = 0; i < 24; ++i) {
     Geometry geometry = draw_geometry(draw, 24, 40);
-    geometry.channels = 8 * draw(1, 3);
+    geometry.channels = 8 * draw(1, 4);
+    geometry.outputs = 8 * draw(1, 4);
     if (i % 2 == 0) geometry.window.stride[0] = geometry.window.stride[1] = 1;
     geometry.images = 1 + 4096 / (geometry.y_size(0) * geometry.y_size(1));
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) check_passes(geometry, dtype);
