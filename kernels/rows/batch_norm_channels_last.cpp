@@ -8,9 +8,9 @@ namespace {
 
 thread_local Scratch first_buffer, second_buffer, third_buffer, output_buffer;  // of a block
 thread_local Scratch lane_buffer;                                               // its sums
-thread_local Scratch partial_buffer, table_buffer;                              // of a call
+thread_local Scratch partial_buffer, table_buffer, total_buffer;                // of a call
 
-constexpr int64_t block_size = 4096;  // numbers: 16 KB in f32
+constexpr int64_t block_size = 2048;  // numbers: 8 KB in f32
 constexpr int64_t lane_count = 128;   // at least; keeps the vector units busy if channels are few
 
 // Few channels are worked on as if several rows were one of `width` numbers.
@@ -146,19 +146,37 @@ Partials<C> block_moments(const View& x, const Layout& layout) {
   return partials;
 }
 
-// The moments of all blocks together (Chan, Golub and LeVeque, 1979).
-template <class C>
-Moments<C> together(const Partials<C>& partials, const Layout& layout, int64_t channel) {
-  double sum = 0, squares = 0;
-  for (int64_t block = 0; block < layout.blocks(); ++block)
-    sum += double(partials.of(block, 0)[channel]) * double(layout.rows_in(block));
-  const double mean = sum / double(layout.rows);
+// Calls body(block, rows, channel) for all blocks, in their order, and all channels.
+template <class Body>
+KERNEL_FN void for_each_partial(const Layout& layout, Body&& body) {
   for (int64_t block = 0; block < layout.blocks(); ++block) {
-    const double apart = double(partials.of(block, 0)[channel]) - mean;
-    squares +=
-        double(partials.of(block, 1)[channel]) + apart * apart * double(layout.rows_in(block));
+    const double rows = double(layout.rows_in(block));
+#pragma omp simd
+    for (int64_t c = 0; c < layout.channels; ++c) body(block, rows, c);
   }
-  return {C(mean), C(squares / double(layout.rows))};
+}
+
+// Two f64 for each channel, zero.
+Two<double*> zero_totals(const Layout& layout) {
+  double* numbers = total_buffer.get<double>(2 * layout.channels);
+  for (int64_t c = 0; c < 2 * layout.channels; ++c) numbers[c] = 0;
+  return {numbers, numbers + layout.channels};
+}
+
+// The channels' means and variances in all blocks together (Chan, Golub and LeVeque, 1979).
+template <class C>
+Two<double*> all_moments(const Partials<C>& partials, const Layout& layout) {
+  const auto [mean, variance] = zero_totals(layout);
+  for_each_partial(layout, [=](int64_t block, double rows, int64_t c) {
+    mean[c] += double(partials.of(block, 0)[c]) * rows;
+  });
+  for (int64_t c = 0; c < layout.channels; ++c) mean[c] /= double(layout.rows);
+  for_each_partial(layout, [=](int64_t block, double rows, int64_t c) {
+    const double apart = double(partials.of(block, 0)[c]) - mean[c];
+    variance[c] += double(partials.of(block, 1)[c]) + apart * apart * rows;
+  });
+  for (int64_t c = 0; c < layout.channels; ++c) variance[c] /= double(layout.rows);
+  return {mean, variance};
 }
 
 enum { center_of, factor_of, shift_of };  // tables of the normalised numbers
@@ -214,9 +232,9 @@ void forward(const BatchNorm& norm) {
     tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
   };
   if (norm.training) {
-    const Partials<C> partials = block_moments<C>(norm.x, layout);
+    const auto [mean, variance] = all_moments(block_moments<C>(norm.x, layout), layout);
     for (int64_t c = 0; c < layout.channels; ++c) {
-      const Moments<C> moments = together(partials, layout, c);
+      const Moments<C> moments = {C(mean[c]), C(variance[c])};
       norm.update_running(c, moments, layout.rows);
       set(c, moments);
     }
@@ -272,12 +290,15 @@ Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
   return partials;
 }
 
+// The channels' sums of both kinds in all blocks together.
 template <class C>
-C total(const Partials<C>& partials, const Layout& layout, int64_t channel, int kind) {
-  double sum = 0;
-  for (int64_t block = 0; block < layout.blocks(); ++block)
-    sum += double(partials.of(block, kind)[channel]);
-  return C(sum);
+Two<double*> all_sums(const Partials<C>& partials, const Layout& layout) {
+  const auto [first, second] = zero_totals(layout);
+  for_each_partial(layout, [=](int64_t block, double, int64_t c) {
+    first[c] += double(partials.of(block, 0)[c]);
+    second[c] += double(partials.of(block, 1)[c]);
+  });
+  return {first, second};
 }
 
 // What is left to do once a residual's gradient is stored: plain normalisation's backward of it.
@@ -300,10 +321,9 @@ void backward(const BatchNormBackward& norm) {
     tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
   }
   const Normalized<C> normalized(tables);
-  const Partials<C> partials = block_gradients(norm, layout, normalized);
+  const auto [gradient, product] = all_sums(block_gradients(norm, layout, normalized), layout);
   for (int64_t c = 0; c < layout.channels; ++c) {
-    const auto terms =
-        norm.finish(c, total(partials, layout, c, 0), total(partials, layout, c, 1), layout.rows);
+    const auto terms = norm.finish(c, C(gradient[c]), C(product[c]), layout.rows);
     tables.set(average_of, c, terms.average);
     tables.set(along_of, c, terms.along);
   }
