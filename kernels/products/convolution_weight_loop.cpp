@@ -16,13 +16,11 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-using tile::vector_at;
-
-constexpr int lanes = tile::lanes<float>;
+constexpr int lane_count = lanes<float>;
 // A tile: outputs x taps of a row of the kernel, for a vector of channels.
-constexpr int tile_outputs = tile::many_registers ? 8 : 4;
+constexpr int tile_outputs = many_registers ? 8 : 4;
 constexpr int tile_taps = 3;
-constexpr int64_t tile_sums = tile_outputs * lanes;  // of a tap
+constexpr int64_t tile_sums = tile_outputs * lane_count;  // of a tap
 
 constexpr int64_t most_parts = 16;
 constexpr int64_t block_bytes = 192 << 10;
@@ -50,7 +48,7 @@ struct Images {
         channels(view.shape[1]),
         size{view.shape[2], view.shape[3]} {}
   // Vectors that hold the channels of a position.
-  int64_t vectors() const { return divided_up(channels, lanes); }
+  int64_t vectors() const { return divided_up(channels, lane_count); }
   const char* row(int64_t image, int64_t row) const {
     return data + (image * size[0] + row) * size[1] * channels * size_of(dtype);
   }
@@ -94,7 +92,7 @@ struct Row<tile::Plain<float>> {
   }
   KERNEL_FN float unit(int64_t i) const { return numbers[i]; }
   KERNEL_FN void store_vector(float* units, int64_t i) const {
-    memcpy(units, numbers + i, sizeof(tile::Vector<float>));
+    vector_at(units) = load_vector(numbers + i);
   }
 };
 
@@ -114,11 +112,7 @@ struct Row<tile::Bf16Pairs> {
   }
   KERNEL_FN uint32_t unit(int64_t i) const { return first[i] | uint32_t{second[i]} << 16; }
   KERNEL_FN void store_vector(uint32_t* units, int64_t i) const {
-    typedef uint16_t Half __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
-    const auto wide = [i](const uint16_t* p) {
-      return __builtin_convertvector(*reinterpret_cast<const Half*>(p + i), tile::Vector<uint32_t>);
-    };
-    vector_at(units) = wide(first) | wide(second) << 16;
+    vector_at(units) = load_halves(first + i) | load_halves(second + i) << 16;
   }
 };
 #endif
@@ -132,9 +126,9 @@ struct Packed {
   Range rows;
   int64_t units, columns;
 
-  int64_t plane() const { return units * rows.size() * columns * lanes; }
+  int64_t plane() const { return units * rows.size() * columns * lane_count; }
   Unit* at(int64_t vector, int64_t unit, int64_t row) const {
-    return data + vector * plane() + (unit * rows.size() + row - rows.begin) * columns * lanes;
+    return data + vector * plane() + (unit * rows.size() + row - rows.begin) * columns * lane_count;
   }
 };
 
@@ -142,20 +136,21 @@ struct Packed {
 template <class F>
 typename F::Unit* pack_columns(typename F::Unit* out, const Row<F>& row, int64_t number,
                                int64_t columns, int64_t stride, int64_t channels) {
-  if (channels >= lanes) {
-    for (int64_t i = 0; i < columns; ++i) row.store_vector(out + i * lanes, number + i * stride);
+  if (channels >= lane_count) {
+    for (int64_t i = 0; i < columns; ++i)
+      row.store_vector(out + i * lane_count, number + i * stride);
   } else {
     for (int64_t i = 0; i < columns; ++i)
-      for (int64_t c = 0; c < lanes; ++c)
-        out[i * lanes + c] = c < channels ? row.unit(number + i * stride + c) : 0;
+      for (int64_t c = 0; c < lane_count; ++c)
+        out[i * lane_count + c] = c < channels ? row.unit(number + i * stride + c) : 0;
   }
-  return out + columns * lanes;
+  return out + columns * lane_count;
 }
 
 template <class Unit>
 Unit* pack_zeros(Unit* out, int64_t columns) {
-  memset(out, 0, sizeof(Unit) * static_cast<size_t>(columns * lanes));
-  return out + columns * lanes;
+  memset(out, 0, sizeof(Unit) * static_cast<size_t>(columns * lane_count));
+  return out + columns * lane_count;
 }
 
 // Packs a row from its column `first` on; zeros stand for what lies outside of it.
@@ -165,7 +160,7 @@ void pack_row(const Packed<F>& packed, const Images& images, const Row<F>& row, 
   const int64_t last = first + packed.columns, begin = smaller(larger(0, first), last);
   const int64_t end = larger(begin, smaller(images.size[1], last));
   for (int64_t vector = 0; vector < images.vectors(); ++vector) {
-    const int64_t channel = vector * lanes;
+    const int64_t channel = vector * lane_count;
     auto* out = pack_zeros(packed.at(vector, unit, row_number), begin - first);
     out = pack_columns<F>(out, row, begin * images.channels + channel, end - begin, images.channels,
                           images.channels - channel);
@@ -196,20 +191,21 @@ template <class F, int taps>
 void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
               int64_t channels, int64_t outputs, const Taps& at) {
   const Window2d& window = work.window;
-  tile::Vector<float> sum[tile_outputs][taps];
+  Vector<float> sum[tile_outputs][taps];
   FOR_TILE (o, tile_outputs)
-    FOR_TILE (t, taps) sum[o][t] = vector_at(sums + t * tile_sums + o * lanes);
+    FOR_TILE (t, taps) sum[o][t] = vector_at(sums + t * tile_sums + o * lane_count);
   for (int64_t unit = 0; unit < g.units; ++unit)
     for (int64_t row = at.rows.begin; row < at.rows.end; ++row) {
-      const auto* left = g.at(outputs / lanes, unit, row) + outputs % lanes;
+      const auto* left = g.at(outputs / lane_count, unit, row) + outputs % lane_count;
       const auto* right =
           x.at(channels, unit, row * window.stride[0] + work.row_offset(at.tap[0])) +
-          at.tap[1] * window.dilation[1] * lanes;
-      tile::multiply_add<F>(sum, tile::Left<F>{left, 1, lanes}, right, window.stride[1] * lanes,
-                            g.columns, window.dilation[1] * lanes);
+          at.tap[1] * window.dilation[1] * lane_count;
+      tile::multiply_add<F>(sum, tile::Left<F>{left, 1, lane_count}, right,
+                            window.stride[1] * lane_count, g.columns,
+                            window.dilation[1] * lane_count);
     }
   FOR_TILE (o, tile_outputs)
-    FOR_TILE (t, taps) vector_at(sums + t * tile_sums + o * lanes) = sum[o][t];
+    FOR_TILE (t, taps) vector_at(sums + t * tile_sums + o * lane_count) = sum[o][t];
 }
 
 // sums [output tile][vector of channels][tap][output][lane] += those of a block, for a row of the
@@ -234,7 +230,7 @@ struct Blocks {
   int64_t rows, units;
 
   Blocks(const Work& work, int64_t part_units) {
-    const int64_t vector = lanes * int64_t(sizeof(typename F::Unit));
+    const int64_t vector = lane_count * int64_t(sizeof(typename F::Unit));
     const int64_t row_bytes =
         vector * (work.x.vectors() * work.window.stride[0] * work.columns_read() +
                   work.g.vectors() * work.g.size[1]);
@@ -253,8 +249,8 @@ void sum_part(float* sums, const Work& work, Range images) {
   const Blocks<F> blocks(work, part_units);
   const int64_t x_rows = smaller(x.size[0], (blocks.rows - 1) * window.stride[0] +
                                                 (window.kernel[0] - 1) * window.dilation[0] + 1);
-  const int64_t x_units = blocks.units * x.vectors() * x_rows * work.columns_read() * lanes;
-  const int64_t g_units = blocks.units * g.vectors() * blocks.rows * g.size[1] * lanes;
+  const int64_t x_units = blocks.units * x.vectors() * x_rows * work.columns_read() * lane_count;
+  const int64_t g_units = blocks.units * g.vectors() * blocks.rows * g.size[1] * lane_count;
   thread_local Scratch packed_scratch, row_scratch;
   Unit* packed = packed_scratch.get<Unit>(x_units + g_units);
   float* buffer = row_scratch.get<float>(larger(x.size[1] * x.channels, g.size[1] * g.channels));
@@ -289,14 +285,14 @@ void gather(const View& dweight, const Work& work, float* parts, int64_t count) 
       float* total = parts + i * tile_sums;
       for (int64_t part = 1; part < count; ++part)
         for_each_lane(tile_sums, [=](int64_t j) { total[j] += total[part * sums + j]; });
-      const int64_t column = i % taps, channel = i / taps % vectors * lanes;
+      const int64_t column = i % taps, channel = i / taps % vectors * lane_count;
       const int64_t output = i / taps / vectors % work.output_tiles() * tile_outputs;
       const int64_t row = i / taps / vectors / work.output_tiles();
       float* out = dweight.as<float>() + output * strides[0] + channel * strides[1] +
                    row * strides[2] + column * strides[3];
       for (int64_t o = 0; o < smaller(tile_outputs, outputs - output); ++o)
-        for (int64_t c = 0; c < smaller(lanes, channels - channel); ++c)
-          out[o * strides[0] + c * strides[1]] = total[o * lanes + c];
+        for (int64_t c = 0; c < smaller(lane_count, channels - channel); ++c)
+          out[o * strides[0] + c * strides[1]] = total[o * lane_count + c];
     }
   });
 }

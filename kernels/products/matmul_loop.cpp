@@ -2,19 +2,11 @@
 // uses it for f64, integers and matrices too small for a library call, and the library is tested
 // against it. Each sum runs over k in order, for any number of threads.
 #include "kernels/catalogue.h"
-#include "kernels/numbers/convert.h"
+#include "kernels/numbers/vectors.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64;
-#elif defined(__AVX__)
-constexpr int vector_bytes = 32;
-#else
-constexpr int vector_bytes = 16;
-#endif
 
 // One block of the output is block x block; its operands are packed `depth` of k at a time.
 constexpr int64_t block = 64;
@@ -23,9 +15,7 @@ constexpr int64_t tile_rows = 4;
 
 template <class C>
 struct Panels {
-  typedef C Vector __attribute__((vector_size(vector_bytes)));
-  static constexpr int64_t lanes = vector_bytes / sizeof(C);
-  static constexpr int64_t tile_columns = 2 * lanes;
+  static constexpr int64_t tile_columns = 2 * lanes<C>;
 
   alignas(64) C a[block * depth];    // [row][k]
   alignas(64) C b[depth * block];    // [k][column]
@@ -81,22 +71,18 @@ void pack_b(C* packed, const Matrix& b, int64_t k, int64_t ks, int64_t column, i
 // sum += a b for a tile of 4 rows and two vectors of columns, held in registers.
 template <class C>
 void multiply_tile(C* sum, const C* a, const C* b, int64_t ks) {
-  using Vector = typename Panels<C>::Vector;
-  constexpr int64_t lanes = Panels<C>::lanes;
-  const auto vector = [](const C* p) { return reinterpret_cast<const Vector*>(p); };
-  Vector total[tile_rows][2];
+  Vector<C> total[tile_rows][2];
   for (int64_t r = 0; r < tile_rows; ++r)
-    for (int64_t v = 0; v < 2; ++v) total[r][v] = *vector(sum + r * block + v * lanes);
+    for (int64_t v = 0; v < 2; ++v) total[r][v] = vector_at(sum + r * block + v * lanes<C>);
   for (int64_t k = 0; k < ks; ++k) {
-    const Vector left = *vector(b + k * block), right = *vector(b + k * block + lanes);
+    const Vector<C> left = vector_at(b + k * block), right = vector_at(b + k * block + lanes<C>);
     for (int64_t r = 0; r < tile_rows; ++r) {
       total[r][0] += a[r * depth + k] * left;
       total[r][1] += a[r * depth + k] * right;
     }
   }
   for (int64_t r = 0; r < tile_rows; ++r)
-    for (int64_t v = 0; v < 2; ++v)
-      *reinterpret_cast<Vector*>(sum + r * block + v * lanes) = total[r][v];
+    for (int64_t v = 0; v < 2; ++v) vector_at(sum + r * block + v * lanes<C>) = total[r][v];
 }
 
 template <class C>

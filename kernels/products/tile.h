@@ -6,7 +6,7 @@
 // vector width.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/numbers/vectors.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -19,36 +19,6 @@
 #define FOR_TILE(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
 
 namespace booster::kernels::BOOSTER_VARIANT::tile {
-
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64;
-constexpr bool many_registers = true;  // 32, else 16
-#else
-#if defined(__AVX2__)
-constexpr int vector_bytes = 32;
-#else
-constexpr int vector_bytes = 16;
-#endif
-constexpr bool many_registers = false;
-#endif
-
-template <class T>
-struct VectorOf {
-  typedef T Type __attribute__((vector_size(vector_bytes), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::Type;
-template <class T>
-constexpr int lanes = vector_bytes / int(sizeof(T));
-
-template <class T>
-KERNEL_FN Vector<T>& vector_at(T* p) {
-  return *reinterpret_cast<Vector<T>*>(p);
-}
-template <class T>
-KERNEL_FN const Vector<T>& vector_at(const T* p) {
-  return *reinterpret_cast<const Vector<T>*>(p);
-}
 
 // 2^y, and 0 below the smallest normal number; nan stays nan. One unit in the last place less
 // accurate than exp_ of math.h with less than half its instructions, because y <= 0 here needs no

@@ -1,116 +1,166 @@
 // Batch normalisation of images in the order (n, h, w, channels), on the CPU. In memory they are
 // rows of `channels` numbers, cut into blocks that stay in the first-level cache and depend only on
 // the sizes; the blocks' sums are added in their order, in double.
+//
+// A block is worked on a vector of channels after the other, down its rows: what is known of these
+// channels, and their sums, stay in registers.
+#include "kernels/numbers/vectors.h"
 #include "kernels/rows/batch_norm.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-thread_local Scratch first_buffer, second_buffer, third_buffer, output_buffer;  // of a block
-thread_local Scratch lane_buffer;                                               // its sums
-thread_local Scratch partial_buffer, table_buffer, total_buffer;                // of a call
+thread_local Scratch lane_buffer, center_buffer;                  // of a block
+thread_local Scratch partial_buffer, table_buffer, total_buffer;  // of a call
 
 constexpr int64_t block_size = 2048;  // numbers: 8 KB in f32
-constexpr int64_t lane_count = 128;   // at least; keeps the vector units busy if channels are few
 
-// Few channels are worked on as if several rows were one of `width` numbers.
+// Rows of `width` numbers, a whole number of vectors: several of `channels` numbers if need be.
 struct Layout {
   int64_t rows, channels, fold, rows_per_block;
 
-  explicit Layout(const View& x)
-      : rows(x.shape[0] * x.shape[2] * x.shape[3]),
-        channels(x.shape[1]),
-        fold((lane_count + channels - 1) / channels),
-        rows_per_block(channels < block_size ? block_size / channels : 1) {}
+  Layout(const View& x, int64_t vector)
+      : rows(x.shape[0] * x.shape[2] * x.shape[3]), channels(x.shape[1]), fold(vector) {
+    for (int64_t c = channels; fold > 1 && c % 2 == 0; c /= 2) fold /= 2;
+    rows_per_block = fold * (width() < block_size ? block_size / width() : 1);
+  }
   int64_t width() const { return channels * fold; }
   int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }
-  int64_t block_room() const { return rows_per_block * channels; }
-  int64_t first(int64_t block) const { return block * block_room(); }  // number
+  int64_t first(int64_t block) const { return block * rows_per_block * channels; }  // number
   int64_t rows_in(int64_t block) const {
     const int64_t left = rows - block * rows_per_block;
     return left < rows_per_block ? left : rows_per_block;
   }
-  int64_t numbers_in(int64_t block) const { return rows_in(block) * channels; }
-};
-
-// A block's numbers as C.
-template <class C>
-const C* read_block(const View& x, const Layout& layout, int64_t block, Scratch& buffer) {
-  return read_row(x, layout.first(block), layout.numbers_in(block),
-                  buffer.get<C>(layout.block_room()));
-}
-
-// Calls body(i, lane) for i in [0, count), with lane = i % width: a vector loop per width.
-template <class Body>
-KERNEL_FN void for_each_number(int64_t count, int64_t width, Body&& body) {
-  int64_t at = 0;
-  for (; at + width <= count; at += width) {
-#pragma omp simd
-    for (int64_t lane = 0; lane < width; ++lane) body(at + lane, lane);
+  int64_t end(int64_t block) const { return first(block) + rows_in(block) * channels; }
+  // The end of those in whole rows of `width`.
+  int64_t whole_end(int64_t block) const {
+    return first(block) + rows_in(block) / fold * fold * channels;
   }
-#pragma omp simd
-  for (int64_t lane = 0; lane < count - at; ++lane) body(at + lane, lane);
-}
-
-// Adds up the lanes of each channel.
-template <class C>
-void fold(const Layout& layout, const C* lanes, C* sums) {
-  for (int64_t c = 0; c < layout.channels; ++c) sums[c] = C(0);
-  for (int64_t k = 0; k < layout.fold; ++k)
-    for (int64_t c = 0; c < layout.channels; ++c) sums[c] += lanes[k * layout.channels + c];
-}
-
-template <class C>
-C* zero_lanes(const Layout& layout, int count) {
-  C* lanes = lane_buffer.get<C>(count * layout.width());
-  for (int64_t i = 0; i < count * layout.width(); ++i) lanes[i] = C(0);
-  return lanes;
-}
-
-// The sum of term(i, lane) of each channel over a block's numbers.
-template <class C, class Term>
-KERNEL_FN void sums_by_channel(const Layout& layout, int64_t count, C* sums, Term&& term) {
-  C* lanes = zero_lanes<C>(layout, 1);
-  for_each_number(count, layout.width(),
-                  [=](int64_t i, int64_t lane) { lanes[lane] += term(i, lane); });
-  fold(layout, lanes, sums);
-}
-
-template <class C>
-struct Two {
-  C first, second;
 };
 
-// Two sums at once: term(i, lane) is a Two.
-template <class C, class Term>
-KERNEL_FN void sums_by_channel(const Layout& layout, int64_t count, C* first, C* second,
-                               Term&& term) {
-  C* lanes = zero_lanes<C>(layout, 2);
-  C* others = lanes + layout.width();
-  for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
-    const Two<C> both = term(i, lane);
-    lanes[lane] += both.first;
-    others[lane] += both.second;
-  });
-  fold(layout, lanes, first);
-  fold(layout, others, second);
+// How many numbers are worked on at once. (Templates cannot take vectors themselves: these have
+// attributes.)
+template <class C>
+struct One {
+  using Numbers = C;
+};
+template <class C>
+struct Many {
+  using Numbers = Vector<C>;
+};
+template <class N>
+using Numbers = typename N::Numbers;
+
+template <class N, class T>
+KERNEL_FN Numbers<N> read(const T* p) {
+  if constexpr (sizeof(Numbers<N>) < vector_bytes)
+    return load<Numbers<N>>(p);
+  else
+    return load_vector(p);
+}
+template <class N, class T>
+KERNEL_FN void write(T* p, Numbers<N> x) {
+  if constexpr (sizeof(x) < vector_bytes)
+    store<Numbers<N>>(p, x);
+  else
+    store_vector(p, x);
+}
+// As they are once they are stored.
+template <class N, class T>
+KERNEL_FN Numbers<N> rounded(Numbers<N> x) {
+  if constexpr (sizeof(T) > 2) return x;
+  T stored[sizeof(x) / sizeof(float)];
+  write<N>(stored, x);
+  return read<N>(stored);
+}
+template <class N>
+KERNEL_FN Numbers<N> above_zero(Numbers<N> x) {
+  return x <= Numbers<N>{} ? Numbers<N>{} : x;
 }
 
-// Tables of numbers for each lane: a channel's, repeated.
+// Calls work(i) for the numbers of a block, where work = prepare<N>(lane) is made for a vector of
+// lanes; for one lane where the last rows do not fill `width`.
+template <class C, class Prepare>
+KERNEL_FN void for_each_number(const Layout& layout, int64_t block, Prepare&& prepare) {
+  const int64_t width = layout.width(), first = layout.first(block);
+  const int64_t whole = layout.whole_end(block), end = layout.end(block);
+  for (int64_t lane = 0; lane < width; lane += lanes<C>) {
+    const auto work = prepare.template operator()<Many<C>>(lane);
+    for (int64_t i = first + lane; i < whole; i += width) work(i);
+  }
+  for (int64_t i = whole; i < end; ++i) prepare.template operator()<One<C>>(i - whole)(i);
+}
+
+// Numbers that are summed at once.
+template <class N, int n>
+struct Terms {
+  Numbers<N> of[n];
+
+  KERNEL_FN void operator+=(const Terms& other) {
+    for (int k = 0; k < n; ++k) of[k] += other.of[k];
+  }
+};
+
+// sums[k][channel] = the sum of work(i).of[k] over a block, with work as above. Two rows at a time:
+// a sum waits for the one before.
+template <class C, int n, class Prepare>
+KERNEL_FN void sum_by_channel(const Layout& layout, int64_t block, C* const (&sums)[n],
+                              Prepare&& prepare) {
+  const int64_t width = layout.width(), channels = layout.channels, first = layout.first(block);
+  const int64_t whole = layout.whole_end(block), end = layout.end(block);
+  C* totals = lane_buffer.get<C>(n * width);
+  for (int64_t lane = 0; lane < width; lane += lanes<C>) {
+    const auto work = prepare.template operator()<Many<C>>(lane);
+    Terms<Many<C>, n> total = {}, other = {};
+    int64_t i = first + lane;
+    for (; i + width < whole; i += 2 * width) {
+      total += work(i);
+      other += work(i + width);
+    }
+    if (i < whole) total += work(i);
+    total += other;
+    for (int k = 0; k < n; ++k) vector_at(totals + k * width + lane) = total.of[k];
+  }
+  for (int64_t i = whole; i < end; ++i) {
+    const Terms<One<C>, n> terms = prepare.template operator()<One<C>>(i - whole)(i);
+    for (int k = 0; k < n; ++k) totals[k * width + i - whole] += terms.of[k];
+  }
+  for (int k = 0; k < n; ++k)
+    for (int64_t c = 0; c < channels; ++c) {
+      C sum = C(0);
+      for (int64_t lane = c; lane < width; lane += channels) sum += totals[k * width + lane];
+      sums[k][c] = sum;
+    }
+}
+
+// A channel's number for each of its lanes.
+template <class C>
+void repeat(const Layout& layout, C* lanes, int64_t channel, C value) {
+  for (int64_t lane = channel; lane < layout.width(); lane += layout.channels) lanes[lane] = value;
+}
+
+// Tables of such numbers.
 template <class C>
 class Tables {
  public:
   Tables(const Layout& layout, int count)
       : layout_(layout), numbers_(table_buffer.get<C>(count * layout.width())) {}
   void set(int table, int64_t channel, C value) {
-    for (int64_t k = 0; k < layout_.fold; ++k)
-      numbers_[table * layout_.width() + k * layout_.channels + channel] = value;
+    repeat(layout_, numbers_ + table * layout_.width(), channel, value);
   }
-  const C* operator[](int table) const { return numbers_ + table * layout_.width(); }
+  template <class N>
+  Numbers<N> at(int table, int64_t lane) const {
+    return read<N>(numbers_ + table * layout_.width() + lane);
+  }
 
  private:
   const Layout& layout_;
   C* numbers_;
+};
+
+template <class C>
+struct Two {
+  C first, second;
 };
 
 // A block's sums of two kinds for each channel.
@@ -125,22 +175,22 @@ struct Partials {
 };
 
 // Each block's mean and sum of squared deviations from it.
-template <class C>
-Partials<C> block_moments(const View& x, const Layout& layout) {
+template <class C, class T>
+Partials<C> block_moments(const T* x, const Layout& layout) {
   const Partials<C> partials(layout);
   for_each_block(layout.blocks(), [&](int64_t block) {
-    const int64_t count = layout.numbers_in(block), channels = layout.channels;
-    const C* values = read_block<C>(x, layout, block, first_buffer);
     C* means = partials.of(block, 0);
-    sums_by_channel(layout, count, means, [=](int64_t i, int64_t) { return values[i]; });
+    sum_by_channel<C, 1>(layout, block, {means}, [=]<class N>(int64_t) {
+      return [=](int64_t i) { return Terms<N, 1>{read<N>(x + i)}; };
+    });
     const C share = C(1) / C(layout.rows_in(block));
-    for (int64_t c = 0; c < channels; ++c) means[c] *= share;
-    C* centers = second_buffer.get<C>(layout.width());
-    for (int64_t k = 0; k < layout.fold; ++k)
-      for (int64_t c = 0; c < channels; ++c) centers[k * channels + c] = means[c];
-    sums_by_channel(layout, count, partials.of(block, 1), [=](int64_t i, int64_t lane) {
-      const C deviation = values[i] - centers[lane];
-      return deviation * deviation;
+    C* centers = center_buffer.get<C>(layout.width());
+    for (int64_t c = 0; c < layout.channels; ++c) repeat(layout, centers, c, means[c] *= share);
+    sum_by_channel<C, 1>(layout, block, {partials.of(block, 1)}, [=]<class N>(int64_t lane) {
+      return [=, center = read<N>(centers + lane)](int64_t i) {
+        const Numbers<N> deviation = read<N>(x + i) - center;
+        return Terms<N, 1>{deviation * deviation};
+      };
     });
   });
   return partials;
@@ -166,7 +216,8 @@ Two<double*> zero_totals(const Layout& layout) {
 // The channels' means and variances in all blocks together (Chan, Golub and LeVeque, 1979).
 template <class C>
 Two<double*> all_moments(const Partials<C>& partials, const Layout& layout) {
-  const auto [mean, variance] = zero_totals(layout);
+  const Two<double*> totals = zero_totals(layout);
+  double *mean = totals.first, *variance = totals.second;
   for_each_partial(layout, [=](int64_t block, double rows, int64_t c) {
     mean[c] += double(partials.of(block, 0)[c]) * rows;
   });
@@ -176,55 +227,41 @@ Two<double*> all_moments(const Partials<C>& partials, const Layout& layout) {
     variance[c] += double(partials.of(block, 1)[c]) + apart * apart * rows;
   });
   for (int64_t c = 0; c < layout.channels; ++c) variance[c] /= double(layout.rows);
-  return {mean, variance};
+  return totals;
 }
 
 enum { center_of, factor_of, shift_of };  // tables of the normalised numbers
 
-template <class C>
-C above_zero(C value) {
-  return value <= C(0) ? C(0) : value;
-}
-
-// (values - center) factor + shift; forward and backward must agree on it to the last bit.
-template <class C>
+// (x - center) factor + shift; forward and backward must agree on it to the last bit.
+template <class N>
 struct Normalized {
-  const C *center, *factor, *shift;
-  explicit Normalized(const Tables<C>& tables)
-      : center(tables[center_of]), factor(tables[factor_of]), shift(tables[shift_of]) {}
-  C operator()(C value, int64_t lane) const {
-    return (value - center[lane]) * factor[lane] + shift[lane];
-  }
+  Numbers<N> center, factor, shift;
+  template <class C>
+  Normalized(const Tables<C>& tables, int64_t lane)
+      : center(tables.template at<N>(center_of, lane)),
+        factor(tables.template at<N>(factor_of, lane)),
+        shift(tables.template at<N>(shift_of, lane)) {}
+  KERNEL_FN Numbers<N> operator()(Numbers<N> x) const { return (x - center) * factor + shift; }
 };
 
 // Writes a block of y. Rounded where the steps that it stands for would be.
-template <class C>
+template <class T, class C>
 void normalize_block(const BatchNorm& norm, const Layout& layout, int64_t block,
-                     const Normalized<C>& normalized) {
-  const int64_t first = layout.first(block), count = layout.numbers_in(block);
-  const int64_t width = layout.width();
-  const C* values = read_block<C>(norm.x, layout, block, first_buffer);
-  C* out = row_target(norm.y, first, output_buffer.get<C>(layout.block_room()));
-  if (norm.relu && !norm.residual.data) {
-    for_each_number(count, width, [=](int64_t i, int64_t lane) {
-      out[i] = above_zero(normalized(values[i], lane));
-    });
-  } else {
-    for_each_number(count, width,
-                    [=](int64_t i, int64_t lane) { out[i] = normalized(values[i], lane); });
-  }
-  write_row(norm.y, first, count, out);
-  if (!norm.residual.data) return;
-  const C* rounded = read_block<C>(norm.y, layout, block, first_buffer);
-  const C* residual = read_block<C>(norm.residual, layout, block, second_buffer);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) out[i] = above_zero(rounded[i] + residual[i]);
-  write_row(norm.y, first, count, out);
+                     const Tables<C>& tables) {
+  const T *x = norm.x.as<const T>(), *residual = norm.residual.as<const T>();
+  T* y = norm.y.as<T>();
+  for_each_number<C>(layout, block, [=, &tables, relu = norm.relu]<class N>(int64_t lane) {
+    return [=, normalized = Normalized<N>(tables, lane)](int64_t i) {
+      Numbers<N> value = normalized(read<N>(x + i));
+      if (residual) value = rounded<N, T>(value) + read<N>(residual + i);
+      write<N>(y + i, relu ? above_zero<N>(value) : value);
+    };
+  });
 }
 
-template <class C>
+template <class T, class C>
 void forward(const BatchNorm& norm) {
-  const Layout layout(norm.x);
+  const Layout layout(norm.x, lanes<C>);
   Tables<C> tables(layout, 3);
   const auto set = [&](int64_t c, const Moments<C>& moments) {
     tables.set(center_of, c, moments.mean);
@@ -232,7 +269,8 @@ void forward(const BatchNorm& norm) {
     tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
   };
   if (norm.training) {
-    const auto [mean, variance] = all_moments(block_moments<C>(norm.x, layout), layout);
+    const auto [mean, variance] =
+        all_moments(block_moments<C>(norm.x.as<const T>(), layout), layout);
     for (int64_t c = 0; c < layout.channels; ++c) {
       const Moments<C> moments = {C(mean[c]), C(variance[c])};
       norm.update_running(c, moments, layout.rows);
@@ -241,51 +279,66 @@ void forward(const BatchNorm& norm) {
   } else {
     for (int64_t c = 0; c < layout.channels; ++c) set(c, norm.running<C>(c));
   }
-  const Normalized<C> normalized(tables);
   for_each_block(layout.blocks(),
-                 [&](int64_t block) { normalize_block(norm, layout, block, normalized); });
+                 [&](int64_t block) { normalize_block<T>(norm, layout, block, tables); });
 }
 
 // Numbers above zero up to here become zero in this dtype.
 template <class C>
-C rounded_to_zero(DType dtype) {
-  return dtype == DType::f16 ? C(0x1p-25) : dtype == DType::bf16 ? C(0x1p-134) : C(0);
+constexpr C rounded_to_zero(const f16*) {
+  return C(0x1p-25);
+}
+template <class C>
+constexpr C rounded_to_zero(const bf16*) {
+  return C(0x1p-134);
+}
+template <class C>
+constexpr C rounded_to_zero(const C*) {
+  return C(0);
 }
 
-// Calls body with the gradient of a block's normalised numbers as a function of (i, lane): g, or 0
-// where relu gave 0. With a residual it also stores what it gives, which is that one's gradient.
-template <class C, class Body>
-KERNEL_FN void with_gradient(const BatchNormBackward& norm, const Layout& layout, int64_t block,
-                             const Normalized<C>& normalized, const C* values, Body&& body) {
-  const C* g = read_block<C>(norm.g, layout, block, second_buffer);
-  if (!norm.relu) return body([=](int64_t i, int64_t) { return g[i]; });
-  if (!norm.dresidual.data) {
-    const C zero = rounded_to_zero<C>(norm.x.dtype);
-    return body(
-        [=](int64_t i, int64_t lane) { return normalized(values[i], lane) <= zero ? C(0) : g[i]; });
+// The gradient of normalised numbers: g, or 0 where relu gave 0. With a residual it is stored,
+// being that one's gradient too.
+template <class T, class C, class N>
+class Gradient {
+ public:
+  Gradient(const BatchNormBackward& norm, const Tables<C>& tables, int64_t lane)
+      : normalized_(tables, lane),
+        g_(norm.g.as<const T>()),
+        y_(norm.y.as<const T>()),
+        kept_(norm.dresidual.as<T>()),
+        relu_(norm.relu) {}
+  KERNEL_FN Numbers<N> operator()(Numbers<N> x, int64_t i) const {
+    const Numbers<N> g = read<N>(g_ + i), zero = {};
+    if (!relu_) return g;
+    if (!kept_) return normalized_(x) <= zero + rounded_to_zero<C>(g_) ? zero : g;
+    const Numbers<N> kept = read<N>(y_ + i) <= zero ? zero : g;
+    write<N>(kept_ + i, kept);
+    return kept;
   }
-  const int64_t first = layout.first(block);
-  const C* y = read_block<C>(norm.y, layout, block, third_buffer);
-  C* kept = row_target(norm.dresidual, first, second_buffer.get<C>(layout.block_room()));
-  body([=](int64_t i, int64_t) { return kept[i] = y[i] <= C(0) ? C(0) : g[i]; });
-  write_row(norm.dresidual, first, layout.numbers_in(block), kept);
-}
+
+ private:
+  Normalized<N> normalized_;
+  const T *g_, *y_;
+  T* kept_;
+  bool relu_;
+};
 
 // Each block's sums of g and of g (x - mean), g being that of the normalised numbers.
-template <class C>
+template <class T, class C>
 Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
-                            const Normalized<C>& normalized) {
+                            const Tables<C>& tables) {
   const Partials<C> partials(layout);
-  const C* center = normalized.center;
   for_each_block(layout.blocks(), [&](int64_t block) {
-    const C* values = read_block<C>(norm.x, layout, block, first_buffer);
-    with_gradient(norm, layout, block, normalized, values, [&](auto gradient) {
-      sums_by_channel(layout, layout.numbers_in(block), partials.of(block, 0),
-                      partials.of(block, 1), [=](int64_t i, int64_t lane) {
-                        const C g = gradient(i, lane);
-                        return Two<C>{g, g * (values[i] - center[lane])};
-                      });
-    });
+    sum_by_channel<C, 2>(layout, block, {partials.of(block, 0), partials.of(block, 1)},
+                         [=, &norm, &tables]<class N>(int64_t lane) {
+                           return [x = norm.x.as<const T>(),
+                                   gradient = Gradient<T, C, N>(norm, tables, lane),
+                                   center = tables.template at<N>(center_of, lane)](int64_t i) {
+                             const Numbers<N> value = read<N>(x + i), g = gradient(value, i);
+                             return Terms<N, 2>{g, g * (value - center)};
+                           };
+                         });
   });
   return partials;
 }
@@ -293,12 +346,12 @@ Partials<C> block_gradients(const BatchNormBackward& norm, const Layout& layout,
 // The channels' sums of both kinds in all blocks together.
 template <class C>
 Two<double*> all_sums(const Partials<C>& partials, const Layout& layout) {
-  const auto [first, second] = zero_totals(layout);
+  const Two<double*> totals = zero_totals(layout);
   for_each_partial(layout, [=](int64_t block, double, int64_t c) {
-    first[c] += double(partials.of(block, 0)[c]);
-    second[c] += double(partials.of(block, 1)[c]);
+    totals.first[c] += double(partials.of(block, 0)[c]);
+    totals.second[c] += double(partials.of(block, 1)[c]);
   });
-  return {first, second};
+  return totals;
 }
 
 // What is left to do once a residual's gradient is stored: plain normalisation's backward of it.
@@ -311,47 +364,66 @@ BatchNormBackward after_residual(BatchNormBackward norm) {
 
 enum { average_of = shift_of + 1, along_of, backward_tables };
 
-template <class C>
+template <class T, class C>
+void write_gradients(const BatchNormBackward& norm, const Layout& layout, int64_t block,
+                     const Tables<C>& tables) {
+  for_each_number<C>(layout, block, [&]<class N>(int64_t lane) {
+    return [x = norm.x.as<const T>(), dx = norm.dx.as<T>(),
+            gradient = Gradient<T, C, N>(norm, tables, lane),
+            center = tables.template at<N>(center_of, lane),
+            factor = tables.template at<N>(factor_of, lane),
+            average = tables.template at<N>(average_of, lane),
+            along = tables.template at<N>(along_of, lane)](int64_t i) {
+      const Numbers<N> value = read<N>(x + i), g = gradient(value, i), zero = {};
+      const Numbers<N> distance = along == zero ? zero : value - center;  // infinity times 0 is nan
+      write<N>(dx + i, factor * (g - average - distance * along));
+    };
+  });
+}
+
+template <class T, class C>
 void backward(const BatchNormBackward& norm) {
-  const Layout layout(norm.x);
+  const Layout layout(norm.x, lanes<C>);
   Tables<C> tables(layout, backward_tables);
   for (int64_t c = 0; c < layout.channels; ++c) {
     tables.set(center_of, c, load_scalar<C>(norm.mean, c));
     tables.set(factor_of, c, norm.factor<C>(c));
     tables.set(shift_of, c, load_scalar(norm.beta, c, C(0)));
   }
-  const Normalized<C> normalized(tables);
-  const auto [gradient, product] = all_sums(block_gradients(norm, layout, normalized), layout);
+  const auto [gradient, product] = all_sums(block_gradients<T>(norm, layout, tables), layout);
   for (int64_t c = 0; c < layout.channels; ++c) {
     const auto terms = norm.finish(c, C(gradient[c]), C(product[c]), layout.rows);
     tables.set(average_of, c, terms.average);
     tables.set(along_of, c, terms.along);
   }
-  const C *center = tables[center_of], *factor = tables[factor_of];
-  const C *average = tables[average_of], *along = tables[along_of];
   const BatchNormBackward stored = after_residual(norm);
-  for_each_block(layout.blocks(), [&](int64_t block) {
-    const int64_t count = layout.numbers_in(block), first = layout.first(block);
-    const C* values = read_block<C>(stored.x, layout, block, first_buffer);
-    C* out = row_target(stored.dx, first, output_buffer.get<C>(layout.block_room()));
-    with_gradient(stored, layout, block, normalized, values, [&](auto gradient) {
-      for_each_number(count, layout.width(), [=](int64_t i, int64_t lane) {
-        const C distance = counted(values[i] - center[lane], along[lane]);
-        out[i] = factor[lane] * (gradient(i, lane) - average[lane] - distance * along[lane]);
-      });
-    });
-    write_row(stored.dx, first, count, out);
-  });
+  for_each_block(layout.blocks(),
+                 [&](int64_t block) { write_gradients<T>(stored, layout, block, tables); });
 }
+
+template <class T>
+struct Compute {
+  using Type = float;
+};
+template <>
+struct Compute<double> {
+  using Type = double;
+};
 
 }  // namespace
 
 void batch_norm_channels_last(const BatchNorm& norm) {
-  visit_compute(norm.x.dtype, [&](auto* compute) { forward<__typeof__(*compute + 0)>(norm); });
+  visit_floating(norm.x.dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    forward<T, typename Compute<T>::Type>(norm);
+  });
 }
 
 void batch_norm_channels_last(const BatchNormBackward& norm) {
-  visit_compute(norm.x.dtype, [&](auto* compute) { backward<__typeof__(*compute + 0)>(norm); });
+  visit_floating(norm.x.dtype, [&](auto* type) {
+    using T = __typeof__(*type);
+    backward<T, typename Compute<T>::Type>(norm);
+  });
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT
