@@ -9,13 +9,15 @@ inline constexpr double log2_e = 1.4426950408889634;
 inline constexpr double ln_2 = 0.69314718055994531;
 
 // A mask's term in units of log 2. A finite one stays finite: the smallest number, by which
-// programs hide keys, hides all keys of a row alike rather than leave none.
+// programs hide keys, hides all keys of a row alike rather than leave none. (It is the term that is
+// looked at, since from an infinite product g++ 14 concludes that the term was infinite.)
 template <class Number>
 KERNEL_FN Number in_log_2(Number term) {
   constexpr Number most = sizeof(Number) == 4 ? Number(__FLT_MAX__) : Number(__DBL_MAX__);
+  constexpr Number limit = most * Number(0.693);  // a little below most * ln_2
   const Number product = term * Number(log2_e);
-  const Number below = product > most && term <= most ? most : product;
-  return below < -most && term >= -most ? -most : below;
+  const Number below = term > limit && term <= most ? most : product;
+  return term < -limit && term >= -most ? -most : below;
 }
 
 }  // namespace booster::kernels::BOOSTER_VARIANT

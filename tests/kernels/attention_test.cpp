@@ -44,9 +44,9 @@ struct Case {
 
 Numbers normal_numbers(int64_t n, double spread, unsigned seed) {
   std::mt19937 engine(seed);
-  std::normal_distribution<double> normal(0, spread);
+  std::normal_distribution<double> normal;
   Numbers x(n);
-  for (double& value : x) value = normal(engine);
+  for (double& value : x) value = spread * normal(engine);
   return x;
 }
 
