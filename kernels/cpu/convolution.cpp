@@ -177,9 +177,22 @@ class Convolution {
   Reorder left_, right_, result_;
 };
 
+// The library's plan, by the code of its choice or the next one that is faster.
+template <class Plan>
+auto planned(Pass pass, DType dtype, const Window2d& window, Plan&& plan) {
+  const auto chosen = plan();
+  if (is_reference(chosen) || !is_slow(chosen.impl_info_str(), pass, dtype, window)) return chosen;
+  auto other = plan();  // goes from one to the next; a copy would take the first one along
+  while (other.next_impl() && !is_reference(other))
+    if (!is_slow(other.impl_info_str(), pass, dtype, window)) return other;
+  return chosen;
+}
+
 Convolution make_forward(const Operands& operands, const Window2d& window, Layouts layouts) {
   const auto& [x, weight, y, bias] = operands;
-  const auto plan = plans(x, weight, y, bias, window, layouts).forward(default_attributes());
+  const auto passes = plans(x, weight, y, bias, window, layouts);
+  const auto plan = planned(Pass::forward, x.dtype, window,
+                            [&] { return passes.forward(default_attributes()); });
   if (is_reference(plan)) return {};
   return {dnnl::convolution_forward(plan), plan.scratchpad_desc(),
           {DNNL_ARG_SRC, plan.src_desc()}, {DNNL_ARG_WEIGHTS, plan.weights_desc()},
@@ -191,7 +204,9 @@ Convolution make_backward_input(const Operands& operands, const Window2d& window
   const auto passes = plans(dx, weight, dy, {}, window, layouts);
   const auto forward = passes.forward(default_attributes());
   if (!forward) return {};
-  const auto plan = passes.backward_input(forward, default_attributes());
+  const auto plan = planned(Pass::input, dy.dtype, window, [&] {
+    return passes.backward_input(forward, default_attributes());
+  });
   if (is_reference(plan)) return {};
   return {dnnl::convolution_backward_data(plan),
           plan.scratchpad_desc(),

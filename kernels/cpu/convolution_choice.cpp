@@ -1,6 +1,5 @@
 #include "kernels/cpu/convolution_choice.h"
 
-#include "kernels/products/convolution.h"
 #include "kernels/cpu/library.h"
 #include "kernels/cpu/primitive.h"
 
@@ -69,6 +68,13 @@ bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window)
   return has_slow_forward() && is_plain(x, y, window) && rows >= 0 && columns >= 0 &&
          window.stride[0] == 1 && window.stride[1] == 1 && is_gradient_faster(y) &&
          x.shape[1] % 8 == 0 && positions(y) >= fewest_positions;
+}
+
+bool is_slow(std::string_view code, ConvolutionPass pass, DType dtype, const Window2d& window) {
+  const bool strided = window.stride[0] > 1 || window.stride[1] > 1;
+  return has_avx512_alone() && code.find("brg") != std::string_view::npos &&
+         window.kernel[0] * window.kernel[1] > 1 &&
+         (is_16_bit(dtype) || (pass == ConvolutionPass::input && strided));
 }
 
 View mirrored(const View& weight) {
