@@ -14,6 +14,7 @@
 //   row-major                            f32 170 / 188 / 157   bf16 352 / 359 / 235
 //   channels last, layouts of its choice f32 180 / 203 / 171   bf16 371 / 385 / 224
 //   channels last as they lie            f32 223 / 233 / 219   bf16 435 / 467 / 283
+//   the last with our loop (convolution_choice.h)                       ... 400
 //
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
 // the same bits from run to run, but oneDNN sums the images per thread first (our loop does not).

@@ -35,6 +35,13 @@ bool has_slow_forward() {
   return has;
 }
 
+// oneDNN 2's plans read the operation's descriptor again to go on to other code (library_plans.h),
+// and it takes the older code by itself.
+bool has_choice_of_code() {
+  static const bool has = dnnl_version()->major >= 3;
+  return has;
+}
+
 // A kernel of 1 x 1 is a matrix product, for which oneDNN has other code.
 bool is_plain(const View& x, const View& y, const Window2d& window) {
   return window.groups == 1 && window.kernel[0] * window.kernel[1] > 1 && is_channels_last(x) &&
@@ -72,7 +79,7 @@ bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window)
 
 bool is_slow(std::string_view code, ConvolutionPass pass, DType dtype, const Window2d& window) {
   const bool strided = window.stride[0] > 1 || window.stride[1] > 1;
-  return has_avx512_alone() && code.find("brg") != std::string_view::npos &&
+  return has_choice_of_code() && has_avx512_alone() && code.find("brg") != std::string_view::npos &&
          window.kernel[0] * window.kernel[1] > 1 &&
          (is_16_bit(dtype) || (pass == ConvolutionPass::input && strided));
 }

@@ -239,40 +239,60 @@ struct Blocks {
   }
 };
 
-// sums [row of the kernel][..] = those of the images of a part.
+// A thread's memory for a block's packed images, and for a row of numbers.
+template <class F>
+struct Room {
+  typename F::Unit *x, *g;
+  float* row;
+
+  Room(const Work& work, const Blocks<F>& blocks) {
+    thread_local Scratch packed, converted;
+    const auto& [images, gradients, window] = work;
+    const int64_t x_rows =
+        smaller(images.size[0], (blocks.rows - 1) * window.stride[0] +
+                                    work.row_offset(window.kernel[0] - 1) - work.row_offset(0) + 1);
+    const int64_t x_units =
+        blocks.units * images.vectors() * x_rows * work.columns_read() * lane_count;
+    const int64_t g_units =
+        blocks.units * gradients.vectors() * blocks.rows * gradients.size[1] * lane_count;
+    x = packed.get<typename F::Unit>(x_units + g_units);
+    g = x + x_units;
+    row = converted.get<float>(
+        larger(images.size[1] * images.channels, gradients.size[1] * gradients.channels));
+  }
+};
+
+// sums [row of the kernel][..] += those of rows of g in some units of a part.
+template <class F>
+void add_block(float* sums, const Work& work, const Room<F>& room, Range part, Range units,
+               Range rows) {
+  const auto& [x, g, window] = work;
+  const int64_t first = larger(0, rows.begin * window.stride[0] + work.row_offset(0));
+  const int64_t end = smaller(
+      x.size[0], (rows.end - 1) * window.stride[0] + work.row_offset(window.kernel[0] - 1) + 1);
+  const Packed<F> packed_x = {
+      room.x, {first, larger(first, end)}, units.size(), work.columns_read()};
+  const Packed<F> packed_g = {room.g, rows, units.size(), g.size[1]};
+  pack<F>(packed_x, x, units, part, -window.padding[1], room.row);
+  pack<F>(packed_g, g, units, part, 0, room.row);
+  for (int64_t i = 0; i < window.kernel[0]; ++i) {
+    const Range reached = work.reached(i);
+    add_row<F>(sums + i * work.row_sums(), work, packed_x, packed_g, i,
+               {larger(reached.begin, rows.begin), smaller(reached.end, rows.end)});
+  }
+}
+
+// sums = those of the images of a part.
 template <class F>
 void sum_part(float* sums, const Work& work, Range images) {
-  using Unit = typename F::Unit;
-  const auto& [x, g, window] = work;
   memset(sums, 0, sizeof(float) * static_cast<size_t>(work.sums()));
-  const int64_t part_units = divided_up(images.size(), F::per_unit);
-  const Blocks<F> blocks(work, part_units);
-  const int64_t x_rows = smaller(x.size[0], (blocks.rows - 1) * window.stride[0] +
-                                                (window.kernel[0] - 1) * window.dilation[0] + 1);
-  const int64_t x_units = blocks.units * x.vectors() * x_rows * work.columns_read() * lane_count;
-  const int64_t g_units = blocks.units * g.vectors() * blocks.rows * g.size[1] * lane_count;
-  thread_local Scratch packed_scratch, row_scratch;
-  Unit* packed = packed_scratch.get<Unit>(x_units + g_units);
-  float* buffer = row_scratch.get<float>(larger(x.size[1] * x.channels, g.size[1] * g.channels));
-
-  for (int64_t unit = 0; unit < part_units; unit += blocks.units)
-    for (int64_t row = 0; row < g.size[0]; row += blocks.rows) {
-      const Range units = {unit, smaller(part_units, unit + blocks.units)};
-      const Range rows = {row, smaller(g.size[0], row + blocks.rows)};
-      const int64_t first = larger(0, row * window.stride[0] + work.row_offset(0));
-      const int64_t last = smaller(
-          x.size[0], (rows.end - 1) * window.stride[0] + work.row_offset(window.kernel[0] - 1) + 1);
-      const Packed<F> packed_x{
-          packed, {first, larger(first, last)}, units.size(), work.columns_read()};
-      const Packed<F> packed_g{packed + x_units, rows, units.size(), g.size[1]};
-      pack<F>(packed_x, x, units, images, -window.padding[1], buffer);
-      pack<F>(packed_g, g, units, images, 0, buffer);
-      for (int64_t i = 0; i < window.kernel[0]; ++i) {
-        const Range reached = work.reached(i);
-        add_row<F>(sums + i * work.row_sums(), work, packed_x, packed_g, i,
-                   {larger(reached.begin, rows.begin), smaller(reached.end, rows.end)});
-      }
-    }
+  const int64_t units = divided_up(images.size(), F::per_unit), rows = work.g.size[0];
+  const Blocks<F> blocks(work, units);
+  const Room<F> room(work, blocks);
+  for (int64_t unit = 0; unit < units; unit += blocks.units)
+    for (int64_t row = 0; row < rows; row += blocks.rows)
+      add_block<F>(sums, work, room, images, {unit, smaller(units, unit + blocks.units)},
+                   {row, smaller(rows, row + blocks.rows)});
 }
 
 // dweight = the parts' sums, added in their order to the first part's.
