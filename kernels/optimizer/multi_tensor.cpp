@@ -2,6 +2,7 @@
 // once.
 #include "kernels/optimizer/multi_tensor.h"
 
+#include "kernels/numbers/compute_type.h"
 #include "kernels/walks/chunks.h"
 #include "kernels/numbers/math.h"
 #include "kernels/walks/runs.h"
@@ -20,17 +21,6 @@ ON_DEVICE void visit_chunk(const Chunks<TensorSpan>& chunks, int64_t chunk, Body
     body(static_cast<decltype(type)>(span.data) + part.begin, part.size());
   });
 }
-
-template <class T>
-struct ComputeType {
-  using type = float;
-};
-template <>
-struct ComputeType<double> {
-  using type = double;
-};
-template <class T>
-using ComputeOf = typename ComputeType<T>::type;
 
 // The magnitude bits of a float: as integers they order like the magnitudes, with inf and nan on
 // top.

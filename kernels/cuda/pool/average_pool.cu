@@ -72,7 +72,7 @@ void average(const View& y, const View& x, const Windows& windows) {
     const Range rows = windows.range(0, at.row), columns = windows.range(1, at.column);
     visit_floating(x.dtype, [&](auto* type) {
       using T = __typeof__(*type);
-      using C = typename Computed<T>::type;
+      using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(x.data) + at.plane * windows.in.size();
       C sum = sum_of_window<C>(from, windows.in, rows, columns, item - i * lanes, lanes);
       if (lanes > 1) sum = fold_warp(sum, [](C a, C b) { return a + b; });
@@ -88,7 +88,7 @@ void spread(const View& dx, const View& g, const Windows& windows) {
     const Range columns = windows.containing(1, at.column);
     visit_floating(g.dtype, [&](auto* type) {
       using T = __typeof__(*type);
-      using C = typename Computed<T>::type;
+      using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(g.data) + at.plane * windows.out.size();
       C sum = 0;
       for (int64_t row = rows.begin; row < rows.end; ++row) {

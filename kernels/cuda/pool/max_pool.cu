@@ -96,7 +96,7 @@ void add_from_sources(const View& dx, const View& g, const int64_t* index, const
     const int64_t offset = at.row * in.width + at.column;
     visit_floating(g.dtype, [&](auto* type) {
       using T = __typeof__(*type);
-      using C = typename Computed<T>::type;
+      using C = ComputeOf<T>;
       C sum = 0;
       for (int64_t row = rows.begin; row < rows.end; ++row)
         for (int64_t column = columns.begin; column < columns.end; ++column) {
@@ -119,7 +119,7 @@ void max_pool2d(View y, View index, View x, Window2d window) {
     const Range columns = range_of(window, 1, at.column, in.width);
     visit_floating(x.dtype, [&](auto* type) {
       using T = __typeof__(*type);
-      using C = typename Computed<T>::type;
+      using C = ComputeOf<T>;
       const T* from = static_cast<const T*>(x.data) + at.plane * in.size();
       const int64_t best = largest_of<C>(from, in, window, rows, columns);
       places[i] = best;

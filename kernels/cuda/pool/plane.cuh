@@ -1,6 +1,7 @@
 // The planes of (n, c, h, w), and the positions of one dimension that belong to a window.
 #pragma once
 
+#include "kernels/numbers/compute_type.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/space.cuh"
 
@@ -28,15 +29,5 @@ struct Range {
 
 KERNEL_FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 KERNEL_FN int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-// The type in which a floating dtype is computed.
-template <class T>
-struct Computed {
-  using type = float;
-};
-template <>
-struct Computed<double> {
-  using type = double;
-};
 
 }  // namespace booster::kernels::BOOSTER_VARIANT
