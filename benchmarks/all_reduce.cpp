@@ -3,8 +3,8 @@
 // BOOSTER_BACKEND chooses the backend. Seconds are those until the result is there on rank 0.
 #include "benchmarks/report.h"
 #include "benchmarks/timing.h"
-#include "kernels/system/error.h"
 #include "parallel/launch.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

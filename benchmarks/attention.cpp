@@ -2,7 +2,7 @@
 // ViT-Ti/16 (batch 16): one layer, the fastest of several runs. peers/attention.py prints the same
 // for PyTorch.
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <chrono>
 #include <cstdio>

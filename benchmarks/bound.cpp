@@ -4,7 +4,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <algorithm>
 #include <functional>

@@ -4,7 +4,7 @@
 #include "benchmarks/timing.h"
 #include "core/data/loader.h"
 #include "core/data/transforms/transforms.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

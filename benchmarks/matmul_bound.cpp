@@ -3,7 +3,7 @@
 // 512).
 #include "benchmarks/bound.h"
 #include "benchmarks/report.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

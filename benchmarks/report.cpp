@@ -2,11 +2,11 @@
 
 #include "booster/profile/machine.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/error.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
-#include "kernels/system/warn.h"
+#include "kernels/device/memory.h"
 #include "parallel/launch.h"
+#include "platform/error.h"
+#include "platform/threads.h"
+#include "platform/warn.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

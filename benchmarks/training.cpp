@@ -4,7 +4,7 @@
 #include "booster/profile/profiler.h"
 #include "core/optim/registry.h"
 #include "core/tensor/memory/allocator.h"
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 

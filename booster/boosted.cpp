@@ -1,6 +1,6 @@
 #include "booster/boosted.h"
 
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 namespace booster {
 

@@ -1,6 +1,6 @@
 #include "booster/layer_decay.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/data/joined_shares.h"
 #include "core/tensor/grad_mode.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <vector>

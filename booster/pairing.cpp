@@ -1,6 +1,6 @@
 #include "booster/pairing.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

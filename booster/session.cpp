@@ -4,9 +4,9 @@
 #include "core/autograd/op_policy.h"
 #include "core/nn/attention_method.h"
 #include "core/tensor/random.h"
-#include "kernels/system/recording.h"
-#include "kernels/system/trace.h"
-#include "kernels/system/warn.h"
+#include "kernels/device/recording.h"
+#include "platform/trace.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 // plugin do to gradients and parameters between two iterations happens here.
 #include "booster/session.h"
 #include "core/tensor/device_number.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 #include <utility>

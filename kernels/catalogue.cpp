@@ -1,9 +1,9 @@
 #include "kernels/catalogue.h"
 
 #include "kernels/cpu/library.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
-#include "kernels/system/waiting.h"
+#include "kernels/device/cuda_module.h"
+#include "platform/error.h"
+#include "platform/waiting.h"
 
 #include <atomic>
 #include <cstdlib>

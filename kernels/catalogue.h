@@ -5,12 +5,12 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
-#include "kernels/numbers/fp8.h"
+#include "kernels/device/call_trace.h"
+#include "kernels/device/recording.h"
 #include "kernels/images/image_batch.h"
+#include "kernels/numbers/fp8.h"
 #include "kernels/optimizer/loss_scale.h"
 #include "kernels/optimizer/multi_tensor.h"
-#include "kernels/system/call_trace.h"
-#include "kernels/system/recording.h"
 #include "kernels/view.h"
 
 #include <string>

@@ -1,8 +1,8 @@
 // Memory for the duration of one kernel call.
 #pragma once
 
+#include "kernels/device/host_memory.h"
 #include "kernels/launch.h"
-#include "kernels/system/host_memory.h"
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/runtime/memory.h"

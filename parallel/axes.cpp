@@ -1,6 +1,6 @@
 #include "parallel/axes.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 

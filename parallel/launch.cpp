@@ -1,11 +1,11 @@
 #include "parallel/launch.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/threads.h"
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/store/socket.h"
+#include "platform/error.h"
+#include "platform/threads.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 #include "parallel/mesh.h"
 
-#include "kernels/system/error.h"
 #include "parallel/rank_notes.h"
+#include "platform/error.h"
 
 #include <functional>
 #include <map>

@@ -1,7 +1,7 @@
 #include "parallel/rank_notes.h"
 
-#include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/place.h"
+#include "platform/terminal_text.h"
 
 #include <fmt/core.h>
 

@@ -8,9 +8,9 @@
 #include "core/data/loader.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "kernels/system/note_taker.h"
 #include "parallel/layout.h"
 #include "parallel/mesh.h"
+#include "platform/note_taker.h"
 
 #include <functional>
 #include <memory>

@@ -2,7 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 #include "plugins/gradients/rank_norms.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "plugins/single.h"
 
-#include "kernels/system/error.h"
 #include "parallel/launch.h"
+#include "platform/error.h"
 
 namespace booster {
 

@@ -1,8 +1,8 @@
 #include "plugins/torch_ddp.h"
 
 #include "core/autograd/tape.h"
-#include "kernels/system/warn.h"
 #include "parallel/launch.h"
+#include "platform/warn.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // What errors say.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <functional>
 #include <string>

@@ -2,7 +2,7 @@
 // called "GPU alone: ...": scripts/gpu_check.sh runs nothing beside them.
 #pragma once
 
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "kernels/view.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/async_save.h"
 
 #include "booster/checkpoint/training/finish_together.h"
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
 #include <chrono>
 #include <mutex>

@@ -1,10 +1,10 @@
 #include "booster/checkpoint/checkpoint.h"
 
 #include "booster/checkpoint/checkpoint_names.h"
-#include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/safetensors/sharded_writer.h"
-#include "booster/config/json/json_document.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/files/file.h"
+#include "platform/json/json_document.h"
+#include "platform/terminal_text.h"
 
 #include <algorithm>
 #include <cmath>

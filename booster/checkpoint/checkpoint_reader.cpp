@@ -1,9 +1,9 @@
 #include "booster/checkpoint/checkpoint.h"
 #include "booster/checkpoint/checkpoint_names.h"
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
-#include "booster/config/json/json_document.h"
+#include "platform/files/file.h"
+#include "platform/files/sha256.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <span>

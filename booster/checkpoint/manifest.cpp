@@ -1,8 +1,8 @@
 #include "booster/checkpoint/manifest.h"
 
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/sha256.h"
-#include "booster/config/json/json_document.h"
+#include "platform/files/file.h"
+#include "platform/files/sha256.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <set>

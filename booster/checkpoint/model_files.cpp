@@ -1,13 +1,13 @@
 #include "booster/checkpoint/model_files.h"
 
-#include "booster/checkpoint/files/file.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
 #include "booster/checkpoint/safetensors/sharded_writer.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
-#include "booster/config/json/json_document.h"
 #include "core/nn/file_form.h"
 #include "core/tensor/grad_mode.h"
+#include "platform/files/file.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <cstring>

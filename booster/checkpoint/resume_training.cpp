@@ -7,8 +7,8 @@
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
 #include "core/tensor/grad_mode.h"
-#include "kernels/system/terminal_text.h"
 #include "parallel/groups/gather_text.h"
+#include "platform/terminal_text.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json/json_document.h"
 #include "booster/config/library.h"
+#include "platform/json/json_document.h"
 
 #include <fmt/format.h>
 

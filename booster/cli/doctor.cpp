@@ -5,11 +5,11 @@
 #include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
 #include "parallel/backends/gpu_link.h"
+#include "platform/error.h"
+#include "platform/threads.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>

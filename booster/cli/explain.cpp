@@ -2,7 +2,7 @@
 
 #include "booster/cli/commands.h"
 #include "booster/cli/queries.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -7,8 +7,8 @@
 #include "booster/export/onnx.h"
 #include "booster/report/run_folder.h"
 #include "core/data/images/image.h"
-#include "kernels/system/terminal_text.h"
-#include "kernels/system/warn.h"
+#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

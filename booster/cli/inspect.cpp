@@ -3,9 +3,9 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/cli/commands.h"
 #include "booster/cli/inspect_flight.h"
-#include "booster/config/json/json_document.h"
-#include "kernels/system/terminal_text.h"
-#include "kernels/system/warn.h"
+#include "platform/json/json_document.h"
+#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 #include "booster/cli/inspect_flight.h"
 
 #include "booster/checkpoint/training/state_reader.h"
-#include "booster/config/json/json_document.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/json/json_document.h"
+#include "platform/terminal_text.h"
 
 #include <algorithm>
 #include <map>

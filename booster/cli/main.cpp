@@ -2,10 +2,10 @@
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json/json_document.h"
 #include "booster/run/run.h"
 #include "booster/version.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
+#include "platform/json/json_document.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

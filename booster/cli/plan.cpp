@@ -1,7 +1,5 @@
-#include "booster/checkpoint/files/file.h"
 #include "booster/cli/commands.h"
 #include "booster/config/config.h"
-#include "booster/config/json/json_document.h"
 #include "booster/config/overrides.h"
 #include "booster/config/registry.h"
 #include "booster/pairing.h"
@@ -9,7 +7,9 @@
 #include "booster/plan/companions.h"
 #include "booster/plan/probe.h"
 #include "booster/profile/machine.h"
-#include "kernels/system/threads.h"
+#include "platform/files/file.h"
+#include "platform/json/json_document.h"
+#include "platform/threads.h"
 
 #include <fmt/format.h>
 

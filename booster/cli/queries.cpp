@@ -1,8 +1,8 @@
 #include "booster/cli/queries.h"
 
-#include "booster/checkpoint/files/read_line.h"
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
+#include "platform/error.h"
+#include "platform/files/read_line.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

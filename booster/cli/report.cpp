@@ -1,8 +1,8 @@
-#include "booster/checkpoint/files/file.h"
 #include "booster/cli/commands.h"
 #include "booster/report/page/page.h"
-#include "kernels/system/terminal_text.h"
-#include "kernels/system/warn.h"
+#include "platform/files/file.h"
+#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

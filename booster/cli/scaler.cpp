@@ -1,10 +1,10 @@
 #include "booster/cli/commands.h"
 #include "booster/cli/queries.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json/json_document.h"
-#include "booster/config/overrides.h"
 #include "booster/config/options/scaler_options.h"
+#include "booster/config/overrides.h"
 #include "mixed_precision/scaling/loss_scale_simulation.h"
+#include "platform/json/json_document.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // The command line of a program that is configured by a Config.
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "booster/config/json/json_document.h"
-#include "kernels/system/warn.h"
 #include "parallel/rank_notes.h"
+#include "platform/json/json_document.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "booster/config/config_layout.h"
 
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 namespace booster {
 

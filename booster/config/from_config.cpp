@@ -7,7 +7,7 @@
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
 #include "booster/layer_decay.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "mixed_precision/precision.h"
 #include "parallel/launch.h"
 

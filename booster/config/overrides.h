@@ -1,7 +1,7 @@
 // Applies command-line values (--set key.path=value) to a JSON object.
 #pragma once
 
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #include "booster/export/onnx_file.h"
 
-#include "booster/checkpoint/files/file.h"
+#include "platform/files/file.h"
 
 #include <string_view>
 

@@ -1,6 +1,5 @@
 #include "booster/numerics/diagnose.h"
 
-#include "booster/checkpoint/files/file.h"
 #include "booster/numerics/gradient_health.h"
 #include "booster/numerics/gradient_watch.h"
 #include "booster/numerics/matrix_units.h"
@@ -10,8 +9,9 @@
 #include "booster/numerics/quantization.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
-#include "kernels/system/error.h"
 #include "parallel/groups/gather_text.h"
+#include "platform/error.h"
+#include "platform/files/file.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #include "booster/numerics/dump_compare.h"
 
-#include "booster/checkpoint/files/read_line.h"
 #include "booster/numerics/statistics.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/files/read_line.h"
+#include "platform/terminal_text.h"
 
 #include <fmt/format.h>
 

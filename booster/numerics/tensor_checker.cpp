@@ -1,6 +1,6 @@
 #include "booster/numerics/tensor_checker.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

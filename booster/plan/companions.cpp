@@ -1,6 +1,6 @@
 #include "booster/plan/companions.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -2,7 +2,7 @@
 
 #include "booster/profile/machine.h"
 #include "booster/profile/machine_speed.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster::plan {
 

@@ -8,8 +8,8 @@
 #include "core/nn/losses.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
-#include "kernels/system/threads.h"
-#include "kernels/system/trace.h"
+#include "platform/threads.h"
+#include "platform/trace.h"
 #include "plugins/single.h"
 #include "plugins/tensor/planned_layers.h"
 

@@ -1,7 +1,7 @@
 #include "booster/profile/gpu_capability.h"
 
 #include "booster/config/registry.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <charconv>
 

@@ -3,8 +3,8 @@
 #include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
+#include "kernels/device/memory.h"
+#include "platform/threads.h"
 
 #include <fmt/format.h>
 

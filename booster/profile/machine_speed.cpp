@@ -2,7 +2,7 @@
 
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // The profiler's trace, in the Trace Event Format that Chrome's and Perfetto's viewers read: "X" is
 // a span, "C" a counter, "M" a name. Times are microseconds of the machine's steady clock, so ranks
 // on one machine line up.
-#include "booster/checkpoint/files/file.h"
 #include "booster/profile/gpu.h"
 #include "booster/profile/profiler.h"
 #include "parallel/groups/gather_text.h"
+#include "platform/files/file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

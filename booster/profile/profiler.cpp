@@ -3,8 +3,8 @@
 
 #include "booster/profile/gpu.h"
 #include "core/tensor/memory/allocator.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
+#include "kernels/device/cuda_module.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <map>

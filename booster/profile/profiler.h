@@ -14,8 +14,8 @@
 // GPU a kernel has two events around it and two times: the host's, to launch it, and the GPU's.
 #pragma once
 
-#include "kernels/system/trace.h"
 #include "parallel/groups/group.h"
+#include "platform/trace.h"
 
 #include <filesystem>
 #include <string>

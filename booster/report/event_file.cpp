@@ -1,7 +1,7 @@
 #include "booster/report/event_file.h"
 
-#include "booster/checkpoint/files/file.h"
 #include "booster/export/protobuf.h"
+#include "platform/files/file.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 // One thread.
 #pragma once
 
-#include "booster/checkpoint/files/appended_file.h"
+#include "platform/files/appended_file.h"
 
 #include <cstdint>
 #include <filesystem>

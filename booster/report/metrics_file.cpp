@@ -1,7 +1,7 @@
 #include "booster/report/metrics_file.h"
 
-#include "booster/checkpoint/files/read_line.h"
 #include "booster/report/page/chart.h"
+#include "platform/files/read_line.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "booster/report/trace_summary.h"
 
-#include "booster/checkpoint/files/read_line.h"
 #include "booster/report/run_folder.h"
+#include "platform/files/read_line.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 #include "booster/report/worst_images.h"
 
-#include "booster/checkpoint/files/file.h"
 #include "booster/report/page/base64.h"
 #include "core/data/images/resize.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/files/file.h"
+#include "platform/terminal_text.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "booster/run/hosts.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <unistd.h>
 

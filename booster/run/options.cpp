@@ -1,6 +1,6 @@
 #include "booster/run/options.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <charconv>

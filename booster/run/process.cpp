@@ -1,8 +1,8 @@
 #include "booster/run/process.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
 #include "parallel/rendezvous/dead_places.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -1,7 +1,7 @@
 #include "booster/run/rank_output.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <fcntl.h>
 #include <unistd.h>

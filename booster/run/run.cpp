@@ -5,9 +5,9 @@
 #include "booster/run/program.h"
 #include "booster/run/supervisor.h"
 #include "booster/run/tool_circle.h"
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
 #include "parallel/rendezvous/secret.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

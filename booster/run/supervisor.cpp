@@ -4,9 +4,9 @@
 #include "booster/run/rank_output.h"
 #include "booster/run/signals.h"
 #include "booster/run/sink.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/stopped_processes.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <poll.h>
 #include <sys/wait.h>

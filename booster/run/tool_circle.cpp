@@ -1,7 +1,7 @@
 #include "booster/run/tool_circle.h"
 
-#include "kernels/system/error.h"
 #include "parallel/rendezvous/job.h"
+#include "platform/error.h"
 
 #include <charconv>
 #include <chrono>

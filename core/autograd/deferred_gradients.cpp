@@ -1,7 +1,7 @@
 #include "core/autograd/deferred_gradients.h"
 
 #include "core/autograd/tracking.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
-#include "kernels/system/recording.h"
-#include "kernels/system/trace.h"
+#include "kernels/device/recording.h"
+#include "platform/trace.h"
 
 #include <unordered_map>
 

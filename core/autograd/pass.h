@@ -9,7 +9,7 @@
 #include "core/autograd/tracking.h"
 #include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 #include <functional>

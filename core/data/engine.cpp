@@ -1,7 +1,7 @@
 #include "core/data/engine.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/trace.h"
+#include "platform/error.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 #include <chrono>

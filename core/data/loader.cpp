@@ -1,7 +1,7 @@
 #include "core/data/loader.h"
 
 #include "core/data/engine.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

@@ -4,7 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/replace.h"
 #include "core/tensor/absence.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <algorithm>
 #include <unordered_set>

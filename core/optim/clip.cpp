@@ -4,7 +4,7 @@
 #include "core/tensor/device_number.h"
 #include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "core/optim/group_options.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

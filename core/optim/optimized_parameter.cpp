@@ -2,7 +2,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/tensor/absence.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Saving and loading an optimizer by the names of its parameters, whole or in parts.
 #include "core/optim/optimizer_body.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <set>
 

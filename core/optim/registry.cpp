@@ -4,7 +4,7 @@
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/rmsprop.h"
 #include "core/optim/algorithms/sgd.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 namespace {

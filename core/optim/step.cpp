@@ -3,7 +3,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
-#include "kernels/system/recording.h"
+#include "kernels/device/recording.h"
 
 namespace booster {
 namespace {

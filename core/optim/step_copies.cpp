@@ -1,6 +1,6 @@
 #include "core/optim/step_copies.h"
 
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 namespace booster {
 

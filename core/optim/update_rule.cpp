@@ -1,6 +1,6 @@
 #include "core/optim/update_rule.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #include "core/tensor/dlpack.h"
 
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/recording.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/recording.h"
 
 #include <algorithm>
 #include <memory>

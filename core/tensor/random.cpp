@@ -2,7 +2,7 @@
 
 #include "core/tensor/absence.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/recording.h"
+#include "kernels/device/recording.h"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // Sizes or strides of a tensor: up to eight numbers in place, so that shapes never touch the heap.
 #pragma once
 
-#include "kernels/system/error.h"
 #include "kernels/view.h"
+#include "platform/error.h"
 
 #include <initializer_list>
 #include <string>

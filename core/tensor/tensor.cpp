@@ -6,7 +6,7 @@
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <cmath>
 #include <cstring>

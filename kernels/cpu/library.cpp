@@ -1,6 +1,6 @@
 #include "kernels/cpu/library.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>

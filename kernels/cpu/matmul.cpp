@@ -17,8 +17,8 @@
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
+#include "kernels/device/memory.h"
+#include "platform/threads.h"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/system/error.h"
-#include "kernels/system/host_memory.h"
+#include "kernels/device/host_memory.h"
+#include "platform/error.h"
 
 #include <atomic>
 #include <utility>

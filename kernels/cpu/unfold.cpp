@@ -2,7 +2,7 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 

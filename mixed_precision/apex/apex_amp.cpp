@@ -3,9 +3,9 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
-#include "kernels/system/warn.h"
 #include "mixed_precision/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "mixed_precision/apex/apex_properties.h"
 
-#include "kernels/system/error.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
+#include "platform/error.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "mixed_precision/explain/explain_question.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

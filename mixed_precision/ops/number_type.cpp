@@ -1,6 +1,6 @@
 #include "mixed_precision/ops/number_type.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "core/tensor/device_number.h"
 #include "core/tensor/tensor_spans.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <algorithm>
 #include <cmath>

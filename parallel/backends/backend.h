@@ -7,13 +7,13 @@
 // thread.
 #pragma once
 
-#include "kernels/system/error.h"
 #include "parallel/groups/buffer.h"
 #include "parallel/groups/membership.h"
 #include "parallel/groups/reduction.h"
 #include "parallel/groups/signature.h"
 #include "parallel/groups/work.h"
 #include "parallel/rendezvous/slow_wait.h"
+#include "platform/error.h"
 
 #include <chrono>
 #include <memory>

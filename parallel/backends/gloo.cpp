@@ -3,11 +3,11 @@
 // In Gloo of 2022 each pair of ranks has a port of its own, which takes one connection, whoever
 // makes it. Ranks therefore show each other that they know the secret of the run, and where one has
 // been kept out, or meets a stranger, all try again, at other ports.
-#include "kernels/system/blocked_signals.h"
 #include "parallel/backends/backend.h"
 #include "parallel/backends/broken_pipe.h"
 #include "parallel/backends/gloo_device.h"
 #include "parallel/rendezvous/secret.h"
+#include "platform/blocked_signals.h"
 
 #include <gloo/common/error.h>
 #include <gloo/transport/context.h>

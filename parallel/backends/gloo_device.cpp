@@ -1,6 +1,6 @@
 #include "parallel/backends/gloo_device.h"
 
-#include "kernels/system/blocked_signals.h"
+#include "platform/blocked_signals.h"
 
 #include <gloo/transport/tcp/device.h>
 

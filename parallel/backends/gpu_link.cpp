@@ -1,6 +1,6 @@
 #include "parallel/backends/gpu_link.h"
 
-#include "kernels/cuda/runtime/loader.h"
+#include "kernels/device/cuda_module.h"
 
 #include <algorithm>
 #include <array>

@@ -3,10 +3,10 @@
 //
 // Ranks still meet at a rendezvous, which knows who has died. One lock is around all calls into
 // MPI, so that it need not serve several threads at once.
-#include "kernels/system/error.h"
-#include "kernels/system/module_file.h"
 #include "parallel/backends/backend.h"
 #include "parallel/backends/mpi_module.h"
+#include "platform/error.h"
+#include "platform/module_file.h"
 
 #include <dlfcn.h>
 

@@ -1,9 +1,9 @@
 #include "parallel/backends/nccl.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/warn.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
+#include "platform/warn.h"
 
 #include <mutex>
 #include <numeric>

@@ -1,7 +1,7 @@
 // What NCCL runs: the waits for it, and how they end.
 #include "parallel/backends/nccl.h"
 
-#include "kernels/cuda/runtime/loader.h"
+#include "kernels/device/cuda_module.h"
 
 #include <thread>
 #include <utility>

@@ -3,7 +3,7 @@
 //
 // A copy is queued behind what the caller has queued on the device, since all threads of a process
 // share the device's stream (kernels/cuda/runtime/device.h), and it is waited for.
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "parallel/backends/backend.h"
 
 namespace booster {

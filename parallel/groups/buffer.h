@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
-#include "kernels/system/error.h"
 #include "kernels/view.h"
+#include "platform/error.h"
 
 #include <cstddef>
 #include <cstdint>

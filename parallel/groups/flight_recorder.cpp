@@ -1,7 +1,7 @@
 #include "parallel/groups/flight_recorder.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <chrono>
 #include <cstdlib>

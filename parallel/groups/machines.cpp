@@ -1,7 +1,7 @@
 #include "parallel/groups/machines.h"
 
-#include "kernels/system/error.h"
 #include "parallel/groups/membership.h"
+#include "platform/error.h"
 
 #include <algorithm>
 

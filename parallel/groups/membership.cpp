@@ -1,6 +1,6 @@
 #include "parallel/groups/membership.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

@@ -1,7 +1,7 @@
 #include "parallel/groups/record_at_sigterm.h"
 
-#include "kernels/system/blocked_signals.h"
 #include "parallel/groups/flight_recorder.h"
+#include "platform/blocked_signals.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

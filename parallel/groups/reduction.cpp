@@ -1,7 +1,7 @@
 #include "parallel/groups/reduction.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

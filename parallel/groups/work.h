@@ -1,7 +1,7 @@
 // Work: the receipt for an operation that runs while the program goes on.
 #pragma once
 
-#include "kernels/system/stream.h"
+#include "kernels/device/stream.h"
 
 #include <memory>
 #include <utility>

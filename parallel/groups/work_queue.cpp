@@ -1,8 +1,8 @@
 #include "parallel/groups/work_queue.h"
 
-#include "kernels/system/blocked_signals.h"
-#include "kernels/system/error.h"
-#include "kernels/system/trace.h"
+#include "platform/blocked_signals.h"
+#include "platform/error.h"
+#include "platform/trace.h"
 
 #include <omp.h>
 

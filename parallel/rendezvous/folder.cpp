@@ -1,9 +1,9 @@
 #include "parallel/rendezvous/folder.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
-#include "parallel/rendezvous/slow_wait.h"
 #include "parallel/rendezvous/secret.h"
+#include "parallel/rendezvous/slow_wait.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/job.h"
 
-#include "kernels/system/terminal_text.h"
+#include "platform/terminal_text.h"
 
 #include <fmt/core.h>
 

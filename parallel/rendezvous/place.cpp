@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/place.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

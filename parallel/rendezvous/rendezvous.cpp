@@ -1,10 +1,10 @@
 #include "parallel/rendezvous/rendezvous.h"
 
-#include "kernels/system/error.h"
 #include "parallel/rendezvous/folder.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/seconds.h"
 #include "parallel/rendezvous/store/store.h"
+#include "platform/error.h"
 
 #include <unistd.h>
 

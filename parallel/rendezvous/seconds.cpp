@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/seconds.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstdlib>
 

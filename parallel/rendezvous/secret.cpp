@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/secret.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,9 +1,9 @@
 #include "parallel/rendezvous/slow_wait.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/seconds.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <mutex>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "plugins/gradients/static_graph.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/absence.h"
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 #include "plugins/parameters/wrapped_modules.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "plugins/parameters/wrapped_modules.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "plugins/pipeline/link_costs.h"
 
 #include "core/autograd/tape.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <algorithm>
 #include <chrono>

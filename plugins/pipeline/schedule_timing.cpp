@@ -1,6 +1,6 @@
 #include "plugins/pipeline/schedule_timing.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <map>

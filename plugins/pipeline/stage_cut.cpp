@@ -1,6 +1,6 @@
 #include "plugins/pipeline/stage_cut.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

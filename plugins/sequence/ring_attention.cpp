@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/tensor/grad_mode.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <numbers>
 #include <utility>

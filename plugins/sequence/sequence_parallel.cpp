@@ -1,7 +1,7 @@
 #include "plugins/sequence/sequence_parallel.h"
 
 #include "core/tensor/random.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/sequence/divisors.h"
 #include "plugins/sequence/ring_attention.h"
 #include "plugins/sequence/token_exchange.h"

@@ -2,7 +2,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/sequence/divisors.h"
 
 namespace booster {

@@ -1,6 +1,6 @@
 #include "plugins/tensor/planned_layers.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <map>
 

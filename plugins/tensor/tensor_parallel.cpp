@@ -2,7 +2,7 @@
 
 #include "core/nn/replace.h"
 #include "core/tensor/grad_mode.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/tensor/planned_layers.h"
 #include "plugins/tensor/rank_split.h"
 

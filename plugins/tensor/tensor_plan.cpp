@@ -1,7 +1,7 @@
 #include "plugins/tensor/tensor_plan.h"
 
 #include "core/nn/layers.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <array>
 

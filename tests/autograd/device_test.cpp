@@ -2,8 +2,8 @@
 #include "core/autograd/functions.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/error.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
+#include "platform/error.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // The example with names and numbers that others have chosen: class folders that are not UTF-8, and
 // what a checkpoint says of the program's own state.
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/files/sha256.h"
+#include "platform/files/sha256.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"
 

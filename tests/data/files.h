@@ -4,7 +4,7 @@
 
 #include "core/data/images/image.h"
 #include "core/data/images/lazy_image.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
 #include "tests/golden_folder.h"

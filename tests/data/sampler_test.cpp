@@ -1,7 +1,7 @@
 #include "core/data/sampler.h"
 
 #include "core/data/random_stream.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/data/drawn.h"
 
 #include <doctest/doctest.h>

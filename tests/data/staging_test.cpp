@@ -3,7 +3,7 @@
 #include "core/data/loader.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/memory/staging.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/data/pictures.h"
 #include "tests/on_gpu.h"
 

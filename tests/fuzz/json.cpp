@@ -1,6 +1,6 @@
 // Any text as JSON. The oracle is nlohmann_json: what parse_json accepts it accepts too, and both
 // read the same values.
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 #include "tests/fuzz/target.h"
 
 using namespace booster;

@@ -1,9 +1,9 @@
 // A checkpoint whose state.json is the input, and whose manifest says that this is right: what
 // somebody can make who writes the whole folder.
 #include "booster/booster.h"
-#include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/manifest.h"
 #include "core/nn/criterion.h"
+#include "platform/files/sha256.h"
 #include "tests/fuzz/own_folder.h"
 
 using namespace booster;

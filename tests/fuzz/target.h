@@ -3,7 +3,7 @@
 // much time or memory.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstddef>
 #include <cstdint>

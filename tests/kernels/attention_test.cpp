@@ -1,5 +1,5 @@
 // Attention and its gradients against a plain loop in double precision, on every CPU variant.
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/kernels/everywhere.h"
 
 #include <algorithm>

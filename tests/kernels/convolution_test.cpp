@@ -1,6 +1,6 @@
 // conv2d and its two backward passes against a plain double loop over the definition.
 #include "kernels/catalogue.h"
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>

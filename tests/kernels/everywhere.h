@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/catalogue.h"
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>

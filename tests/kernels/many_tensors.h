@@ -2,7 +2,7 @@
 // and two threads, and tolerances.
 #pragma once
 
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/kernels/everywhere.h"
 
 #include <limits>

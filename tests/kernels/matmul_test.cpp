@@ -1,7 +1,7 @@
 // matmul and linear against a plain double loop: every dtype, layout, size class and option.
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // double, one by one, by code that shares nothing with the kernels.
 #pragma once
 
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "kernels/view.h"
 
 #include <cmath>

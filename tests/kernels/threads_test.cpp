@@ -1,9 +1,9 @@
 // The threads of loops and of oneDNN: of one runtime, and asleep when they wait long or others want
 // their processors.
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/system/waiting.h"
+#include "platform/waiting.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // What a kernel call reports to a listener.
 #include "core/tensor/tensor.h"
 #include "kernels/catalogue.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/trace.h"
+#include "kernels/device/cuda_module.h"
+#include "platform/trace.h"
 #include "tests/on_gpu.h"
 
 #include <dlfcn.h>

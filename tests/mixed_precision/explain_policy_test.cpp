@@ -3,13 +3,13 @@
 #include "core/autograd/functions.h"
 #include "core/nn/functional.h"
 #include "core/nn/losses.h"
-#include "kernels/system/error.h"
 #include "mixed_precision/bf16.h"
 #include "mixed_precision/explain/explain.h"
 #include "mixed_precision/fp16_apex.h"
 #include "mixed_precision/fp16_paddle.h"
 #include "mixed_precision/fp16_torch.h"
 #include "mixed_precision/ops/op_table.h"
+#include "platform/error.h"
 #include "tests/capture_part.h"
 
 #include <doctest/doctest.h>

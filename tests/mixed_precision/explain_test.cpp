@@ -2,8 +2,8 @@
 // Apex and PaddlePaddle.
 #include "mixed_precision/explain/explain.h"
 
-#include "kernels/system/error.h"
 #include "mixed_precision/ops/result_rules.h"
+#include "platform/error.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>

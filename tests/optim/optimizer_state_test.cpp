@@ -3,8 +3,8 @@
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/optim/registry.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
+#include "kernels/device/memory.h"
+#include "platform/threads.h"
 #include "tests/error_of.h"
 #include "tests/optim/golden.h"
 

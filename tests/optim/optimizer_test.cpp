@@ -8,7 +8,7 @@
 #include "core/optim/registry.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/capture_part.h"
 #include "tests/optim/golden.h"
 #include "tests/optim/leaf.h"

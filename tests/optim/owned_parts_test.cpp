@@ -2,7 +2,7 @@
 // bit: in every rule, kept in every way, whatever the shapes, the ranges and the skipped steps.
 #include "core/optim/clip.h"
 #include "core/optim/registry.h"
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/capture_part.h"
 
 #include <doctest/doctest.h>

@@ -7,7 +7,7 @@
 #include "core/optim/parameter_average.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/optim/leaf.h"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
 #include "core/optim/algorithms/sgd.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // The arithmetic of a mesh, of every rank of any world, against counting.
 #include <doctest/doctest.h>
 
-#include "kernels/system/error.h"
 #include "parallel/axes.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Collectives of tensors on GPUs.
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "parallel/groups/group.h"
 #include "tests/on_gpu.h"
 #include "tests/parallel/collective_cases.h"

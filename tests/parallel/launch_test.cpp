@@ -1,8 +1,8 @@
 // The meaning of each launcher's variables, and the errors for invalid ones.
 #include <doctest/doctest.h>
 
-#include "kernels/system/threads.h"
 #include "parallel/launch.h"
+#include "platform/threads.h"
 #include "tests/parallel/ranks.h"
 
 #include <cstdlib>

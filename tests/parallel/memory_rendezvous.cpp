@@ -1,6 +1,6 @@
 #include "tests/parallel/memory_rendezvous.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 // Places of a rendezvous: who holds one, who is told so, and files that are none.
 #include <doctest/doctest.h>
 
-#include "kernels/system/error.h"
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
+#include "platform/error.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/memory_rendezvous.h"
 #include "tests/parallel/run/run_tool.h"

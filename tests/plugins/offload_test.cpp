@@ -2,7 +2,7 @@
 // and to trainings without it.
 #include "core/optim/registry.h"
 #include "core/tensor/memory/allocator.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/on_gpu.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 #include "tests/parallel/ranks.h"

@@ -1,6 +1,6 @@
 #include "tests/plugins/spread_runs.h"
 
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>

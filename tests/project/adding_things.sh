@@ -10,7 +10,7 @@ export LC_ALL=C  # one order of names
 shopt -s nullglob
 cd "$1"
 
-rooms=(kernels core parallel mixed_precision plugins booster)
+rooms=(platform kernels core parallel mixed_precision plugins booster)
 dtypes=" fp32 fp16 bf16 fp8 fp64 "
 no_types=" single fp32 auto "  # what one gets without a choice, and a name for other strategies
 

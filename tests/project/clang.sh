@@ -18,7 +18,7 @@ sources=(
   examples/mlp/mlp.cpp examples/own_plugin/own_plugin.cpp examples/own_strategy/own_strategy.cpp
   core/data/images/resample_rows.cpp core/optim/schedules/lr_schedules.cpp
   kernels/attention/forward.cpp kernels/catalogue.cpp kernels/cpu/library.cpp
-  kernels/optimizer/optimizer_step.cpp kernels/system/threads.cpp
+  kernels/optimizer/optimizer_step.cpp platform/threads.cpp
 )
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} "${compile[@]}" {}
 echo "$("$clang" --version | head -n 1): ${#sources[@]} sources have no errors and no warnings"

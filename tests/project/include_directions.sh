@@ -7,21 +7,22 @@ cd "$1"
 # What each room may include besides itself (docs/architecture.md shows the same picture).
 core="core/tensor core/autograd core/nn core/optim core/data"
 allowed="\
-kernels:
-core/tensor: kernels
-core/autograd: kernels core/tensor
-core/nn: kernels core/tensor core/autograd
-core/optim: kernels core/tensor core/autograd
-core/data: kernels core/tensor
-parallel: kernels $core
-mixed_precision: kernels $core parallel
-plugins: kernels $core parallel
-booster: kernels $core parallel mixed_precision plugins
-examples: kernels $core parallel mixed_precision plugins booster
-benchmarks: kernels $core parallel mixed_precision plugins booster
-tests: kernels $core parallel mixed_precision plugins booster examples benchmarks"
+platform:
+kernels: platform
+core/tensor: platform kernels
+core/autograd: platform kernels core/tensor
+core/nn: platform kernels core/tensor core/autograd
+core/optim: platform kernels core/tensor core/autograd
+core/data: platform kernels core/tensor
+parallel: platform kernels $core
+mixed_precision: platform kernels $core parallel
+plugins: platform kernels $core parallel
+booster: platform kernels $core parallel mixed_precision plugins
+examples: platform kernels $core parallel mixed_precision plugins booster
+benchmarks: platform kernels $core parallel mixed_precision plugins booster
+tests: platform kernels $core parallel mixed_precision plugins booster examples benchmarks"
 
-rooms=(kernels core parallel mixed_precision plugins booster examples benchmarks tests)
+rooms=(platform kernels core parallel mixed_precision plugins booster examples benchmarks tests)
 
 # One process for all lines: a few forks for each of them took half a minute on a busy machine.
 grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "${rooms[@]}" |

@@ -30,7 +30,7 @@ report "headers without #pragma once" "$(printf '%s\n' "${code[@]}" | grep '\.h$
   xargs grep -L '^#pragma once' || true)"
 mapfile -t sources < <(printf '%s\n' "${code[@]}" | grep -E '\.(h|cpp|cu)$' |
   grep -vE '^\./(tests/|kernels/system/warn\.cpp$)')
-report "stderr is written to by warn (kernels/system/warn.h), which never throws" \
+report "stderr is written to by warn (platform/warn.h), which never throws" \
   "$(grep -nE '(print|printf)\(stderr|, ?stderr\)|std::cerr' "${sources[@]}" || true)"
 report "unfinished work" "$(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "${files[@]}" || true)"
 echo "${#files[@]} files"

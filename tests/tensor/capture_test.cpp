@@ -5,7 +5,7 @@
 #include "core/tensor/memory/staging.h"
 #include "core/tensor/random.h"
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 

@@ -4,8 +4,8 @@
 
 #include "core/tensor/capture/captured_work.h"
 #include "kernels/catalogue.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 #include "core/tensor/random.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/threads.h"
+#include "kernels/device/memory.h"
+#include "platform/threads.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include "core/tensor/tensor.h"
 
 #include "core/tensor/random.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <doctest/doctest.h>
 

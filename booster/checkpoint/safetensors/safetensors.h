@@ -8,8 +8,8 @@
 // state; a SafetensorsFile may be read from several threads.
 #pragma once
 
-#include "booster/checkpoint/files/file.h"
 #include "core/tensor/tensor.h"
+#include "platform/files/file.h"
 
 #include <map>
 #include <optional>

@@ -1,5 +1,5 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/safetensors/shard_index.h"
 
-#include "booster/checkpoint/files/file.h"
-#include "booster/config/json/json_document.h"
+#include "platform/files/file.h"
+#include "platform/json/json_document.h"
 
 #include <fmt/format.h>
 

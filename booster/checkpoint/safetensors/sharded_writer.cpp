@@ -1,9 +1,9 @@
 #include "booster/checkpoint/safetensors/sharded_writer.h"
 
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/file_operations.h"
-#include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
+#include "platform/files/file.h"
+#include "platform/files/file_operations.h"
+#include "platform/files/sha256.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/data_position.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <bit>

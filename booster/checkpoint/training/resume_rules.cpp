@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/resume_rules.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/state_reader.h"
 
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 #include <algorithm>
 #include <cmath>

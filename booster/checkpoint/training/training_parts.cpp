@@ -1,6 +1,6 @@
 #include "booster/checkpoint/training/training_parts.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 namespace {

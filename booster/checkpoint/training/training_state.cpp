@@ -1,7 +1,7 @@
 #include "booster/checkpoint/training/training_state.h"
 
 #include "booster/checkpoint/training/state_reader.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 

@@ -2,7 +2,7 @@
 // time.
 #pragma once
 
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "booster/config/checks/other_names.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cctype>

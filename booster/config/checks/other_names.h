@@ -14,7 +14,7 @@ std::vector<std::string> meant_by(std::string_view word);
 // The legal name that `word` means in another system, or is nearly; "" if there is none.
 std::string our_name(std::string_view word, const std::vector<std::string>& legal);
 
-// legal_names (kernels/system/error.h) with that name as the suggestion: "; want one of fp32, fp16
+// legal_names (platform/error.h) with that name as the suggestion: "; want one of fp32, fp16
 // (did you mean fp16?)".
 std::string legal_words(std::string_view word, const std::vector<std::string>& legal);
 

@@ -1,6 +1,6 @@
 #include "booster/config/options/options.h"
 
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
 #include <fmt/format.h>
 

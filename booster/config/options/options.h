@@ -9,7 +9,7 @@
 // Tables are plain values; reading them from several threads is safe.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <nlohmann/json.hpp>
 

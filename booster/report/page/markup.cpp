@@ -1,6 +1,6 @@
 #include "booster/report/page/markup.h"
 
-#include "kernels/system/terminal_text.h"
+#include "platform/terminal_text.h"
 
 #include <fmt/format.h>
 

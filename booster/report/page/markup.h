@@ -9,7 +9,7 @@ namespace booster::report {
 
 // The text as it is read in an element or in an attribute between quotes: nothing in it is markup,
 // and what would steer a terminal, or is not UTF-8, is written out
-// (kernels/system/terminal_text.h).
+// (platform/terminal_text.h).
 std::string markup_text(std::string_view text);
 
 // A table; cells are markup. Rows of fewer cells than `head` end early.

@@ -1,8 +1,8 @@
 #include "core/data/archives/archive.h"
 
 #include "core/data/images/image.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "core/data/archives/archive_file.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <cerrno>
 #include <cstring>

@@ -2,8 +2,8 @@
 // sizes.
 #include "core/data/archives/archive.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <array>

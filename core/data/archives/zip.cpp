@@ -3,7 +3,7 @@
 #include "core/data/archives/archive.h"
 
 #include "core/data/images/image.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "core/data/datasets/gzip.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <zlib.h>
 

@@ -2,7 +2,7 @@
 
 #include "core/data/archives/archive.h"
 #include "core/data/images/image_file.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 #include "core/data/datasets/image_listing.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "core/data/datasets/mnist.h"
 
 #include "core/data/datasets/gzip.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <filesystem>
 #include <utility>

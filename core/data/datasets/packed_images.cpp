@@ -1,6 +1,6 @@
 #include "core/data/datasets/packed_images.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstring>
 #include <utility>

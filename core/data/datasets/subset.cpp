@@ -1,7 +1,7 @@
 #include "core/data/datasets/subset.h"
 
 #include "core/data/sampler.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/ranges.h>
 

@@ -1,6 +1,6 @@
 #include "core/data/datasets/token_dataset.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include "core/data/gpu/gpu_batch.h"
 
 #include "kernels/catalogue.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <bit>

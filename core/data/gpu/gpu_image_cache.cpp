@@ -1,10 +1,10 @@
 #include "core/data/gpu/gpu_image_cache.h"
 
 #include "core/tensor/memory/allocator.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/warn.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <utility>

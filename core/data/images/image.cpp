@@ -2,8 +2,8 @@
 
 #include "core/data/images/decoders.h"
 #include "core/data/images/image_file.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

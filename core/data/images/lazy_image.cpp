@@ -1,6 +1,6 @@
 #include "core/data/images/lazy_image.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 #include "core/data/images/decoders.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <png.h>
 

@@ -1,7 +1,7 @@
 #include "core/data/images/resize.h"
 
 #include "core/data/images/resample_rows.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include "core/data/images/adjust.h"
 #include "core/data/images/hue.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "core/data/transforms/mixup.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "core/data/transforms/rand_augment.h"
 
 #include "core/data/images/adjust.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cmath>
 #include <functional>

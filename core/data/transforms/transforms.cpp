@@ -1,7 +1,7 @@
 #include "core/data/transforms/transforms.h"
 
 #include "core/data/transforms/rounding.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

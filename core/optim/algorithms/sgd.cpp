@@ -1,6 +1,6 @@
 #include "core/optim/algorithms/sgd.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster {
 namespace {

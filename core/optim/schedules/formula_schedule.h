@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/optim/schedules/lr_scheduler.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "core/optim/schedules/lr_scheduler.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cmath>
 

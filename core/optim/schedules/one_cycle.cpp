@@ -1,5 +1,5 @@
 #include "core/optim/schedules/lr_scheduler.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,9 @@
 #include "core/tensor/checks/later_checks.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
-#include "kernels/system/recording.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/recording.h"
+#include "platform/error.h"
 
 #include <thread>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "core/tensor/checks/later_checks.h"
 
 #include "core/tensor/capture/work_recorder.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,10 @@
 #include "core/tensor/memory/staging.h"
 
 #include "core/tensor/memory/allocator.h"
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/error.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/recording.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
+#include "kernels/device/recording.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <map>

@@ -9,7 +9,7 @@
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/moments.h"
 #include "kernels/cuda/runtime/refusals.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstring>
 #include <utility>

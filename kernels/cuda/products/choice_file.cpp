@@ -1,6 +1,6 @@
 #include "kernels/cuda/products/choice_file.h"
 
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

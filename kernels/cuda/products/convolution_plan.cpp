@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
 #include <mutex>
 #include <span>

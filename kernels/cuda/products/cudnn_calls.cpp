@@ -1,7 +1,7 @@
 #include "kernels/cuda/products/cudnn_calls.h"
 
 #include "kernels/cuda/runtime/libraries/libraries.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <dlfcn.h>
 

@@ -12,7 +12,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
 #include <fmt/format.h>
 

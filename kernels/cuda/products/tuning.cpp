@@ -4,8 +4,8 @@
 #include "kernels/cuda/products/choice_file.h"
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/system/error.h"
-#include "kernels/system/warn.h"
+#include "platform/error.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <cctype>

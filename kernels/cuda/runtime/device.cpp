@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/graph.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstdlib>
 #include <map>

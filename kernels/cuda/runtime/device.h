@@ -1,7 +1,7 @@
 // Which GPU and which of its streams the calling thread works with.
 #pragma once
 
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
 #include <cuda_runtime_api.h>
 

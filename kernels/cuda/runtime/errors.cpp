@@ -1,6 +1,6 @@
 // The words for what the runtime reports.
 #include "kernels/cuda/runtime/call.cuh"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster::kernels::cuda {
 namespace {

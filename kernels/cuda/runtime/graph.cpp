@@ -4,7 +4,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/loaded_kernels.h"
 #include "kernels/cuda/runtime/scratch.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <condition_variable>
 #include <optional>

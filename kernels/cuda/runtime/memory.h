@@ -1,4 +1,4 @@
-// Memory of GPUs. The first three are what kernels/system/memory.h does for a CUDA device; the
+// Memory of GPUs. The first three are what kernels/device/memory.h does for a CUDA device; the
 // others are for arguments and partial results of one kernel call. Thread-safe.
 #pragma once
 

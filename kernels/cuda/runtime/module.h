@@ -1,5 +1,5 @@
 // The CUDA kernels and their memory behind one table, in a module that is loaded when a program
-// first asks for a GPU (kernels/cuda/runtime/loader.h): everything else builds and runs where there
+// first asks for a GPU (kernels/device/cuda_module.h): everything else builds and runs where there
 // is no CUDA. tests/cuda_on_host builds a second one from the same sources, which needs no GPU.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include "kernels/cuda/collectives/communicator.h"
 #include "kernels/cuda/runtime/recording.h"
 #include "kernels/cuda/trace/gpu_times.h"
-#include "kernels/system/memory.h"
-#include "kernels/system/trace.h"
+#include "kernels/device/memory.h"
+#include "platform/trace.h"
 
 #include <functional>
 #include <memory>

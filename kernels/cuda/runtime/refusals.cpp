@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/refusals.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster::kernels::cuda {
 

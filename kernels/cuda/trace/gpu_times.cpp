@@ -3,7 +3,7 @@
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/graph.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <chrono>
 #include <map>

@@ -2,7 +2,7 @@
 // NVTX's header, which the toolkit has.
 #pragma once
 
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 namespace booster::kernels::cuda {
 

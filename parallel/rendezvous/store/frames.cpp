@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/store/frames.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
 #include "parallel/rendezvous/store/server.h"
 
-#include "kernels/system/blocked_signals.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/secret.h"
+#include "platform/blocked_signals.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <poll.h>
 

@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/store/socket.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

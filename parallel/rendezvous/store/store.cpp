@@ -1,12 +1,12 @@
 #include "parallel/rendezvous/store/store.h"
 
-#include "kernels/system/blocked_signals.h"
-#include "kernels/system/error.h"
-#include "kernels/system/terminal_text.h"
 #include "parallel/rank_notes.h"
-#include "parallel/rendezvous/slow_wait.h"
 #include "parallel/rendezvous/secret.h"
+#include "parallel/rendezvous/slow_wait.h"
 #include "parallel/rendezvous/store/silence.h"
+#include "platform/blocked_signals.h"
+#include "platform/error.h"
+#include "platform/terminal_text.h"
 
 #include <poll.h>
 

@@ -1,5 +1,5 @@
 // Checkpoints of several ranks: one writes, one chooses, and all know how it went.
-#include "booster/checkpoint/files/file.h"
+#include "platform/files/file.h"
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"

@@ -1,9 +1,9 @@
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/sha256.h"
 #include "booster/checkpoint/manifest.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
-#include "kernels/system/threads.h"
+#include "platform/files/file.h"
+#include "platform/files/sha256.h"
+#include "platform/threads.h"
 #include "tests/booster/temporary_folder.h"
 
 #include <doctest/doctest.h>

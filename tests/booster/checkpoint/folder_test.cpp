@@ -1,8 +1,8 @@
 // A checkpoint's folder against kills, other people's folders and a disk that takes files away.
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/sha256.h"
-#include "kernels/system/threads.h"
+#include "platform/files/file.h"
+#include "platform/files/sha256.h"
+#include "platform/threads.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // Checkpoints of models and optimizers that train together, and tensors of the program's own.
 #include "booster/booster.h"
-#include "booster/checkpoint/files/file.h"
 #include "core/optim/parameter_average.h"
+#include "platform/files/file.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/parallel/ranks.h"

@@ -1,5 +1,5 @@
 #include "booster/checkpoint/safetensors/safetensors.h"
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
 

@@ -1,4 +1,4 @@
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/error_of.h"
 

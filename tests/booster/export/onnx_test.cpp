@@ -1,6 +1,5 @@
 // ONNX files: the same bytes as those that onnxruntime has run, and its results.
 #include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/files/sha256.h"
 #include "booster/config/config.h"
 #include "booster/config/from_config.h"
 #include "booster/export/onnx.h"
@@ -9,6 +8,7 @@
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/vit.h"
+#include "platform/files/sha256.h"
 #include "tests/booster/command.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"

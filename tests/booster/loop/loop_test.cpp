@@ -6,7 +6,7 @@
 #include "tests/booster/loop/real_loop.h"
 #include "tests/parallel/ranks.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "booster/numerics/matrix_units.h"
 #include "booster/numerics/tensor_checker.h"
 #include "booster/profile/gpu_capability.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/booster/numerics/diagnosed.h"
 #include "tests/booster/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 #include "booster/profile/profiler.h"
 #include "booster/report/trace_summary.h"
 #include "core/autograd/functions.h"
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 #include "tests/booster/profile/profile_row.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/on_gpu.h"

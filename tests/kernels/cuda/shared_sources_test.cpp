@@ -1,5 +1,5 @@
 // The kernels that share their sources with the CPU, on a GPU.
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/kernels/cuda/compare.h"
 
 #include <cmath>

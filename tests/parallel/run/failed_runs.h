@@ -1,7 +1,7 @@
 // What a rank sees of a run that has failed.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <doctest/doctest.h>
 

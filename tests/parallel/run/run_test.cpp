@@ -3,7 +3,7 @@
 
 #include "booster/run/hosts.h"
 #include "booster/run/options.h"
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "tests/parallel/run/run_tool.h"
 
 #include <pty.h>

@@ -1,9 +1,9 @@
 // Who is silent is gone, unless it is who listens that was asleep; and who has left before it took
 // part may come again.
 #include "booster/run/tool_circle.h"
-#include "kernels/system/error.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/silence.h"
+#include "platform/error.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/store/meeting.h"
 

@@ -1,7 +1,7 @@
 // What strangers do at a port does not keep a job from its work.
-#include "kernels/system/error.h"
 #include "parallel/launch.h"
 #include "parallel/rendezvous/store/store.h"
+#include "platform/error.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/store/meeting.h"
 

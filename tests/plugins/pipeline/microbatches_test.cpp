@@ -1,5 +1,5 @@
 // Cuts of a batch into microbatches, of drawn sizes.
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/pipeline/microbatches.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Schedules of pipelines, of drawn sizes, against what theory says of them.
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/schedule_timing.h"
 

@@ -1,5 +1,5 @@
 // Cuts of a model into stages, against trying all of them.
-#include "kernels/system/error.h"
+#include "platform/error.h"
 #include "plugins/pipeline/stage_cut.h"
 
 #include <doctest/doctest.h>

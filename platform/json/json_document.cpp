@@ -1,7 +1,7 @@
-#include "booster/config/json/json_document.h"
+#include "platform/json/json_document.h"
 
-#include "booster/checkpoint/files/file.h"
-#include "booster/config/json/foreign_syntax.h"
+#include "platform/files/file.h"
+#include "platform/json/foreign_syntax.h"
 
 #include <algorithm>
 #include <cctype>

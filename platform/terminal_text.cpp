@@ -1,4 +1,4 @@
-#include "kernels/system/terminal_text.h"
+#include "platform/terminal_text.h"
 
 #include <fmt/core.h>
 

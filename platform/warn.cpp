@@ -1,6 +1,6 @@
-#include "kernels/system/warn.h"
+#include "platform/warn.h"
 
-#include "kernels/system/terminal_text.h"
+#include "platform/terminal_text.h"
 
 #include <cstdio>
 #include <new>

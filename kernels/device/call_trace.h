@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/optimizer/multi_tensor.h"
-#include "kernels/system/trace.h"
 #include "kernels/view.h"
+#include "platform/trace.h"
 
 namespace booster::kernels {
 

@@ -1,6 +1,6 @@
-#include "kernels/system/host_memory.h"
+#include "kernels/device/host_memory.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <sys/mman.h>
 

@@ -8,7 +8,7 @@
 // one thread.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cstddef>
 #include <filesystem>

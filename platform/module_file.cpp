@@ -1,4 +1,4 @@
-#include "kernels/system/module_file.h"
+#include "platform/module_file.h"
 
 #include <dlfcn.h>
 

@@ -6,7 +6,7 @@
 // not a regular file. No input crashes it. Thread-safe: functions share no state.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <nlohmann/json.hpp>
 

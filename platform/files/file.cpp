@@ -1,7 +1,7 @@
-#include "booster/checkpoint/files/file.h"
+#include "platform/files/file.h"
 
-#include "booster/checkpoint/files/file_operations.h"
-#include "booster/checkpoint/files/sha256.h"
+#include "platform/files/file_operations.h"
+#include "platform/files/sha256.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,6 +1,6 @@
-#include "kernels/system/recording.h"
+#include "kernels/device/recording.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 namespace booster::kernels {
 namespace {

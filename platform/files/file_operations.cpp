@@ -1,6 +1,6 @@
-#include "booster/checkpoint/files/file_operations.h"
+#include "platform/files/file_operations.h"
 
-#include "booster/checkpoint/files/file.h"
+#include "platform/files/file.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-#include "kernels/system/waiting.h"
+#include "platform/waiting.h"
 
-#include "kernels/system/blocked_signals.h"
+#include "platform/blocked_signals.h"
 
 #include <omp.h>
 

@@ -1,9 +1,9 @@
-#include "kernels/system/memory.h"
+#include "kernels/device/memory.h"
 
-#include "kernels/cuda/runtime/loader.h"
-#include "kernels/system/host_memory.h"
-#include "kernels/system/recording.h"
-#include "kernels/system/trace.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/host_memory.h"
+#include "kernels/device/recording.h"
+#include "platform/trace.h"
 
 #include <cstring>
 

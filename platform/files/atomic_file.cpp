@@ -1,6 +1,6 @@
 // Replacing files and folders so that a reader finds the old or the new one, whole.
-#include "booster/checkpoint/files/file.h"
-#include "booster/checkpoint/files/file_operations.h"
+#include "platform/files/file.h"
+#include "platform/files/file_operations.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

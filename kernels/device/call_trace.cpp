@@ -1,6 +1,6 @@
-#include "kernels/system/call_trace.h"
+#include "kernels/device/call_trace.h"
 
-#include "kernels/cuda/runtime/loader.h"
+#include "kernels/device/cuda_module.h"
 
 #include <cstdio>
 #include <cstring>

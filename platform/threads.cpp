@@ -2,9 +2,9 @@
 // never oversubscribed by two. g++ brings libgomp, as oneDNN does. clang brings libomp, which
 // defines libgomp's functions too: where it comes first among a program's libraries, as it does
 // when clang links, oneDNN calls them there.
-#include "kernels/system/threads.h"
+#include "platform/threads.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <omp.h>
 

@@ -1,9 +1,9 @@
-#include "kernels/cuda/runtime/loader.h"
+#include "kernels/device/cuda_module.h"
 
-#include "kernels/system/error.h"
-#include "kernels/system/module_file.h"
-#include "kernels/system/trace.h"
-#include "kernels/system/warn.h"
+#include "platform/error.h"
+#include "platform/module_file.h"
+#include "platform/trace.h"
+#include "platform/warn.h"
 
 #include <dlfcn.h>
 

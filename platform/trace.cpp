@@ -1,4 +1,4 @@
-#include "kernels/system/trace.h"
+#include "platform/trace.h"
 
 #include <chrono>
 

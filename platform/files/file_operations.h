@@ -2,7 +2,7 @@
 // files of this room only. Thread-safe.
 #pragma once
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "booster/config/json/foreign_syntax.h"
+#include "platform/json/foreign_syntax.h"
 
 #include <fmt/format.h>
 

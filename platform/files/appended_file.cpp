@@ -1,6 +1,6 @@
-#include "booster/checkpoint/files/appended_file.h"
+#include "platform/files/appended_file.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,6 +1,6 @@
-#include "booster/checkpoint/files/sha256.h"
+#include "platform/files/sha256.h"
 
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
 #include <openssl/evp.h>
 

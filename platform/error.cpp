@@ -1,6 +1,6 @@
-#include "kernels/system/error.h"
+#include "platform/error.h"
 
-#include "kernels/system/terminal_text.h"
+#include "platform/terminal_text.h"
 
 #include <algorithm>
 
