@@ -3,7 +3,7 @@
 // of training: rows of activations, weights (out, in), nothing prepacked.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <cstdint>
 #include <vector>

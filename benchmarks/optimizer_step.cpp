@@ -7,7 +7,7 @@
 #include "benchmarks/core_distance.h"
 #include "benchmarks/timing.h"
 #include "benchmarks/training.h"
-#include "core/optim/registry.h"
+#include "core/optim/algorithms/registry.h"
 
 #include <fmt/format.h>
 

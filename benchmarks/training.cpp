@@ -2,7 +2,7 @@
 
 #include "benchmarks/timing.h"
 #include "booster/profile/profiler.h"
-#include "core/optim/registry.h"
+#include "core/optim/algorithms/registry.h"
 #include "core/tensor/memory/allocator.h"
 #include "platform/warn.h"
 

@@ -1,8 +1,8 @@
 #include "booster/booster.h"
 
 #include "booster/boost_arguments.h"
-#include "booster/config/checks/config_agreement.h"
-#include "booster/pairing.h"
+#include "booster/config/config_agreement.h"
+#include "booster/config/pairing.h"
 #include "parallel/launch.h"
 
 #include <fmt/format.h>

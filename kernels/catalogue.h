@@ -5,13 +5,13 @@
 // BOOSTER_CPU_VARIANT (portable, avx2, avx512, avx512_bf16). Thread-safe.
 #pragma once
 
-#include "kernels/device/call_trace.h"
-#include "kernels/device/recording.h"
-#include "kernels/images/image_batch.h"
-#include "kernels/numbers/fp8.h"
-#include "kernels/optimizer/loss_scale.h"
-#include "kernels/optimizer/multi_tensor.h"
-#include "kernels/view.h"
+#include "kernels/arguments/fp8.h"
+#include "kernels/arguments/image_batch.h"
+#include "kernels/arguments/loss_scale.h"
+#include "kernels/arguments/multi_tensor.h"
+#include "kernels/arguments/view.h"
+#include "kernels/call_trace.h"
+#include "kernels/host/recording.h"
 
 #include <string>
 #include <vector>

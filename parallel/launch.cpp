@@ -1,8 +1,8 @@
 #include "parallel/launch.h"
 
+#include "parallel/groups/meet.h"
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
-#include "parallel/rendezvous/rendezvous.h"
 #include "parallel/rendezvous/store/socket.h"
 #include "platform/error.h"
 #include "platform/threads.h"

@@ -1,6 +1,6 @@
 #include "parallel/mesh.h"
 
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 
 #include <functional>

@@ -6,7 +6,8 @@
 // where each row is a tensor group and each column a data group. A handle; copies share one mesh.
 // Once it is made, errors of collectives say where a rank stands, on the last mesh that was made:
 // "rank 5 (data 1, tensor 2; pid 4242 on host)". So does a program that ends by an error of any
-// other kind (name_of_this_rank() in parallel/rank_notes.h). The thread rules are those of Group.
+// other kind (name_of_this_rank() in parallel/rendezvous/rank_notes.h). The thread rules are those
+// of Group.
 #pragma once
 
 #include "parallel/axes.h"

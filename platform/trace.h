@@ -26,7 +26,7 @@ struct Span {
   double flop = 0;   // of matrix products, attention and convolutions; 0: not counted
   double bytes = 0;  // the least that must be read and written
   // Of a kernel that ran on a GPU while its time was wanted: the number of what the GPU measured
-  // (kernels/cuda/trace/gpu_times.h); begin and end are then those of the launch.
+  // (kernels/device/gpu_times.h); begin and end are then those of the launch.
   int64_t gpu_time = -1;
 };
 

@@ -8,7 +8,7 @@
 // other tokens of it with the same parameters, whose gradients are averaged with those along data.
 #pragma once
 
-#include "plugins/plugin.h"
+#include "plugins/interface/plugin.h"
 
 #include <unordered_set>
 #include <vector>

@@ -7,7 +7,7 @@
 // absence.h) is spread parameter by parameter, so that it may be larger than what one rank holds.
 //
 // Parameters keep shape and name; using their numbers outside of a pass is an error, unless
-// WholeParameters (booster/boosted.h) is around it. Writing whole numbers into them by
+// WholeParameters (booster/training/boosted.h) is around it. Writing whole numbers into them by
 // copy_, as load_state_dict does, keeps this rank's part. Where parameters are cast by autocast,
 // 16-bit copies stay from forward to backward. Inside no_sync gradients are whole.
 #pragma once

@@ -1,7 +1,7 @@
 #include "plugins/hybrid_parallel.h"
 
 #include "core/nn/attention_method.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "parallel/launch.h"
 #include "plugins/data_axis.h"
 #include "plugins/gradients/rank_norms.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/nn/no_options.h"
-#include "plugins/plugin.h"
+#include "plugins/interface/plugin.h"
 
 namespace booster {
 

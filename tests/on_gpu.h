@@ -2,8 +2,8 @@
 // called "GPU alone: ...": scripts/gpu_check.sh runs nothing beside them.
 #pragma once
 
+#include "kernels/arguments/view.h"
 #include "kernels/device/memory.h"
-#include "kernels/view.h"
 
 #include <doctest/doctest.h>
 

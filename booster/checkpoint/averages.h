@@ -2,8 +2,8 @@
 // the optimizer's state, where load_model does not look.
 #pragma once
 
-#include "booster/boosted.h"
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/training/boosted.h"
 
 #include <filesystem>
 

@@ -1,7 +1,7 @@
 #include "booster/checkpoint/model_files.h"
 
+#include "booster/checkpoint/folder/sharded_writer.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
-#include "booster/checkpoint/safetensors/sharded_writer.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "core/nn/file_form.h"

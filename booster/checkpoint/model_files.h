@@ -2,8 +2,8 @@
 // folder with several and an index. What Booster::save_model and load_model are made of.
 #pragma once
 
-#include "booster/boosted.h"
 #include "booster/checkpoint/safetensors/shard_index.h"
+#include "booster/training/boosted.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,10 +1,10 @@
 #include "booster/checkpoint/async_save.h"
 #include "booster/checkpoint/training/finish_together.h"
 #include "booster/checkpoint/training/random_streams.h"
-#include "booster/checkpoint/training/training_parts.h"
 #include "booster/checkpoint/training/whole_tensors.h"
 #include "booster/checkpoint/training_checkpoint.h"
-#include "parallel/rank_notes.h"
+#include "booster/checkpoint/training_parts.h"
+#include "parallel/rendezvous/rank_notes.h"
 
 namespace booster {
 namespace {

@@ -18,10 +18,10 @@
 // loop, at the start of the next epoch.
 #pragma once
 
-#include "booster/boosted.h"
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/checkpoint/training/setting_change.h"
 #include "booster/checkpoint/training/state_reader.h"
+#include "booster/training/boosted.h"
 
 #include <filesystem>
 #include <functional>

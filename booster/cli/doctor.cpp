@@ -2,7 +2,6 @@
 #include "booster/profile/gpu_capability.h"
 #include "booster/profile/machine.h"
 #include "booster/profile/machine_speed.h"
-#include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/device/cuda_module.h"
@@ -10,6 +9,7 @@
 #include "parallel/backends/gpu_link.h"
 #include "platform/error.h"
 #include "platform/threads.h"
+#include "platform/version.h"
 
 #include <fmt/format.h>
 #include <jpeglib.h>

@@ -1,4 +1,4 @@
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "booster/checkpoint/model_files.h"
 #include "booster/checkpoint/safetensors/safetensors.h"
 #include "booster/cli/commands.h"

@@ -3,9 +3,9 @@
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
 #include "booster/run/run.h"
-#include "booster/version.h"
 #include "platform/error.h"
 #include "platform/json/json_document.h"
+#include "platform/version.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

@@ -1,6 +1,6 @@
 #include "booster/config/abi_tags.h"
 
-#include "booster/version.h"
+#include "platform/version.h"
 
 #include <fstream>
 #include <iterator>

@@ -1,4 +1,4 @@
-// The ABI tags in a file (booster/version.h). The file is read, not loaded: nothing of it runs.
+// The ABI tags in a file (platform/version.h). The file is read, not loaded: nothing of it runs.
 #pragma once
 
 #include <filesystem>

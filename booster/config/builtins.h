@@ -3,8 +3,8 @@
 #pragma once
 
 #include "booster/config/registry.h"
-#include "mixed_precision/precision.h"
-#include "plugins/plugin.h"
+#include "mixed_precision/interface/precision.h"
+#include "plugins/interface/plugin.h"
 
 namespace booster {
 

@@ -5,9 +5,9 @@
 #include "booster/config/from_config.h"
 #include "booster/config/library.h"
 #include "booster/config/overrides.h"
+#include "booster/config/pairing.h"
 #include "booster/config/registry.h"
-#include "booster/pairing.h"
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <algorithm>
 

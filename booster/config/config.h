@@ -14,7 +14,7 @@
 // reading is safe.
 #pragma once
 
-#include "booster/config/section.h"
+#include "booster/config/options/section.h"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 // The command line of a program that is configured by a Config.
 #include "booster/config/config.h"
 #include "booster/config/config_layout.h"
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 #include "platform/json/json_document.h"
 #include "platform/warn.h"
 

@@ -2,7 +2,7 @@
 // help text and the JSON schema are derived.
 #pragma once
 
-#include "booster/config/section.h"
+#include "booster/config/options/section.h"
 
 #include <string>
 #include <vector>

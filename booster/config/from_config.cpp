@@ -1,14 +1,14 @@
 #include "booster/config/from_config.h"
 
 #include "booster/config/checks/mistakes.h"
-#include "booster/config/model_start.h"
 #include "booster/config/registry.h"
 #include "booster/config/tables/lr_schedulers.h"
+#include "booster/config/tables/model_start.h"
 #include "booster/config/tables/models.h"
 #include "booster/config/tables/optimizers.h"
-#include "booster/layer_decay.h"
+#include "booster/training/layer_decay.h"
 #include "kernels/device/memory.h"
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 #include "parallel/launch.h"
 
 #include <fmt/format.h>

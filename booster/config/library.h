@@ -10,7 +10,7 @@
 #pragma once
 
 #include "booster/config/registry.h"
-#include "booster/version.h"
+#include "platform/version.h"
 
 #include <filesystem>
 

@@ -14,10 +14,10 @@
 // cost. At most one Diagnose is active at a time. It belongs to the training thread.
 #pragma once
 
-#include "booster/boosted.h"
 #include "booster/numerics/findings.h"
 #include "booster/numerics/tensor_checker.h"
-#include "booster/profile/step_range.h"
+#include "booster/training/boosted.h"
+#include "booster/training/step_range.h"
 
 #include <nlohmann/json.hpp>
 

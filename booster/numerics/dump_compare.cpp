@@ -1,6 +1,6 @@
 #include "booster/numerics/dump_compare.h"
 
-#include "booster/numerics/statistics.h"
+#include "core/tensor/checks/statistics.h"
 #include "platform/error.h"
 #include "platform/files/read_line.h"
 #include "platform/terminal_text.h"

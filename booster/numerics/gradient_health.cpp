@@ -1,7 +1,7 @@
 #include "booster/numerics/gradient_health.h"
 
-#include "booster/numerics/statistics.h"
 #include "core/tensor/absence.h"
+#include "core/tensor/checks/statistics.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "booster/numerics/findings.h"
 #include "core/nn/module.h"
 #include "core/optim/optimizer.h"
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <map>
 #include <string>

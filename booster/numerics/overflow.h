@@ -7,7 +7,7 @@
 #pragma once
 
 #include "booster/numerics/findings.h"
-#include "booster/numerics/statistics.h"
+#include "core/tensor/checks/statistics.h"
 
 #include <optional>
 #include <span>

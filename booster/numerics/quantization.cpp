@@ -1,6 +1,6 @@
 #include "booster/numerics/quantization.h"
 
-#include "booster/numerics/statistics.h"
+#include "core/tensor/checks/statistics.h"
 
 #include <fmt/format.h>
 

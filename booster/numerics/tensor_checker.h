@@ -10,7 +10,7 @@
 // or to standard error. For one thread.
 #pragma once
 
-#include "booster/numerics/statistics.h"
+#include "core/tensor/checks/statistics.h"
 
 #include <cstdio>
 #include <filesystem>

@@ -7,7 +7,7 @@
 #include "core/autograd/functions.h"
 #include "core/nn/losses.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "platform/threads.h"
 #include "platform/trace.h"
 #include "plugins/single.h"

@@ -1,7 +1,7 @@
 // How a profile tells and calls GPUs.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <fmt/format.h>
 

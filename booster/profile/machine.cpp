@@ -1,10 +1,10 @@
 #include "booster/profile/machine.h"
 
-#include "booster/version.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
 #include "kernels/device/memory.h"
 #include "platform/threads.h"
+#include "platform/version.h"
 
 #include <fmt/format.h>
 

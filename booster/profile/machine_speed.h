@@ -2,7 +2,7 @@
 // doctor`. Call from one thread at a time; the kernels use all their threads.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 namespace booster {
 

@@ -1,6 +1,6 @@
 #include "booster/report/metrics_file.h"
 
-#include "booster/report/page/chart.h"
+#include "booster/report/drawing/chart.h"
 #include "platform/files/read_line.h"
 
 #include <fmt/format.h>

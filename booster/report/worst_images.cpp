@@ -1,6 +1,6 @@
 #include "booster/report/worst_images.h"
 
-#include "booster/report/page/base64.h"
+#include "booster/report/drawing/base64.h"
 #include "core/data/images/resize.h"
 #include "platform/files/file.h"
 #include "platform/terminal_text.h"

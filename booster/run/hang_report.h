@@ -1,7 +1,7 @@
 // Tells while a run hangs which rank the others wait for, from the notes of those that wait.
 #pragma once
 
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 
 #include <map>
 #include <string>

@@ -3,7 +3,7 @@
 #include "core/autograd/custom_function.h"
 #include "core/autograd/tape.h"
 #include "core/autograd/tracking.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <utility>
 

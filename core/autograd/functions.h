@@ -4,7 +4,7 @@
 // floating tensor). Errors name the op, what it got and what it wants.
 #pragma once
 
-#include "core/autograd/ops/indexing.h"
+#include "core/autograd/indexing.h"
 #include "core/tensor/tensor.h"
 
 #include <optional>

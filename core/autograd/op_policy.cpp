@@ -2,7 +2,7 @@
 
 #include "core/autograd/cast_plan.h"
 #include "core/autograd/tracking.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 #include "platform/trace.h"
 
 #include <unordered_map>

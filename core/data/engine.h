@@ -6,7 +6,7 @@
 #include "core/data/gpu/gpu_batch.h"
 #include "core/data/joined_shares.h"
 #include "core/data/loader.h"
-#include "core/tensor/memory/staging.h"
+#include "core/tensor/staging.h"
 
 #include <condition_variable>
 #include <deque>

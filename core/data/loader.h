@@ -10,7 +10,7 @@
 #pragma once
 
 #include "core/data/batch.h"
-#include "core/data/datasets/dataset.h"
+#include "core/data/dataset.h"
 #include "core/data/sampler.h"
 #include "core/tensor/tensor.h"
 

@@ -1,6 +1,6 @@
 #include "core/nn/criterion.h"
 
-#include "core/nn/functional/arguments.h"
+#include "core/nn/arguments.h"
 
 namespace booster {
 

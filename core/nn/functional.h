@@ -11,7 +11,7 @@
 
 #include "core/autograd/functions.h"
 #include "core/nn/losses.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <optional>
 #include <utility>

@@ -3,7 +3,7 @@
 // given.
 #pragma once
 
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 namespace booster::init {
 

@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/nn/functional/arguments.h"
+#include "core/nn/arguments.h"
 
 namespace booster {
 namespace {

@@ -1,7 +1,7 @@
 #include "core/nn/recurrent.h"
 
 #include "core/autograd/op_policy.h"
-#include "core/nn/functional/arguments.h"
+#include "core/nn/arguments.h"
 #include "core/nn/init.h"
 
 #include <cmath>

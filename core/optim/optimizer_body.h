@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/optim/optimizer.h"
-#include "core/tensor/memory/staging.h"
+#include "core/tensor/staging.h"
 
 #include <array>
 #include <optional>

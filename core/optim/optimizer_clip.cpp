@@ -1,7 +1,7 @@
 // Clipping by an optimizer: by norm in the next step, by value at once.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 
 #include <algorithm>
 

@@ -68,7 +68,7 @@ class ParameterAverage {
 // While it lives, the model computes with the averages; then its parameters are what they were, bit
 // for bit. Do not step meanwhile. Where ranks own parts of parameters, `exchange` sends what this
 // one wrote to the others, and all ranks make and end it together: Booster's averaged_weights() in
-// booster/boosted.h.
+// booster/training/boosted.h.
 class AveragedWeights {
  public:
   explicit AveragedWeights(const ParameterAverage& average, std::function<void()> exchange = {});

@@ -3,7 +3,7 @@
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/optim/step_copies.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 
 namespace booster {
 namespace {

@@ -3,7 +3,7 @@
 // step; for its thread.
 #pragma once
 
-#include "core/tensor/memory/staging.h"
+#include "core/tensor/staging.h"
 
 #include <optional>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "core/tensor/absence.h"
 
 #include "core/tensor/memory/allocator.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 
 namespace booster {
 

@@ -1,7 +1,7 @@
 // Sizes or strides of a tensor: up to eight numbers in place, so that shapes never touch the heap.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 #include "platform/error.h"
 
 #include <initializer_list>

@@ -1,10 +1,10 @@
 #include "core/tensor/tensor.h"
 
 #include "core/tensor/absence.h"
-#include "core/tensor/checks/later_checks.h"
-#include "core/tensor/checks/overlap.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/host_reads.h"
+#include "core/tensor/later_checks.h"
+#include "core/tensor/overlap.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 

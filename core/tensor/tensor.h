@@ -9,7 +9,7 @@
 #include "core/tensor/memory/memory_tag.h"
 #include "core/tensor/reference.h"
 #include "core/tensor/shape.h"
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <atomic>
 #include <functional>
@@ -24,7 +24,7 @@
 namespace booster {
 
 struct Absence;
-class WorkRecorder;  // core/tensor/capture/work_recorder.h
+class WorkRecorder;  // core/tensor/work_recorder.h
 
 // Memory that tensors share. `version` counts in-place changes, so that a gradient formula can
 // detect that a saved value has changed.
@@ -56,7 +56,7 @@ void note_use(const Reference<Storage>& storage);
 void note_change(const Reference<Storage>& storage);
 
 class Tensor;
-class Index;  // core/autograd/ops/indexing.h
+class Index;  // core/autograd/indexing.h
 
 // Autograd's state of a tensor; core/autograd derives from it.
 struct Tracking {
@@ -187,7 +187,7 @@ class Tensor {
   void backward() const;
   // Element or slice `index` of the first dimension, from the end if negative; recorded (select).
   Tensor operator[](int64_t index) const;
-  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/ops/indexing.h.
+  // A part, as Python's brackets: x[{Slice(1, {}, 2), 0}]. See core/autograd/indexing.h.
   Tensor operator[](std::initializer_list<Index> places) const;
   // The same for one tensor: a mask (bool) or positions (i64).
   Tensor operator[](const Tensor& places) const;

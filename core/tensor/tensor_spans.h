@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/tensor/tensor.h"
-#include "kernels/optimizer/multi_tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 
 #include <vector>
 

@@ -4,7 +4,7 @@
 // Probabilities and slopes go directly from registers to 16-bit (or f32) tiles in cache.
 #include "kernels/attention/block.h"
 #include "kernels/catalogue.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/attention/block.h"
 #include "kernels/catalogue.h"
 #include "kernels/numbers/math.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -1,7 +1,7 @@
 // Scores in units of log 2, so that their exponentials are powers of 2.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -18,13 +18,13 @@
 //
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
 // the same bits from run to run, but oneDNN sums the images per thread first (our loop does not).
+#include "kernels/arguments/convolution.h"
 #include "kernels/catalogue.h"
 #include "kernels/cpu/convolution_choice.h"
 #include "kernels/cpu/library_plans.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/unfold.h"
 #include "kernels/device/memory.h"
-#include "kernels/products/convolution.h"
 #include "platform/threads.h"
 
 #include <algorithm>

@@ -25,7 +25,7 @@
 // In f32 oneDNN's gradient of a weight reaches the rate of its matrix products.
 #pragma once
 
-#include "kernels/products/convolution.h"
+#include "kernels/arguments/convolution.h"
 
 #include <string_view>
 

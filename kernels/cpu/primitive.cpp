@@ -2,7 +2,7 @@
 
 #include "kernels/catalogue.h"
 #include "kernels/cpu/library.h"
-#include "kernels/device/host_memory.h"
+#include "kernels/host/host_memory.h"
 #include "platform/error.h"
 
 #include <atomic>

@@ -5,7 +5,7 @@
 // stack. (oneDNN shares the generated code of equal primitives between threads by itself.)
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 

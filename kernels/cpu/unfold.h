@@ -3,7 +3,7 @@
 // in f64; oneDNN's are also tested against it.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 namespace booster::kernels::cpu {
 

@@ -1,11 +1,11 @@
-// kernels/launch.h on a GPU: blocks of threads on the device's stream. All calls return
+// kernels/launch/launch.h on a GPU: blocks of threads on the device's stream. All calls return
 // immediately; the work is done in call order.
 #pragma once
 
+#include "kernels/arguments/view.h"
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/loaded_kernels.h"
-#include "kernels/view.h"
 
 #define KERNEL_FN __host__ __device__ __forceinline__
 #define ON_DEVICE __device__

@@ -6,11 +6,11 @@
 // not. Which thread has which elements depends on no address, and so no sum does.
 #pragma once
 
-#include "kernels/walks/chunks.h"
 #include "kernels/cuda/group.cuh"
 #include "kernels/optimizer/optimizer_math.h"
 #include "kernels/optimizer/update_rounding.h"
-#include "kernels/rows/row_sums.h"
+#include "kernels/walks/chunks.h"
+#include "kernels/walks/row_sums.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

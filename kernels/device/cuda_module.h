@@ -1,7 +1,7 @@
 // Loads the CUDA module once, at its first use. Thread-safe.
 #pragma once
 
-#include "kernels/cuda/runtime/module.h"
+#include "kernels/device/module_table.h"
 
 #include <string>
 

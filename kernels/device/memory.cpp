@@ -1,8 +1,8 @@
 #include "kernels/device/memory.h"
 
 #include "kernels/device/cuda_module.h"
-#include "kernels/device/host_memory.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/host_memory.h"
+#include "kernels/host/recording.h"
 #include "platform/trace.h"
 
 #include <cstring>

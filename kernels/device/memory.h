@@ -2,7 +2,7 @@
 // the only calls that reach the system allocator. Thread-safe.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <cstddef>
 #include <string>

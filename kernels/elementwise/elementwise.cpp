@@ -1,5 +1,5 @@
 // Elementwise kernels: selects the row of elementwise.def and the compute type. How a row is
-// applied to every element of its operands depends on the device: kernels/cpu/map.h,
+// applied to every element of its operands depends on the device: kernels/elementwise/cpu_map.h,
 // kernels/cuda/elementwise/map.cuh.
 #include "kernels/catalogue.h"
 
@@ -7,7 +7,7 @@
 #include "kernels/cuda/elementwise/chosen.cuh"
 #include "kernels/cuda/elementwise/map.cuh"
 #else
-#include "kernels/cpu/map.h"
+#include "kernels/elementwise/cpu_map.h"
 #endif
 
 namespace booster::kernels::BOOSTER_VARIANT {

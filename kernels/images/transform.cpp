@@ -1,6 +1,6 @@
 // Decoded images become a batch of floats: one byte, or one float, per lane.
 #include "kernels/catalogue.h"
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -1,8 +1,8 @@
 // Reading and adding by index. Sums are taken in the compute type in the order of the indices, so
 // they are bit-identical for any number of threads. The adding kernels trust their indices: they
 // are the backward passes of the reading ones, which have checked them.
-#include "kernels/index/index_check.h"
-#include "kernels/rows/rows.h"
+#include "kernels/launch/index_check.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

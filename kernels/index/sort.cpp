@@ -1,7 +1,7 @@
 // The order of each row's numbers, by their keys: a merge sort, or, for the first few, a list of
 // the best so far. Both keep equal ones as they come.
 #include "kernels/index/sort_key.h"
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

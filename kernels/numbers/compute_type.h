@@ -2,7 +2,7 @@
 // visit_compute (convert.h) goes by a DType.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

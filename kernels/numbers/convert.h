@@ -4,7 +4,7 @@
 // Whole runs are converted at once so that loops vectorise.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 #if defined(__F16C__) && !defined(BOOSTER_ON_GPU)
 #include <immintrin.h>

@@ -6,7 +6,7 @@
 // double.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 #include <math.h>
 

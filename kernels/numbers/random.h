@@ -2,7 +2,7 @@
 // the stream `key` is a pure function of both, so any element can be drawn by any thread.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

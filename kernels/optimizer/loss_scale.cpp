@@ -1,7 +1,7 @@
 // The update of a loss scale, on the device, so that the host need not wait for the verdict.
-#include "kernels/optimizer/loss_scale.h"
+#include "kernels/arguments/loss_scale.h"
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

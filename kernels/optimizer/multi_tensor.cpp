@@ -1,10 +1,10 @@
 // Kernels over the gradients of many tensors in one call. Each number is read once and written
 // once.
-#include "kernels/optimizer/multi_tensor.h"
+#include "kernels/arguments/multi_tensor.h"
 
 #include "kernels/numbers/compute_type.h"
-#include "kernels/walks/chunks.h"
 #include "kernels/numbers/math.h"
+#include "kernels/walks/chunks.h"
 #include "kernels/walks/runs.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -3,8 +3,8 @@
 // step are worked out once per parameter, in double.
 #pragma once
 
+#include "kernels/arguments/multi_tensor.h"
 #include "kernels/numbers/math.h"
-#include "kernels/optimizer/multi_tensor.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -1,12 +1,12 @@
 // Optimizer steps over all parameters in one call: the formulas of optimizer_math.h for every
 // element, in one pass over memory (two for LAMB). How a part of a parameter is walked is the
-// device's: kernels/cpu/optimizer_walk.h, kernels/cuda/optimizer_walk.cuh.
-#include "kernels/optimizer/multi_tensor.h"
+// device's: kernels/optimizer/cpu_walk.h, kernels/cuda/optimizer_walk.cuh.
+#include "kernels/arguments/multi_tensor.h"
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/optimizer_walk.cuh"
 #else
-#include "kernels/cpu/optimizer_walk.h"
+#include "kernels/optimizer/cpu_walk.h"
 #endif
 
 namespace booster::kernels::BOOSTER_VARIANT {

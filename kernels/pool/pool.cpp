@@ -1,7 +1,7 @@
 // Pooling over planes of (n, c, h, w): maximum and mean of windows. Each plane is one block of work
 // and is converted to the compute type once.
-#include "kernels/rows/row_sums.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/row_sums.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

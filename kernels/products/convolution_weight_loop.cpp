@@ -7,9 +7,9 @@
 // while all sums pass over it. Units (products/tile.h) pair two images, at the same position: so no
 // tap, stride or padding takes a pair apart.
 #include "kernels/catalogue.h"
+#include "kernels/launch/workspace.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/products/tile.h"
-#include "kernels/workspace.h"
 
 #include <string.h>
 

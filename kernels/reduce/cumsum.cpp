@@ -1,6 +1,6 @@
 // Sums of all numbers up to each one. They are summed in double (or int64_t) and rounded once, so
 // that devices may sum in another order.
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

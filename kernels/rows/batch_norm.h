@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/numbers/math.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -3,8 +3,8 @@
 // channels, and their sums, stay in registers. Blocks depend only on the sizes. For the CPU.
 #pragma once
 
+#include "kernels/launch/workspace.h"
 #include "kernels/numbers/vectors.h"
-#include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT::channel_rows {
 

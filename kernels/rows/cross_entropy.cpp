@@ -2,11 +2,11 @@
 // PyTorch (Szegedy et al., 2016, with class weights): with p = softmax(logits), eps = smoothing,
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
 // Logits may be those of some classes only, out of all: see the catalogue.
-#include "kernels/index/index_check.h"
+#include "kernels/launch/index_check.h"
 #include "kernels/numbers/math.h"
 #include "kernels/rows/log_sum.h"
-#include "kernels/rows/row_sums.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/row_sums.h"
+#include "kernels/walks/rows.h"
 
 #include <limits>
 

@@ -1,7 +1,7 @@
 // GELU with the bias of the preceding linear layer (Hendrycks and Gimpel, 2016), exact by erf or in
 // the tanh form, and bias gradients. One pass over memory; chunks of a row are converted in cache.
 #include "kernels/numbers/math.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

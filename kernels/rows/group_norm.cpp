@@ -1,7 +1,7 @@
 // Group normalisation of (n, channels, ...): the channels of a sample are cut into groups, each
 // normalised by its own mean and variance (Wu and He, 2018). A group of a sample is contiguous.
 #include "kernels/rows/row_statistics.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -2,7 +2,7 @@
 // preceding residual addition, and the backward passes of both. A row stays in the cache between
 // its passes, so memory is read once and written once.
 #include "kernels/rows/row_statistics.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

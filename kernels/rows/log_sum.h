@@ -3,7 +3,7 @@
 // room for the logarithm of how many there are.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/numbers/math.h"
-#include "kernels/rows/row_sums.h"
+#include "kernels/walks/row_sums.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

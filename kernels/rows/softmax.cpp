@@ -1,8 +1,8 @@
 // Softmax and log-softmax of rows, and their gradients. The largest element is subtracted first, so
 // nothing overflows; a row of only -inf gives nan, as in PyTorch.
 #include "kernels/numbers/math.h"
-#include "kernels/rows/row_sums.h"
-#include "kernels/rows/rows.h"
+#include "kernels/walks/row_sums.h"
+#include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

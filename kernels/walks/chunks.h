@@ -3,9 +3,9 @@
 // sizes.
 #pragma once
 
+#include "kernels/arguments/multi_tensor.h"
+#include "kernels/launch/workspace.h"
 #include "kernels/numbers/convert.h"
-#include "kernels/optimizer/multi_tensor.h"
-#include "kernels/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

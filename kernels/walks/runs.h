@@ -2,7 +2,7 @@
 // packs of 16 bytes for each thread.
 #pragma once
 
-#include "kernels/rows/row_sums.h"
+#include "kernels/walks/row_sums.h"
 
 #ifdef BOOSTER_ON_GPU
 #include "kernels/cuda/packed_run.cuh"

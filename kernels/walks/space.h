@@ -1,8 +1,8 @@
 // Some dimensions of a tensor as one range of numbers: where the i-th of their positions lies.
 #pragma once
 
-#include "kernels/launch.h"
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

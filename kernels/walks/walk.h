@@ -2,7 +2,7 @@
 // all tensors allow it, so that most walks have one dimension.
 #pragma once
 
-#include "kernels/launch.h"
+#include "kernels/launch/launch.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

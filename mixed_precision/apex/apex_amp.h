@@ -16,8 +16,8 @@
 #include "core/nn/module.h"
 #include "core/nn/no_options.h"
 #include "mixed_precision/apex/apex_properties.h"
+#include "mixed_precision/interface/precision.h"
 #include "mixed_precision/ops/op_policies.h"
-#include "mixed_precision/precision.h"
 #include "mixed_precision/scaling/scaled_step.h"
 
 #include <functional>

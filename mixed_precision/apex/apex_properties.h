@@ -6,7 +6,7 @@
 // Plain data; thread-safe.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include <fmt/core.h>

@@ -2,7 +2,7 @@
 
 #include "core/autograd/tape.h"
 #include "kernels/catalogue.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "mixed_precision/fp8/fp8_scaling.h"
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <memory>
 

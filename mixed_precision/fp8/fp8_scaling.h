@@ -8,7 +8,7 @@
 
 #include "core/autograd/observer.h"
 #include "core/nn/module.h"
-#include "kernels/numbers/fp8.h"
+#include "kernels/arguments/fp8.h"
 
 namespace booster {
 

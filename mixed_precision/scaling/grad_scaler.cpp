@@ -1,6 +1,6 @@
 #include "mixed_precision/scaling/grad_scaler.h"
 
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 #include "mixed_precision/scaling/loss_scale_presets.h"
 
 #include <algorithm>

@@ -6,13 +6,13 @@
 //   optimizer.step({found, inverse as pointers});          // does nothing where found != 0
 //   scaler.update(found);                                  // grows or backs off
 //
-// What differs between scalers is a LossScalePolicy (kernels/optimizer/loss_scale.h); presets give
+// What differs between scalers is a LossScalePolicy (kernels/arguments/loss_scale.h); presets give
 // those of other systems (loss_scale_presets.h). Scale, inverse and counters live on the device:
 // scale() and update() read nothing back, the others say so. For one thread.
 #pragma once
 
 #include "core/optim/optimizer.h"
-#include "kernels/optimizer/loss_scale.h"
+#include "kernels/arguments/loss_scale.h"
 
 #include <map>
 #include <string>

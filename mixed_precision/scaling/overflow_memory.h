@@ -2,7 +2,7 @@
 // forgotten. For one thread.
 #pragma once
 
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <utility>
 #include <vector>

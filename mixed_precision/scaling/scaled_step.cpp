@@ -3,7 +3,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "kernels/catalogue.h"
-#include "mixed_precision/model_cast.h"
+#include "mixed_precision/interface/model_cast.h"
 #include "mixed_precision/scaling/overflow_memory.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 // For one thread.
 #pragma once
 
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 #include "mixed_precision/scaling/loss_scaler.h"
 
 #include <vector>

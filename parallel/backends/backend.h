@@ -7,11 +7,11 @@
 // thread.
 #pragma once
 
-#include "parallel/groups/buffer.h"
-#include "parallel/groups/membership.h"
-#include "parallel/groups/reduction.h"
-#include "parallel/groups/signature.h"
-#include "parallel/groups/work.h"
+#include "parallel/operations/buffer.h"
+#include "parallel/operations/reduction.h"
+#include "parallel/operations/signature.h"
+#include "parallel/operations/work.h"
+#include "parallel/rendezvous/membership.h"
 #include "parallel/rendezvous/slow_wait.h"
 #include "platform/error.h"
 

@@ -3,7 +3,7 @@
 // goes by the rendezvous. For one thread at a time.
 #pragma once
 
-#include "kernels/cuda/collectives/communicator.h"
+#include "kernels/device/communicator.h"
 #include "parallel/backends/backend.h"
 
 #include <memory>

@@ -2,9 +2,9 @@
 // Thread-safe.
 #pragma once
 
-#include "kernels/cuda/runtime/moment.h"
-#include "parallel/groups/buffer.h"
-#include "parallel/groups/work.h"
+#include "kernels/device/moment.h"
+#include "parallel/operations/buffer.h"
+#include "parallel/operations/work.h"
 
 #include <memory>
 #include <mutex>

@@ -1,6 +1,6 @@
 #include "parallel/backends/machine_ring.h"
 
-#include "parallel/groups/parts.h"
+#include "parallel/operations/parts.h"
 
 #include <algorithm>
 

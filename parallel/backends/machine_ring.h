@@ -9,7 +9,7 @@
 #pragma once
 
 #include "parallel/backends/backend.h"
-#include "parallel/groups/machines.h"
+#include "parallel/rendezvous/machines.h"
 
 #include <functional>
 #include <span>

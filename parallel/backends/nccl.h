@@ -12,7 +12,7 @@
 // operation was issued, and in front of what it is given after Work::wait().
 #pragma once
 
-#include "kernels/cuda/collectives/communicator.h"
+#include "kernels/device/communicator.h"
 #include "parallel/backends/backend.h"
 #include "parallel/backends/gpu_link.h"
 #include "parallel/backends/gpu_work.h"

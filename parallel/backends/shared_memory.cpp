@@ -5,7 +5,7 @@
 // still live. The segment is a file in the folder of the rendezvous that is unlinked once all have
 // mapped it, or, where there is no such folder, memory of the first rank that has no name.
 #include "parallel/backends/backend.h"
-#include "parallel/groups/machines.h"
+#include "parallel/rendezvous/machines.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>

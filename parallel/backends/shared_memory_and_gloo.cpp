@@ -2,9 +2,9 @@
 // and Gloo between them, at the same time. What all ranks of a machine need comes to it once.
 #include "parallel/backends/backend.h"
 #include "parallel/backends/machine_ring.h"
-#include "parallel/groups/machines.h"
-#include "parallel/groups/parts.h"
-#include "parallel/groups/work_queue.h"
+#include "parallel/operations/parts.h"
+#include "parallel/operations/work_queue.h"
+#include "parallel/rendezvous/machines.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,8 +6,8 @@
 // --log_dir` names it); `booster inspect` compares them. Thread-safe.
 #pragma once
 
-#include "kernels/view.h"
-#include "parallel/groups/operation_tag.h"
+#include "kernels/arguments/view.h"
+#include "parallel/operations/operation_tag.h"
 
 #include <cstdint>
 #include <deque>

@@ -1,10 +1,11 @@
 #include "parallel/groups/group.h"
 
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 #include "parallel/backends/backend.h"
 #include "parallel/groups/flight_recorder.h"
+#include "parallel/groups/meet.h"
 #include "parallel/groups/record_at_sigterm.h"
-#include "parallel/groups/work_queue.h"
+#include "parallel/operations/work_queue.h"
 #include "platform/trace.h"
 
 #include <algorithm>

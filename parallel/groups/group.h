@@ -21,10 +21,10 @@
 // thread of a program should use a group at a time.
 #pragma once
 
-#include "parallel/groups/buffer.h"
-#include "parallel/groups/operation_tag.h"
-#include "parallel/groups/reduction.h"
-#include "parallel/groups/work.h"
+#include "parallel/operations/buffer.h"
+#include "parallel/operations/operation_tag.h"
+#include "parallel/operations/reduction.h"
+#include "parallel/operations/work.h"
 
 #include <memory>
 #include <string>

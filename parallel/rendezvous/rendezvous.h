@@ -80,12 +80,4 @@ class Rendezvous {
   std::map<int, std::string> places_;  // by rank
 };
 
-// Joins the run of this job that meets at `place`, a folder or "tcp://HOST:PORT". All ranks call
-// it, and each takes part as long as it keeps what it got. `job`: as job_of() gives it
-// (parallel/rendezvous/job.h), or "" for that without a launcher's id. Error for a kind of place
-// that does not exist, if another job meets there, or if a living process has this rank; else as
-// the kind says.
-std::shared_ptr<Rendezvous> meet(const std::string& place, int rank, int size,
-                                 const std::string& job = "");
-
 }  // namespace booster

@@ -3,7 +3,7 @@
 // all ranks. One thread at a time.
 #pragma once
 
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 
 #include <functional>
 #include <string>

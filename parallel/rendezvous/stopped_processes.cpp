@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/stopped_processes.h"
 
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "core/nn/module.h"
-#include "core/tensor/memory/staging.h"
+#include "core/tensor/staging.h"
 #include "parallel/layout.h"
 #include "plugins/parameters/rank_parts.h"
 

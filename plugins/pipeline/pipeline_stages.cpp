@@ -1,7 +1,7 @@
 #include "plugins/pipeline/pipeline_stages.h"
 
 #include "core/autograd/functions.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "plugins/pipeline/batch_run.h"
 #include "plugins/pipeline/link_costs.h"
 

@@ -9,12 +9,12 @@
 #pragma once
 
 #include "parallel/mesh.h"
+#include "plugins/interface/plugin.h"
 #include "plugins/pipeline/microbatches.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/stage_link.h"
 #include "plugins/pipeline/stage_parts.h"
 #include "plugins/pipeline/tied_gradients.h"
-#include "plugins/plugin.h"
 
 #include <functional>
 #include <string>

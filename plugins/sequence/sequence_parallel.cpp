@@ -1,6 +1,6 @@
 #include "plugins/sequence/sequence_parallel.h"
 
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "platform/error.h"
 #include "plugins/sequence/divisors.h"
 #include "plugins/sequence/ring_attention.h"

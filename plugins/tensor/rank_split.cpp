@@ -3,7 +3,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "core/tensor/spread_columns.h"
 
 namespace booster {

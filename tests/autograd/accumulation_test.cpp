@@ -5,7 +5,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Einstein's sums against a plain loop over all labels, for equations drawn at random.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <doctest/doctest.h>
 

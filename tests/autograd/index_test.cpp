@@ -2,7 +2,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <doctest/doctest.h>
 

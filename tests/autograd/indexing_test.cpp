@@ -1,7 +1,7 @@
 // Parts of tensors by indices in brackets, drawn, against a plain model that lists what is kept of
 // each dimension.
 #include "core/autograd/tape.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/autograd/gradient_check.h"
 
 #include <doctest/doctest.h>

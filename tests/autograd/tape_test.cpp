@@ -1,7 +1,7 @@
 #include "core/autograd/tape.h"
 
 #include "core/autograd/functions.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <doctest/doctest.h>
 

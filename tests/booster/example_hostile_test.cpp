@@ -1,6 +1,6 @@
 // The example with names and numbers that others have chosen: class folders that are not UTF-8, and
 // what a checkpoint says of the program's own state.
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/example.h"
 #include "tests/capture_part.h"

@@ -3,7 +3,7 @@
 #include "booster/config/registry.h"
 #include "core/nn/criterion.h"
 #include "core/tensor/host_reads.h"
-#include "mixed_precision/fp16_torch.h"
+#include "mixed_precision/strategies/fp16_torch.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
 #include "tests/parallel/ranks.h"

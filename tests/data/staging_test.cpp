@@ -2,7 +2,7 @@
 // read the last.
 #include "core/data/loader.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/memory/staging.h"
+#include "core/tensor/staging.h"
 #include "kernels/device/memory.h"
 #include "tests/data/pictures.h"
 #include "tests/on_gpu.h"

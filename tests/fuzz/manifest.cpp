@@ -1,5 +1,5 @@
 // A checkpoint's manifest.json, in a folder with one of the files that it may name.
-#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "tests/fuzz/own_folder.h"
 
 using namespace booster;

@@ -1,7 +1,7 @@
 // The files of a meeting place, read by rank 1 of two while a rank 0 lives: the one that says which
 // run meets here, rank 0's own, a failure and a value, each after a zero byte. In the first #
 // stands for rank 0's process and @ for the meeting place.
-#include "parallel/rendezvous/rendezvous.h"
+#include "parallel/groups/meet.h"
 #include "tests/fuzz/own_folder.h"
 
 #include <csignal>

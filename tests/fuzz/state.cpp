@@ -1,7 +1,7 @@
 // A checkpoint whose state.json is the input, and whose manifest says that this is right: what
 // somebody can make who writes the whole folder.
 #include "booster/booster.h"
-#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "core/nn/criterion.h"
 #include "platform/files/sha256.h"
 #include "tests/fuzz/own_folder.h"

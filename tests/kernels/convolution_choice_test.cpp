@@ -1,6 +1,6 @@
 // The ways to convolve that are taken where they are faster (cpu/convolution_choice.h), in drawn
 // geometries. What a processor takes depends on it: BOOSTER_CPU_VARIANT=avx2 makes it take them.
-#include "kernels/products/convolution.h"
+#include "kernels/arguments/convolution.h"
 #include "tests/kernels/everywhere.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // 8-bit floats: casts as in PyTorch 2.15 (golden file) and the OFP8 specification, scales as in
 // NVIDIA's Transformer Engine, on every CPU variant.
-#include "kernels/numbers/fp8.h"
+#include "kernels/arguments/fp8.h"
 
 #include "tests/golden_folder.h"
 #include "tests/kernels/everywhere.h"

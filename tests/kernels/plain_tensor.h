@@ -2,8 +2,8 @@
 // double, one by one, by code that shares nothing with the kernels.
 #pragma once
 
+#include "kernels/arguments/view.h"
 #include "kernels/device/memory.h"
-#include "kernels/view.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Apex's levels, properties and scale_loss, by the semantics of apex.amp (NVIDIA Apex e13873de).
-#include "mixed_precision/fp16_apex.h"
+#include "mixed_precision/strategies/fp16_apex.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

@@ -1,6 +1,6 @@
 // Trainings under bf16 autocast beside PyTorch's: what round_gradients is for, and what it costs to
 // leave it out.
-#include "mixed_precision/bf16.h"
+#include "mixed_precision/strategies/bf16.h"
 
 #include "core/autograd/functions.h"
 #include "core/nn/criterion.h"

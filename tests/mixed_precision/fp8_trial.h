@@ -4,8 +4,8 @@
 #include "core/autograd/tape.h"
 #include "core/nn/layers.h"
 #include "core/optim/algorithms/sgd.h"
-#include "core/tensor/random.h"
-#include "mixed_precision/fp8.h"
+#include "core/tensor/random/random.h"
+#include "mixed_precision/strategies/fp8.h"
 
 namespace booster::testing {
 

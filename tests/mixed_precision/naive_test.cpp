@@ -1,5 +1,5 @@
 // fp16_naive: the model in f16, masters in f32, the scaler of Colossal-AI.
-#include "mixed_precision/fp16_naive.h"
+#include "mixed_precision/strategies/fp16_naive.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

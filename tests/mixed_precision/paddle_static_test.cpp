@@ -6,7 +6,7 @@
 #include "core/nn/layers.h"
 #include "core/optim/algorithms/sgd.h"
 #include "core/tensor/grad_mode.h"
-#include "mixed_precision/fp16_paddle.h"
+#include "mixed_precision/strategies/fp16_paddle.h"
 #include "tests/mixed_precision/golden_lines.h"
 
 #include <doctest/doctest.h>

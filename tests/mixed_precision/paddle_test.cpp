@@ -1,5 +1,5 @@
 // fp16_paddle: levels, lists, options and the scaler, by the rules of PaddlePaddle 3.3.
-#include "mixed_precision/fp16_paddle.h"
+#include "mixed_precision/strategies/fp16_paddle.h"
 
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"

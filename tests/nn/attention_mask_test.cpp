@@ -4,7 +4,7 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/error_of.h"
 #include "tests/nn/golden.h"
 

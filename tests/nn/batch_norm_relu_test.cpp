@@ -7,7 +7,7 @@
 #include "core/nn/layers.h"
 #include "core/nn/models/resnet.h"
 #include "core/tensor/channels_last.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <doctest/doctest.h>
 

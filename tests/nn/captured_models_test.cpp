@@ -9,7 +9,7 @@
 #include "core/nn/models/vit.h"
 #include "core/tensor/capture/captured_work.h"
 #include "core/tensor/grad_mode.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 

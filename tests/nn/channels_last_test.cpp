@@ -7,7 +7,7 @@
 #include "core/autograd/tape.h"
 #include "core/nn/functional.h"
 #include "core/tensor/grad_mode.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // Optimizer steps that are captured and replayed.
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/registry.h"
 #include "core/optim/algorithms/sgd.h"
-#include "core/optim/registry.h"
 #include "core/tensor/capture/captured_work.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 

@@ -1,11 +1,11 @@
 // State that is kept on the host for parameters on a GPU: whatever a program does, the numbers are
 // the bits of an optimizer that has all on the CPU, whose kernels both use.
 #include "core/optim/algorithms/lamb.h"
+#include "core/optim/algorithms/registry.h"
 #include "core/optim/parameter_average.h"
-#include "core/optim/registry.h"
 #include "core/tensor/device_number.h"
 #include "core/tensor/grad_mode.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 

@@ -1,7 +1,7 @@
 // Optimizers that own ranges of the parameters do together what one does that owns all, bit for
 // bit: in every rule, kept in every way, whatever the shapes, the ranges and the skipped steps.
+#include "core/optim/algorithms/registry.h"
 #include "core/optim/clip.h"
-#include "core/optim/registry.h"
 #include "platform/threads.h"
 #include "tests/capture_part.h"
 

@@ -1,6 +1,7 @@
 // Places of a rendezvous: who holds one, who is told so, and files that are none.
 #include <doctest/doctest.h>
 
+#include "parallel/groups/meet.h"
 #include "parallel/rendezvous/place.h"
 #include "parallel/rendezvous/rendezvous.h"
 #include "platform/error.h"

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/backends/backend.h"
+#include "parallel/groups/meet.h"
 #include "tests/parallel/memory_rendezvous.h"
 #include "tests/parallel/ranks.h"
 

@@ -2,8 +2,8 @@
 // is that of ranks, wherever they are.
 #include <doctest/doctest.h>
 
-#include "parallel/groups/machines.h"
 #include "parallel/launch.h"
+#include "parallel/rendezvous/machines.h"
 #include "tests/parallel/numbers.h"
 #include "tests/parallel/ranks.h"
 

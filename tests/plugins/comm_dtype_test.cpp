@@ -1,7 +1,7 @@
 // Gradients that travel in 16 bits.
 #include "core/autograd/functions.h"
 #include "core/autograd/tape.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "parallel/launch.h"
 #include "plugins/gradients/gradient_buckets.h"
 #include "tests/parallel/ranks.h"

@@ -1,6 +1,6 @@
 // cpu_offload of training on GPUs: what lies where, the numbers that it gives, and checkpoints from
 // and to trainings without it.
-#include "core/optim/registry.h"
+#include "core/optim/algorithms/registry.h"
 #include "core/tensor/memory/allocator.h"
 #include "kernels/device/memory.h"
 #include "tests/on_gpu.h"

@@ -8,7 +8,7 @@
 #include "core/nn/models/mlp.h"
 #include "core/optim/algorithms/adam.h"
 #include "core/optim/algorithms/sgd.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "parallel/launch.h"
 #include "tests/parallel/ranks.h"
 

@@ -18,8 +18,8 @@ compile_one() {
 }
 export -f compile_one
 
-mapfile -t headers < <(find platform kernels core parallel mixed_precision plugins booster examples \
-                         -name '*.h' -not -path 'kernels/cuda/*' | sort)
+mapfile -t headers < <(find platform kernels core parallel mixed_precision plugins \
+                         booster examples -name '*.h' -not -path 'kernels/cuda/*' | sort)
 ((${#headers[@]} > 80)) || { echo "only ${#headers[@]} headers were found"; exit 1; }
 left=()
 for header in "${headers[@]}"; do

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Rooms include each other in one direction only, and by names that begin at the root.
+# Layers include each other in one direction only, so do the folders inside a layer, and all by
+# names that begin at the root.
 # usage: include_directions.sh ROOT
 set -euo pipefail
 cd "$1"
 
-# What each room may include besides itself (docs/architecture.md shows the same picture).
+# What each layer may include besides itself (docs/architecture.md shows the same picture).
 core="core/tensor core/autograd core/nn core/optim core/data"
 allowed="\
 platform:
@@ -22,14 +23,47 @@ examples: platform kernels $core parallel mixed_precision plugins booster
 benchmarks: platform kernels $core parallel mixed_precision plugins booster
 tests: platform kernels $core parallel mixed_precision plugins booster examples benchmarks"
 
-rooms=(platform kernels core parallel mixed_precision plugins booster examples benchmarks tests)
+# The folders inside a layer, bottom up; "." is the layer's own folder. A file may include files of
+# its folder and of those before it. Sources that are compiled for CPUs and GPUs open *.cuh files
+# under BOOSTER_ON_GPU; these count only inside kernels/cuda.
+inner="\
+platform: . files json
+kernels: arguments host . device cuda/runtime/libraries cuda/runtime cuda/collectives cuda/trace \
+  cpu dispatch launch numbers walks products attention elementwise fp8 images index optimizer pool \
+  random reduce rows cuda cuda/elementwise cuda/index cuda/pool cuda/products cuda/rows \
+  cuda/attention cuda/reduce cuda/module
+core/tensor: memory . random capture checks exchange
+core/autograd: . ops
+core/nn: . functional models
+core/optim: . algorithms schedules
+core/data: images archives gpu . transforms datasets
+parallel: operations rendezvous rendezvous/store backends groups .
+mixed_precision: interface fp8 ops/tables ops scaling apex paddle explain strategies
+plugins: interface parameters gradients pipeline tensor sequence .
+booster: training checkpoint/safetensors checkpoint/folder checkpoint/training checkpoint \
+  config/checks config/options config/tables config config/plugins profile config/strategies \
+  numerics export report/drawing report report/page run . plan cli"
+
+layers=(platform kernels core parallel mixed_precision plugins booster examples benchmarks tests)
 
 # One process for all lines: a few forks for each of them took half a minute on a busy machine.
-grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "${rooms[@]}" |
-  awk -v allowed="$allowed" -v files="$(find "${rooms[@]}" -type f)" '
-    function room_of(path, parts) {
+grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "${layers[@]}" |
+  awk -v allowed="$allowed" -v inner="$inner" -v files="$(find "${layers[@]}" -type f)" '
+    function layer_of(path, parts) {
       split(path, parts, "/")
       return parts[1] == "core" ? "core/" parts[2] : parts[1]
+    }
+    # "cpu" of "kernels/cpu/matmul.cpp", "." of "kernels/catalogue.h"
+    function folder_in(layer, path) {
+      sub(/[^\/]*$/, "", path)
+      path = substr(path, length(layer) + 2)
+      sub(/\/$/, "", path)
+      return path == "" ? "." : path
+    }
+    function place_of(layer, path, key) {
+      key = layer " " folder_in(layer, path)
+      if (!(key in place)) complain(path ": its folder has no place in the order of " layer)
+      return place[key]
     }
     function complain(what) { print what; ++failures }
     BEGIN {
@@ -37,6 +71,12 @@ grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "
       for (i = 1; i <= count; ++i) {
         colon = index(rows[i], ":")
         may[substr(rows[i], 1, colon - 1)] = substr(rows[i], colon + 1) " "
+      }
+      count = split(inner, rows, "\n")
+      for (i = 1; i <= count; ++i) {
+        n = split(rows[i], folders, /[: ]+/)
+        ordered[folders[1]] = 1
+        for (k = 2; k <= n; ++k) place[folders[1] " " folders[k]] = k
       }
       count = split(files, names, "\n")
       for (i = 1; i <= count; ++i) exists[names[i]]
@@ -50,13 +90,16 @@ grep -rnE --include='*.'{h,cpp,def,cu,cuh} '^[[:space:]]*#[[:space:]]*include' "
       ++lines
       mark = substr(name, RSTART, 1)
       name = substr(name, RSTART + 1, RLENGTH - 1)
-      from = room_of(file); to = room_of(name)
+      from = layer_of(file); to = layer_of(name)
       if (!(from in may)) {
-        complain(file ": " from " is no room; add it to the table of this test")
+        complain(file ": " from " is no layer; add it to the table of this test")
       } else if (!(to in may) || !(name in exists)) {
-        if (mark == "\"") complain(file ":" line ": \"" name "\" is no file of a room")
+        if (mark == "\"") complain(file ":" line ": \"" name "\" is no file of a layer")
       } else if (from != to && index(may[from], " " to " ") == 0) {
         complain(file ":" line ": " from " must not include " to " (" name ")")
+      } else if (from == to && from in ordered && (name !~ /\.cuh$/ || file ~ /^kernels\/cuda/)) {
+        if (place_of(from, file) < place_of(from, name))
+          complain(file ":" line ": its folder must not include " name)
       }
     }
     END {

@@ -1,9 +1,9 @@
 // Work that is captured and replayed, beside the same work as it is.
 #include "core/tensor/capture/captured_work.h"
-#include "core/tensor/dlpack.h"
+#include "core/tensor/exchange/dlpack.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/memory/staging.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
+#include "core/tensor/staging.h"
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"
 #include "tests/error_of.h"

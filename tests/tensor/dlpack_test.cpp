@@ -1,6 +1,6 @@
 // Tensors handed to others and taken from them: the same numbers in the same memory, which lives as
 // long as anybody needs it.
-#include "core/tensor/dlpack.h"
+#include "core/tensor/exchange/dlpack.h"
 
 #include "core/tensor/capture/captured_work.h"
 #include "kernels/catalogue.h"

@@ -1,4 +1,4 @@
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include "kernels/catalogue.h"
 #include "kernels/device/memory.h"

@@ -1,5 +1,5 @@
 // Draws of whole numbers and positions: their ranges, their frequencies, their errors.
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>

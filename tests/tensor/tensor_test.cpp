@@ -1,6 +1,6 @@
 #include "core/tensor/tensor.h"
 
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "kernels/device/memory.h"
 
 #include <doctest/doctest.h>

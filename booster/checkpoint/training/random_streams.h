@@ -1,7 +1,8 @@
-// The random streams of all ranks (core/tensor/random.h), and those of another number of ranks.
+// The random streams of all ranks (core/tensor/random/random.h), and those of another number of
+// ranks.
 #pragma once
 
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "parallel/groups/group.h"
 
 #include <vector>

@@ -6,8 +6,8 @@
 #include "core/data/loader.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedules/lr_scheduler.h"
-#include "core/tensor/random.h"
-#include "mixed_precision/precision.h"
+#include "core/tensor/random/random.h"
+#include "mixed_precision/interface/precision.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,8 +4,8 @@
 // session, on the thread that trains, with the same calls in the same order.
 #pragma once
 
-#include "booster/checkpoint/checkpoint.h"
-#include "booster/session.h"
+#include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/training/session.h"
 
 #include <functional>
 #include <string>

@@ -2,7 +2,7 @@
 #include "booster/config/checks/mistakes.h"
 #include "booster/config/checks/other_names.h"
 #include "booster/config/options/options.h"
-#include "booster/profile/step_range.h"
+#include "booster/training/step_range.h"
 
 #include <fmt/format.h>
 

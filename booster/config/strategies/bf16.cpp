@@ -1,4 +1,4 @@
-#include "mixed_precision/bf16.h"
+#include "mixed_precision/strategies/bf16.h"
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"

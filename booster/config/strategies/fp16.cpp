@@ -1,7 +1,7 @@
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"
 #include "booster/config/options/scaler_options.h"
-#include "mixed_precision/fp16_torch.h"
+#include "mixed_precision/strategies/fp16_torch.h"
 
 namespace booster {
 

@@ -1,4 +1,4 @@
-#include "mixed_precision/fp16_apex.h"
+#include "mixed_precision/strategies/fp16_apex.h"
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"

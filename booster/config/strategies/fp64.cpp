@@ -1,4 +1,4 @@
-#include "mixed_precision/fp64.h"
+#include "mixed_precision/strategies/fp64.h"
 
 #include "booster/config/builtins.h"
 

@@ -1,4 +1,4 @@
-#include "mixed_precision/fp8.h"
+#include "mixed_precision/strategies/fp8.h"
 
 #include "booster/config/builtins.h"
 #include "booster/config/options/option_fields.h"

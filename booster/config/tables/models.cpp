@@ -1,7 +1,7 @@
 #include "booster/config/tables/models.h"
 
-#include "booster/config/model_start.h"
 #include "booster/config/options/option_fields.h"
+#include "booster/config/tables/model_start.h"
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/mlp.h"
 #include "core/nn/models/resnet.h"

@@ -2,7 +2,7 @@
 // table each, with the options of every entry and the function that makes it.
 #pragma once
 
-#include "booster/config/section.h"
+#include "booster/config/options/section.h"
 
 #include <functional>
 

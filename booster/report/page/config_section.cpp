@@ -1,4 +1,4 @@
-#include "booster/report/page/markup.h"
+#include "booster/report/drawing/markup.h"
 #include "booster/report/page/sections.h"
 
 #include <fmt/format.h>

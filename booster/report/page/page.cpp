@@ -1,10 +1,10 @@
 #include "booster/report/page/page.h"
 
-#include "booster/report/page/base64.h"
-#include "booster/report/page/markup.h"
+#include "booster/report/drawing/base64.h"
+#include "booster/report/drawing/markup.h"
 #include "booster/report/page/sections.h"
-#include "booster/version.h"
 #include "platform/files/sha256.h"
+#include "platform/version.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-#include "booster/report/page/chart.h"
-#include "booster/report/page/markup.h"
+#include "booster/report/drawing/chart.h"
+#include "booster/report/drawing/markup.h"
 #include "booster/report/page/sections.h"
 #include "booster/report/trace_summary.h"
 

@@ -3,7 +3,7 @@
 // Objects are small values that share their list of files and their cache; copies are cheap.
 #pragma once
 
-#include "core/data/datasets/dataset.h"
+#include "core/data/dataset.h"
 #include "core/data/transforms/transforms.h"
 
 #include <memory>

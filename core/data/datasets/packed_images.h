@@ -2,7 +2,7 @@
 // share their images; copies are cheap.
 #pragma once
 
-#include "core/data/datasets/dataset.h"
+#include "core/data/dataset.h"
 #include "core/data/transforms/transforms.h"
 
 #include <memory>

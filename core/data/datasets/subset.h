@@ -1,7 +1,7 @@
 // Some samples of a data set, and data sets cut into random parts.
 #pragma once
 
-#include "core/data/datasets/dataset.h"
+#include "core/data/dataset.h"
 
 #include <concepts>
 #include <memory>

@@ -4,7 +4,7 @@
 //   // a batch: image (n, 1024) i64, what the model sees; label (n, 1024) i64, what it is to say
 #pragma once
 
-#include "core/data/datasets/dataset.h"
+#include "core/data/dataset.h"
 
 #include <string>
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "core/data/images/lazy_image.h"
-#include "core/tensor/memory/staging.h"
-#include "kernels/images/image_batch.h"
+#include "core/tensor/staging.h"
+#include "kernels/arguments/image_batch.h"
 
 #include <optional>
 #include <vector>

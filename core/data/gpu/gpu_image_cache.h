@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/data/images/image.h"
-#include "kernels/cuda/runtime/moment.h"
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
+#include "kernels/device/moment.h"
 
 #include <cstdint>
 #include <memory>

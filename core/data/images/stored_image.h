@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/data/images/image.h"
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <memory>
 

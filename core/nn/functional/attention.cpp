@@ -1,8 +1,8 @@
 // Scaled dot-product attention of separate or packed queries, keys and values.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/attention_method.h"
-#include "core/nn/functional/arguments.h"
 #include "kernels/catalogue.h"
 
 #include <cmath>

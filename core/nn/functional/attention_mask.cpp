@@ -1,7 +1,7 @@
 // The gradient of a mask that is learned, as tables of relative positions are.
 #include "core/autograd/functions.h"
+#include "core/nn/arguments.h"
 #include "core/nn/attention_method.h"
-#include "core/nn/functional/arguments.h"
 #include "kernels/catalogue.h"
 
 #include <limits>

@@ -3,8 +3,8 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/overwrite.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
 #include "core/tensor/channels_last.h"
 #include "kernels/catalogue.h"
 

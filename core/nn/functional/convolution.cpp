@@ -1,12 +1,12 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
 #include "core/nn/functional/window.h"
 #include "core/tensor/channels_last.h"
+#include "kernels/arguments/convolution.h"
 #include "kernels/catalogue.h"
-#include "kernels/products/convolution.h"
 
 namespace booster {
 namespace {

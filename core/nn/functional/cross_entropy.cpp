@@ -3,9 +3,9 @@
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
-#include "core/tensor/checks/later_checks.h"
+#include "core/tensor/later_checks.h"
 #include "core/tensor/spread_columns.h"
 #include "kernels/catalogue.h"
 

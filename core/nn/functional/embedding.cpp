@@ -1,8 +1,8 @@
 #include "core/autograd/layer_split.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
 #include "core/tensor/checks/checked_index.h"
 #include "kernels/catalogue.h"
 

@@ -1,8 +1,8 @@
 // Pooling of (n, channels, height, width).
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
 #include "core/nn/functional/window.h"
 #include "kernels/catalogue.h"
 

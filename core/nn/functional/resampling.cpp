@@ -1,6 +1,6 @@
 // Images of other sizes, of the same numbers.
+#include "core/nn/arguments.h"
 #include "core/nn/functional.h"
-#include "core/nn/functional/arguments.h"
 
 #include "core/autograd/op_policy.h"
 

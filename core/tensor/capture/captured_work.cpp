@@ -1,11 +1,11 @@
 #include "core/tensor/capture/captured_work.h"
 
-#include "core/tensor/capture/work_recorder.h"
-#include "core/tensor/checks/later_checks.h"
+#include "core/tensor/later_checks.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
+#include "core/tensor/work_recorder.h"
 #include "kernels/device/cuda_module.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 #include "platform/error.h"
 
 #include <thread>

@@ -1,8 +1,8 @@
 #include "core/tensor/checks/checked_index.h"
 
-#include "core/tensor/checks/later_checks.h"
+#include "core/tensor/later_checks.h"
 #include "kernels/catalogue.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #include "core/tensor/memory/memory_report.h"
 #include "kernels/device/cuda_module.h"
 #include "kernels/device/memory.h"
-#include "kernels/device/recording.h"
+#include "kernels/host/recording.h"
 #include "platform/error.h"
 
 #include <array>

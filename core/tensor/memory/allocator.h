@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/tensor/memory/memory_tag.h"
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,5 @@
 #include "core/tensor/memory/memory_tag.h"
 
-#include "core/tensor/memory/allocator.h"
-#include "core/tensor/tensor.h"
-
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -45,15 +42,6 @@ MemoryTag activation_tag(const std::string& kind) { return tag_names().add(kind)
 const char* name_of(MemoryTag tag) { return tag_names()[tag]; }
 
 MemoryTag current_memory_tag() { return current_tag; }
-
-void set_memory_tag(const Tensor& x, MemoryTag tag) {
-  if (!x.defined()) return;
-  Storage& storage = *x.body()->storage;
-  if (storage.on_release || storage.tag == tag) return;
-  if (storage.has_memory())
-    retag(storage.device, static_cast<size_t>(storage.bytes), storage.tag, tag);
-  storage.tag = tag;
-}
 
 MemoryScope::MemoryScope(MemoryTag tag) : before_(current_tag) { current_tag = tag; }
 MemoryScope::~MemoryScope() { current_tag = before_; }

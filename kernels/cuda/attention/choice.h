@@ -1,7 +1,7 @@
 // Which kernels compute attention.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 namespace booster::kernels::cuda {
 

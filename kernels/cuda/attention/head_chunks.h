@@ -3,7 +3,7 @@
 // alone decide, so that sums do not depend on the GPU.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 #include <algorithm>
 

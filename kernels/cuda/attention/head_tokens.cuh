@@ -6,8 +6,8 @@
 #include "kernels/cuda/attention/head_chunks.h"
 #include "kernels/cuda/group.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/launch/workspace.h"
 #include "kernels/walks/space.h"
-#include "kernels/workspace.h"
 
 #include <initializer_list>
 #include <utility>

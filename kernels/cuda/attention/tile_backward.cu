@@ -10,7 +10,7 @@
 // second.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {

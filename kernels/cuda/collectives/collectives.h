@@ -1,7 +1,7 @@
 // What the CUDA module offers of NCCL; a null address in one that was built without its header.
 #pragma once
 
-#include "kernels/cuda/collectives/communicator.h"
+#include "kernels/device/communicator.h"
 
 namespace booster::kernels::cuda {
 

@@ -3,8 +3,8 @@
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/slices.cuh"
 #include "kernels/cuda/index/words.cuh"
-#include "kernels/cuda/reduce/tiled_fold.cuh"
-#include "kernels/index/index_check.h"
+#include "kernels/cuda/tiled_fold.cuh"
+#include "kernels/launch/index_check.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -2,7 +2,7 @@
 // the positions only, four bits of the key at a time.
 #pragma once
 
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -4,7 +4,7 @@
 // themselves, since the call does not say what the windows were.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/pool/plane.cuh"
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/cuda/products/library_convolution.h"
 #include "kernels/cuda/products/patch_convolution.h"
 #include "kernels/cuda/products/tile_product.cuh"
-#include "kernels/rows/row_sums.h"
+#include "kernels/walks/row_sums.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {

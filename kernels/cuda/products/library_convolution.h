@@ -2,7 +2,7 @@
 // instead.
 #pragma once
 
-#include "kernels/products/convolution.h"
+#include "kernels/arguments/convolution.h"
 
 #include <cstddef>
 #include <string>

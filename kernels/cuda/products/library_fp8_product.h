@@ -1,8 +1,8 @@
 // Products of 8-bit floats by cuBLASLt, on GPUs that have units for them (compute capability 8.9).
 #pragma once
 
-#include "kernels/numbers/fp8.h"
-#include "kernels/view.h"
+#include "kernels/arguments/fp8.h"
+#include "kernels/arguments/view.h"
 
 namespace booster::kernels::cuda {
 

@@ -1,7 +1,7 @@
 // Matrix products by cuBLASLt.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 namespace booster::kernels::cuda {
 

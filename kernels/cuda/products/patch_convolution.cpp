@@ -2,9 +2,9 @@
 // their channels last are matrices as they lie, others are copied.
 #include "kernels/cuda/products/patch_convolution.h"
 
+#include "kernels/arguments/convolution.h"
 #include "kernels/cuda/catalogue.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/products/convolution.h"
 
 #include <initializer_list>
 

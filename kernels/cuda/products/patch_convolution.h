@@ -3,7 +3,7 @@
 // taps). Sizes and layouts otherwise are as for the catalogue's convolutions.
 #pragma once
 
-#include "kernels/view.h"
+#include "kernels/arguments/view.h"
 
 namespace booster::kernels::cuda {
 

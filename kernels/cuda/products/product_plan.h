@@ -1,8 +1,8 @@
 // How cuBLASLt computes a product of given dtypes, sizes and layouts; found once and kept.
 #pragma once
 
+#include "kernels/arguments/view.h"
 #include "kernels/cuda/products/blas_lt.h"
-#include "kernels/view.h"
 
 #include <compare>
 #include <cstdint>

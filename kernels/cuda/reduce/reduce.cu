@@ -1,9 +1,9 @@
 // Sums, means, extremes, any, all and argmax over any dimensions of a strided tensor. Floating sums
 // are taken in double, as on the CPU. Where what is reduced is dense, threads read it in quads.
 #include "kernels/catalogue.h"
-#include "kernels/numbers/convert.h"
 #include "kernels/cuda/group.cuh"
-#include "kernels/cuda/reduce/tiled_fold.cuh"
+#include "kernels/cuda/tiled_fold.cuh"
+#include "kernels/numbers/convert.h"
 #include "kernels/numbers/math.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/rows/tile_rows.cuh"
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

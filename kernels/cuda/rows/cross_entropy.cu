@@ -1,7 +1,7 @@
 // Fused softmax and cross entropy, as kernels/rows/cross_entropy.cpp defines them.
 #include "kernels/cuda/rows/first_where.cuh"
 #include "kernels/cuda/rows/log_sum_exp.cuh"
-#include "kernels/index/index_check.h"
+#include "kernels/launch/index_check.h"
 #include "kernels/rows/log_sum.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
-#include "kernels/workspace.h"
+#include "kernels/launch/workspace.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 

@@ -2,7 +2,7 @@
 // own, in thread-local mode: other threads go on with the device as ever.
 #pragma once
 
-#include "kernels/cuda/runtime/recording.h"
+#include "kernels/device/graph_recording.h"
 
 #include <memory>
 #include <mutex>

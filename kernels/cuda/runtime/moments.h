@@ -1,7 +1,7 @@
 // Moments of CUDA streams.
 #pragma once
 
-#include "kernels/cuda/runtime/moment.h"
+#include "kernels/device/moment.h"
 
 #include <cuda_runtime_api.h>
 

@@ -2,7 +2,7 @@
 // kernels compute. Thread-safe.
 #pragma once
 
-#include "kernels/cuda/runtime/moment.h"
+#include "kernels/device/moment.h"
 
 #include <cstddef>
 #include <memory>

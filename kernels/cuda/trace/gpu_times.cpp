@@ -1,4 +1,4 @@
-#include "kernels/cuda/trace/gpu_times.h"
+#include "kernels/device/gpu_times.h"
 
 #include "kernels/cuda/runtime/call.cuh"
 #include "kernels/cuda/runtime/device.h"

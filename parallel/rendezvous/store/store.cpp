@@ -1,6 +1,6 @@
 #include "parallel/rendezvous/store/store.h"
 
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/slow_wait.h"
 #include "parallel/rendezvous/store/silence.h"

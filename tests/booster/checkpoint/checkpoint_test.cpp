@@ -1,5 +1,5 @@
-#include "booster/checkpoint/checkpoint.h"
-#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/folder/checkpoint.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "booster/checkpoint/safetensors/check_tensors.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"

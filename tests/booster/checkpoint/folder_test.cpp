@@ -1,5 +1,5 @@
 // A checkpoint's folder against kills, other people's folders and a disk that takes files away.
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/file.h"
 #include "platform/files/sha256.h"
 #include "platform/threads.h"

@@ -1,5 +1,5 @@
 // Means over the samples of an evaluation, each counted once.
-#include "booster/metrics.h"
+#include "booster/training/metrics.h"
 
 #include "booster/booster.h"
 #include "tests/parallel/ranks.h"

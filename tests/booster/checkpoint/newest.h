@@ -1,7 +1,7 @@
 // The newest checkpoint, for tests that do not ask what was passed over.
 #pragma once
 
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 
 #include <filesystem>
 #include <string>

@@ -1,6 +1,6 @@
 // Resume as a property, on checkpoints with one random fault under hashes that are right: an error
 // means that nothing changed, bit for bit; no error means that everything is as the files say.
-#include "booster/checkpoint/manifest.h"
+#include "booster/checkpoint/folder/manifest.h"
 #include "platform/files/sha256.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"

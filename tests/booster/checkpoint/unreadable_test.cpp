@@ -1,6 +1,6 @@
 // Checkpoints that cannot be read for a moment: a server that is away, no permission, no
 // descriptors.
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "platform/files/file.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"

@@ -1,5 +1,5 @@
 // `booster inspect`, as a user runs it.
-#include "booster/checkpoint/checkpoint.h"
+#include "booster/checkpoint/folder/checkpoint.h"
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"

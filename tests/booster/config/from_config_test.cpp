@@ -5,7 +5,7 @@
 #include "booster/config/tables/optimizers.h"
 #include "core/autograd/functions.h"
 #include "core/nn/layers.h"
-#include "core/optim/registry.h"
+#include "core/optim/algorithms/registry.h"
 
 #include <doctest/doctest.h>
 

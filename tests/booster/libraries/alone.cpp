@@ -1,7 +1,7 @@
 // A library with a strategy that works on one rank only, and a plugin.
 #include "booster/config/library.h"
-#include "mixed_precision/precision.h"
-#include "plugins/plugin.h"
+#include "mixed_precision/interface/precision.h"
+#include "plugins/interface/plugin.h"
 
 using namespace booster;
 

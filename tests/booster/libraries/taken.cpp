@@ -1,6 +1,6 @@
 // A library that adds a new name, then one that is taken.
 #include "booster/config/library.h"
-#include "mixed_precision/precision.h"
+#include "mixed_precision/interface/precision.h"
 
 BOOSTER_LIBRARY {
   const auto make = [](const booster::OptionValues&) {

@@ -5,7 +5,7 @@
 #include "booster/booster.h"
 #include "core/nn/losses.h"
 #include "core/tensor/memory/allocator.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 
 #include <chrono>
 #include <vector>

@@ -1,7 +1,7 @@
 // Profiler, from recording to table and trace; the ways to ask for it.
 #include "booster/booster.h"
 #include "booster/profile/machine.h"
-#include "booster/profile/step_range.h"
+#include "booster/training/step_range.h"
 #include "examples/vit_caltech101/program_config.h"
 #include "kernels/catalogue.h"
 #include "tests/booster/profile/profile_row.h"

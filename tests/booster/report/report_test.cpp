@@ -1,7 +1,7 @@
 // `booster report`, as a user runs it, and the parts of its page.
-#include "booster/report/page/base64.h"
-#include "booster/report/page/chart.h"
-#include "booster/report/page/markup.h"
+#include "booster/report/drawing/base64.h"
+#include "booster/report/drawing/chart.h"
+#include "booster/report/drawing/markup.h"
 #include "booster/report/page/page.h"
 #include "booster/report/precision_events.h"
 #include "booster/report/trace_summary.h"

@@ -3,7 +3,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/libraries/libraries.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/cuda/trace/gpu_times.h"
+#include "kernels/device/gpu_times.h"
 #include "tests/cuda_on_host/faults/apart.h"
 #include "tests/cuda_on_host/faults/scenarios.h"
 

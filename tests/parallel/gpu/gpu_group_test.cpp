@@ -1,5 +1,5 @@
 // Groups whose ranks have a GPU each: by NCCL, or by what plays it (tests/cuda_on_host/nccl).
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "tests/parallel/drawn_collectives.h"
 #include "tests/parallel/gpu/gpu_ranks.h"
 

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "examples/vit_caltech101/stop_signal.h"
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/run/run_tool.h"

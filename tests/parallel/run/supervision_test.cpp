@@ -3,7 +3,7 @@
 
 #include "booster/run/hang_report.h"
 #include "parallel/launch.h"
-#include "parallel/rank_notes.h"
+#include "parallel/rendezvous/rank_notes.h"
 #include "platform/error.h"
 #include "platform/terminal_text.h"
 #include "tests/parallel/by_hand.h"

@@ -5,7 +5,7 @@
 #include "core/nn/losses.h"
 #include "core/tensor/absence.h"
 #include "core/tensor/grad_mode.h"
-#include "core/tensor/random.h"
+#include "core/tensor/random/random.h"
 #include "parallel/launch.h"
 #include "plugins/tensor/rank_split.h"
 #include "tests/plugins/spread_runs.h"

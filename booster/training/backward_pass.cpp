@@ -1,0 +1,92 @@
+#include "booster/training/backward_pass.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/tape.h"
+#include "platform/trace.h"
+
+#include <algorithm>
+
+namespace booster {
+
+BackwardPass::BackwardPass(const std::vector<Session*>& sessions, const ScaleLossOptions& options)
+    : sessions_(sessions), first_(*sessions[0]) {
+  Iteration& iteration = *first_.iteration;
+  const bool sync = iteration.no_sync == 0;
+  check(!first_.precision->unscales_each_loss() || options.delay_unscale || sync ||
+            first_.plugin->group().size() == 1,
+        "booster.backward: {} unscales each loss, here under no_sync, where gradients are still "
+        "this rank's own; want delay_unscale for every loss but the last",
+        first_.precision->name());
+  first_.settle("booster.backward");
+  Optimizers named;
+  for (Session* session : sessions) {
+    session->look_for_skips();  // here, so that no step waits for the device
+    named.push_back(session->optimizer);
+  }
+  for (Optimizer& optimizer : iteration.all) {
+    optimizer.settle_clip();  // what comes is not clipped
+    optimizer.forget_clipped_norm();
+  }
+  first_.precision->begin_loss(options, named);
+  for (const Optimizer& optimizer : iteration.all)
+    if (std::ranges::find(named, optimizer) == named.end()) not_named_.emplace_back(optimizer);
+  for (const Optimizer& optimizer : named) await(optimizer);
+  first_.plugin->begin(Pass::backward, sync);
+}
+
+// A process alone may do with them what it wants: they are all that it has.
+BackwardPass::~BackwardPass() {
+  Iteration& iteration = *first_.iteration;
+  if (has_ended_ || first_.plugin->group().size() == 1) return;
+  for (const Optimizer& optimizer : iteration.all) iteration.half_done.push_back(optimizer);
+}
+
+BackwardPass::Watch::Watch(const Optimizer& optimizer) : optimizer_(optimizer) {
+  for (const auto& [name, parameter] : optimizer.parameters())
+    if (parameter.requires_grad())
+      hooks_.emplace_back(parameter,
+                          on_grad_ready(parameter, [this](const Tensor&) { reached_ = true; }));
+}
+
+BackwardPass::Watch::~Watch() {
+  for (const auto& [parameter, hook] : hooks_) remove_grad_ready_hook(parameter, hook);
+}
+
+void BackwardPass::await(const Optimizer& optimizer) {
+  Optimizers& awaited = first_.iteration->awaited;
+  std::erase(awaited, optimizer);
+  awaited.push_back(optimizer);
+  first_.iteration->loans->close(optimizer);
+}
+
+Tensor BackwardPass::root(const Tensor& loss) const {
+  for (const Session* session : sessions_)
+    if (session->watcher) session->watcher->backward_begins(loss);
+  const double weight = first_.iteration->weight->value;
+  return first_.precision->scale(weight == 1 ? loss : loss * weight);
+}
+
+// An optimizer whose parameters got gradients counts, whether the program named it or not.
+void BackwardPass::end() {
+  const kernels::TraceScope span("backward", kernels::SpanKind::phase);
+  first_.plugin->end(Pass::backward);
+  for (const Watch& watch : not_named_) {
+    if (!watch.was_reached()) continue;
+    await(watch.optimizer());
+    first_.precision->reached(watch.optimizer());
+  }
+  first_.end_pass(Pass::backward);
+  has_ended_ = true;
+  for (const Session* session : sessions_)
+    if (session->watcher) session->watcher->gradients_are_known();
+}
+
+void backward(const Tensor& loss, const std::vector<Session*>& sessions,
+              const ScaleLossOptions& options) {
+  const GradientKeeper::Scope mine;
+  BackwardPass pass(sessions, options);
+  backward(pass.root(loss));
+  pass.end();
+}
+
+}  // namespace booster

@@ -1,0 +1,56 @@
+#include "booster/training/boosted.h"
+
+#include "platform/trace.h"
+
+namespace booster {
+
+Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forward(model_, x); }
+
+void BoostedOptimizer::zero_grad() {
+  const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
+  session_->zero_grad();
+}
+
+DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {
+  const kernels::TraceScope span("clip", kernels::SpanKind::phase);
+  const GradientKeeper::Scope mine;
+  session_->settle("optimizer.clip_grad_by_norm");
+  session_->sync_grads("optimizer.clip_grad_by_norm");
+  Optimizer& optimizer = session_->optimizer;
+  optimizer.settle_clip();  // of those that the strategy may change in memory now
+  const Tensor factor = session_->precision->norm_factor(optimizer);
+  const DeviceNumber norm = optimizer.clip_grad_by_norm(max_norm, 2, factor);
+  session_->iteration->loans->open(optimizer);
+  if (session_->watcher) session_->watcher->gradients_are_known();
+  return norm;
+}
+
+void BoostedOptimizer::clip_grad_by_value(double limit) {
+  const GradientKeeper::Scope mine;
+  session_->settle("optimizer.clip_grad_by_value");
+  session_->sync_grads("optimizer.clip_grad_by_value");
+  session_->optimizer.settle_clip();
+  session_->precision->unscale(session_->optimizer);
+  session_->optimizer.clip_grad_by_value(limit);
+  session_->iteration->loans->open(session_->optimizer);
+  if (session_->watcher) session_->watcher->gradients_are_known();
+}
+
+AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
+                                 const ParameterAverage& average) {
+  return AveragedWeights(average, [session = optimizer.session_] {
+    session->plugin->sync_params(session->optimizer);
+  });
+}
+
+NoSyncGuard::NoSyncGuard(std::shared_ptr<Session> session) : session_(std::move(session)) {
+  ++session_->iteration->no_sync;
+}
+NoSyncGuard::~NoSyncGuard() { --session_->iteration->no_sync; }
+
+WholeParameters::WholeParameters(const BoostedModel& model) : plugin_(model.session().plugin) {
+  plugin_->hold_whole(true);
+}
+WholeParameters::~WholeParameters() { plugin_->hold_whole(false); }
+
+}  // namespace booster

@@ -1,0 +1,74 @@
+#include "booster/training/gradient_loans.h"
+
+#include "core/autograd/functions.h"
+#include "core/autograd/gradient_keeper.h"
+#include "core/autograd/op_policy.h"
+#include "core/optim/clip.h"
+#include "core/tensor/grad_mode.h"
+
+#include <utility>
+
+namespace booster {
+
+GradientLoans::GradientLoans(std::shared_ptr<const Precision> precision,
+                             const Optimizers& optimizers)
+    : precision_(std::move(precision)) {
+  for (const Optimizer& optimizer : optimizers) {
+    for (const auto& [name, parameter] : optimizer.parameters())
+      optimizer_of_.emplace(parameter.body(), entries_.size());
+    entries_.push_back({optimizer});
+  }
+}
+
+GradientLoans::Entry& GradientLoans::entry(const Optimizer& optimizer) {
+  for (Entry& entry : entries_)
+    if (entry.optimizer == optimizer) return entry;
+  fail("gradients: an optimizer that was not boosted here");
+}
+
+void GradientLoans::open(const Optimizer& optimizer) { entry(optimizer).is_open = true; }
+void GradientLoans::close(const Optimizer& optimizer) { entry(optimizer).is_open = false; }
+
+Tensor GradientLoans::read(const Tensor& leaf, const Tensor& in_memory) {
+  const auto found = optimizer_of_.find(leaf.body());
+  if (!in_memory.defined() || found == optimizer_of_.end() || !entries_[found->second].is_open)
+    return in_memory;
+  for (const Loan& loan : loans_)
+    if (loan.in_memory.same_body(in_memory) && loan.version_in_memory == in_memory.version())
+      return loan.copy;
+  Loan loan = lend(found->second, in_memory);
+  if (!loan.copy.defined()) return in_memory;
+  loans_.push_back(loan);
+  return loan.copy;
+}
+
+// Without a copy where memory holds the true gradient.
+GradientLoans::Loan GradientLoans::lend(size_t optimizer, const Tensor& in_memory) const {
+  const GradientKeeper::Scope mine;  // the optimizer reads what is in memory
+  const Optimizer& owner = entries_[optimizer].optimizer;
+  Loan loan = {.optimizer = optimizer,
+               .in_memory = in_memory,
+               .version_in_memory = in_memory.version(),
+               .factor = precision_->gradient_factor(owner)};
+  const Tensor clip = owner.pending_clip();
+  if (!loan.factor.defined() && !clip.defined()) return loan;
+  const DType wide = is_16_bit(in_memory.dtype()) ? DType::f32 : in_memory.dtype();
+  loan.copy = in_memory.dtype() == wide ? in_memory.clone() : untracked::cast(in_memory, wide);
+  for (const Tensor& factor : {loan.factor, clip})
+    if (factor.defined()) scale_gradients({loan.copy}, factor);
+  if (loan.factor.defined()) loan.factor = loan.factor.clone();  // of the scale of this moment
+  loan.version = loan.copy.version();
+  return loan;
+}
+
+void GradientLoans::settle() {
+  const NoGradGuard no_grad;
+  const PolicyScope no_casts(nullptr);
+  for (Loan& loan : std::exchange(loans_, {})) {
+    if (loan.copy.version() == loan.version) continue;
+    entries_[loan.optimizer].optimizer.settle_clip();  // of those that nobody wrote into
+    loan.in_memory.copy_(loan.factor.defined() ? div(loan.copy, loan.factor) : loan.copy);
+  }
+}
+
+}  // namespace booster

@@ -1,0 +1,153 @@
+#include "booster/training/session.h"
+
+#include "booster/training/backward_pass.h"
+#include "core/autograd/op_policy.h"
+#include "core/nn/attention_method.h"
+#include "core/tensor/random/random.h"
+#include "kernels/host/recording.h"
+#include "platform/trace.h"
+#include "platform/warn.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace booster {
+
+namespace {
+
+// What a plugin set for this thread while a pass runs is not left behind where the pass throws: the
+// program may catch that, and go on.
+class UnwoundPass {
+ public:
+  UnwoundPass() = default;
+  ~UnwoundPass() {
+    if (has_ended_) return;
+    set_random_stream(0);
+    set_attention_method(nullptr);
+  }
+  UnwoundPass(const UnwoundPass&) = delete;
+  UnwoundPass& operator=(const UnwoundPass&) = delete;
+  void end() { has_ended_ = true; }
+
+ private:
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
+Session::Session(std::shared_ptr<Precision> precision, std::shared_ptr<Plugin> plugin,
+                 std::shared_ptr<Iteration> iteration, const Model& model,
+                 const Optimizer& optimizer)
+    : precision(std::move(precision)),
+      plugin(std::move(plugin)),
+      iteration(std::move(iteration)),
+      model(model),
+      optimizer(optimizer),
+      first_precision_state(this->precision->state()) {}
+
+Session::~Session() {
+  try {
+    pass_on_all_notes();
+  } catch (const Error&) {  // the device is gone, and what it knew
+  }
+}
+
+Tensor Session::forward(const Model& part, const Tensor& x) {
+  return plugin->forward(x, passes(part));
+}
+
+MicroStep Session::passes(const Model& part) {
+  return {.forward = [=, this](const Tensor& x) { return pass(part, x, 0, part->link_count()); },
+          .forward_links = [=, this](const Tensor& x, int first,
+                                     int last) { return pass(part, x, first, last); },
+          .loss = {},
+          .scale = {}};
+}
+
+// Numbers are cast where the model begins and ends, not where a pipeline cuts it.
+Tensor Session::pass(const Model& part, const Tensor& x, int first, int last) {
+  const kernels::TraceScope span("forward", kernels::SpanKind::phase);
+  const GradientKeeper::Scope mine;
+  UnwoundPass unwound;
+  plugin->begin(Pass::forward, iteration->no_sync == 0);
+  if (watcher) watcher->forward_begins(x);
+  const PolicyScope numbers(precision->policy(x.device()));
+  Tensor y = part->run_links(first == 0 ? precision->cast_input(x) : x, first, last);
+  if (last == part->link_count()) y = precision->cast_output(y);
+  plugin->end(Pass::forward);
+  unwound.end();
+  if (y.requires_grad()) end_pass(Pass::forward);
+  return y;
+}
+
+Tensor Session::run(const Model& part, const Criterion& criterion, const Tensor& input,
+                    const Tensor& target) {
+  const GradientKeeper::Scope mine;
+  BackwardPass backward({this}, {});
+  MicroStep step = passes(part);
+  step.loss = [&](const Tensor& y, const Tensor& wanted) { return criterion(y, wanted); };
+  step.scale = [&](const Tensor& mean_loss) { return backward.root(mean_loss); };
+  const Tensor loss = plugin->run(input, target, step);
+  backward.end();
+  return loss;
+}
+
+void Session::sync_grads(const char* call) {
+  check_backward_ended(call);
+  plugin->sync_grads(optimizer);
+}
+
+void Session::end_pass(Pass pass) {
+  SharedNumbers shared = precision->end(pass);
+  if (shared.numbers.defined()) plugin->agree(shared.numbers, shared.among);
+  precision->agreed(pass);
+}
+
+void Session::settle(const char* call) {
+  kernels::refuse_to_record(call, "because a replay would leave out what the host keeps of a step",
+                            "the boosted model's forward alone, or a model that is not boosted");
+  iteration->loans->settle();
+}
+
+void Session::check_backward_ended(const char* call) const {
+  check(
+      std::ranges::find(iteration->half_done, optimizer) == iteration->half_done.end(),
+      "{}: a backward pass failed, and only some of its gradients have come, on each rank others; "
+      "want zero_grad first",
+      call);
+}
+
+void Session::zero_grad() {
+  const GradientKeeper::Scope mine;
+  settle("optimizer.zero_grad");
+  std::erase(iteration->half_done, optimizer);
+  iteration->loans->close(optimizer);
+  optimizer.zero_grad();
+  precision->abandon(optimizer);
+  leave_iteration();
+}
+
+void Session::pass_on_notes() {
+  for (NoteTaker* taker :
+       {static_cast<NoteTaker*>(precision.get()), static_cast<NoteTaker*>(plugin.get())})
+    for (const std::string& note : taker->take_notes())
+      if (plugin->group().rank() == 0) warn(note);
+}
+
+void Session::look_for_skips(bool at_end) {
+  if (!(at_end || skipped.is_due()) || plugin->group().rank() != 0) return;
+  std::string text = skipped.look(*precision, optimizer, at_end);
+  if (!text.empty()) precision->add_note(std::move(text));
+  if (iteration->refusal_told) return;
+  const std::string refusal = precision->refusal();
+  iteration->refusal_told = !refusal.empty();
+  if (!refusal.empty()) precision->add_note(std::string(precision->name()) + ": " + refusal);
+}
+
+void Session::pass_on_all_notes() {
+  precision->finish_notes();
+  look_for_skips(true);
+  pass_on_notes();
+}
+
+}  // namespace booster

@@ -1,0 +1,70 @@
+// The one function that holds the whole order of a step: everything that a precision strategy and a
+// plugin do to gradients and parameters between two iterations happens here.
+#include "booster/training/session.h"
+#include "core/tensor/device_number.h"
+#include "platform/trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace booster {
+
+bool Iteration::awaits(const Optimizer& optimizer) const {
+  return std::ranges::find(awaited, optimizer) != awaited.end();
+}
+
+// An overflow in one optimizer's gradients is one of the whole iteration. The report shares the
+// verdict's flag, so it is added to only as a copy.
+void Iteration::add(const Verdict& verdict, const Optimizer& optimizer) {
+  stepped = true;
+  if (!verdict.found_inf.defined()) return;
+  const bool is_last = awaited.empty() || (awaited.size() == 1 && awaits(optimizer));
+  if (found_inf.defined())
+    found_inf.add_(verdict.found_inf);
+  else
+    found_inf = is_last ? verdict.found_inf : verdict.found_inf.clone();
+}
+
+void Session::leave_iteration() {
+  std::erase(iteration->awaited, optimizer);
+  if (!iteration->awaited.empty()) return;
+  if (!std::exchange(iteration->stepped, false)) return;
+  precision->update({std::exchange(iteration->found_inf, {}), {}, {}});
+}
+
+// The norm of the true gradients, where it is known already, or where all ranks must work it out
+// together: a report may be asked on one rank alone.
+Tensor Session::known_norm(const Verdict& verdict) const {
+  const Tensor clipped = optimizer.clipped_norm();
+  if (clipped.defined() || !optimizer.shares_norms()) return clipped;
+  return optimizer.gradient_norm(2, verdict.inverse_scale);
+}
+
+StepReport Session::step() {
+  const kernels::TraceScope span("step", kernels::SpanKind::phase);
+  const GradientKeeper::Scope mine;
+  settle("optimizer.step");      // what the program wrote counts
+  sync_grads("optimizer.step");  // every gradient is the global one
+  const std::vector<Tensor> gradients = optimizer.gradients();
+  const bool counts = !gradients.empty() || iteration->awaits(optimizer);
+  Verdict verdict = precision->inspect(optimizer);  // are mine all finite?
+  if (verdict.found_inf.defined())
+    plugin->agree(verdict.found_inf, Among::everybody);  // are everybody's?
+  if (watcher) watcher->step_begins(verdict);
+  const StepReport report(verdict, known_norm(verdict), gradients, precision);
+  optimizer.step({.found_inf = device_float(verdict.found_inf),  // unscale, clip and update masters
+                  .inverse_scale = device_float(verdict.inverse_scale)});  // and copies in one pass
+  plugin->sync_params(optimizer);     // where ranks update parts
+  optimizer.settle_masters();         // and working copies follow
+  iteration->loans->open(optimizer);  // who looks sees true gradients
+  if (counts) {
+    skipped.add(verdict);
+    iteration->add(verdict, optimizer);
+  }
+  leave_iteration();  // the last one: grow or back off
+  pass_on_notes();
+  if (watcher) watcher->step_ends(report);
+  return report;
+}
+
+}  // namespace booster

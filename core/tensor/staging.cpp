@@ -1,0 +1,154 @@
+#include "core/tensor/staging.h"
+
+#include "core/tensor/memory/allocator.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/device/memory.h"
+#include "kernels/host/recording.h"
+#include "platform/error.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace booster {
+namespace {
+
+using kernels::CudaModule;
+using kernels::Moment;
+
+struct Buffer {
+  void* data = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<Moment> until;  // when nothing uses it any more; null: now
+};
+
+// Those that nobody has.
+class FreeBuffers {
+ public:
+  // One of at least that size, and not much larger; nothing if there is none, or none that `fits`.
+  template <class Fits>
+  Buffer take(size_t bytes, Fits&& fits) {
+    const auto found = std::ranges::find_if(buffers_, [&](const Buffer& each) {
+      return each.bytes >= bytes && each.bytes / 2 <= bytes && fits(each);
+    });
+    if (found == buffers_.end()) return {};
+    Buffer buffer = std::move(*found);
+    buffers_.erase(found);
+    return buffer;
+  }
+  void give(Buffer buffer) { buffers_.push_back(std::move(buffer)); }
+  const std::vector<Buffer>& all() const { return buffers_; }
+
+ private:
+  std::vector<Buffer> buffers_;
+};
+
+size_t bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<size_t>(shape.numel() * size_of(dtype));
+}
+
+}  // namespace
+
+struct Staging::Buffers {
+  Buffers(Device on, MemoryTag use) : device(on), tag(use), cuda(kernels::cuda_module_for(on)) {}
+  // Tensors keep it, so nobody uses a buffer but perhaps a copy.
+  ~Buffers() {
+    for (const Buffer& each : of_host.all()) {
+      try {
+        if (each.until) each.until->wait();
+      } catch (const Error&) {  // of a GPU that works no more
+      }
+      cuda.free_pinned(each.data);
+    }
+    for (const Buffer& each : of_device.all())
+      release(device, each.data, each.bytes, tag);
+  }
+  Buffers(const Buffers&) = delete;
+
+  void give_of_host(void* data, size_t bytes) {
+    std::lock_guard lock(mutex);
+    Buffer buffer{data, bytes, nullptr};
+    buffer.until = std::move(copies.extract(data).mapped());
+    of_host.give(std::move(buffer));
+  }
+  // Kernels that read it are queued.
+  void give_of_device(void* data, size_t bytes) {
+    Buffer buffer{data, bytes, nullptr};
+    try {
+      buffer.until = cuda.mark(device.index, nullptr);
+    } catch (const Error&) {  // of a GPU that works no more
+    }
+    std::lock_guard lock(mutex);
+    of_device.give(std::move(buffer));
+  }
+
+  const Device device;
+  const MemoryTag tag;
+  const CudaModule& cuda;
+  std::mutex mutex;
+  FreeBuffers of_host, of_device;
+  // Of each of the host's that somebody has: the last copy from it, null before that.
+  std::map<void*, std::shared_ptr<Moment>> copies;
+};
+
+Staging::Staging(Device device, MemoryTag tag)
+    : buffers_(std::make_shared<Buffers>(device, tag)) {}
+
+// What is still copied is left alone: the host does not wait.
+Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
+  const size_t bytes = bytes_of(shape, dtype);
+  Buffer buffer;
+  {
+    std::lock_guard lock(buffers_->mutex);
+    buffer = buffers_->of_host.take(
+        bytes, [](const Buffer& each) { return !each.until || each.until->is_past(); });
+  }
+  if (!buffer.data)
+    buffer = {buffers_->cuda.allocate_pinned(buffers_->device.index, bytes), bytes, nullptr};
+  if (!buffer.data) return empty(shape, {.dtype = dtype});  // the system pins no more
+  {
+    std::lock_guard lock(buffers_->mutex);
+    buffers_->copies[buffer.data] = nullptr;
+  }
+  return from_memory(
+      buffer.data, shape, {.dtype = dtype},
+      [all = buffers_, data = buffer.data, size = buffer.bytes] { all->give_of_host(data, size); });
+}
+
+Tensor Staging::on_device(const Tensor& filled) const {
+  kernels::refuse_to_record("a batch's copy to a GPU", "because a replay would not copy anew",
+                            "a tensor that is there before the capture, and copy_ before each "
+                            "replay");
+  const size_t bytes = bytes_of(filled.shape(), filled.dtype());
+  const Device device = buffers_->device;
+  Buffer target;
+  {
+    std::lock_guard lock(buffers_->mutex);
+    target = buffers_->of_device.take(bytes, [](const Buffer&) { return true; });
+  }
+  // A block of the allocator may be in use by kernels that are queued.
+  if (!target.data)
+    target = {allocate(device, bytes, buffers_->tag), bytes,
+              buffers_->cuda.mark(device.index, nullptr)};
+  const Tensor there = from_memory(target.data, filled.shape(), {filled.dtype(), device},
+                                   [all = buffers_, data = target.data, size = target.bytes] {
+                                     all->give_of_device(data, size);
+                                   });
+  auto copied = buffers_->cuda.copy_beside(device.index, target.data, filled.data(), bytes,
+                                           target.until.get());
+  std::lock_guard lock(buffers_->mutex);
+  if (const auto known = buffers_->copies.find(filled.data()); known != buffers_->copies.end())
+    known->second = std::move(copied);
+  return there;
+}
+
+Tensor Staging::on_host(const Tensor& there) const {
+  const Tensor here = to_fill(there.shape(), there.dtype());
+  kernels::device_copy(here.data(), Device{}, there.data(), there.device(),
+                       static_cast<size_t>(there.bytes()));
+  return here;
+}
+
+}  // namespace booster

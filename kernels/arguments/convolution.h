@@ -1,0 +1,43 @@
+// What the convolutions of libraries have in common. They take two orders of a tensor's elements:
+// (n, c, h, w), rows innermost, and (n, h, w, c), channels innermost.
+#pragma once
+
+#include "kernels/arguments/view.h"
+
+namespace booster::kernels {
+
+// What a pass computes: y, the gradient of x, or that of the weight.
+enum class ConvolutionPass : int64_t { forward, input, weight };
+
+// A view of 4 dimensions with the strides of its shape in that order.
+inline View laid_out(View view, bool channels_last) {
+  const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
+  int64_t stride = 1;
+  for (const int i : channels_last ? channels_inside : rows_inside) {
+    view.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return view;
+}
+
+// Whether both place their elements alike; along a dimension of one element no stride counts.
+inline bool same_layout(const View& a, const View& b) {
+  for (int i = 0; i < a.ndim; ++i)
+    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
+// Whether windows of more than one tap lie beside each other, as those that cut an image into
+// patches, in one group: on a GPU such a convolution is a product of matrices.
+inline bool are_patches(const Window2d& window) {
+  for (int i = 0; i < 2; ++i)
+    if (window.stride[i] != window.kernel[i] || window.padding[i] != 0 || window.dilation[i] != 1)
+      return false;
+  return window.groups == 1 && window.kernel[0] * window.kernel[1] > 1;
+}
+
+inline bool is_channels_last(const View& image) {
+  return !image.contiguous() && same_layout(image, laid_out(image, true));
+}
+
+}  // namespace booster::kernels

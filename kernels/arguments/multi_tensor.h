@@ -1,0 +1,100 @@
+// Arguments of the kernels that walk many tensors in one call. Plain data.
+#pragma once
+
+#include "kernels/arguments/view.h"
+
+namespace booster::kernels {
+
+// A list of contiguous tensors, each given by pointer, dtype and element count.
+struct TensorSpan {
+  void* data;
+  int64_t size;
+  DType dtype;
+};
+struct MultiTensor {
+  const TensorSpan* spans;
+  int64_t count;
+};
+
+// How a step stores the new value of a bf16 parameter without a master, which it computes in f32
+// (amp-semantics 7.1; formulas in update_rounding.h).
+enum class UpdateRounding : uint8_t {
+  nearest,     // to nearest even: updates below half a unit in the last place are lost
+  stochastic,  // up or down at random, right on average
+  kahan,       // to nearest even; what is lost is kept in `compensation` for the next step
+};
+
+// One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
+// one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
+// State that has not been used yet is all zero; in the `first` step, or the first that is not
+// skipped, the momentum buffer is set rather than blended (SGD). All contiguous, and none overlaps
+// another: kernels read several elements before they write one. A slot may be a range of a
+// parameter, as ranks that share an optimizer's work have them.
+struct OptimizerSlot {
+  void* value;
+  DType value_dtype;
+  const void* grad;
+  DType grad_dtype;
+  void* state1;  // momentum, or first moment; dtype of value (f32 for 16-bit values)
+  void* state2;  // second moment
+  void* copy;
+  DType copy_dtype;
+  int64_t size;
+  const int64_t* steps;  // on the device: how many were taken before this one
+  bool first;            // the momentum buffer is new
+  UpdateRounding rounding = UpdateRounding::nearest;  // others: value is bf16
+  void* compensation = nullptr;                       // bf16, for kahan
+  uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, the step and the element
+  int64_t begin = 0;        // of the range: which element of the parameter the slot's first is
+  void* state3 = nullptr;   // RMSprop's third
+};
+struct OptimizerSlots {
+  const OptimizerSlot* slots;
+  int64_t count;
+};
+
+// Values that live on the device and are read there, so that the host never waits. Null: absent.
+// found_inf != 0: the step does nothing at all. Gradients are multiplied by *inverse_scale, then
+// by *clip_factor, before use; the gradient buffers are not changed.
+struct StepControl {
+  const float* found_inf = nullptr;
+  const float* inverse_scale = nullptr;
+  const double* clip_factor = nullptr;  // f64, of whose digits f64 gradients want all
+};
+
+// Formulas: torch.optim.SGD. Momentum buffer set to the first gradient, undampened.
+struct SgdStep {
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov, maximize;
+};
+
+// torch.optim.Adam (decay joins the gradient) and AdamW (decoupled: value *= 1 - lr * decay first).
+struct AdamStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool decoupled, maximize;
+};
+
+// torch.optim.RMSprop: see core/optim/algorithms/rmsprop.h.
+struct RmspropStep {
+  double lr, alpha, eps, weight_decay, momentum;
+  bool maximize;
+};
+
+// timm's Lamb: see core/optim/algorithms/lamb.h. Every gradient is divided by
+// max(1, norm / max_grad_norm).
+struct LambStep {
+  double lr, beta1, beta2, eps, weight_decay;
+  bool grad_averaging, always_adapt, trust_clip, bias_correction, decoupled;
+  double max_grad_norm;  // 0: no clipping
+};
+
+// The numbers of any of these. They change from step to step (learning rates) and live on the
+// device, where a kernel reads them: a step that was captured once is replayed with new ones.
+union StepNumbers {
+  SgdStep sgd;
+  AdamStep adam;
+  RmspropStep rmsprop;
+  LambStep lamb;
+};
+
+}  // namespace booster::kernels

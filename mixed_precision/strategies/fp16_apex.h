@@ -1,0 +1,57 @@
+// fp16_apex: NVIDIA Apex's amp behind a Booster. O0 is fp32, O1 casts around ops by lists, O2 casts
+// the model and keeps f32 masters, O3 is f16 throughout. Options and defaults: apex_properties.h;
+// for a loop of one's own without a Booster: apex_amp.h.
+//
+// With one loss and one optimizer the step unscales, and moves the scale: every backward pass but
+// the last of a step is as with Apex's delay_unscale. With num_losses > 1 or several optimizers
+// each loss is unscaled when its backward pass ends, and moves its own scale then, as in Apex.
+#pragma once
+
+#include "core/nn/no_options.h"
+#include "mixed_precision/apex/apex_amp.h"
+#include "mixed_precision/interface/precision.h"
+
+namespace booster {
+
+class FP16ApexMixedPrecision : public Precision {
+ public:
+  // Errors: those of resolve(), and functions that are no ops.
+  explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
+  explicit FP16ApexMixedPrecision(NoOptions) : FP16ApexMixedPrecision() {}
+
+  const char* name() const override { return "fp16_apex"; }
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  const OpPolicy* policy(Device device) const override { return amp_.policy(device); }
+  Tensor cast_input(const Tensor& x) const override { return amp_.cast_input(x); }
+  Tensor cast_output(const Tensor& y) const override { return amp_.cast_output(y); }
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  bool unscales_each_loss() const override { return each_loss_; }
+  Tensor scale(const Tensor& loss) override;
+  SharedNumbers end(Pass pass) override;
+  void agreed(Pass pass) override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
+  Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override;
+  void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
+  bool seeks_scale() const override { return amp_.loss(0).scaler().policy().dynamic; }
+  std::string refusal() const override;
+  void finish_notes() override { amp_.tell_overflows(); }
+  PrecisionState state() const override { return amp_.state(); }
+  void load(const PrecisionState& state) override { amp_.load(state); }
+
+  ApexAmp& amp() { return amp_; }
+
+ private:
+  // True if the step scales, unscales and looks for overflows.
+  bool scales() const { return !each_loss_ && amp_.properties().scales(); }
+
+  ApexAmp amp_;
+  int verbosity_;
+  bool each_loss_;
+  int loss_id_ = 0;  // of the last loss
+  Tensor scale_;     // that it was multiplied by
+};
+
+}  // namespace booster

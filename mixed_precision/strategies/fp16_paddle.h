@@ -1,0 +1,76 @@
+// fp16_paddle: PaddlePaddle's AMP, by the rules of its dynamic graph, on CPUs too (where Paddle's
+// own does nothing). Options and their defaults: paddle_options.h.
+//
+//   O1  ops run by white and black list, the others in f32 if an argument is f32
+//   O2  the model is 16-bit but for normalisations; ops off the lists run in f32 if an argument is
+//   OD  white ops run in 16 bits, all others in f32
+//   O0  f32
+//
+// Without master_grad 16-bit gradients are unscaled in their own dtype, where small ones become 0;
+// with it each backward pass adds them up in f32.
+#pragma once
+
+#include "core/nn/no_options.h"
+#include "mixed_precision/interface/precision.h"
+#include "mixed_precision/paddle/paddle_options.h"
+#include "mixed_precision/scaling/scaled_step.h"
+
+#include <array>
+
+namespace booster {
+
+class FP16PaddleMixedPrecision : public Precision {
+ public:
+  // Errors: as resolved() in paddle_options.h.
+  explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
+  explicit FP16PaddleMixedPrecision(NoOptions) : FP16PaddleMixedPrecision() {}
+
+  const char* name() const override { return "fp16_paddle"; }
+  // Errors: excluded_layers or custom_black_varnames that the model has not.
+  void check_fits(const Model& model) const override;
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  const OpPolicy* policy(Device device) const override;
+  void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers) override;
+  Tensor scale(const Tensor& loss) override;
+  void unscale(Optimizer& optimizer) override;
+  Tensor gradient_factor(const Optimizer& optimizer) const override;
+  // As Paddle: unscaled in memory, where 16-bit gradients lose what they lose.
+  Tensor norm_factor(Optimizer& optimizer) override {
+    unscale(optimizer);
+    return {};
+  }
+  Verdict inspect(Optimizer& optimizer) override;
+  void abandon(const Optimizer& optimizer) override;
+  void update(const Verdict& verdict) override;
+  double loss_scale(int loss_id) const override;
+  bool seeks_scale() const override { return step_.scaler().policy().dynamic; }
+  std::string refusal() const override { return step_.scaler().diagnosis(); }
+  std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
+  // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
+  // incr_count, decr_count, use_dynamic_loss_scaling; nothing where no loss is scaled.
+  PrecisionState state() const override;
+  void load(const PrecisionState& state) override;
+
+  const PaddleSettings& settings() const { return settings_; }
+  LossScaler& scaler() { return step_.scaler(); }
+
+ private:
+  bool stays_f32(const std::string& name, const Module& module) const;
+
+  PaddleSettings settings_;
+  ScaledStep step_;
+  // By device type: what is in force inside a guard, and outside of it where there is one.
+  std::array<OpPolicy, 2> inside_, outside_;
+};
+
+// Ops between its construction and its end run by the lists of level O2, all others in f32, where
+// the thread is in a forward pass of fp16_paddle with use_fp16_guard; elsewhere it changes nothing.
+class FP16Guard {
+ public:
+  FP16Guard();
+
+ private:
+  PolicyScope scope_;
+};
+
+}  // namespace booster

@@ -1,0 +1,23 @@
+#include "mixed_precision/strategies/fp64.h"
+
+#include "core/autograd/functions.h"
+#include "mixed_precision/interface/model_cast.h"
+
+namespace booster {
+
+namespace {
+
+Tensor in_f64(const Tensor& x) { return is_floating(x.dtype()) ? cast(x, DType::f64) : x; }
+
+}  // namespace
+
+void FP64Precision::prepare(const Model& model, const Optimizers& optimizers) {
+  cast_models({model}, optimizers, {.dtype = DType::f64, .masters = false});
+}
+
+Tensor FP64Precision::cast_input(const Tensor& x) const { return in_f64(x); }
+
+// Of what a module of the program's own casts itself: losses are f64 as well.
+Tensor FP64Precision::cast_output(const Tensor& y) const { return in_f64(y); }
+
+}  // namespace booster

@@ -1,0 +1,18 @@
+// fp64: the whole model in f64, and so its inputs, outputs, losses, gradients and optimizer state.
+// For reference runs, which tell rounding from mistakes: a training is a plain loop in double. The
+// loss is not scaled and no step is skipped, as in fp32.
+#pragma once
+
+#include "mixed_precision/interface/precision.h"
+
+namespace booster {
+
+class FP64Precision : public Precision {
+ public:
+  const char* name() const override { return "fp64"; }
+  void prepare(const Model& model, const Optimizers& optimizers) override;
+  Tensor cast_input(const Tensor& x) const override;
+  Tensor cast_output(const Tensor& y) const override;
+};
+
+}  // namespace booster

@@ -1,0 +1,51 @@
+// What a collective sees of memory: a pointer, a count of elements and a dtype; dense, on a device.
+#pragma once
+
+#include "core/tensor/tensor.h"
+#include "kernels/arguments/view.h"
+#include "platform/error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace booster {
+
+// Made from a Tensor it keeps the tensor's memory alive; else the memory must stay until the
+// operation that uses it is complete.
+struct Buffer {
+  void* data = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::f32;
+  Device device = {};
+  Reference<Storage> storage;  // the tensor's; null for other memory
+
+  Buffer() = default;
+  Buffer(void* data, int64_t count, DType dtype, Device device = {})
+      : data(data), count(count), dtype(dtype), device(device) {
+    check(count >= 0, "Buffer: a count is negative; got {}", count);
+    check(data || count == 0, "Buffer: {} elements at a null pointer", count);
+  }
+  // Error if the view is not contiguous.
+  Buffer(const kernels::View& view);  // NOLINT: a view is a buffer wherever one is wanted
+  Buffer(const Tensor& tensor);       // NOLINT: likewise
+  template <class T>
+  Buffer(std::vector<T>& values)  // NOLINT: likewise
+      : Buffer(values.data(), static_cast<int64_t>(values.size()), dtype_of<T>()) {}
+
+  int64_t bytes() const { return count * size_of(dtype); }
+  // Only where the device is the CPU.
+  std::span<std::byte> all() const { return part(0, count); }
+  // `length` elements from element `first` on.
+  std::span<std::byte> part(int64_t first, int64_t length) const {
+    const int64_t item = size_of(dtype);
+    return {static_cast<std::byte*>(data) + first * item, static_cast<size_t>(length * item)};
+  }
+  // The numbers change: raises the tensor's version. For the thread that the tensor belongs to.
+  void note_change() const {
+    if (storage) ++storage->version;
+  }
+};
+
+}  // namespace booster
