@@ -29,7 +29,7 @@ Storage::~Storage() {
 
 namespace {
 
-// Bodies are created and freed with every op, so freed ones are kept per thread and reused.
+// Every op creates and frees bodies, so each thread keeps freed ones for reuse.
 class BodyCache {
  public:
   ~BodyCache() {
