@@ -125,7 +125,7 @@ Tensor cast(const Tensor& x, DType dtype);
 // Returns the dtype for the gradient of a layer's weight or bias that a policy may have cast; the
 // rule for all of them.
 // - A bf16 op: f32 sums go to the f32 original unrounded, since rounding would cost time and
-// precision. A policy may ask for rounding (rounds_gradients).
+//   precision. A policy may ask for rounding (rounds_gradients).
 // - An f16 op: the sums are rounded first, because a loss scaler must see their overflow.
 // - An absent original: f32.
 inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {

@@ -9,8 +9,8 @@
 // side that takes a tensor, or reuses its memory after a release, must follow what the other side
 // has queued on it. `stream` says how:
 // - The other side's stream (a cudaStream_t of the tensor's device; legacy_stream is PyTorch's
-// default): it and ours wait for each other on the GPU, when a tensor is handed over and when it is
-// released. The host does not wait. The stream must outlive the tensor.
+//   default): it and ours wait for each other on the GPU, when a tensor is handed over and when it
+//   is released. The host does not wait. The stream must outlive the tensor.
 // - Null, if it is unknown: the host waits, both times, for all work that the GPU has.
 #pragma once
 
