@@ -42,7 +42,7 @@ class DeferredGradients {
 
   bool empty() const { return items_.empty(); }
   // Does the work in the order in which it was deferred. Each gradient reaches its leaf as in a
-  // backward pass of its own: the leaf's hooks run, and so do those of on_grad_ready.
+  // backward pass of its own: the leaf's hooks and its on_grad_ready hooks run.
   void run();
 
  private:

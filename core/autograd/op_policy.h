@@ -27,7 +27,7 @@ enum class Op : uint8_t {
 };
 inline constexpr int op_count = static_cast<int>(Op::count);
 const char* name_of(Op op);
-// Error with the nearest name if there is no such op.
+// Returns the op of this name; error with the nearest name if there is none.
 Op op_named(const std::string& name);
 
 // What happens to the arguments of an op: torch's classes first, then the classes that only Apex or
@@ -124,8 +124,8 @@ Tensor cast(const Tensor& x, DType dtype);
 
 // Returns the dtype for the gradient of a layer's weight or bias that a policy may have cast; the
 // rule for all of them.
-// - A bf16 op: f32 sums go to the f32 original unrounded, since rounding would cost time and
-//   precision. A policy may ask for rounding (rounds_gradients).
+// - A bf16 op: f32 sums go to the f32 original unrounded, which saves time and precision. A policy
+// may require rounding (rounds_gradients).
 // - An f16 op: the sums are rounded first, because a loss scaler must see their overflow.
 // - An absent original: f32.
 inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {

@@ -101,11 +101,11 @@ class Node : public Counted {
 
   // Turns gradients of the outputs (undefined where none arrived) into gradients of the inputs.
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
-  // True if `backward` uses only differentiable functions while gradients are enabled.
+  // Returns whether `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
-  // True if `backward` only casts.
+  // Returns whether `backward` only casts.
   virtual bool only_casts() const { return false; }
-  // True if `backward` waits for other ranks, and calls Gradients::work_meanwhile before it does.
+  // Returns whether `backward` waits for other ranks; it calls Gradients::work_meanwhile first.
   virtual bool exchanges() const { return false; }
   // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
@@ -324,9 +324,10 @@ struct GradientOptions {
   bool create_graph = false;  // the gradients are on the tape too: a penalty may use them
 };
 // Returns the gradient of `root` for each of `inputs` (leaves or results), undefined for an input
-// that took no part. grad() of leaves does not change, and their hooks do not run. Errors: those of
+// that took no part. grad() of leaves does not change, and their hooks do not run. Errors: as in
 // backward; with create_graph also a function between root and inputs that cannot be differentiated
 // twice.
+//
 // Differentiable twice are arithmetic, shape functions, reading and writing by index, sorting, sums
 // (also prefix sums), means, norms, matmul, einsum, linear, recurrent layers, activations except
 // softmax, casts, and the losses composed of them.

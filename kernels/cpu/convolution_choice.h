@@ -2,6 +2,7 @@
 //
 // The figures are the time of oneDNN's pass over the time of the other way: above 1 the other way
 // is faster.
+//
 // With AVX2 alone, for channels-last images without groups, on two cores of a Zen 3, f32, kernels
 // of 3 x 3 (channels, positions, images):
 //                              y as a gradient     the weight's gradient by a loop
@@ -40,7 +41,7 @@ bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window)
 View mirrored(const View& weight);  // in scratch memory
 Window2d mirrored(const Window2d& window);
 
-// Returns whether the library's code of this name, which tells how it computes, is slow here.
+// Returns whether the library's code of this name is slow here; the name says how it computes.
 bool is_slow(std::string_view code, ConvolutionPass pass, DType dtype, const Window2d& window);
 
 // Returns whether conv2d_weight_loop computes the gradient of the weight faster.

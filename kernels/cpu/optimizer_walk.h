@@ -81,9 +81,10 @@ KERNEL_FN void for_each_run(const Part& part, Body&& body) {
 
 // Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
 // that it leaves, also in the working copy, and in a step the states. A missing state is 0.
+//
 // All states are read before one is written. Large tensors start at multiples of 2 MB, so the
-// addresses of m[i] and v[i] agree in the low 12 bits, and a load just after a store to such an
-// address waits for it (7 % of an AdamW step on Zen 4).
+// addresses of m[i] and v[i] agree in the low 12 bits. A load just after a store to such an address
+// waits for it (7 % of an AdamW step on Zen 4).
 template <UpdatePass pass, int states, class C, class Body>
 void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;

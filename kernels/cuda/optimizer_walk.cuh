@@ -1,5 +1,6 @@
 // How a block of GPU threads walks a part of a parameter: by groups of neighbouring elements that
 // fill 16 bytes of the compute type (four of f32), one per thread and turn.
+//
 // One access reads or writes a group of each array of a slot (16 bytes of f32, 8 of f16 and bf16)
 // if its address allows it. Otherwise, and at the part's end, elements are accessed singly. Each
 // pointer is checked for itself: in a range of a parameter the states begin at an aligned address,

@@ -62,8 +62,8 @@ KERNEL_FN float to_float(f16 x) {
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
   return bits_to_float(((x.bits & 0x7C00) == 0x7C00 ? special : finite) | sign);
 }
-// Rounds normal results by integer arithmetic on the bits, and subnormal ones by adding 0.5: its
-// unit in the last place is the step of subnormal f16 (2^-24), so the result is in the low bits.
+// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding 0.5,
+// whose unit in the last place is the step of subnormal f16 (2^-24): the low bits are the result.
 KERNEL_FN f16 to_f16(float x) {
   const uint32_t bits = float_to_bits(x);
   const uint32_t magnitude = bits & 0x7FFFFFFF;

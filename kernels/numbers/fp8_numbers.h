@@ -21,8 +21,8 @@ struct Fp8Bits {
   static constexpr uint32_t special = e4m3 ? 0x7F : 0x7C;  // codes from here on: inf and nan
 };
 
-// Rounds normal results by integer arithmetic on the bits, and subnormal ones by adding a number
-// whose unit in the last place is the smallest subnormal, so the result is in the low bits. Without
+// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding a number
+// whose unit in the last place is the smallest subnormal: the low bits are the result. Without
 // saturation, results beyond the largest number become infinity, or nan in e4m3.
 template <Fp8Format format, bool saturate>
 KERNEL_FN uint8_t to_fp8(float x) {

@@ -26,6 +26,7 @@ enum class UpdateRounding : uint8_t {
 
 // One parameter of an optimizer step. `value` is updated (the f32 master if there is one). `copy`,
 // if not null, is a 16-bit working copy that is rewritten from the new value.
+//
 // Unused state is all zero. In the `first` step, or the first that is not skipped, the momentum
 // buffer is set, not blended (SGD). All memory is contiguous and disjoint, because kernels read
 // several elements before they write one. A slot may be a range of a parameter, if ranks share an
@@ -88,8 +89,8 @@ struct LambStep {
   double max_grad_norm;  // 0: no clipping
 };
 
-// The numbers of any of these steps. They change from step to step (learning rates). A kernel reads
-// them on the device, so a step that was captured once replays with new ones.
+// The settings of any of these steps. They change from step to step (learning rates). A kernel
+// reads them on the device, so a step that was captured once replays with new ones.
 union StepNumbers {
   SgdStep sgd;
   AdamStep adam;

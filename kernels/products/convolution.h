@@ -1,5 +1,6 @@
-// What the libraries' convolutions share. They take two orders of a tensor's elements: (n, c, h,
-// w), rows innermost, and (n, h, w, c), channels innermost.
+// What the libraries' convolutions share. They take two orders of a tensor's elements:
+// - (n, c, h, w), rows innermost;
+// - (n, h, w, c), channels innermost.
 #pragma once
 
 #include "kernels/view.h"

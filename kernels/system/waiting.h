@@ -12,8 +12,8 @@
 namespace booster::kernels {
 
 // Called at every use of a kernel; takes a few nanoseconds.
-// - libgomp: checks now and then how long the calling thread queued for a processor, and lets
-//   waiting threads sleep while that is long.
+// - libgomp: checks now and then how long the calling thread queued for a processor. While that is
+// long, waiting threads sleep.
 // - libomp (clang's), which spins for 200 ms: requests three, once.
 // Does nothing if GOMP_SPINCOUNT, KMP_BLOCKTIME or OMP_WAIT_POLICY is set, or if Linux does not
 // report queueing times (/proc/thread-self/schedstat).

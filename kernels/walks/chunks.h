@@ -1,6 +1,5 @@
-// Many tensors cut into chunks of a fixed size, one block of work each, so that hundreds of small
-// tensors need only one parallel loop, and sums are added in an order that depends only on the
-// sizes.
+// Many tensors cut into chunks of a fixed size, one block of work each. So hundreds of small
+// tensors need only one parallel loop, and the order of sums depends only on the sizes.
 #pragma once
 
 #include "kernels/numbers/convert.h"

@@ -25,6 +25,7 @@ constexpr int query_step = width == 64 ? 32 : 16;
 
 // Values of a query. log_sum is the logarithm (of base 2) of its sum; infinity for a query that
 // sees no key or is missing, so that its probabilities become 0. delta is the sum of g times out.
+//
 // There are no registers for log_sum's two parts. In one value, the logarithm of the number of keys
 // is lost next to scores of -1e9. If mask terms hide all keys in this way, the probabilities are 1
 // each, as in PyTorch.

@@ -1,7 +1,7 @@
-// Maxima of windows. In the backward pass, each element of dx looks for its position among the
-// maxima of the lines of g that could have it, and adds what it finds in the order of g. No two
-// threads add to one place, and the sums equal the CPU's. The positions themselves show which lines
-// these are, since the call does not give the windows.
+// Maxima of windows. In the backward pass, each element of dx searches those lines of g that could
+// have its position among their maxima. It adds what it finds in the order of g. No two threads add
+// to one place, and the sums equal the CPU's. The positions themselves show which lines these are,
+// since the call does not give the windows.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/pool/plane.cuh"
 #include "kernels/workspace.h"

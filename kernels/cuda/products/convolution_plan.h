@@ -29,7 +29,7 @@ class ConvolutionPlan {
   explicit ConvolutionPlan(const ConvolutionKey& key);
   ConvolutionPlan(ConvolutionPlan&&) = default;
 
-  // False if the library refuses this convolution.
+  // Returns false if the library refuses this convolution.
   bool is_possible() const { return is_possible_; }
   // Computes the pass's result from the other two, and adds beta times its old value, on the stream
   // in use. Returns false, and the plan is not possible from then on, if the library refuses it

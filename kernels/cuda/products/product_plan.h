@@ -49,7 +49,7 @@ class ProductPlan {
   explicit ProductPlan(const ProductKey& key);
   ProductPlan(ProductPlan&&) = default;
 
-  // False if the library refuses this product.
+  // Returns false if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
   // result = left right + beta * result + bias, on the stream in use. The first run may time
   // several algorithms (tuning.h). Returns false, and computes nothing, if the library refuses all
@@ -88,8 +88,8 @@ std::optional<cudaDataType> type_of(DType dtype);
 // Returns the alignment of an address, in bytes; 256 at most.
 uint32_t alignment_of(const void* data);
 
-// Whether BOOSTER_TF32=1: f32 products round their operands to TF32's 11 bits, and run on matrix
-// units.
+// Returns whether BOOSTER_TF32=1: f32 products then round their operands to TF32's 11 bits, and run
+// on matrix units.
 bool allows_tf32();
 
 }  // namespace booster::kernels::cuda

@@ -1,9 +1,12 @@
 // Chooses among the algorithms that cuBLASLt proposes for a product. By default it is the first,
 // which the library estimates to be the fastest.
+//
 // With BOOSTER_TUNE_PRODUCTS=1 it is the one that is fastest when the product is first computed.
 // That choice is kept on disk, so that the next process has the same bits. A job of several ranks
 // times nothing: they could choose differently.
+//
 // BOOSTER_TUNED_PRODUCTS=FILE takes the choices of an earlier single process, and times nothing.
+//
 // Thread-safe.
 #pragma once
 
