@@ -5,7 +5,7 @@
 
 namespace booster::kernels::cuda {
 
-// The tensors of a call; the last five are for the backward pass and may be absent.
+// The tensors of a call; g, dq, dk and dv are for the backward pass and may be absent.
 struct AttentionTensors {
   View q, k, v, out, log_sum, mask;
   View g = {}, dq = {}, dk = {}, dv = {};

@@ -37,7 +37,7 @@ class StreamScope {
 };
 // Runs `body`; its work goes to a stream of this thread's own on that device.
 void run_beside(int device, const std::function<void()>& body);
-// Wait for all work of the device's stream, or of all its streams, from any thread.
+// Wait for all work of the device's stream, or of all its streams, including other libraries'.
 void synchronize(int device);
 void synchronize_all(int device);
 
