@@ -13,9 +13,9 @@ enum class BinaryOp : uint8_t;
 enum class CompareOp : uint8_t;
 enum class ReduceOp : uint8_t;
 
-// FLOPs count a product as 2 m n k. Attention's are those of its matrix products without a mask;
-// its backward pass counts as twice the forward pass, so recomputing the probabilities costs time
-// but is not counted as work. Bytes count each operand once, broadcast ones at their true size.
+// FLOPs count a product as 2 m n k. Attention counts its matrix products without a mask. Its
+// backward pass counts as twice the forward pass, so recomputing the probabilities costs time but
+// is not counted as work. Bytes count each operand once, a broadcast one at its true size.
 class CallTrace {
  public:
   CallTrace(const char* kernel, DeviceType device);
@@ -41,7 +41,7 @@ class CallTrace {
   void mark();
 
   Span span_;
-  const RangeMarker* marker_ = nullptr;  // that was told of the begin
+  const RangeMarker* marker_ = nullptr;  // the marker that received the begin
   bool is_on_gpu_;
   const View* views_[most_views] = {};
   int count_ = 0;

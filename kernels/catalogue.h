@@ -33,8 +33,8 @@ enum class CompareOp : uint8_t {
 enum class ReduceOp : uint8_t { sum, mean, amax, amin, any, all };
 
 [[noreturn]] void missing_kernel(const char* name);
-// Error that names the kernel and both devices, unless the view is a number of the host, which goes
-// to a GPU with the call.
+// Throws, naming the kernel and both devices, unless the view is a single number on the host, which
+// goes to a GPU with the call.
 void check_misplaced(const char* name, DeviceType device, const View& view);
 
 template <class Signature>
@@ -76,9 +76,9 @@ struct Table {
 
 const Table& on(Device device);
 
-// Names of the CPU variants that this processor supports, lowest first.
+// Returns the names of the CPU variants that this processor supports, lowest first.
 std::vector<std::string> cpu_variants();
-// The one in use.
+// Returns the variant in use.
 const std::string& cpu_variant();
 // Tests only: switches the variant of `on({cpu})`; throws Error for a name not in cpu_variants().
 void force_cpu_variant(const std::string& name);

@@ -1,12 +1,11 @@
-// For threads of our own: the program's signal handlers belong on its threads.
+// For the library's own threads: the program's signal handlers must run on the program's threads.
 #pragma once
 
 #include <signal.h>
 
 namespace booster::kernels {
 
-// While it lives, the calling thread takes no signals; nor do threads that it starts meanwhile, as
-// long as they live.
+// While it lives, the calling thread takes no signals. Threads that it starts meanwhile never do.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -6,7 +6,7 @@
 
 namespace booster {
 
-// Errors quote names of files and other text from outside, and end on terminals and in logs.
+// Errors quote file names and other text from outside, and appear on terminals and in logs.
 void raise(ErrorKind kind, std::string text) { throw Error(terminal_lines(text), kind); }
 
 namespace {

@@ -56,12 +56,12 @@ void check(bool ok, fmt::format_string<T...> format, T&&... args) {
     raise(ErrorKind::usage, fmt::vformat(format, fmt::make_format_args(args...)));
 }
 
-// "; want one of a, b, c (did you mean b?)": the tail of an error about a wrong name. The nearest
-// name is suggested if its distance is at most a third of its length (Damerau-Levenshtein
+// Returns the tail of an error about a wrong name: "; want one of a, b, c (did you mean b?)".
+// Suggests the nearest name if its distance is at most a third of its length (Damerau-Levenshtein
 // distance).
 std::string legal_names(std::string_view got, const std::vector<std::string>& legal);
 
-// The nearest legal name, or "" if none is near.
+// Returns the nearest legal name, or "" if none is near.
 std::string nearest_name(std::string_view got, const std::vector<std::string>& legal);
 
 }  // namespace booster

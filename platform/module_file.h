@@ -1,5 +1,5 @@
-// Parts of the library that are files of their own, loaded when they are used, so that nothing else
-// depends on what they need (MPI, CUDA).
+// Parts of the library in files of their own, loaded at first use, so that nothing else depends on
+// what they need (MPI, CUDA).
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace booster::kernels {
 
 struct ModuleFile {
   void* handle = nullptr;  // of dlopen
-  std::string path;        // what was loaded; else the file's name
+  std::string path;        // the loaded file; if none, the file's name
   std::string missing;     // why nothing was loaded
 };
 
-// Looks for "libbooster_<name>.so" beside the library or program that this is part of, then where a
-// build has it (`room`: "parallel"), then where the system looks. `mode` is dlopen's.
+// Looks for "libbooster_<name>.so" next to the library or program that contains this code, then
+// where a build puts it (`room`: "parallel"), then where the system looks. `mode` is dlopen's.
 ModuleFile open_module(const std::string& name, const std::string& room, int mode);
 
 }  // namespace booster::kernels

@@ -1,5 +1,5 @@
-// NoteTaker: what a strategy or a plugin would tell the user, kept until somebody who knows which
-// rank this is prints it.
+// NoteTaker: messages of a strategy or a plugin for the user, kept until code that knows the rank
+// prints them.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace booster {
 
 class NoteTaker {
  public:
-  // A sentence each, in the order in which they were added, which begins with the name of what says
-  // it: "fp16_naive: overflow: step skipped".
+  // One sentence each, in the order of add_note. A sentence begins with the name of its author:
+  // "fp16_naive: overflow: step skipped".
   const std::vector<std::string>& notes() const { return notes_; }
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
   void add_note(std::string text) { notes_.push_back(std::move(text)); }

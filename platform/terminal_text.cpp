@@ -9,12 +9,12 @@ namespace booster {
 namespace {
 
 struct Character {
-  size_t bytes;   // 1 where it is not UTF-8
-  uint32_t code;  // `invalid` where it is not
+  size_t bytes;   // 1 if it is not UTF-8
+  uint32_t code;  // `invalid` if it is not
 };
 constexpr uint32_t invalid = UINT32_MAX;
 
-// The first character of a text that is not empty.
+// Returns the first character of a text that is not empty.
 Character first_character(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -32,7 +32,7 @@ Character first_character(std::string_view text) {
   return {bytes, code};
 }
 
-// C0 and C1 controls, line and paragraph separators, marks of direction and of no width.
+// C0 and C1 controls, line and paragraph separators, direction marks and zero-width characters.
 bool steers(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x200B && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
@@ -48,7 +48,7 @@ std::string written_out(std::string_view bytes) {
   return text;
 }
 
-// Bytes of a colour at the beginning of the text, ESC [ digits and ; m; 0 if there is none.
+// Returns the bytes of a colour (ESC [ digits and ; m) at the beginning; 0 if there is none.
 size_t colour_bytes(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const size_t end = text.find_first_not_of("0123456789;:", 2);

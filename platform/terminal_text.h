@@ -1,5 +1,5 @@
-// Text from outside (names of files, arguments, what another process wrote) made fit for a
-// terminal. Thread-safe.
+// Text from outside (file names, arguments, output of another process) made safe for a terminal.
+// Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace booster {
 
-// The text with everything that a terminal would obey rather than show written out, such as "\x1b"
-// or "\n": control characters, characters that turn the direction of writing or have no width, and
-// bytes that are not UTF-8.
+// Returns the text with everything escaped that a terminal would obey instead of show, such as
+// "\x1b" or "\n": control characters, characters without width or that change the writing
+// direction, and bytes that are not UTF-8.
 std::string terminal_text(std::string_view text);
 
-// The same for a line that a program printed on purpose: tabs and colours (ESC [ ... m) stay.
+// As above for a line that a program printed on purpose: tabs and colours (ESC [ ... m) stay.
 std::string terminal_line(std::string_view line);
 
-// terminal_text of each line; the line feeds between them stay.
+// Applies terminal_text to each line; the line feeds stay.
 std::string terminal_lines(std::string_view text);
 
 }  // namespace booster

@@ -1,7 +1,7 @@
-// The threads of the kernels' loops and of oneDNN: one OpenMP runtime for both, so that cores are
-// never oversubscribed by two. g++ brings libgomp, as oneDNN does. clang brings libomp, which
-// defines libgomp's functions too: where it comes first among a program's libraries, as it does
-// when clang links, oneDNN calls them there.
+// The threads of the kernels' loops and of oneDNN share one OpenMP runtime, so that two runtimes
+// never oversubscribe the cores. g++ brings libgomp, as oneDNN does. clang brings libomp, which
+// defines libgomp's functions too. If it comes first among a program's libraries, as when clang
+// links, oneDNN calls them there.
 #include "platform/threads.h"
 
 #include "platform/error.h"
@@ -20,7 +20,7 @@ namespace {
 
 thread_local bool has_chosen = false;
 
-// Processors that a process may use; 0 is the caller. The first process shows what a container has.
+// Returns the processors that a process may use; 0 is the caller. Process 1 shows the container's.
 int usable_processors(pid_t process) {
   cpu_set_t mask;
   return sched_getaffinity(process, sizeof mask, &mask) == 0

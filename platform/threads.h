@@ -3,16 +3,16 @@
 
 namespace booster::kernels {
 
-// Threads of the kernels' parallel loops (and of oneDNN) started by the calling thread.
+// Returns the threads of parallel loops of the kernels (and oneDNN) that the calling thread starts.
 int thread_count();
 void set_thread_count(int threads);
 
 // Divides the processors among the processes of a job on this machine, in the calling thread. Does
-// nothing where OMP_NUM_THREADS or set_thread_count has decided.
+// nothing if OMP_NUM_THREADS or set_thread_count has set the number.
 void share_processors(int processes);
 
-// The threads of each of `processes` that may use `usable` of the machine's processors each. A
-// launcher that gives each its own (mpirun, srun) has divided them already.
+// Returns the threads of each of `processes`, if each may use `usable` of the machine's processors.
+// Launchers that give each process its own (mpirun, srun) have divided them already.
 int threads_of_share(int processes, int usable, int machine);
 
 }  // namespace booster::kernels

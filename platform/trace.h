@@ -1,6 +1,6 @@
 // Reports where time goes to a listener (booster/profile/profiler.h): every kernel call, and the
 // scopes that other code opens around a phase of the step, an op, a wait for the loader or the GPU,
-// or a collective. A marker is told of the same as it begins and ends. Without either each costs
+// or a collective. A marker receives the begin and end of each of them. Without either, each costs
 // two relaxed loads and a branch. Thread-safe; both are called on the thread that did the work.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Span {
   int64_t end = 0;
   double flop = 0;   // of matrix products, attention and convolutions; 0: not counted
   double bytes = 0;  // the least that must be read and written
-  // Of a kernel that ran on a GPU while its time was wanted: the number of what the GPU measured
-  // (kernels/device/gpu_times.h); begin and end are then those of the launch.
+  // For a kernel that ran on a GPU while GPU times were wanted: the number of its measurement
+  // (kernels/device/gpu_times.h). begin and end are then the launch's.
   int64_t gpu_time = -1;
 };
 
@@ -41,7 +41,7 @@ struct RangeMarker {
   void (*push)(const char* name);
   void (*pop)();
 };
-extern std::atomic<const RangeMarker*> range_marker;  // null: nobody draws them
+extern std::atomic<const RangeMarker*> range_marker;  // null: no tool draws ranges
 
 inline bool is_tracing() {
   return trace_listener.load(std::memory_order_relaxed) != nullptr ||
@@ -51,7 +51,7 @@ int64_t trace_clock();
 // Passes the span, which ends now, to the listener, if there still is one.
 void tell(Span span);
 
-// Its lifetime is one span.
+// Reports its lifetime as one span.
 class TraceScope {
  public:
   TraceScope(const char* name, SpanKind kind, int64_t bytes = 0)
@@ -73,7 +73,7 @@ class TraceScope {
   const char* name_;
   int64_t bytes_;
   int64_t begin_ = 0;
-  const RangeMarker* marker_ = nullptr;  // that was told of the begin
+  const RangeMarker* marker_ = nullptr;  // the marker that received the begin
   SpanKind kind_;
 };
 

@@ -50,7 +50,7 @@ void adapt_waiting() {
   std::call_once(once, [] {
     if (environment_decides()) return;
     kmp_set_defaults("KMP_BLOCKTIME=3");
-    kmp_set_blocktime(3);  // of this thread's team, should it have one already
+    kmp_set_blocktime(3);  // for this thread's team, if it has one already
   });
 }
 
@@ -60,9 +60,9 @@ bool waiting_sleeps() { return false; }
 
 namespace {
 
-// While it lives, libgomp counts more threads than processors, and then its threads spin for 1000
-// turns instead of 300,000. It reads its own settings only once, before the program begins, so a
-// team that rests is the one way to tell it later.
+// While it lives, libgomp counts more threads than processors, so its threads spin for 1000 turns
+// instead of 300,000. It reads its own settings only once, before the program begins. A sleeping
+// team is the only way to change its behaviour later.
 class RestingTeam {
  public:
   explicit RestingTeam(int threads) {
@@ -73,7 +73,7 @@ class RestingTeam {
         std::unique_lock lock(state->mutex);
         state->ended.wait(lock, [&] { return state->has_ended; });
       }
-    }).detach();  // so that the end of the program need not wait for it
+    }).detach();  // the program's end need not wait for it
   }
   ~RestingTeam() {
     const std::lock_guard lock(state_->mutex);
@@ -96,8 +96,8 @@ int64_t now_coarse() {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// For how long the calling thread has stood in line for a processor, in ns: the second number of
-// the file. -1 if there is no such file.
+// Returns how long the calling thread has queued for a processor, in ns: the second number of the
+// file. -1 if there is no such file.
 int64_t delay_so_far() {
   const int file = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return -1;
@@ -112,10 +112,10 @@ int64_t delay_so_far() {
   return delay;
 }
 
-// The threads that must rest so that there are more than processors, with those that compute.
+// Returns the sleeping threads with which the process has more threads than processors.
 int resting_threads() { return std::max(2, omp_get_num_procs() - omp_get_max_threads() + 2); }
 
-// The threads that stand in line, and the team that rests while there are any.
+// The number of threads that queue for a processor, and the team that sleeps while there are any.
 std::mutex crowded_mutex;
 int crowded_threads = 0;
 std::unique_ptr<RestingTeam> resting_team;
@@ -127,11 +127,11 @@ void count_crowded(int more) {
   if (resting_team) return;
   try {
     resting_team = std::make_unique<RestingTeam>(resting_threads());
-  } catch (const std::system_error&) {  // no more threads: those that wait spin on
+  } catch (const std::system_error&) {  // no more threads: waiting threads keep spinning
   }
 }
 
-// Of one computing thread.
+// The state of one computing thread.
 struct Watch {
   Crowding crowding;
   bool is_crowded = false;

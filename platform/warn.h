@@ -5,9 +5,9 @@
 
 namespace booster {
 
-// Writes the text and a line feed at once, with everything that a terminal would obey written out
-// (terminal_lines). Where stderr is full or closed the text is lost, while fmt::print would throw:
-// nobody's work ends for want of a place to speak of it.
+// Writes the text and a line feed at once, with everything escaped that a terminal would obey
+// (terminal_lines). If stderr is full or closed the text is lost. fmt::print would throw then, but
+// a lost message must not end the work.
 void warn(std::string_view text) noexcept;
 
 }  // namespace booster

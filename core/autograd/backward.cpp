@@ -1,4 +1,4 @@
-// Backward passes as programs ask for them.
+// The entry points of backward passes.
 #include "core/autograd/op_policy.h"
 #include "core/autograd/pass.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 thread_local int depth = 0;  // > 1 inside the recomputation of a checkpoint
 thread_local std::vector<std::function<void()>> end_hooks;
-thread_local std::vector<Tensor> arrived_inside;  // leaves, by inner passes
+thread_local std::vector<Tensor> arrived_inside;  // leaves that inner passes reached
 
 struct Depth {
   Depth() {
@@ -26,8 +26,9 @@ struct Depth {
 
 }  // namespace
 
-// An inner pass cannot know what else will arrive; the outermost one counts it. Leaves that nobody
-// waits for are not kept: most are inputs of a checkpoint's second run, whose memory ends with it.
+// An inner pass does not know what else will arrive, so the outermost one counts it. Leaves that
+// have no waiting hook are not kept: most are inputs of a checkpoint's second run, whose memory
+// ends with it.
 void leave_leaf(const Tensor& leaf) {
   if (depth == 1 || !awaits_ready(leaf)) return tell_ready(leaf);
   arrived_inside.push_back(leaf);
@@ -55,14 +56,14 @@ void check_on_tape(const Tensor& root) {
         "took part in (or one made under NoGradGuard)");
 }
 
-// A pass into the leaves.
+// Runs a pass into the leaves.
 void run_pass(std::vector<Root> roots, bool retain_graph) {
   const NoGradGuard no_grad;
   const MemoryScope memory(MemoryTag::workspace);
   const Depth inside;
   Backward(std::move(roots), retain_graph).run();
   if (depth > 1) return;
-  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // of leaves that were not foreseen
+  for (const Tensor& leaf : arrived_inside) tell_ready(leaf);  // for leaves that were not foreseen
   for (size_t i = 0; i < end_hooks.size(); ++i) end_hooks[i]();
 }
 

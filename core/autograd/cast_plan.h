@@ -1,5 +1,5 @@
-// What a policy does to the arguments of one op, as a plan: the rules of the op classes, without
-// tensors. op_policy.cpp carries plans out; `booster explain` prints them.
+// The plan of what a policy does to the arguments of one op: the rules of the op classes, without
+// tensors. op_policy.cpp executes plans; `booster explain` prints them.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// How a policy sees an argument.
+// What an argument is to a policy.
 enum class ArgumentKind : uint8_t {
   passes,  // never cast: absent, integer, on another device, or f64 unless f64 is cast
   lower,   // of the policy's 16-bit dtype
@@ -40,7 +40,7 @@ bool any(size_t count, const KindOf& kind_of, ArgumentKind kind) {
   return false;
 }
 
-// torch's promote: from the left, until an f32 decides.
+// torch's promote: goes from the left until an f32 decides.
 template <class KindOf>
 CastPlan fold(size_t count, const KindOf& kind_of) {
   for (size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ CastPlan fold(size_t count, const KindOf& kind_of) {
   return lower_all;
 }
 
-// Apex's promote. `other` covers several dtypes: `one_dtype` says whether all are the same.
+// Apex's promote. `other` covers several dtypes; `one_dtype` says whether all are the same.
 template <class KindOf>
 CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool other_mixes_pass) {
   if (one_dtype) return nothing;
@@ -58,7 +58,7 @@ CastPlan widen_pair(size_t count, const KindOf& kind_of, bool one_dtype, bool ot
   return f32_all;
 }
 
-// Paddle's static graph: the last argument that was produced by an op decides, if there is one.
+// Paddle's static graph: the last argument that an op produced decides, if there is one.
 template <class KindOf, class WasMade>
 bool made_f32(size_t count, const KindOf& kind_of, const WasMade& was_made) {
   while (count-- > 0)
@@ -69,9 +69,9 @@ bool made_f32(size_t count, const KindOf& kind_of, const WasMade& was_made) {
 
 }  // namespace cast_plan
 
-// The plan for an op of a class with `count` arguments; kind_of(i) is the kind of argument i.
-// `one_dtype`: all arguments that are not `passes` have the same dtype. `was_made(i)`: argument i
-// was produced by an op.
+// Returns the plan for an op of a class with `count` arguments; kind_of(i) is the kind of argument
+// i. `one_dtype`: all arguments that are not `passes` have the same dtype. `was_made(i)`: an op
+// produced argument i.
 template <class KindOf, class OneDtype, class WasMade>
 CastPlan plan_casts(OpClass op_class, size_t count, const KindOf& kind_of,
                     const OneDtype& one_dtype, const WasMade& was_made) {

@@ -22,7 +22,7 @@
 
 namespace booster {
 
-// The policy of a forward, kept for its backward. Holds a copy, so the policy itself may be
+// The policy of a forward, kept for its backward. It is a copy, so the policy itself may be
 // destroyed.
 class PolicyMemory {
  public:

@@ -19,7 +19,7 @@ DeferredGradients::Scope::Scope(DeferredGradients& queue, const Tensor& needed)
 }
 DeferredGradients::Scope::~Scope() { queue_in_force = before_; }
 
-// A weight that was computed may depend on what is needed at once: only leaves and their casts.
+// Takes only leaves and their casts: a computed weight may depend on a gradient needed at once.
 bool DeferredGradients::takes(const Edge& edge) const {
   const Node* node = edge.node.get();
   if (!node->leaf() && node->inputs().size() == 1) node = node->inputs()[0].node.get();

@@ -1,9 +1,8 @@
-// DeferredGradients: the half of a backward pass that nobody waits for.
+// DeferredGradients: the half of a backward pass that nothing waits for.
 //
-// Backward through a product computes two things: the gradient of its input, which all layers
-// before it wait for, and that of its weight, which nobody needs before the step. A pipeline of
-// the zero-bubble kind (Qi et al., 2024) sends the first on and does the second when it would else
-// be idle:
+// Backward through a product computes two gradients. All earlier layers wait for the gradient of
+// its input; nothing before the step needs the gradient of its weight. A zero-bubble pipeline (Qi
+// et al., 2024) sends the first on, and computes the second when it would otherwise be idle:
 //
 //   DeferredGradients later;
 //   {
@@ -13,10 +12,10 @@
 //   send(x.grad());
 //   later.run();                    // now they are
 //
-// Put off are the weights and biases of `linear` and `linear_gelu` that are leaves, or casts of
-// leaves. What comes out is bit for bit what a pass that puts off nothing gives; a leaf that is
-// used several times may get its contributions in another order. What the work needs (the inputs of
-// the layers and the gradients of their results) is kept until it is done. For one thread.
+// Deferred are the weights and biases of `linear` and `linear_gelu` that are leaves, or casts of
+// leaves. The result is bit for bit what a pass without deferral gives, except that a leaf which is
+// used several times may get its contributions in another order. The inputs of the layers and the
+// gradients of their results are kept until the work is done. For one thread.
 #pragma once
 
 #include "core/autograd/tape.h"
@@ -28,8 +27,8 @@ namespace booster {
 
 class DeferredGradients {
  public:
-  // While it lives, backward passes of this thread put such work off into `queue`. The gradient of
-  // `needed`, a leaf (may be undefined), is never put off.
+  // While it lives, backward passes of this thread defer such work into `queue`. The gradient of
+  // `needed`, a leaf (may be undefined), is never deferred.
   class Scope {
    public:
     Scope(DeferredGradients& queue, const Tensor& needed);
@@ -42,8 +41,8 @@ class DeferredGradients {
   };
 
   bool empty() const { return items_.empty(); }
-  // Does the work in the order in which it was put off. Each gradient arrives at its leaf as by a
-  // backward pass of its own: hooks of the leaf run, and those of on_grad_ready.
+  // Does the work in the order in which it was deferred. Each gradient reaches its leaf as in a
+  // backward pass of its own: the leaf's hooks and its on_grad_ready hooks run.
   void run();
 
  private:

@@ -42,7 +42,7 @@ inline Tensor operator/(double a, const Tensor& b) { return div(a, b); }
 // The gradient is 0 at a bound and beyond.
 Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-// The dtype of a result of a and b.
+// Returns the dtype of a result of a and b.
 DType promoted(const Tensor& a, const Tensor& b);
 DType promote(DType a, DType b);
 
@@ -52,67 +52,68 @@ Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
 Tensor permute(const Tensor& x, const std::vector<int>& order);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
 Tensor expand(const Tensor& x, const Shape& shape);
-// The sum over what was broadcast: the gradient of expand.
+// Sums over what was broadcast; the gradient of expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor contiguous(const Tensor& x);
-// Images (n, c, h, w) in the order (n, h, w, c) in memory, in which a CPU convolves them fastest:
+// Images (n, c, h, w) in the memory order (n, h, w, c), in which a CPU convolves them fastest:
 // core/tensor/channels_last.h. The gradient is contiguous. Error unless x has 4 dimensions.
 Tensor channels_last(const Tensor& x);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-// Parts of `size`, the last perhaps shorter; or of these sizes, which add up to the dimension's.
+// Parts of `size`, the last perhaps shorter; or of these sizes, whose sum must be the dimension's.
 // One node of the tape for all parts.
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
-// `count` parts at most, of the same size but for the last.
+// At most `count` parts, all of the same size but the last.
 std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t dim = 0);
 // Every slice of size 1, without that dimension; one node too.
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
-// x[start:end:step] of Python in that dimension: negative positions count from the end, those
-// outside are moved inside. step >= 1.
+// Python's x[start:end:step] in that dimension: negative positions count from the end, positions
+// outside are clamped. step >= 1.
 Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end = {}, int64_t step = 1);
 Tensor flip(const Tensor& x, const std::vector<int64_t>& dims);
-// The elements at equal positions in two dimensions, as a last dimension of the smaller size.
+// The elements at equal positions in two dimensions, as a new last dimension of the smaller size.
 Tensor diagonal(const Tensor& x, int64_t dim0 = 0, int64_t dim1 = 1);
-// Borders before and after the last dimension, the one before it ...: {left, right, top, bottom},
-// of a number. Negative sizes cut off.
+// Adds borders of `value` before and after the last dimension, the one before it, ...: {left,
+// right, top, bottom}. Negative sizes crop.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, double value = 0);
-// By mode: "constant" (0), "reflect" (without the edge, less wide than the side), "replicate" (the
-// edge) or "circular" (from the other end, at most as wide). All but the first take 1 to 3
-// dimensions, with one or two before them.
+// By mode: "constant" (0), "reflect" (without the edge; narrower than the side), "replicate" (the
+// edge) or "circular" (from the other end; at most as wide). All but "constant" pad 1 to 3
+// dimensions, which one or two unpadded ones precede.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& sizes, const std::string& mode);
 // `value` where the mask, which broadcasts to x, is true.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
-// Of matrices (..., rows, columns): elements above (below) the diagonal become 0.
+// Of matrices (..., rows, columns): tril zeroes the elements above the diagonal, triu those below.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 // i64 (index shape..., classes)
 Tensor one_hot(const Tensor& index, int64_t classes);
-// Slices of a dimension at positions (n) of i64 or i32. Error for a position outside.
+// Slices of a dimension at positions (n), i64 or i32. Error for a position out of range.
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
-// --- by element: `index` (i64 or i32) has x's number of dimensions, and at most its sizes outside
-// of dim
+// --- by element: `index` (i64 or i32) has as many dimensions as x, and at most x's sizes except in
+// dim
 // y[i][j] = x[i][index[i][j]], here along the last dimension
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
-// x with y[i][index[i][j]] = numbers[i][j]; of several that go to one place the last in row-major
-// order stays. Numbers have x's dtype and at least the index's sizes. Error for an index outside.
+// Returns x with y[i][index[i][j]] = numbers[i][j]; of several at one place the last in row-major
+// order stays. `numbers` has x's dtype and at least the index's sizes. Error for an index out of
+// range.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& numbers);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, double value);
-// x with y[i][index[i][j]] += terms[i][j], in an order that is always the same.
+// Returns x with y[i][index[i][j]] += terms[i][j], always added in the same order.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& terms);
 
-// --- by order along a dimension. Values and i64 indices; equal numbers stay in their order
-// (stable), a nan counts as the largest, and gradients go to the elements at the indices.
+// --- by order along a dimension. Values and i64 indices; equal values keep their order (stable), a
+// nan counts as the largest, and gradients go to the elements at the indices.
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
-// The k largest (or smallest) of each, from the first on.
+// The k largest (or smallest), in order.
 std::pair<Tensor, Tensor> topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
-// The sum of all numbers up to each one; i64 for integers.
+// Prefix sums along dim; i64 for integers.
 Tensor cumsum(const Tensor& x, int64_t dim);
 
 // --- reductions; over all dimensions if none are given
@@ -140,8 +141,8 @@ Tensor logsumexp(const Tensor& x, const std::vector<int64_t>& dims, bool keep_di
 // The square root of var.
 Tensor stddev(const Tensor& x, const std::vector<int64_t>& dims, bool unbiased = true,
               bool keep_dims = false);
-// (sum |x|^p)^(1 / p); p = inf: the largest |x|, p = -inf: the smallest, p = 0: how many are not 0.
-// Of all elements, or over dimensions. A norm of 0 has gradient 0.
+// (sum |x|^p)^(1 / p); p = inf: the largest |x|, p = -inf: the smallest, p = 0: the count of
+// nonzeros. Of all elements, or over dimensions. A norm of 0 has gradient 0.
 Tensor norm(const Tensor& x);
 Tensor norm(const Tensor& x, const std::vector<int64_t>& dims, bool keep_dims = false,
             double p = 2);
@@ -154,10 +155,11 @@ Tensor isnan(const Tensor& x);
 Tensor bmm(const Tensor& a, const Tensor& b);
 // As torch.matmul: vectors, matrices, batches with broadcasting.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// Einstein's sums: einsum("bij,bjk->bik", {a, b}). Terms of letters and at most one "...", which
-// stands for leading dimensions that broadcast; without "->" the letters that stand once in the
-// equation are the result's, in alphabetical order. Several operands are multiplied from left to
-// right. A letter twice in one term stands for its diagonal: einsum("ii", {a}) is the trace.
+// Einstein summation: einsum("bij,bjk->bik", {a, b}). Terms consist of letters and at most one
+// "...", which stands for leading dimensions that broadcast. Without "->" the result has the
+// letters that occur once in the equation, in alphabetical order. Several operands are multiplied
+// from left to right. A letter twice in one term stands for its diagonal: einsum("ii", {a}) is the
+// trace.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 // x w^T + bias; x (..., in), w (out, in), bias (out) or undefined
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});

@@ -1,9 +1,10 @@
-// What a node may ask of its pass: that a gradient comes later, or is added where it belongs.
+// Requests of a node to its pass: to compute a gradient later, or to add it where it belongs.
 #include "core/autograd/pass.h"
 
 namespace booster {
 
-// An observer sees all that a node gives when it returns; a tape for a second pass records it then.
+// Runs at once under an observer, which sees all that a node returns, and on a tape for a second
+// pass, which records it then.
 bool Gradients::is_done_meanwhile() const {
   return pass_ && !grad_enabled() && !current_observer() && node_.inputs()[0].node &&
          Backward::is_on_way_to_exchange(*node_.inputs()[0].node);
@@ -20,8 +21,8 @@ Gradients::Place Gradients::place_of(int i) const {
 
 namespace {
 
-// The leaf right there, or behind its cast to the dtype of an op, if an f32 gradient would reach it
-// unchanged and alone.
+// Returns the leaf at the edge, also through its cast to the dtype of an op, if an f32 gradient
+// would reach it unchanged and as its only one.
 const Tensor* leaf_at(const Edge& edge, const Backward* pass) {
   const auto is_alone = [&](const Node& node) { return !pass || pass->is_only_use(node); };
   const Node* node = edge.node.get();

@@ -1,11 +1,11 @@
-// Parts of a tensor as Python writes them between brackets:
+// Indexing of a tensor with Python's brackets:
 //
 //   x[{Slice(1, {}, 2), 0}]          x[1::2, 0]
 //   x[{ellipsis, new_axis}]          x[..., None]
 //   x[{Slice(), rows}]               x[:, rows], rows an i64 tensor
 //   x[greater(x, 0)]                 x[x > 0]: a mask
 //
-// Each index takes the next dimension; dimensions that are left over stay whole. Recorded.
+// Each index takes the next dimension; remaining dimensions stay whole. Recorded on the tape.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -16,7 +16,7 @@
 
 namespace booster {
 
-// start:end:step. Positions below 0 count from the end, those outside are moved inside. step >= 1.
+// start:end:step. Negative positions count from the end, positions outside are clamped. step >= 1.
 struct Slice {
   std::optional<int64_t> start, end;
   int64_t step;
@@ -25,17 +25,17 @@ struct Slice {
       : start(start), end(end), step(step) {}
 };
 
-// As many whole dimensions as the other indices leave over.
+// Stands for as many whole dimensions as the other indices leave.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;
 
-// A dimension of size 1, which takes none.
+// Adds a dimension of size 1; takes none of x's.
 struct NewAxis {};
 inline constexpr NewAxis new_axis;
 
-// What stands for a dimension: a position, from the end if negative, whose dimension goes; a
-// Slice; or one tensor at most: positions (i64 or i32), whose shape takes the dimension's place, or
-// a mask (bool) for as many dimensions as it has, which become one of what it keeps.
+// One index. A position (negative: from the end) removes its dimension. A Slice keeps it. At most
+// one index is a tensor: positions (i64 or i32), whose shape replaces the dimension, or a mask
+// (bool) for as many dimensions as it has, which become one dimension of the kept elements.
 class Index {
  public:
   using Value = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;

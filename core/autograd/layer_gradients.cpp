@@ -11,11 +11,11 @@ namespace {
 
 class LayerGradients {
  public:
-  // dbias: not wanted if it has no dtype.
+  // dbias without a dtype: not wanted.
   LayerGradients(const Tensor& g, const Tensor& x, DType dweight, std::optional<DType> dbias)
       : g_(g), x_(x), dweight_dtype_(dweight), dbias_dtype_(dbias) {}
 
-  // As Gradients::compute_or_add wants it.
+  // The interface of Gradients::compute_or_add.
   Tensor weight(const Tensor& sum) {
     const bool adds = sum.defined() && g_.defined() && dweight_dtype_ == sum.dtype() &&
                       !sum.shares_storage(g_) && !sum.shares_storage(x_);
@@ -35,7 +35,7 @@ class LayerGradients {
     dweight_ = empty({g_.size(1), x_.size(1)}, {dweight_dtype_, g_.device()});
     compute(dweight_, 0);
   }
-  // Lets go of what it needed.
+  // Releases its inputs afterwards.
   void compute(const Tensor& dweight, double beta) {
     if (dbias_dtype_) dbias_ = empty({g_.size(1)}, {*dbias_dtype_, g_.device()});
     kernels::on(g_.device())

@@ -1,16 +1,16 @@
-// The gradients of a linear layer's weight and bias, without a tape. For one thread.
+// Gradients of a linear layer's weight and bias, without a tape. For one thread.
 //
-// Of y = x weight^T + bias, inputs 1 and 2 of a recorded call: dweight (out, in) = g^T x and dbias
-// (out) = column sums of g, each in its dtype, as far as they are wanted. g (rows, out) is the
-// contiguous gradient of y, x is (rows, in). They may be computed later, or added to the gradient
-// that a weight has already (Gradients::compute_or_add).
+// For y = x weight^T + bias, inputs 1 and 2 of a recorded call: dweight (out, in) = g^T x and dbias
+// (out) = column sums of g, each in its dtype, if wanted. g (rows, out) is the contiguous gradient
+// of y, x is (rows, in). They may be computed later, or added to a gradient that the weight already
+// has (Gradients::compute_or_add).
 #pragma once
 
 #include "core/autograd/tape.h"
 
 namespace booster {
 
-// One kernel computes both, when the first of them is asked for.
+// One kernel computes both, when the first of them is requested.
 void compute_layer_gradients(Gradients& d, const Tensor& g, const Tensor& x, DType dweight,
                              DType dbias);
 void compute_weight_gradient(Gradients& d, const Tensor& g, const Tensor& x, DType dweight);

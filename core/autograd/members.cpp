@@ -1,4 +1,4 @@
-// The functions of core/autograd/functions.h that tensors have as members.
+// The functions of core/autograd/functions.h that are members of Tensor.
 #include "core/autograd/functions.h"
 
 namespace booster {

@@ -3,8 +3,8 @@
 // called on the thread that does the work, so it must be thread-safe. Without an observer, each
 // notification costs a load and a branch, or shares a branch that exists anyway.
 //
-// An observer must outlive every op that runs while it is set, and be complete when it is set: what
-// the setting thread wrote before is what other threads see in it.
+// An observer must outlive every op that runs while it is set, and must be complete when it is set:
+// other threads see what the setting thread wrote before.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -35,8 +35,8 @@ struct QuantizeEvent {
   double scale;
   double underflows_to;   // magnitudes of from * scale up to here become 0
   double overflows_from;  // and from here on are clipped
-  // The magnitude that the scale is based on: the largest of an earlier tensor, `age` passes ago.
-  // At age 0 it is this tensor's own; a magnitude of 0 means that none has been seen yet.
+  // The magnitude on which the scale is based: the largest of an earlier tensor, `age` passes ago.
+  // At age 0 it is this tensor's own. A magnitude of 0 means that none has been seen yet.
   double amax;
   int64_t age;
 };
@@ -46,7 +46,7 @@ class OpObserver {
   virtual ~OpObserver() = default;
 
   // An op looks up its policy (null: none is active). `given` holds the caller's arguments, `run`
-  // those that the op continues with; both have an undefined tensor for an absent optional
+  // the arguments with which the op continues. Both have an undefined tensor for an absent optional
   // argument.
   virtual void op_called(Op, const OpPolicy*, std::span<const Tensor> given,
                          std::span<Tensor* const> run) = 0;
@@ -54,7 +54,7 @@ class OpObserver {
   virtual void was_quantized(const QuantizeEvent&) = 0;
   // A differentiable function returned y; `name` is its name on the tape.
   virtual void op_returned(const char* name, std::span<const Tensor> inputs, const Tensor& y) = 0;
-  // A call on the tape turned gradients of its results (g) into those of its inputs (d).
+  // A call on the tape turned gradients of its results (g) into gradients of its inputs (d).
   virtual void backward_returned(const char* name, std::span<const Tensor> g,
                                  std::span<const Tensor> d, int64_t nanoseconds) = 0;
   // A gradient arrives at a leaf; it has not yet been added to the leaf's gradient.
@@ -63,10 +63,11 @@ class OpObserver {
   virtual void module_ends(const Module&) = 0;
 };
 
-// Null: no observer. Stored with memory_order_release, which current_observer() meets.
+// Null: no observer. Stored with memory_order_release, to match current_observer().
 extern std::atomic<OpObserver*> op_observer;
 
-// Hides the thread's ops from the observer until the scope ends: they are part of a formula.
+// Hides the thread's ops from the observer until the scope ends, because they are part of a
+// formula.
 class UnobservedScope {
  public:
   explicit UnobservedScope(bool unobserved);

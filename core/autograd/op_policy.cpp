@@ -18,8 +18,8 @@ constexpr const char* op_names[op_count] = {
 #include "kernels/elementwise.def"
 };
 
-// A cast of a leaf made in this region: every use shares it, so its gradients are summed before
-// they are cast back, in the widest of their dtypes. The source is kept alive, so that no other
+// A cast of a leaf made in this region. Every use shares it, so its gradients are summed before
+// they are cast back, in the widest of their dtypes. It keeps the source alive, so that no other
 // tensor can reuse its identity.
 struct RegionCast {
   Tensor source;
@@ -27,7 +27,8 @@ struct RegionCast {
   Tensor result;
 };
 
-// By identity and dtype of the cast; the entry's version tells whether it is still valid.
+// Key: identity of the source, and dtype of the cast. The entry's version says whether it is still
+// valid.
 struct CastKey {
   const TensorBody* source;
   DType dtype;
@@ -48,9 +49,9 @@ CastCopy& copy_slot(TapeState& state, DType dtype) {
   return state.cast_copies[dtype == DType::bf16 ? 1 : 0];
 }
 
-// The leaf's numbers in a 16-bit dtype, converted only if they changed since the last time.
-// Recorded work converts them in each replay, and for itself alone: nobody else knows when they are
-// there.
+// Returns the leaf's values in a 16-bit dtype, converted only if they changed since the last time.
+// Recorded work converts them in each replay and shares the copy with nothing else, since other
+// code cannot know when a replay has written it.
 Tensor leaf_values_as(const Tensor& leaf, DType dtype) {
   if (kernels::is_recording()) return untracked::cast(leaf.detach(), dtype);
   CastCopy& copy = copy_slot(ensure_tape_state(leaf), dtype);
@@ -82,7 +83,7 @@ bool is_region_cast(const Tensor& x, DType dtype) {
 }
 
 // Always recorded with gradients enabled: a first use under no_grad must not deprive a later use of
-// its gradient. So a checkpoint hears of the leaf here, or its gradient would count as complete
+// its gradient. So a checkpoint notes the leaf here; otherwise its gradient would count as complete
 // only at the end of the pass.
 Tensor region_cast(const Tensor& x, DType dtype) {
   if (region_recording != kernels::recording_number())

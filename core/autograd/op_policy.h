@@ -1,6 +1,6 @@
-// Decides which dtype an op runs in. Every differentiable op calls `apply_policy` with its name on
-// entry: the only place that looks up the thread's policy and casts arguments. torch autocast, Apex
-// O1, Paddle's levels and user lists are data for it.
+// Decides the dtype in which an op runs. Every differentiable op calls `apply_policy` with its name
+// on entry. That is the only place that looks up the thread's policy and casts arguments. torch
+// autocast, Apex O1, Paddle's levels and user lists are data for it.
 //
 // A policy belongs to one device type; tensors of another device, doubles, integers and undefined
 // tensors are left untouched. Without a policy the cost is one thread-local read.
@@ -27,17 +27,17 @@ enum class Op : uint8_t {
 };
 inline constexpr int op_count = static_cast<int>(Op::count);
 const char* name_of(Op op);
-// Error with the nearest name if there is no such op.
+// Returns the op of this name; error with the nearest name if there is none.
 Op op_named(const std::string& name);
 
-// What happens to the arguments of an op: torch's policies, then those that only Apex or Paddle
-// have.
+// What happens to the arguments of an op: torch's classes first, then the classes that only Apex or
+// Paddle has.
 enum class OpClass : uint8_t {
   untouched,        // runs in the dtype that type promotion gives
   lower_precision,  // all are cast to the policy's 16-bit dtype
   fp32,             // all are cast to f32
   fp32_result,      // inputs are not cast; accumulates into and returns f32
-  widest,           // folded from the left: lower dtype, until an f32 makes it f32; an error for
+  widest,           // promoted from the left: lower dtype, until an f32 makes it f32; an error for
                     // another 16-bit dtype before that
   banned,           // an error that says what to use instead
 
@@ -51,7 +51,7 @@ enum class OpClass : uint8_t {
   lower_first,              // Paddle, normalisations: the first argument is cast down, others stay
 
   as_made,        // Paddle's static graph: as the last argument produced by an op, else lowered
-  as_first_made,  // the same, normalisations: the first argument decides; it alone is lowered
+  as_first_made,  // the same for normalisations: the first argument decides; it alone is lowered
 };
 inline constexpr int op_class_count = static_cast<int>(OpClass::as_first_made) + 1;
 const char* name_of(OpClass op_class);
@@ -73,7 +73,7 @@ struct OpPolicy {
   bool casts_doubles = false;  // Apex takes f64 for any other floating dtype, torch leaves it alone
   bool bias_apart = false;     // Paddle: a convolution's bias is added by a separate op
   bool rounds_gradients = false;  // of weights, to the lower dtype as torch: see gradient_dtype
-  bool asks_who_made = false;  // some ops are of the classes as_made and as_first_made
+  bool asks_who_made = false;  // some ops have the classes as_made or as_first_made
   const char* name = "";       // for messages
   LinearMethod* linear_method = nullptr;  // not owned; null: none
   std::vector<Tensor> f32_only = {};    // an op that takes one of these unchanged runs in f32
@@ -98,10 +98,10 @@ class PolicyScope {
 };
 const OpPolicy* current_policy();
 
-// Casts the arguments (in place of the handles given) as the policy requires for the op; undefined
-// tensors are skipped. Error for a banned op, and for dtypes that cannot be widened.
+// Casts the arguments, in the given handles, as the policy requires for the op; skips undefined
+// tensors. Error for a banned op, and for dtypes that cannot be widened.
 void cast_arguments(const OpPolicy& policy, Op op, std::span<Tensor* const> arguments);
-// The same for the active policy; notifies the observer, if there is one.
+// As above for the active policy; notifies the observer, if there is one.
 void apply_policy_slow(const OpPolicy* policy, Op op, std::span<Tensor* const> arguments);
 inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
   const OpPolicy* policy = current_policy();
@@ -111,21 +111,23 @@ inline void apply_policy(Op op, std::initializer_list<Tensor*> arguments) {
 // For ops that take any number of tensors.
 void apply_policy(Op op, std::vector<Tensor>& arguments);
 
-// The dtype in which `op` would run on an f32 tensor of this device now: lets a fused op write its
-// result in the dtype that its only consumer wants.
+// Returns the dtype in which `op` would run on an f32 tensor of this device now. It lets a fused op
+// write its result in the dtype that its only consumer wants.
 DType dtype_under_policy(Op op, Device device);
-// True if the policy requires an f32 result of this op from 16-bit arguments.
+// Returns whether the policy requires an f32 result of this op from 16-bit arguments.
 bool wants_f32_result(Op op, const Tensor& argument);
 
 // A differentiable cast (the gradient is cast back). Returns x itself if it already has that dtype.
-// Casts of leaves made under a policy with cache_casts are shared within the region, and the
-// converted numbers are kept across regions until the leaf's version changes.
+// Casts of leaves made under a policy with cache_casts are shared within the region. The converted
+// values are kept across regions until the leaf's version changes.
 Tensor cast(const Tensor& x, DType dtype);
 
-// The dtype for the gradient of a layer's weight or bias that a policy may have cast: the rule for
-// all of them. f32 sums of a bf16 op are passed to the f32 original unrounded: rounding them in
-// between would cost time and precision; a policy may ask for it all the same. Those of an f16 op
-// are rounded first, because a loss scaler must see their overflow. (f32 for an absent argument.)
+// Returns the dtype for the gradient of a layer's weight or bias that a policy may have cast; the
+// rule for all of them.
+// - A bf16 op: f32 sums go to the f32 original unrounded, which saves time and precision. A policy
+// may require rounding (rounds_gradients).
+// - An f16 op: the sums are rounded first, because a loss scaler must see their overflow.
+// - An absent original: f32.
 inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
   if (!original.defined()) return DType::f32;
   const bool widens = original.dtype() == DType::f32 && argument.dtype() == DType::bf16;
@@ -133,11 +135,11 @@ inline DType gradient_dtype(const Tensor& original, const Tensor& argument) {
   return widens && !(policy && policy->rounds_gradients) ? DType::f32 : argument.dtype();
 }
 
-// The 16-bit copy kept for a leaf; undefined if none was ever made. An optimizer rewrites it in
-// place (or, in a skipped step, leaves it unchanged) and then calls mark_cast_copy_current.
+// Returns the 16-bit copy kept for a leaf; undefined if none was ever made. An optimizer rewrites
+// it in place (or, in a skipped step, leaves it unchanged) and then calls mark_cast_copy_current.
 Tensor cast_copy(const Tensor& leaf, DType dtype);
 void mark_cast_copy_current(const Tensor& leaf, DType dtype);
-// Frees the copies that are kept for a leaf, as far as no tape holds them.
+// Frees the copies that are kept for a leaf, unless a tape holds them.
 void forget_cast_copies(const Tensor& leaf);
 
 }  // namespace booster

@@ -50,7 +50,7 @@ void Node::add_output_hook(int output, std::function<Tensor(const Tensor&)> hook
 }
 
 void Node::run_output_hooks(std::span<Tensor> g) const {
-  const auto hooks = output_hooks_;  // one may add another
+  const auto hooks = output_hooks_;  // a hook may add another
   for (const auto& [output, hook] : hooks) {
     if (!g[output].defined()) continue;
     Tensor changed = hook(g[output]);

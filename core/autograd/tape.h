@@ -30,7 +30,7 @@ namespace booster {
 class Backward;
 class Node;
 
-// Where a gradient goes: the `output`-th result of `node`.
+// The destination of a gradient: the `output`-th result of `node`.
 struct Edge {
   Reference<Node> node;
   int output = 0;
@@ -40,21 +40,21 @@ struct Edge {
 class Gradients {
  public:
   explicit Gradients(const Node& node);
-  // False if the gradient of input i is not needed: then do not compute it.
+  // Returns false if the gradient of input i is not needed; then do not compute it.
   bool wanted(int i) const;
   Tensor& operator[](int i) { return values_[i]; }
-  // The gradient of input i, a weight's, by a function that computes it without a tape from
-  // tensors that it holds: now, or where a pass puts such work off (deferred_gradients.h), later,
-  // or while ranks exchange what the layer sends on.
+  // Computes the gradient of weight input i with `gradient`, which runs off the tape and owns the
+  // tensors that it needs. It runs now, or later (deferred_gradients.h), or while ranks exchange
+  // what the layer sends on.
   template <class F>
   void compute(int i, F&& gradient) {
     if (puts_off(i)) put_off(i, std::forward<F>(gradient));
     else if (is_done_meanwhile()) do_meanwhile(i, std::forward<F>(gradient));
     else values_[i] = gradient();
   }
-  // The same for a function that can save a tensor: gradient(sum) adds to `sum`, the gradient that
-  // a leaf has already, and gives an undefined tensor. Where `sum` is undefined, or it would not
-  // do, it gives the gradient as above.
+  // As above for a function that can save a tensor. gradient(sum) adds to `sum`, the gradient that
+  // a leaf already has, and returns an undefined tensor. If `sum` is undefined, or it cannot add,
+  // it returns the gradient as above.
   template <class F>
   void compute_or_add(int i, F&& gradient) {
     compute(i, [place = place_of(i), gradient = std::function<Tensor(const Tensor&)>(
@@ -62,12 +62,12 @@ class Gradients {
       return add_at(place, gradient);
     });
   }
-  // For formulas marked by `exchange`: does what is left of the layer behind, between the start of
-  // a message and the wait for it.
+  // For formulas marked by `exchange`: does the remaining work of the layer, between the start of a
+  // message and the wait for it.
   void work_meanwhile();
 
  private:
-  // Where a gradient goes, in which pass; null: a pass of its own.
+  // The destination of a gradient, and its pass; null: a pass of its own.
   struct Place {
     Edge edge;
     const Backward* pass;
@@ -82,9 +82,10 @@ class Gradients {
   friend class Backward;
   friend class SavedResult;
   const Node& node_;
-  const std::unordered_set<const Node*>* ways_ = nullptr;  // only these are; null: all
+  const std::unordered_set<const Node*>* ways_ = nullptr;  // the only nodes that need a gradient;
+                                                           // null: all
   Backward* pass_ = nullptr;
-  std::vector<int> meanwhile_;  // inputs whose gradients come while ranks exchange
+  std::vector<int> meanwhile_;  // inputs whose gradients are computed while ranks exchange
   std::vector<Tensor> values_;
 };
 
@@ -100,16 +101,16 @@ class Node : public Counted {
 
   // Turns gradients of the outputs (undefined where none arrived) into gradients of the inputs.
   virtual void backward(std::span<const Tensor> g, Gradients& d) = 0;
-  // True if `backward` uses only differentiable functions while gradients are enabled.
+  // Returns whether `backward` uses only differentiable functions while gradients are enabled.
   virtual bool is_twice_differentiable() const { return false; }
-  // True if `backward` only casts.
+  // Returns whether `backward` only casts.
   virtual bool only_casts() const { return false; }
-  // True if `backward` waits for other ranks, and calls Gradients::work_meanwhile before it does.
+  // Returns whether `backward` waits for other ranks; it calls Gradients::work_meanwhile first.
   virtual bool exchanges() const { return false; }
   // Releases saved tensors; a later backward raises the freed-graph error.
   virtual void release() = 0;
 
-  // Leaves that `backward` reaches by a pass of its own, beyond inputs(): their gradients are not
+  // Leaves that `backward` reaches by a pass of its own, beyond inputs(). Their gradients are not
   // complete before it has run.
   virtual std::span<const Edge> leaves_inside() const { return {}; }
   // The leaf whose gradient this node collects; null for calls.
@@ -121,7 +122,7 @@ class Node : public Counted {
   bool has_output_hooks() const { return !output_hooks_.empty(); }
 
  protected:
-  // Without inputs, and visited before all others that are ready: for leaves.
+  // Without inputs, and visited before all other ready nodes: for leaves.
   Node(const char* name, int outputs);
   // With inputs given as a list of run-time length.
   Node(const char* name, const std::vector<Tensor>& inputs, int outputs);
@@ -134,8 +135,8 @@ class Node : public Counted {
   std::vector<std::pair<int, std::function<Tensor(const Tensor&)>>> output_hooks_;
 };
 
-// A tensor kept for the backward pass: without its tape (so that no cycle forms), with the version
-// it had. `get` raises an error if the numbers were changed in place since.
+// A tensor kept for the backward pass: without its tape, so that no cycle forms, and with its
+// version. `get` throws if the tensor has been changed in place since.
 class Saved {
  public:
   Saved() = default;
@@ -170,7 +171,7 @@ class SavedResult {
   Saved y_;
 };
 
-// A formula with what the pass must know of it.
+// A formula, marked with what the pass must know about it.
 enum class FormulaKind : uint8_t { twice, only_cast, exchange };
 template <class F, FormulaKind kind>
 struct MarkedFormula {
@@ -180,18 +181,19 @@ struct MarkedFormula {
     formula(g, d);
   }
 };
-// It uses only differentiable functions while gradients are enabled, and may use kernels otherwise;
-// its tensors are SavedInputs and SavedResults. See gradients().
+// Marks a formula that uses only differentiable functions while gradients are enabled; otherwise it
+// may use kernels. Its tensors are SavedInputs and SavedResults. See gradients().
 template <class F>
 MarkedFormula<F, FormulaKind::twice> twice(F formula) {
   return {std::move(formula)};
 }
-// The same of a cast, whose gradient is cast back.
+// Marks the formula of a cast, whose gradient is cast back.
 template <class F>
 MarkedFormula<F, FormulaKind::only_cast> only_cast(F formula) {
   return {std::move(formula)};
 }
-// It sends its gradient to other ranks: start the message, call Gradients::work_meanwhile, wait.
+// Marks a formula that sends its gradient to other ranks: start the message, call
+// Gradients::work_meanwhile, wait.
 template <class F>
 MarkedFormula<F, FormulaKind::exchange> exchange(F formula) {
   return {std::move(formula)};
@@ -202,17 +204,17 @@ inline constexpr bool formula_is = false;
 template <class F, FormulaKind kind>
 inline constexpr bool formula_is<MarkedFormula<F, kind>, kind> = true;
 
-// True if this call must be recorded: gradients are enabled and one input requires them.
+// Returns whether this call must be recorded: gradients are enabled and one input requires them.
 bool must_record(std::initializer_list<Tensor> inputs);
 
 // True while the thread's policy needs to know which tensors are results of ops
 // (OpPolicy::asks_who_made).
 inline thread_local bool results_are_marked = false;
-// Marks y as the result of an op, unless it is a view of an input: a view has its input's mark.
+// Marks y as the result of an op, unless it is a view of an input; a view has its input's mark.
 void mark_result(const Tensor& y, std::span<const Tensor> inputs);
 void mark_made_by_op(const Tensor& y, bool made);
 bool was_made_by_op(const Tensor& x);
-// True if `record` has anything to do for this call.
+// Returns whether `record` has anything to do for this call.
 inline bool is_watched(std::initializer_list<Tensor> inputs) {
   return must_record(inputs) || current_observer() || results_are_marked;
 }
@@ -259,7 +261,7 @@ Tensor record(Tensor y, const char* name, std::initializer_list<Tensor> inputs, 
   return y;
 }
 
-// The same for a list of inputs whose length is known only at run time.
+// As above for a list of inputs whose length is known only at run time.
 template <class F>
 Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F formula) {
   if (OpObserver* observer = current_observer()) [[unlikely]]
@@ -272,7 +274,7 @@ Tensor record(Tensor y, const char* name, const std::vector<Tensor>& inputs, F f
   return y;
 }
 
-// The same for several results: `void(std::span<const Tensor> g, Gradients& d)`; g[i] is undefined
+// As above for several results: `void(std::span<const Tensor> g, Gradients& d)`; g[i] is undefined
 // where the i-th result was not used.
 template <class F>
 void record_many(std::span<Tensor* const> outputs, const char* name,
@@ -308,8 +310,8 @@ struct BackwardOptions {
 // tape, not one element (without a given gradient), graph already freed, saved tensor changed.
 void backward(const Tensor& root, BackwardOptions options = {});
 
-// The same for several roots in one pass, as torch.autograd.backward: shared parts of their graphs
-// are visited once. A gradient for each root, undefined or left out where it has one element.
+// As above for several roots in one pass, as torch.autograd.backward: shared parts of their graphs
+// are visited once. A gradient for each root, undefined or omitted for a root of one element.
 struct SeveralBackwardOptions {
   std::vector<Tensor> grads = {};
   bool retain_graph = false;
@@ -319,14 +321,16 @@ void backward(const std::vector<Tensor>& roots, SeveralBackwardOptions options =
 struct GradientOptions {
   Tensor grad = {};           // as in BackwardOptions
   bool retain_graph = false;  // keep the graph for another pass; create_graph keeps it too
-  bool create_graph = false;  // the gradients are on the tape themselves: a penalty may use them
+  bool create_graph = false;  // the gradients are on the tape too: a penalty may use them
 };
-// The gradients of `root` for each of `inputs` (leaves or results), undefined where one took no
-// part; grad() of leaves does not change, and their hooks do not run. Errors: those of backward,
-// and with create_graph a function between root and inputs that cannot be differentiated twice.
-// Arithmetic, shape functions, reading and writing by index, sorting, sums (also running ones),
-// means, norms, matmul, einsum, linear, recurrent layers, activations except softmax, casts and the
-// losses composed of them can.
+// Returns the gradient of `root` for each of `inputs` (leaves or results), undefined for an input
+// that took no part. grad() of leaves does not change, and their hooks do not run. Errors: as in
+// backward; with create_graph also a function between root and inputs that cannot be differentiated
+// twice.
+//
+// Differentiable twice are arithmetic, shape functions, reading and writing by index, sorting, sums
+// (also prefix sums), means, norms, matmul, einsum, linear, recurrent layers, activations except
+// softmax, casts, and the losses composed of them.
 std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inputs,
                               GradientOptions options = {});
 
@@ -335,36 +339,36 @@ std::vector<Tensor> gradients(const Tensor& root, const std::vector<Tensor>& inp
 // another gradient, or an undefined tensor to keep it.
 using GradHook = std::function<Tensor(const Tensor& grad)>;
 void register_grad_hook(const Tensor& x, GradHook hook);
-// Called once in a backward pass, when the gradient of a leaf is complete for it, also where parts
-// of the pass run inside a checkpoint (data parallelism sends it then). Returns a number for
-// remove_grad_ready_hook.
+// Called once in a backward pass, when the leaf's gradient is complete for that pass, even if parts
+// of the pass run inside a checkpoint. Data parallelism sends the gradient then. Returns a number
+// for remove_grad_ready_hook.
 int on_grad_ready(const Tensor& leaf, std::function<void(const Tensor& leaf)> hook);
 void remove_grad_ready_hook(const Tensor& leaf, int hook);
-// Gives the leaf's gradient fixed memory (a slice of a communication bucket): the first gradient
-// of a step is written there, later ones are added.
+// Gives the leaf's gradient fixed memory (a slice of a communication bucket): the first gradient of
+// a step is written there, later ones are added to it.
 void set_grad_buffer(const Tensor& leaf, Tensor buffer);
 // Keeps the gradient of a 16-bit leaf in f32, so that several passes accumulate in f32. Call it
 // before set_grad_buffer.
 void keep_grad_in_f32(const Tensor& leaf);
-// The dtype of a leaf's gradient: the leaf's own dtype, or f32 as above.
+// Returns the dtype of a leaf's gradient: the leaf's own dtype, or f32 as above.
 DType grad_dtype(const Tensor& leaf);
 // Calls the hook once, when the current backward pass has visited every node.
 void on_backward_end(std::function<void()> hook);
 
-// Drops a leaf's gradient; the next one is written rather than added.
+// Drops a leaf's gradient; the next one is written, not added.
 void clear_grad(const Tensor& leaf);
-// Leaves of a leaf's gradient only what this rank needs of it: some of its elements in row-major
-// order, as one dimension. Until it is dropped or replaced, a backward pass that reaches the leaf
-// is an error. Error for another dtype or device, as in set_grad.
+// Replaces a leaf's gradient by the part that this rank needs: some of its elements in row-major
+// order, as one dimension. Until the part is dropped or replaced, a backward pass that reaches the
+// leaf is an error. Error for another dtype or device, as in set_grad.
 void set_grad_part(const Tensor& leaf, Tensor part);
 
-// Runs fn without recording the ops inside and keeps only `inputs`; backward runs fn again (with
-// the same random numbers and op policy) and differentiates that run. Trades time for activation
+// Runs fn without recording the ops inside, and keeps only `inputs`. Backward runs fn again, with
+// the same random numbers and op policy, and differentiates that run. Trades time for activation
 // memory.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& fn,
                   const std::vector<Tensor>& inputs);
-// Whether fn runs again, by this thread's backward pass: what counts batches leaves it out then, as
-// running statistics do.
+// Returns whether this thread's backward pass is running fn again. Code that counts batches, such
+// as running statistics, must skip the second run.
 bool is_second_run();
 
 }  // namespace booster

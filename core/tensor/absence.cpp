@@ -11,7 +11,7 @@ thread_local bool lazy_init = false;
 
 Storage& storage_of(const Tensor& x) { return *x.body()->storage; }
 
-// Shape and place of a tensor on a storage that must not hold itself.
+// Shape, strides and offset of a tensor on a storage, without a reference to the storage.
 struct Window {
   explicit Window(const Tensor& x)
       : shape(x.shape()), strides(x.strides()), offset(x.body()->offset), dtype(x.dtype()) {}
@@ -54,10 +54,10 @@ void Storage::use() {
                             "to run the work once before the capture");
   const auto writes = std::exchange(absence->writes, {});
   data = allocate(device, static_cast<size_t>(bytes), tag);
-  const uint32_t before = version;  // these are the numbers that it always had
+  const uint32_t before = version;  // materialising is not a change
   try {
     for (const auto& write : writes) write(*this);
-  } catch (...) {  // nobody may take what is there for numbers
+  } catch (...) {  // what is there now is not a value
     release(device, std::exchange(data, nullptr), static_cast<size_t>(bytes), tag);
     version = before;
     absence->writes = writes;
@@ -68,7 +68,7 @@ void Storage::use() {
 
 bool put_off(const Tensor& x, const std::function<void(const Tensor&)>& write) {
   Storage& storage = storage_of(x);
-  if (!storage.absence->refusal.empty()) return false;  // using it says so
+  if (!storage.absence->refusal.empty()) return false;  // its use throws the refusal
   storage.absence->writes.push_back(
       [window = Window(x), write](Storage& used) { write(window.on(used)); });
   return true;
@@ -118,7 +118,7 @@ void copy_to_part(const Tensor& x, const Tensor& from) {
   if (!storage.absence || !storage.absence->part.defined()) return;
   if (!x.is_contiguous() || x.bytes() != storage.bytes) {
     check(storage.has_memory(), "{}", storage.absence->refusal);
-    return;  // the part follows when the memory goes
+    return;  // the part is updated when the memory is freed
   }
   const ElementRange range = storage.absence->range;
   storage.absence->part.copy_(

@@ -1,19 +1,19 @@
-// Tensors without memory. Shape, dtype and every handle stay; the numbers are not there yet, or not
-// now:
+// Tensors without memory. Shape, dtype and every handle stay valid; the values are not there yet,
+// or are temporarily away:
 //
 //   Model model;
 //   { const LazyInit lazy; model = VisionTransformer(options); }  // no memory so far
 //
-// What is made under LazyInit gets its memory and its initial numbers when something first reads or
-// writes them: the same numbers as without it, whatever the order of first uses, since draws have
-// their places in the random stream at once. So a model that exceeds the memory of one rank can be
-// made, and then spread tensor by tensor.
+// A tensor made under LazyInit gets its memory and its initial values at its first read or write.
+// The values do not depend on LazyInit or on the order of first uses: each draw reserves its place
+// in the random stream at once. So a model that exceeds the memory of one rank can be made, and
+// then sharded tensor by tensor.
 //
-// Numbers that are on their way to a tensor (renew_on_use) come in the same manner: its first use
-// waits for them.
+// Values that are still being produced (renew_on_use) arrive in the same manner: the first use of
+// the tensor waits for them.
 //
-// A tensor that is spread over ranks keeps a flat part of its numbers here; the whole comes for a
-// use and goes again. Reading or writing it while it is away is an error that says so.
+// A sharded tensor keeps a flat part of its elements on this rank; the whole is restored for a use
+// and freed again. Reading or writing it while it is away is an error that says so.
 #pragma once
 
 #include "core/tensor/spread_columns.h"
@@ -26,19 +26,19 @@
 
 namespace booster {
 
-// Why a storage has no memory, and what it has instead.
+// Why a storage has no memory, and what will produce its values.
 struct Absence {
-  // How the numbers are written when they are used, in order; each is given a tensor on the memory.
+  // Writers of the values at the first use, in order; each receives the storage with its memory.
   std::vector<std::function<void(Storage& storage)>> writes;
-  // What says that the numbers are away, and what to do: nobody may use them. Empty: they come by
-  // themselves.
+  // The error of any use while the values are away: says so, and what to do. Empty: the first use
+  // produces the values.
   std::string refusal;
-  Tensor part;  // these elements, flat; undefined: none are kept
+  Tensor part;  // the elements that this rank keeps, flat; undefined: none
   ElementRange range;
-  SpreadColumns spread;  // what makes the numbers, of a tensor that lies over ranks
+  SpreadColumns spread;  // produces the values of a tensor whose columns are spread over ranks
 };
 
-// Tensors that this thread makes are without memory until they are used, as long as it lives.
+// While it lives, tensors that this thread makes have no memory until they are used.
 class LazyInit {
  public:
   LazyInit();
@@ -53,38 +53,40 @@ class LazyInit {
 
 inline bool has_memory(const Tensor& x) { return x.body()->storage->has_memory(); }
 
-// Puts off what writes to x, if x has no memory so far and nobody kept it away: true.
+// Defers `write` to the first use of x. Returns false, and defers nothing, if a refusal keeps x
+// away. x has no memory.
 bool put_off(const Tensor& x, const std::function<void(const Tensor& x)>& write);
-// Runs write(x), now or when x is first used. It must hold no tensor, and all that it needs.
+// Runs write(x) now, or when x is first used. `write` must own all that it needs, but hold no
+// tensor.
 template <class F>
 void write_numbers(const Tensor& x, F&& write) {
   if (has_memory(x) || !put_off(x, write)) write(x);
 }
 
-// Whether x is dense and has its storage, of the allocator, for itself.
+// Returns whether x is dense and alone fills a storage that the allocator made.
 bool fills_storage(const Tensor& x);
-// x, which fills its storage, gets the numbers that `write` gives it when something first reads or
-// writes it. Until then it has no memory; its version is raised now. What `write` throws is thrown
-// by that use and by each later one.
+// Frees the memory of x, which fills its storage, until something first reads or writes x; `write`
+// then produces its values. Raises x's version now. What `write` throws is thrown by that use and
+// by each later one.
 void renew_on_use(const Tensor& x, const std::function<void(const Tensor& x)>& write);
 
-// --- a tensor of which this rank keeps a part; it fills its storage
-// Makes a copy of these elements the part that is kept, beside the whole: on this device, or where
-// the last part was, or on x's.
+// --- a tensor of which this rank keeps a part; the tensor fills its storage
+// Copies these elements of x into the kept part. It lies on device `on`; by default where the
+// previous part was, or else on x's device.
 void keep_part(const Tensor& x, ElementRange range, std::optional<Device> on = {});
-// The part, of one dimension, and where it belongs; undefined and empty if there is none.
+// Return the part, of one dimension, and its range in x; undefined and empty if there is none.
 Tensor kept_part(const Tensor& x);
 ElementRange kept_range(const Tensor& x);
-// The numbers of x that stay on this rank: the part, or x itself, off the tape.
+// Returns what this rank keeps of x: the part, or x itself, off the tape.
 Tensor numbers_here(const Tensor& x);
-// Gives the part, if there is one, the numbers of a tensor of x's shape. Error if x is a window on
-// what is away.
+// Copies the part's elements, if there is a part, from a tensor of x's shape. Error if x is a view
+// of a tensor that is away.
 void copy_to_part(const Tensor& x, const Tensor& from);
-// The memory of the whole goes. `refusal` is what whoever reads or writes x meanwhile is told.
+// Frees x's storage. Until it is restored, any access to x throws `refusal`.
 void give_back_memory(const Tensor& x, const std::string& refusal);
-// It comes back, with any numbers in it: the caller writes them.
+// Restores x's storage, uninitialised: the caller writes the values.
 void take_memory(const Tensor& x);
-// x becomes a tensor of this dtype of which the same part is kept, converted; the memory is away.
+// Makes x a tensor of this dtype with the same kept part, converted. The whole stays away.
 void convert_part_(const Tensor& x, DType dtype);
 
 }  // namespace booster

@@ -1,5 +1,5 @@
-// Numbers that a kernel left on its device: read by the program only when it asks, and found there
-// by the next kernel without its help.
+// Numbers that a kernel left on its device. The next kernel finds them there; the program reads
+// them only on demand.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -9,8 +9,8 @@
 
 namespace booster {
 
-// One number that is not read before somebody wants it as a double, which waits for the device.
-// Shares the tensor that it is given, so nobody may write into that later.
+// One number that is read only when it is converted to double, which waits for the device. Shares
+// the given tensor, which must not be written afterwards.
 class DeviceNumber {
  public:
   explicit DeviceNumber(Tensor number) : number_(std::move(number)) {}
@@ -26,8 +26,8 @@ inline void check_device_number(const char* what, const Tensor& x, DType dtype) 
         name_of(x.dtype()), x.shape(), name_of(dtype));
 }
 
-// Where kernels find a number that need not be there: null for an undefined tensor. Error unless it
-// is one f32, or one f64.
+// Return a kernel's pointer to an optional number: null for an undefined tensor. Error unless it is
+// one f32, or one f64.
 inline const float* device_float(const Tensor& x) {
   if (!x.defined()) return nullptr;
   check_device_number("device_float", x, DType::f32);

@@ -1,4 +1,4 @@
-// Elements of a tensor by number.
+// A range of a tensor's elements by number.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ struct LaterCheck {
   std::function<void(int64_t)> raise;
 };
 
-// A program that reads nothing for so long waits once.
+// A thread that defers more checks than this without a read runs them at once, and waits.
 constexpr size_t most = 256;
 
 std::vector<LaterCheck>& later_checks() {
@@ -23,7 +23,7 @@ std::vector<LaterCheck>& later_checks() {
   return all;
 }
 
-// Not by item(), which would run the checks that wait.
+// Not item(), which would run the deferred checks.
 int64_t read(const Tensor& found) {
   int64_t number = -1;
   kernels::device_copy(&number, {}, found.data(), found.device(), sizeof number);
@@ -48,7 +48,7 @@ void check_again_later(const Tensor& found, std::function<void(int64_t)> raise) 
   if (std::ranges::none_of(later_checks(), is_same)) check_later(found, std::move(raise));
 }
 
-// What raises an error reads numbers itself, and may find the checks behind it.
+// Takes the checks out of the list first: `raise` reads values itself, and would run them again.
 void run_later_checks(Device device) {
   std::vector<LaterCheck>& all = later_checks();
   if (all.empty()) return;

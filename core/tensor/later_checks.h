@@ -1,5 +1,5 @@
-// Checks of numbers that only the device knows, such as whether all targets are classes. Nobody
-// waits for a GPU to find out: its thread is told when it reads numbers of that GPU the next time.
+// Checks of values that only the device knows, such as whether all targets are classes. They do not
+// wait for a GPU: the thread's next read from that GPU throws.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -8,15 +8,15 @@
 
 namespace booster {
 
-// `found` (i64, one element) is what a kernel found, -1 if all is well. Else `raise` is called with
-// it, and raises the error: at once on the CPU; on a GPU when this thread next reads numbers of it
-// (item, to_vector, to(CPU)), before they are handed out. What was computed from the bad numbers in
-// between may be anything. Within captured work each replay puts the check off anew, for all
-// replays since the last one.
+// Calls `raise` with `found` (i64, one element; a kernel wrote it) unless it is -1; `raise` throws.
+// On the CPU that happens at once. On a GPU it happens when this thread next reads from it (item,
+// to_vector, to(CPU)), before that read returns values. What was computed from the bad values in
+// between is arbitrary. Within captured work each replay defers the check anew, for all replays
+// since the last one.
 void check_later(const Tensor& found, std::function<void(int64_t)> raise);
-// The same of a tensor that is asked about again and again: no more often than it is read.
+// As above for a tensor that is checked repeatedly: at most one check of it waits at a time.
 void check_again_later(const Tensor& found, std::function<void(int64_t)> raise);
-// What was put off for this device. Of Tensor::to.
+// Runs the deferred checks of this device. Called by Tensor::to.
 void run_later_checks(Device device);
 
 }  // namespace booster

@@ -1,5 +1,5 @@
 // Tensors with names, as a model passes them to its optimizer and checkpoints. Names are dotted
-// ("blocks.0.norm1.weight"); the order is that of registration.
+// ("blocks.0.norm1.weight"), in order of registration.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -12,7 +12,7 @@ struct Step {
   int64_t stride, size;
 };
 
-// The dimensions of more than one element, those of the shortest steps first.
+// Returns the dimensions with more than one element, shortest step first.
 std::vector<Step> steps_of(const Tensor& x) {
   std::vector<Step> steps;
   for (int i = 0; i < x.ndim(); ++i)
@@ -22,7 +22,7 @@ std::vector<Step> steps_of(const Tensor& x) {
   return steps;
 }
 
-// True if each step leads beyond all that shorter steps reach, so that no two meet.
+// Returns true if each step exceeds all that the shorter steps reach, so that no two elements meet.
 bool are_nested(const std::vector<Step>& steps) {
   int64_t reached = 0;
   for (const auto& [stride, size] : steps) {
@@ -32,7 +32,7 @@ bool are_nested(const std::vector<Step>& steps) {
   return true;
 }
 
-// By the place of every element: for the rare views whose steps are not nested.
+// Compares the address of every element; for the rare views whose steps are not nested.
 bool do_elements_meet(const std::vector<Step>& steps) {
   std::vector<int64_t> places = {0};
   for (const auto& [stride, size] : steps) {
@@ -44,7 +44,7 @@ bool do_elements_meet(const std::vector<Step>& steps) {
   return std::adjacent_find(places.begin(), places.end()) != places.end();
 }
 
-// The first byte of x in its storage, and the one behind the last.
+// Returns the first byte of x in its storage, and the end of the last one.
 std::pair<int64_t, int64_t> bytes_of(const Tensor& x) {
   int64_t first = x.body()->offset, last = first;
   for (int i = 0; i < x.ndim(); ++i) {

@@ -1,4 +1,4 @@
-// What may not be written in place: several elements at one place in memory, and numbers that the
+// Two things that forbid a write in place: several elements at one address, and elements that the
 // same call still reads.
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace booster {
 
-// Error if several of x's elements lie at one place, as those of an expanded tensor: each would be
-// changed more than once, or to what another becomes.
+// Throws if several elements of x share an address, as in an expanded tensor. A write would change
+// each of them more than once, or to another's value.
 void check_places_apart(const char* op, const Tensor& x);
 
-// True if a write of `target`, element by element, may change what is still to be read of `source`:
-// they share memory, and are not the same view. Views whose elements lie between each other's, as
-// the columns of a matrix, count as well.
+// Returns true if writing `target` element by element may change elements of `source` that are
+// still to be read: they share memory, and are not the same view. Interleaved views, such as the
+// columns of a matrix, count as well.
 bool is_source_written(const Tensor& target, const Tensor& source);
 
 }  // namespace booster

@@ -42,7 +42,7 @@ class Reference {
   explicit operator bool() const { return object_ != nullptr; }
   friend bool operator==(const Reference& a, const Reference& b) { return a.object_ == b.object_; }
 
-  // Gives the object up without changing its count.
+  // Returns the object without changing its count.
   T* release() { return std::exchange(object_, nullptr); }
 
  private:

@@ -1,6 +1,7 @@
-// Tensors whose columns, the last dimension, lie over ranks: each has some of them. Shape and dtype
-// are those of the whole, which has no memory so far; when something reads it, the ranks put it
-// together, and it is a tensor like any other. What can work on parts asks for its own first.
+// Tensors whose columns, the last dimension, are spread over ranks: each rank has some of them.
+// Shape and dtype are the whole tensor's, which has no memory at first. When something reads it,
+// the ranks gather it, and it becomes an ordinary tensor. Code that can work on parts asks for this
+// rank's part first.
 #pragma once
 
 #include "core/tensor/element_range.h"
@@ -10,16 +11,16 @@
 
 namespace booster {
 
-// The ranks that have the columns. All of them call these functions in the same order.
+// The ranks that hold the columns. All of them call these functions in the same order.
 class ColumnRanks {
  public:
   virtual ~ColumnRanks() = default;
-  // This rank's, out of all().
+  // Returns this rank's columns, out of all().
   virtual ElementRange columns() const = 0;
   virtual int64_t all() const = 0;
-  // All columns, from everybody's part.
+  // Gathers all columns from the parts of all ranks.
   virtual Tensor gathered(const Tensor& part) const = 0;
-  // Everybody's x, of one shape, one behind the other along a new first dimension.
+  // Stacks the x of all ranks, of one shape, along a new first dimension.
   virtual Tensor everybodys(const Tensor& x) const = 0;
 };
 
@@ -28,10 +29,10 @@ struct SpreadColumns {
   std::shared_ptr<const ColumnRanks> ranks;
 };
 
-// Off the tape. The part is dense, and nobody writes to it from now on.
+// Off the tape. The part is dense, and must not be written from now on.
 Tensor spread_over_ranks(const SpreadColumns& columns);
-// What x was spread from, with x's shape but for the columns, as long as nothing has read or
-// written it. Also of views that only divide or join dimensions before the last.
+// Returns what x was spread from, as long as nothing has read or written it; the part has x's shape
+// except for the columns. Works for views that only split or merge dimensions before the last.
 SpreadColumns spread_columns(const Tensor& x);
 
 }  // namespace booster

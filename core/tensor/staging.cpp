@@ -21,13 +21,14 @@ using kernels::Moment;
 struct Buffer {
   void* data = nullptr;
   size_t bytes = 0;
-  std::shared_ptr<Moment> until;  // when nothing uses it any more; null: now
+  std::shared_ptr<Moment> until;  // the end of its last use; null: free now
 };
 
-// Those that nobody has.
+// The buffers that are not in use.
 class FreeBuffers {
  public:
-  // One of at least that size, and not much larger; nothing if there is none, or none that `fits`.
+  // Takes a buffer of at least that size, and at most twice as large, that `fits`; empty if there
+  // is none.
   template <class Fits>
   Buffer take(size_t bytes, Fits&& fits) {
     const auto found = std::ranges::find_if(buffers_, [&](const Buffer& each) {
@@ -53,12 +54,12 @@ size_t bytes_of(const Shape& shape, DType dtype) {
 
 struct Staging::Buffers {
   Buffers(Device on, MemoryTag use) : device(on), tag(use), cuda(kernels::cuda_module_for(on)) {}
-  // Tensors keep it, so nobody uses a buffer but perhaps a copy.
+  // Tensors hold a reference, so only copies can still use a buffer.
   ~Buffers() {
     for (const Buffer& each : of_host.all()) {
       try {
         if (each.until) each.until->wait();
-      } catch (const Error&) {  // of a GPU that works no more
+      } catch (const Error&) {  // the GPU has failed
       }
       cuda.free_pinned(each.data);
     }
@@ -73,12 +74,12 @@ struct Staging::Buffers {
     buffer.until = std::move(copies.extract(data).mapped());
     of_host.give(std::move(buffer));
   }
-  // Kernels that read it are queued.
+  // Kernels that read it may still be queued.
   void give_of_device(void* data, size_t bytes) {
     Buffer buffer{data, bytes, nullptr};
     try {
       buffer.until = cuda.mark(device.index, nullptr);
-    } catch (const Error&) {  // of a GPU that works no more
+    } catch (const Error&) {  // the GPU has failed
     }
     std::lock_guard lock(mutex);
     of_device.give(std::move(buffer));
@@ -89,14 +90,14 @@ struct Staging::Buffers {
   const CudaModule& cuda;
   std::mutex mutex;
   FreeBuffers of_host, of_device;
-  // Of each of the host's that somebody has: the last copy from it, null before that.
+  // By buffer of the host in use: the last copy from it, null before the first.
   std::map<void*, std::shared_ptr<Moment>> copies;
 };
 
 Staging::Staging(Device device, MemoryTag tag)
     : buffers_(std::make_shared<Buffers>(device, tag)) {}
 
-// What is still copied is left alone: the host does not wait.
+// Skips buffers that are still being copied: the host does not wait.
 Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
   const size_t bytes = bytes_of(shape, dtype);
   Buffer buffer;
@@ -107,7 +108,7 @@ Tensor Staging::to_fill(const Shape& shape, DType dtype) const {
   }
   if (!buffer.data)
     buffer = {buffers_->cuda.allocate_pinned(buffers_->device.index, bytes), bytes, nullptr};
-  if (!buffer.data) return empty(shape, {.dtype = dtype});  // the system pins no more
+  if (!buffer.data) return empty(shape, {.dtype = dtype});  // the system pins no more memory
   {
     std::lock_guard lock(buffers_->mutex);
     buffers_->copies[buffer.data] = nullptr;
@@ -128,7 +129,7 @@ Tensor Staging::on_device(const Tensor& filled) const {
     std::lock_guard lock(buffers_->mutex);
     target = buffers_->of_device.take(bytes, [](const Buffer&) { return true; });
   }
-  // A block of the allocator may be in use by kernels that are queued.
+  // Queued kernels may still use a block of the allocator.
   if (!target.data)
     target = {allocate(device, bytes, buffers_->tag), bytes,
               buffers_->cuda.mark(device.index, nullptr)};

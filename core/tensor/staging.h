@@ -1,7 +1,7 @@
-// Numbers on their way to a GPU or from it (batches, parts of parameters): memory of the host which
-// the GPU reads and writes by itself, and memory of the GPU into which is copied while it computes.
-// Both are used again: for the host's, when the copy is done; for the GPU's, when what was queued
-// while there was a tensor on it is done. Thread-safe; its tensors may outlive it.
+// Buffers for transfers to and from a GPU (batches, parts of parameters): pinned memory of the
+// host, which the GPU accesses by itself, and memory of the GPU that is filled while it computes.
+// Both are reused. A buffer of the host is free when its copy is done; a buffer of the GPU when all
+// work queued during the life of its tensor is done. Thread-safe; its tensors may outlive it.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -12,15 +12,15 @@ namespace booster {
 
 class Staging {
  public:
-  // Of a GPU; `tag`: what its memory there is for.
+  // For one GPU; `tag` is the purpose of its memory there.
   explicit Staging(Device device, MemoryTag tag = MemoryTag::data);
 
-  // On the host, not written yet.
+  // Returns uninitialised memory on the host.
   Tensor to_fill(const Shape& shape, DType dtype) const;
-  // A copy on the GPU of what to_fill gave, or of its first rows. Returns at once; kernels queued
-  // from now on run behind the copy.
+  // Copies what to_fill returned, or its first rows, to the GPU. Returns at once; kernels queued
+  // from now on run after the copy.
   Tensor on_device(const Tensor& filled) const;
-  // A copy on the host of a dense tensor on the GPU. Waits for it.
+  // Copies a dense tensor on the GPU to the host, and waits for the copy.
   Tensor on_host(const Tensor& there) const;
 
  private:

@@ -38,7 +38,7 @@ void set_memory_tag(const Tensor& x, MemoryTag tag) {
 
 namespace {
 
-// Bodies are created and freed with every op, so freed ones are kept per thread and reused.
+// Every op creates and frees bodies, so each thread keeps freed ones for reuse.
 class BodyCache {
  public:
   ~BodyCache() {

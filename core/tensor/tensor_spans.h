@@ -1,4 +1,4 @@
-// Many tensors as the argument of kernels that walk all of them in one call.
+// Many tensors as one argument, for kernels that walk all of them in one call.
 #pragma once
 
 #include "core/tensor/tensor.h"

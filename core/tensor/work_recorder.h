@@ -1,6 +1,6 @@
-// What is seen of work while a thread records it (captured_work.h): the memory that it makes, uses
-// and changes, and the checks that it puts off. The work belongs to one thread; a tensor that it
-// made may go on another.
+// Notes what a thread's work does while it is recorded (captured_work.h): the memory that it makes,
+// uses and changes, and the checks that it defers. The work belongs to one thread; a tensor that it
+// made may be released on another.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -15,22 +15,22 @@ namespace booster {
 
 // What a replay must know.
 struct RecordedMemory {
-  std::vector<Reference<Storage>> used;     // there before: kept, since replays use it
-  std::vector<Reference<Storage>> changed;  // by each replay; what it made is among it
+  std::vector<Reference<Storage>> used;     // made earlier; kept, since replays use it
+  std::vector<Reference<Storage>> changed;  // by each replay; includes what the work made
 };
 struct RecordedCheck {
-  Tensor worst;  // of all replays since it was -1
+  Tensor worst;  // largest result of all replays since it was -1
   std::function<void(int64_t)> raise;
 };
 
 class WorkRecorder {
  public:
-  // Of the calling thread, as long as it lives.
+  // Records for the calling thread, while it lives.
   WorkRecorder();
   ~WorkRecorder();
   WorkRecorder(const WorkRecorder&) = delete;
   WorkRecorder& operator=(const WorkRecorder&) = delete;
-  // Null if the calling thread records nothing.
+  // Returns null if the calling thread records nothing.
   static WorkRecorder* current();
 
   void made(Storage& storage);
@@ -40,7 +40,7 @@ class WorkRecorder {
   // See check_later.
   void put_off_check(const Tensor& found, std::function<void(int64_t)> raise);
 
-  // What there is at the end.
+  // Return what was recorded, at the end.
   RecordedMemory take_memory();
   std::vector<RecordedCheck> take_checks() { return std::move(checks_); }
 

@@ -1,15 +1,16 @@
-// What the convolutions of libraries have in common. They take two orders of a tensor's elements:
-// (n, c, h, w), rows innermost, and (n, h, w, c), channels innermost.
+// What the libraries' convolutions share. They take two orders of a tensor's elements:
+// - (n, c, h, w), rows innermost;
+// - (n, h, w, c), channels innermost.
 #pragma once
 
 #include "kernels/arguments/view.h"
 
 namespace booster::kernels {
 
-// What a pass computes: y, the gradient of x, or that of the weight.
+// What a pass computes: y, the gradient of x, or the gradient of the weight.
 enum class ConvolutionPass : int64_t { forward, input, weight };
 
-// A view of 4 dimensions with the strides of its shape in that order.
+// Returns a view of 4 dimensions with dense strides in that order.
 inline View laid_out(View view, bool channels_last) {
   const int rows_inside[] = {3, 2, 1, 0}, channels_inside[] = {1, 3, 2, 0};
   int64_t stride = 1;
@@ -20,15 +21,15 @@ inline View laid_out(View view, bool channels_last) {
   return view;
 }
 
-// Whether both place their elements alike; along a dimension of one element no stride counts.
+// Returns whether both have the same strides, ignoring dimensions of one element.
 inline bool same_layout(const View& a, const View& b) {
   for (int i = 0; i < a.ndim; ++i)
     if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
   return true;
 }
 
-// Whether windows of more than one tap lie beside each other, as those that cut an image into
-// patches, in one group: on a GPU such a convolution is a product of matrices.
+// Returns whether windows of more than one tap are adjacent and do not overlap, in one group, as
+// when an image is cut into patches. On a GPU such a convolution is a product of matrices.
 inline bool are_patches(const Window2d& window) {
   for (int i = 0; i < 2; ++i)
     if (window.stride[i] != window.kernel[i] || window.padding[i] != 0 || window.dilation[i] != 1)

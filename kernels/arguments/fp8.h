@@ -1,5 +1,5 @@
-// 8-bit floats as plain data: the two formats, and the rules by which their scales follow the
-// numbers. A tensor of 8-bit floats is a u8 tensor of codes plus one f32 scale: its numbers are
+// 8-bit floats as plain data: the two formats, and the rules that derive their scales from the
+// values. A tensor of 8-bit floats is a u8 tensor of codes plus one f32 scale; an element is
 // value(code) / scale. Formats: OCP 8-bit Floating Point Specification (OFP8).
 #pragma once
 
@@ -12,8 +12,8 @@ enum class Fp8Format : uint8_t {
   e5m2,  // 5 exponent bits, bias 15; f16 without its last 8 bits
 };
 constexpr float largest(Fp8Format format) { return format == Fp8Format::e4m3 ? 448 : 57344; }
-// Bounds of rounding: magnitudes up to the first become 0; from the second on they exceed the
-// largest number.
+// Bounds of rounding. Magnitudes up to underflows_to become 0; magnitudes from overflows_from on
+// exceed the largest finite value.
 constexpr double underflows_to(Fp8Format format) {
   return format == Fp8Format::e4m3 ? 0x1p-10 : 0x1p-17;
 }
@@ -26,20 +26,20 @@ constexpr const char* name_of(Fp8Format format) {
 
 namespace kernels {
 
-// How a number becomes a code: to nearest even, nan stays nan. A number beyond the largest becomes
-// the largest; without saturation it becomes infinity, in the format that has one.
+// Rounding of a number to a code: to nearest even; a nan stays nan. A number beyond the largest
+// becomes the largest; without saturation it becomes infinity in e5m2, and nan in e4m3.
 struct Fp8Cast {
   Fp8Format format = Fp8Format::e4m3;
   bool saturate = true;
 };
 
-// The scales of some tensors of one format and the data they are computed from, on the device.
+// The scales of some tensors of one format and the data that determine them, on the device.
 struct Fp8Scales {
-  float* amax;        // (tensors): largest magnitude seen in this pass; negative: none was seen
+  float* amax;        // (tensors): largest magnitude seen in this pass; negative: none
   float* scale;       // (tensors)
   float* history;     // (tensors, length): the amaxes of the last passes, a ring
-  int32_t* cursor;    // (tensors): position of the next one in the ring
-  float* non_finite;  // one number: becomes 1 if an amax is infinite
+  int32_t* cursor;    // (tensors): position of the next amax in the ring
+  float* non_finite;  // one element: becomes 1 if an amax is infinite
   int64_t tensors;
   int64_t length;
 };
@@ -57,7 +57,7 @@ struct Fp8CurrentRule {
   float largest;  // of the format
   float eps;
   bool power_of_two;  // rounds the scale down to a power of two
-  float limit;  // replaces a scale that overflows: the largest number of the input's dtype
+  float limit;  // replaces a scale that overflows: the largest value of the input's dtype
 };
 
 }  // namespace kernels

@@ -1,31 +1,31 @@
-// The law by which a loss scale grows and backs off, as plain data: what differs between the
-// scalers of torch, Apex, Paddle, Colossal-AI, Megatron and DeepSpeed is a field here.
+// The rule by which a loss scale grows and backs off, as plain data. Its fields are the differences
+// between the scalers of torch, Apex, Paddle, Colossal-AI, Megatron and DeepSpeed.
 #pragma once
 
 #include <cstdint>
 
 namespace booster::kernels {
 
-// When the count of bad steps goes back to 0, besides what AfterBackoff says.
+// When the count of bad steps returns to 0, apart from AfterBackoff.
 enum class Refill : uint8_t { never, on_growth, every_finite_step };
 
-// What becomes of the count of bad steps in a step that backs off.
+// The effect of a back-off on the count of bad steps.
 enum class AfterBackoff : uint8_t {
-  forget,  // begins at 0 again
-  count,   // counts on, so that every further bad step backs off until a refill
-  hold,    // stays one below `hysteresis`, to the same effect
+  forget,  // restarts at 0
+  count,   // continues, so that every further bad step backs off until a refill
+  hold,    // stays one below `hysteresis`, with the same effect
 };
 
-// Why the scale was kept where the original of a policy would have made it useless.
+// Why the scale was kept where the original implementation would have made it useless.
 enum class ScaleRefusal : int32_t {
   none,
   infinite,    // growth beyond f32
   collapsed,   // a scale whose inverse is infinite in f32
-  at_minimum,  // an overflow at the smallest scale, where the original ends the training
+  at_minimum,  // an overflow at the smallest scale, where the original ends training
 };
 
-// A step is bad when a gradient is not finite, else good. A product of scale and factor is formed
-// in f64 and rounded once to what the scale is stored in.
+// A step is bad if a gradient is not finite, else good. A product of scale and factor is computed
+// in f64 and rounded once to the storage type of the scale.
 struct LossScalePolicy {
   double init = 65536;
   double growth = 2;
@@ -37,15 +37,15 @@ struct LossScalePolicy {
   double minimum = 0;               // a scale that backed off is at least this; 0: no limit
   double maximum = 0;               // a scale that grew is at most this; 0: no limit
   bool dynamic = true;              // false: the scale stays
-  bool skips = true;                // false: bad steps are taken like good ones
+  bool skips = true;                // false: bad steps are applied like good ones
   bool f64_scale = false;           // the scale is stored in f64 instead of f32
   bool f32_factors = false;         // growth and backoff are rounded to f32 before use
-  bool growth_guard = false;        // a growth to infinity is left out, as a matter of course
-  bool exact_hysteresis = false;    // backs off when bad steps == hysteresis, not when beyond it
+  bool growth_guard = false;        // a growth to infinity is silently omitted
+  bool exact_hysteresis = false;    // backs off only when bad steps == hysteresis, not beyond it
   bool free_first_step = false;     // the first good step after a bad one (or ever) does not count
-  bool counts_when_static = false;  // every step counts as good where the scale stays
+  bool counts_when_static = false;  // if the scale is static, every step counts as good
   bool ends_at_minimum = false;     // a back-off at the minimum is refused
-  bool refuses = true;              // false: goes on to infinity or 0, as originals do: simulations
+  bool refuses = true;              // false: on to infinity or 0 as originals do (simulations)
 };
 
 struct LossScaleState {

@@ -24,12 +24,13 @@ enum class UpdateRounding : uint8_t {
   kahan,       // to nearest even; what is lost is kept in `compensation` for the next step
 };
 
-// One parameter of an optimizer step. `value` is what is updated (the f32 master where there is
-// one). `copy`, if not null, is a 16-bit working copy that is rewritten from the new value.
-// State that has not been used yet is all zero; in the `first` step, or the first that is not
-// skipped, the momentum buffer is set rather than blended (SGD). All contiguous, and none overlaps
-// another: kernels read several elements before they write one. A slot may be a range of a
-// parameter, as ranks that share an optimizer's work have them.
+// One parameter of an optimizer step. `value` is updated (the f32 master if there is one). `copy`,
+// if not null, is a 16-bit working copy that is rewritten from the new value.
+//
+// Unused state is all zero. In the `first` step, or the first that is not skipped, the momentum
+// buffer is set, not blended (SGD). All memory is contiguous and disjoint, because kernels read
+// several elements before they write one. A slot may be a range of a parameter, if ranks share an
+// optimizer's work.
 struct OptimizerSlot {
   void* value;
   DType value_dtype;
@@ -40,12 +41,12 @@ struct OptimizerSlot {
   void* copy;
   DType copy_dtype;
   int64_t size;
-  const int64_t* steps;  // on the device: how many were taken before this one
+  const int64_t* steps;  // on the device: steps taken before this one
   bool first;            // the momentum buffer is new
   UpdateRounding rounding = UpdateRounding::nearest;  // others: value is bf16
   void* compensation = nullptr;                       // bf16, for kahan
   uint64_t noise_seed = 0;  // for stochastic: noise is a function of it, the step and the element
-  int64_t begin = 0;        // of the range: which element of the parameter the slot's first is
+  int64_t begin = 0;        // number of the slot's first element within the parameter
   void* state3 = nullptr;   // RMSprop's third
 };
 struct OptimizerSlots {
@@ -54,12 +55,12 @@ struct OptimizerSlots {
 };
 
 // Values that live on the device and are read there, so that the host never waits. Null: absent.
-// found_inf != 0: the step does nothing at all. Gradients are multiplied by *inverse_scale, then
-// by *clip_factor, before use; the gradient buffers are not changed.
+// found_inf != 0: the step changes nothing. Gradients are multiplied by *inverse_scale, then by
+// *clip_factor, before use; the gradient buffers do not change.
 struct StepControl {
   const float* found_inf = nullptr;
   const float* inverse_scale = nullptr;
-  const double* clip_factor = nullptr;  // f64, of whose digits f64 gradients want all
+  const double* clip_factor = nullptr;  // f64, since f64 gradients need all its digits
 };
 
 // Formulas: torch.optim.SGD. Momentum buffer set to the first gradient, undampened.
@@ -88,8 +89,8 @@ struct LambStep {
   double max_grad_norm;  // 0: no clipping
 };
 
-// The numbers of any of these. They change from step to step (learning rates) and live on the
-// device, where a kernel reads them: a step that was captured once is replayed with new ones.
+// The settings of any of these steps. They change from step to step (learning rates). A kernel
+// reads them on the device, so a step that was captured once replays with new ones.
 union StepNumbers {
   SgdStep sgd;
   AdamStep adam;

@@ -46,7 +46,7 @@ struct View {
     for (int i = 0; i < ndim; ++i) n *= shape[i];
     return n;
   }
-  // As torch counts: without elements any strides are.
+  // As in torch: without elements any strides are contiguous.
   constexpr bool contiguous() const {
     if (size() == 0) return true;
     int64_t expected = 1;
@@ -56,7 +56,7 @@ struct View {
     }
     return true;
   }
-  // Product of all sizes except the last: the number of rows.
+  // Returns the number of rows: the product of all sizes except the last.
   constexpr int64_t rows() const {
     int64_t n = 1;
     for (int i = 0; i + 1 < ndim; ++i) n *= shape[i];
@@ -78,14 +78,14 @@ struct Window2d {
   int64_t groups = 1;
 };
 
-// Position in a Philox4x32-10 stream (Salmon et al., SC'11): `key` is the seed, `offset` counts
-// blocks of four 32-bit numbers already taken. Element i of a kernel uses block offset + i / 4,
-// word i % 4, so values do not depend on the number of threads.
+// Position in a Philox4x32-10 stream (Salmon et al., SC'11): `key` is the seed, `offset` counts the
+// blocks of four 32-bit numbers already used. Element i of a kernel uses block offset + i / 4, word
+// i % 4, so values do not depend on the number of threads.
 struct RandomPosition {
   uint64_t key = 0;
   uint64_t offset = 0;
-  // {key, offset} in the memory of the kernel's device: instead of `key`, and added to `offset`.
-  // Null for a kernel that runs once; one that is recorded and replayed draws anew each time.
+  // {key, offset} in the memory of the kernel's device: replaces `key`, and is added to `offset`.
+  // Null for a kernel that runs once. A recorded kernel draws anew from it in each replay.
   const uint64_t* origin = nullptr;
 };
 

@@ -11,12 +11,13 @@ namespace {
 
 using namespace tile;
 
-// Sums over queries (dk, dv) are loaded and stored once per block, so longer blocks pay off while a
-// block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
+// Sums over queries (dk, dv) are loaded and stored once per block. So longer blocks pay as long as
+// a block's tiles and the next head's rows fit the second-level cache; pairs take half the space.
 template <class F>
 constexpr int64_t most_queries = 64 * F::per_unit;
-// With 16 registers p goes through memory while dp is summed, which costs less than sums too few to
-// hide their latency: ViT-Ti/16 batch 16 on a Zen 3 core takes 19.5 ms, with two rows 21.3.
+// With 16 registers p is spilled to memory while dp is summed. That costs less than fewer sums,
+// which would not hide their latency: ViT-Ti/16 batch 16 on a Zen 3 core takes 19.5 ms, and 21.3 ms
+// with two rows.
 constexpr int gradient_rows = 4;
 
 template <class F>
@@ -59,8 +60,8 @@ struct Backward {
     *bytes = layout.used();
   }
 
-  // Probabilities p and slopes ds = p (dp - delta) of one tile, written directly from registers in
-  // both layouts that the three products need.
+  // Computes probabilities p and slopes ds = p (dp - delta) of one tile. Writes them directly from
+  // registers in both layouts that the three products need.
   template <int columns>
   KERNEL_FN void slope_tile(int64_t row, int64_t column, int64_t width, const Block& block,
                             Number factor) {
@@ -80,7 +81,7 @@ struct Backward {
         const int64_t at = column + c * n;
         const Vector<Number> score =
             p[r][c] * factor + vector_at(bias + (row + r) * bias_stride + at);
-        // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
+        // Subtracts in two steps: added to a score of -1e9, the sum's logarithm would vanish.
         p[r][c] = exp2_of(score - largest[row + r] - log_sums[row + r]);
         Vector<Number> dp = slope[r][c];
         Vector<Number> dropped = p[r][c];
@@ -156,7 +157,7 @@ struct Backward {
     for (int64_t i = 0; i < round_up(block.queries, gradient_rows); ++i) {
       const bool real = i < block.queries && largest[i] != -infinity;
       deltas[i] = 0;
-      if (!real) {  // no probability at all
+      if (!real) {  // all probabilities are 0
         largest[i] = 0;
         log_sums[i] = infinity;
         continue;
@@ -174,7 +175,7 @@ struct Backward {
     View dq, dk, dv, g, q, k, v, out, log_sum;
   };
 
-  // While a head is computed, its outputs' rows and the next head's rows are prefetched.
+  // Prefetches, while a head is computed, its outputs' rows and the next head's rows.
   void prefetch_around(int64_t batch, int64_t head, const Tensors& x) {
     prefetch = {};
     for (const View* y : {&x.dq, &x.dk, &x.dv}) prefetch.writes(head_rows(*y, batch, head));
@@ -192,7 +193,7 @@ struct Backward {
     const auto rows = [&](const View& view) { return head_rows(view, batch, head); };
     pack<F>(key, spare, rows(x.k), sizes.row, 0, sizes.keys, padded_keys);
     pack<F>(value, spare, rows(x.v), sizes.row, 0, sizes.keys, padded_keys);
-    if (problem.causal || sizes.queries == 0)  // the first block of queries misses some keys
+    if (problem.causal || sizes.queries == 0)  // the first block of queries does not see all keys
       for (Number* sums : {key_sums, value_sums})
         memset(sums, 0, sizeof(Number) * size_t(sizes.keys * features));
     for (int64_t first = 0; first < sizes.queries; first += sizes.query_block) {

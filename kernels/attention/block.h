@@ -27,9 +27,9 @@ struct Problem {
   double dropout;
   RandomPosition position;
 
-  // Keys that a block of queries can see; whole blocks beyond are skipped.
+  // Returns the keys that a block of queries can see; whole blocks beyond them are skipped.
   int64_t visible_keys(int64_t query_end) const { return causal ? smaller(keys, query_end) : keys; }
-  // Otherwise one row of bias serves all queries.
+  // Returns whether each query has its own row of bias; otherwise one row serves all queries.
   bool bias_per_query() const { return causal || mask.data; }
 };
 
@@ -83,8 +83,8 @@ KERNEL_FN void visit_format(DType dtype, [[maybe_unused]] bool all_the_same, Bod
   f(Plain<float>{});
 }
 
-// Start and key stride of the mask's row for one query; its sizes align from the right and a size
-// of 1 (or a missing dimension) is broadcast.
+// Start and key stride of the mask's row for one query. The mask's sizes align from the right; a
+// size of 1 (or a missing dimension) is broadcast.
 struct MaskRow {
   const char* data;
   int64_t stride;
@@ -100,7 +100,7 @@ inline MaskRow mask_row(const View& mask, int64_t batch, int64_t head, int64_t q
   return {mask.as<const char>() + element * size_of(mask.dtype), one ? 0 : mask.strides[last]};
 }
 
-// Fills bias (block.queries rows, or one; width numbers each) with the terms that are added to
+// Fills bias (block.queries rows, or one; `width` values each) with the terms that are added to
 // scores, in units of log 2: the mask, and -infinity for keys hidden by causality or padding.
 template <class Number>
 void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block& block,
@@ -124,7 +124,7 @@ void fill_bias(Number* bias, int64_t width, const Problem& problem, const Block&
 }
 
 // Fills keep (block.queries, width) with 0 for dropped probabilities and 1 / (1 - p) for kept ones.
-// Element (batch, head, query, key) of the whole call has its own random number, independent of the
+// Element (batch, head, query, key) of the whole call has its own random number, whatever the
 // blocks.
 template <class Number>
 void fill_keep(Number* keep, int64_t width, const Problem& problem, const Block& block,

@@ -1,8 +1,8 @@
 // Attention: out = softmax(scale q k^T + mask) v (Vaswani et al., "Attention is all you need",
 // 2017).
 //
-// Each head is computed by one thread from packed copies of its operands, in blocks of queries and
-// keys that stay in cache; scores never reach memory. A query with all keys masked gives zeros (and
+// One thread computes each head from packed copies of its operands, in blocks of queries and keys
+// that stay in cache; scores never reach memory. A query whose keys are all masked gives zeros (and
 // log_sum = -infinity), where PyTorch gives nan.
 //
 // ViT-B/16 batch 8, one layer, CPU time of one Zen 4 core, forward + backward, with PyTorch 2.15 on
@@ -19,7 +19,7 @@ namespace {
 
 using namespace tile;
 
-constexpr int64_t most_queries = 32;  // whose scores fit the first-level cache
+constexpr int64_t most_queries = 32;  // their scores fit the first-level cache
 constexpr int score_rows = many_registers ? 8 : 4;
 
 // scores (queries, width) = factor * queries keys^T + bias
@@ -80,8 +80,8 @@ struct Forward {
       });
   }
 
-  // Turns one row of scores into weights relative to the best score so far; earlier sums of the row
-  // shrink when a better one appears.
+  // Turns one row of scores into weights relative to the best score so far. A better score scales
+  // the row's earlier sums down.
   void softmax_row(int64_t row, int64_t width) {
     const Number* score = scores + row * width;
     Unit* weight = weights + row * width / F::per_unit;
@@ -114,7 +114,7 @@ struct Forward {
     }
   }
 
-  // log_sum's two numbers of the queries go to `element` and behind.
+  // Writes both parts of the queries' log_sum from `element` on.
   void finish_queries(const HeadRows& out, const View& log_sum, int64_t element,
                       const Block& block) {
     unpack(out, block.query, block.queries, sums, sizes.row.features,
@@ -127,7 +127,7 @@ struct Forward {
     }
   }
 
-  // While a head is computed, the next head's rows are prefetched.
+  // Prefetches the next head's rows while a head is computed.
   void prefetch_around(int64_t batch, int64_t head, const View& out, const View& q, const View& k,
                        const View& v) {
     prefetch = {};

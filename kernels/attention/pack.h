@@ -13,7 +13,7 @@ KERNEL_FN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 KERNEL_FN int64_t round_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
-// Items per block if n items are cut into the fewest equal blocks of at most `most`.
+// Returns the items per block if n items are cut into the fewest equal blocks of at most `most`.
 KERNEL_FN int64_t even_block(int64_t n, int64_t most, int64_t multiple) {
   const int64_t blocks = (n + most - 1) / most;
   return blocks == 0 ? multiple : round_up((n + blocks - 1) / blocks, multiple);
@@ -36,7 +36,7 @@ inline HeadRows head_rows(const View& x, int64_t batch, int64_t head) {
 }
 
 // Prefetches rows that will soon be read or written. They are pages apart, where the hardware
-// prefetcher does not help, so one token at a time is fetched into the second-level cache between
+// prefetcher does not help. So one token at a time is fetched into the second-level cache between
 // other work.
 class Prefetch {
  public:
@@ -66,7 +66,7 @@ class Prefetch {
 template <class F>
 struct Widths {
   static constexpr int vector = lanes<typename F::Number>;
-  int64_t features;  // numbers per row, whole vectors
+  int64_t features;  // values per row, whole vectors
   int64_t units;     // units per row, whole vectors
   int64_t steps;     // units per row that are not padding
 };
@@ -77,7 +77,7 @@ Widths<F> widths_for(int64_t features) {
   return {round_up(features, n), round_up(steps, n), steps};
 }
 
-// Where to pack tokens; nullptr if a layout is not wanted.
+// Destinations for packed tokens; nullptr if a layout is not wanted.
 template <class F>
 struct Packed {
   using Unit = typename F::Unit;
@@ -117,8 +117,8 @@ void pack_panel(typename F::Unit* panels, const typename F::Unit* rows, const Wi
   }
 }
 
-// Packs tokens [first, first + count), zeros up to `padded` (a multiple of the vector). `spare` has
-// space for one vector of rows, used if packed.rows is not wanted.
+// Packs tokens [first, first + count), and zeros up to `padded` (a multiple of the vector). `spare`
+// has space for one vector of rows, used if packed.rows is not wanted.
 template <class F>
 void pack(const Packed<F>& packed, typename F::Unit* spare, const HeadRows& source,
           const Widths<F>& widths, int64_t first, int64_t count, int64_t padded) {
@@ -138,7 +138,7 @@ void pack(const Packed<F>& packed, typename F::Unit* spare, const HeadRows& sour
   }
 }
 
-// values (count, width) into rows of a head, row i times scale(i).
+// Writes values (count, width) to the rows of a head, row i times scale(i).
 template <class Number, class Scale>
 void unpack(const HeadRows& target, int64_t first, int64_t count, Number* values, int64_t width,
             Scale&& scale) {

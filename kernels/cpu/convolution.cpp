@@ -1,7 +1,7 @@
-// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, but for what
-// convolution_choice.h says. Images with their channels last are convolved as they lie; any other
-// tensor is reordered to the layout that the library prefers and back. A 16-bit dtype that the
-// processor or the library lacks is converted exactly to f32, with one rounding at the end; f64,
+// Convolution on the CPU: oneDNN for f32, bf16 and (its version 3) f16, except where
+// convolution_choice.h says otherwise. Channels-last images are convolved in place. Any other
+// tensor is reordered to the layout that the library prefers, and back. A 16-bit dtype that the
+// processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
 // and anything else that oneDNN lacks, goes to unfold.cpp.
 //
 // One 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32, 224 in bf16), GFLOP/s of forward / input /
@@ -13,8 +13,8 @@
 // All convolutions of ResNet-20, batch 128, on two cores:
 //   row-major                            f32 170 / 188 / 157   bf16 352 / 359 / 235
 //   channels last, layouts of its choice f32 180 / 203 / 171   bf16 371 / 385 / 224
-//   channels last as they lie            f32 223 / 233 / 219   bf16 435 / 467 / 283
-//   the last with our loop (convolution_choice.h)                       ... 400
+//   channels last, in place              f32 223 / 233 / 219   bf16 435 / 467 / 283
+//   the same with our loop (convolution_choice.h)                       ... 400
 //
 // Forward and input gradients have the same bits on any number of threads; a weight's gradient has
 // the same bits from run to run, but oneDNN sums the images per thread first (our loop does not).
@@ -45,8 +45,8 @@ struct Operands {
   View bias;  // f32; forward only
 };
 
-// The library takes both layouts; strides are normalised so that equal layouts have equal keys.
-// False for any other layout.
+// Normalises the strides of both layouts that the library takes, so that equal layouts have equal
+// keys. Returns false for any other layout.
 bool normalise(View& view) {
   for (const bool channels_last : {false, true}) {
     const View candidate = laid_out(view, channels_last);
@@ -57,7 +57,7 @@ bool normalise(View& view) {
   return false;
 }
 
-// Memory of another dtype for a tensor, in the same order if it has its channels last.
+// Returns memory of another dtype for a tensor, in the same order if it is channels last.
 View room_for(ScratchUse use, DType dtype, const View& view) {
   return laid_out(scratch_view(use, dtype, view), is_channels_last(view));
 }
@@ -101,7 +101,7 @@ Key key_of(Pass pass, const Operands& operands, const Window2d& window) {
   return key;
 }
 
-// (out, c / groups, kh, kw) as the library's (groups, out / groups, c / groups, kh, kw).
+// Returns (out, c / groups, kh, kw) as the library's (groups, out / groups, c / groups, kh, kw).
 View grouped(const View& weight, int64_t groups) {
   if (groups == 1) return weight;
   View view = weight;
@@ -121,7 +121,7 @@ memory::desc bias_layout(const View& bias) {
   return {{bias.shape[0]}, memory::data_type::f32, memory::format_tag::a};
 }
 
-// Who says how images lie in memory while they are convolved.
+// Layout of images while they are convolved: the library's choice, or channels last where they are.
 enum class Layouts { chosen, channels_last_kept };
 
 memory::desc image_layout(const View& image, Layouts layouts) {
@@ -129,7 +129,7 @@ memory::desc image_layout(const View& image, Layouts layouts) {
   return kept ? describe(image) : any_layout(image);
 }
 
-// x, weight and y as a pass multiplies them.
+// Returns the plans of a convolution of x, weight and y.
 ConvolutionPlans plans(const View& x, const View& weight, const View& y, const View& bias,
                        const Window2d& window, Layouts layouts) {
   return {.x = image_layout(x, layouts),
@@ -141,12 +141,12 @@ ConvolutionPlans plans(const View& x, const View& weight, const View& y, const V
           .padding = {window.padding, window.padding + 2}};
 }
 
-// A convolution between the reorders of its operands and its result.
+// A convolution, with the reorders of its operands before it and of its result after it.
 class Convolution {
  public:
   // Means "the library has only reference code for this".
   Convolution() = default;
-  // left, right and result in the library's layouts; `caller` has the caller's.
+  // left, right and result are in the library's layouts, `caller` in the caller's.
   Convolution(const dnnl::primitive& primitive, const memory::desc& scratchpad,
               const Argument& left, const Argument& right, const Argument& result,
               const Operands& caller)
@@ -178,12 +178,12 @@ class Convolution {
   Reorder left_, right_, result_;
 };
 
-// The library's plan, by the code of its choice or the next one that is faster.
+// Returns the library's plan with its own choice of code, or with the next code that is faster.
 template <class Plan>
 auto planned(Pass pass, DType dtype, const Window2d& window, Plan&& plan) {
   const auto chosen = plan();
   if (is_reference(chosen) || !is_slow(chosen.impl_info_str(), pass, dtype, window)) return chosen;
-  auto other = plan();  // goes from one to the next; a copy would take the first one along
+  auto other = plan();  // a copy of `chosen` would move to the next code with it
   while (other.next_impl() && !is_reference(other))
     if (!is_slow(other.impl_info_str(), pass, dtype, window)) return other;
   return chosen;
@@ -244,7 +244,7 @@ Convolution make(Pass pass, const Operands& operands, const Window2d& window, La
   return {};
 }
 
-// The library may have only reference code for images as they lie, and better code for others.
+// The library may have only reference code for channels-last images, and better code for others.
 Convolution make(Pass pass, Operands operands, const Window2d& window) {
   View& weight = pass == Pass::weight ? operands.result : operands.right;
   weight = grouped(weight, window.groups);
@@ -252,7 +252,7 @@ Convolution make(Pass pass, Operands operands, const Window2d& window) {
   return as_they_lie ? std::move(as_they_lie) : make(pass, operands, window, Layouts::chosen);
 }
 
-// False where the library is faster.
+// Returns false if the library is faster.
 bool by_loop(Pass pass, const Operands& operands, const Window2d& window) {
   const auto& [x, g, dweight, bias] = operands;
   if (pass != Pass::weight || !is_faster_by_loop(dweight, g, x, window)) return false;
@@ -263,7 +263,7 @@ bool by_loop(Pass pass, const Operands& operands, const Window2d& window) {
   return true;
 }
 
-// False if the library cannot do it.
+// Returns false if the library cannot do it.
 bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   thread_local CallCache<Key, Convolution> cache;
   Convolution& convolution =
@@ -273,7 +273,7 @@ bool by_library(Pass pass, const Operands& operands, const Window2d& window) {
   return true;
 }
 
-// A channel's bias at every position of its plane.
+// Returns a view of each channel's bias at every position of its plane.
 View bias_plane(const View& bias, const View& y) {
   View plane = y;
   plane.data = bias.data;
@@ -295,15 +295,15 @@ void by_unfold(Pass pass, const Operands& operands, const Window2d& window) {
   }
 }
 
-// The pass's operands as `dtype` and its result as `result_dtype`, in memory that the library can
-// address.
+// Returns the pass's operands as `dtype` and its result as `result_dtype`, in memory that the
+// library can address.
 Operands converted(const Operands& operands, DType dtype, DType result_dtype) {
   return {readable(ScratchUse::left, dtype, operands.left),
           readable(ScratchUse::right, dtype, operands.right),
           writable(ScratchUse::result, result_dtype, operands.result), operands.bias};
 }
 
-// The same for unfolding, which needs everything contiguous.
+// As above for unfolding, which needs everything contiguous.
 Operands contiguous(const Operands& operands, DType dtype) {
   const auto plain = [&](const View& view) { return view.dtype == dtype && view.contiguous(); };
   const auto& [left, right, result, bias] = operands;
@@ -316,7 +316,7 @@ void finish(const Operands& done, const Operands& asked) {
   if (done.result.data != asked.result.data) on({}).copy(asked.result, done.result);
 }
 
-// Nothing to sum over: the result is the bias alone, or zero.
+// There is nothing to sum over: the result is the bias alone, or zero.
 void convolve_nothing(const Operands& operands) {
   const auto& [left, right, result, bias] = operands;
   bias.data ? on({}).copy(result, bias_plane(bias, result)) : on({}).fill(result, 0);

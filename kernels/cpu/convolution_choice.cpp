@@ -13,14 +13,14 @@ namespace booster::kernels::cpu {
 
 namespace {
 
-// oneDNN's names: AVX2, and AVX2 with one or the other kind of VNNI.
+// oneDNN's names: AVX2, and AVX2 with either kind of VNNI.
 bool has_avx2_alone() {
   static const bool has = library_isa().starts_with("AVX2");
   return has;
 }
 
-// AVX-512 with or without products of bf16; the names of processors with AMX or with arithmetic in
-// f16 go on differently.
+// AVX-512 with or without bf16 products. The names of processors with AMX or f16 arithmetic have
+// other endings.
 bool has_avx512_alone() {
   static const bool has = [] {
     const std::string isa = library_isa();
@@ -29,14 +29,14 @@ bool has_avx512_alone() {
   return has;
 }
 
-// From version 3 on both passes are the same code.
+// From version 3 on both passes use the same code.
 bool has_slow_forward() {
   static const bool has = has_avx2_alone() && dnnl_version()->major < 3;
   return has;
 }
 
-// oneDNN 2's plans read the operation's descriptor again to go on to other code (library_plans.h),
-// and it takes the older code by itself.
+// With oneDNN 2, moving on to other code would read the operation's descriptor again
+// (library_plans.h). It chooses the older code by itself.
 bool has_choice_of_code() {
   static const bool has = dnnl_version()->major >= 3;
   return has;
@@ -48,22 +48,23 @@ bool is_plain(const View& x, const View& y, const Window2d& window) {
          is_channels_last(y);
 }
 
-// What is done once for the weight pays where there are many positions. Fewer were not tried.
+// One-off work on the weight pays if there are many positions. Fewer were not tried.
 constexpr int64_t fewest_positions = 4096;
 
-// oneDNN's code for the gradient works on 2 or 3 blocks of 8 channels at once where they divide the
-// blocks, and else on one, which is slow: 40 and 56 channels take 1.3 times as long as forward.
+// oneDNN's code for the gradient handles 2 or 3 blocks of 8 channels at once if that divides the
+// blocks. Otherwise it handles one, which is slow: 40 and 56 channels take 1.3 times as long as
+// forward.
 bool are_worked_on_together(int64_t channels) {
   const int64_t blocks = channels / 8;
   return channels % 8 == 0 && (blocks == 1 || blocks % 2 == 0 || blocks % 3 == 0);
 }
 
-// Of wide images the forward pass is as fast, unless they have few channels.
+// For wide images the forward pass is as fast, unless they have few channels.
 bool is_gradient_faster(const View& y) {
   return are_worked_on_together(y.shape[1]) && (y.shape[3] <= 32 || y.shape[1] <= 16);
 }
 
-// The sums of one part of the images stay in the second cache.
+// The sums of one part of the images stay in the second-level cache.
 constexpr int64_t most_sums = 9 * 128 * 128;
 
 int64_t positions(const View& y) { return y.shape[0] * y.shape[2] * y.shape[3]; }

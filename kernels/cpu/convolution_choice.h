@@ -1,7 +1,10 @@
-// Ways to convolve that are faster than the one that oneDNN would take, and where.
+// Ways to convolve that are faster than oneDNN's own choice, and when to use them.
 //
-// With AVX2 alone, for images with their channels last, without groups: times of oneDNN's pass over
-// the other way's on two cores of a Zen 3, f32, kernels of 3 x 3 (channels, positions, images):
+// The figures are the time of oneDNN's pass over the time of the other way: above 1 the other way
+// is faster.
+//
+// With AVX2 alone, for channels-last images without groups, on two cores of a Zen 3, f32, kernels
+// of 3 x 3 (channels, positions, images):
 //                              y as a gradient     the weight's gradient by a loop
 //                              oneDNN 2.6          oneDNN 2.6     oneDNN 3.7
 //   16 > 16, 32 x 32, 128      1.20                1.24           1.43
@@ -9,8 +12,9 @@
 //   64 > 64, 8 x 8, 128        1.26                1.31           1.37
 //   128 > 128, 28 x 28, 8      1.22                1.22           1.21
 //   64 > 64, 56 x 56, 8        0.97 (not taken)    1.65           1.71
-// (The loop packs its operands since then. Its code for AVX2, on a Zen 4: with 16 channels 0.87 to
-// 0.93 as fast as before in f32, with more 0.96 to 1.1; 16-bit images need no copies in f32 now.)
+// (Since then the loop packs its operands. Its AVX2 code, on a Zen 4, now runs in f32 at 0.87 to
+// 0.93 of its former speed with 16 channels, and at 0.96 to 1.1 with more. 16-bit images need no
+// f32 copies any more.)
 //
 // With AVX-512 and no AMX, two cores of a Zen 4:
 //                              the weight's gradient   forward and input gradient by oneDNN 3.7's
@@ -31,16 +35,16 @@
 
 namespace booster::kernels::cpu {
 
-// y (without bias) as the gradient of the input of a convolution from y to x: its weight is this
-// one mirrored, with inputs and outputs exchanged.
+// Returns whether y (without bias) is computed faster as the gradient of the input of a convolution
+// from y to x, whose weight is this one mirrored, with inputs and outputs exchanged.
 bool is_faster_as_gradient(const View& y, const View& x, const Window2d& window);
 View mirrored(const View& weight);  // in scratch memory
 Window2d mirrored(const Window2d& window);
 
-// Code of the library by its name, which tells how it computes.
+// Returns whether the library's code of this name is slow here; the name says how it computes.
 bool is_slow(std::string_view code, ConvolutionPass pass, DType dtype, const Window2d& window);
 
-// The gradient of the weight by conv2d_weight_loop.
+// Returns whether conv2d_weight_loop computes the gradient of the weight faster.
 bool is_faster_by_loop(const View& dweight, const View& g, const View& x, const Window2d& window);
 
 }  // namespace booster::kernels::cpu

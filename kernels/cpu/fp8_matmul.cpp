@@ -1,12 +1,12 @@
-// Products of 8-bit floats on the CPU: in bf16, which holds every one of them, with sums in f32.
-// The result is that of a unit that multiplies 8-bit floats, up to the order of the sums.
+// Products of 8-bit floats on the CPU, computed in bf16, which represents all of them, with sums in
+// f32. The result equals a hardware fp8 unit's, up to the order of the sums.
 #include "kernels/catalogue.h"
 #include "kernels/cpu/primitive.h"
 
 namespace booster::kernels::cpu {
 namespace {
 
-// In the layout of the codes, which has no gaps.
+// Decodes into the layout of the codes, which has no gaps.
 View decoded(ScratchUse use, const View& codes, Fp8Format format) {
   View numbers = codes;
   numbers.dtype = DType::bf16;

@@ -21,7 +21,7 @@ void limit_library(const std::string& variant) {
         "CPU variant: oneDNN was used before it could be limited; got {}, want the limit first",
         variant);
 #else
-  static_cast<void>(variant);  // there is one
+  static_cast<void>(variant);  // only one variant exists
 #endif
 }
 

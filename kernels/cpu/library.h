@@ -9,11 +9,11 @@ namespace booster::kernels::cpu {
 // Keeps oneDNN within the instruction set of a forced CPU variant. Call before its first use.
 void limit_library(const std::string& variant);
 
-// "2.6.3", and the instruction set that oneDNN will use ("AVX512_CORE_BF16").
+// Return "2.6.3", say, and the instruction set that oneDNN will use ("AVX512_CORE_BF16").
 std::string library_version();
 std::string library_isa();
 
-// Bytes of scratch memory that the threads keep for library calls (see primitive.h).
+// Returns the bytes of scratch memory that the threads keep for library calls (see primitive.h).
 int64_t scratch_bytes();
 
 }  // namespace booster::kernels::cpu

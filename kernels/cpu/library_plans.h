@@ -15,7 +15,7 @@ dnnl::matmul::primitive_desc plan_matmul(const dnnl::memory::desc& a, const dnnl
                                          const dnnl::memory::desc& out,
                                          const dnnl::primitive_attr& attributes);
 
-// The passes of one convolution. Tensors have their roles of the forward pass in each of them.
+// The passes of one convolution. Tensors keep their roles of the forward pass in all of them.
 struct ConvolutionPlans {
   using Forward = dnnl::convolution_forward::primitive_desc;
   using BackwardInput = dnnl::convolution_backward_data::primitive_desc;

@@ -1,11 +1,11 @@
-// Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16; a 16-bit dtype that the
-// processor or the library lacks by exact conversion to f32 with one rounding at the end; the
-// packed loop of matmul_loop.cpp for f64, integers and sizes too small to pay for a library call.
+// Matrix product on the CPU: oneDNN for f32, bf16 and (its version 3) f16. A 16-bit dtype that the
+// processor or the library lacks is converted exactly to f32, with one rounding at the end. f64,
+// integers and sizes too small to pay for a library call use the packed loop of matmul_loop.cpp.
 //
-// oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major: a
-// column-major output falls to its reference code, 1000 times slower. Such an output is computed as
-// out^T = b^T a^T instead. On the shapes of ViT-B/16, batch 8, one 3.5 GHz Zen 4 core (peak 112
-// GFLOP/s in f32, 224 in bf16) reaches
+// oneDNN 2.6.3 takes each input row- or column-major at full speed but the output only row-major. A
+// column-major output falls to its reference code, 1000 times slower; it is computed as out^T = b^T
+// a^T instead. On the shapes of ViT-B/16, batch 8, one 3.5 GHz Zen 4 core (peak 112 GFLOP/s in f32,
+// 224 in bf16) reaches
 //   y = x w^T    97 to 106    196 to 207      with weights packed before: 106 to 110, 213 to 218
 //   dx = g w     95 to 108    195 to 203      with weights packed before: 108 to 111, 213 to 219
 //   dw = g^T x   97 to 103    190 to 195      with g^T copied before: 102 to 106, 202 to 207
@@ -28,8 +28,8 @@ namespace {
 
 using dnnl::memory;
 
-// Up to this many multiplications the loop is at least as fast as a call of the library: 0.3 us
-// for 8 x 8 x 8, where the call alone takes 0.5 us; they meet near 16 x 16 x 16.
+// Up to this many multiplications the loop is at least as fast as a call of the library: 0.3 us for
+// 8 x 8 x 8, where the call alone takes 0.5 us. They are equal near 16 x 16 x 16.
 constexpr int64_t small_product = 4096;
 
 // Every view below is (batch, rows, columns).
@@ -90,7 +90,7 @@ Key key_of(const View& out, const View& a, const View& b, const View& bias, doub
   return key;
 }
 
-// A batch of one as a plain matrix: the library has packed layouts only for those.
+// Returns a batch of one as a plain matrix: the library has packed layouts only for matrices.
 View matrix_in(const View& view) {
   View matrix = view;
   matrix.ndim = 2;
@@ -101,18 +101,18 @@ View matrix_in(const View& view) {
   return matrix;
 }
 
-// An f32 row, which oneDNN adds before it rounds.
+// Describes an f32 row, which oneDNN adds before it rounds.
 memory::desc describe_bias(const View& bias, int ndim) {
   const int64_t n = bias.shape[0];
   if (ndim == 2) return {{1, n}, memory::data_type::f32, memory::format_tag::ab};
   return {{1, 1, n}, memory::data_type::f32, memory::format_tag::abc};
 }
 
-// True if b is worth packing at each use. The library would pack it too, but once per thread and
-// strip of rows. On two threads this gains, packing included, 1 to 12 % in bf16 for the weights of
-// ViT-B/16, batch 8 (ViT-Ti 3 to 25 %); in f32 up to 6 % if b is row-major and nothing otherwise
-// (benchmarks/matmul_bound). Excluded are few rows, which do not pay for it, and columns a multiple
-// of 2 KiB apart, whose cache lines evict each other during packing.
+// Returns whether packing b at each use pays. The library would pack it too, but once per thread
+// and strip of rows. On two threads this gains, packing included, 1 to 12 % in bf16 for the weights
+// of ViT-B/16, batch 8 (ViT-Ti 3 to 25 %). In f32 it gains up to 6 % if b is row-major, otherwise
+// nothing (benchmarks/matmul_bound). Excluded are few rows, which do not pay for it, and columns a
+// multiple of 2 KiB apart, whose cache lines evict each other during packing.
 bool worth_packing(const View& a, const View& b) {
   constexpr int64_t many_rows = 512, colliding_bytes = 2048;
   const bool collides = column_major(b) && b.strides[2] * size_of(b.dtype) % colliding_bytes == 0;
@@ -121,7 +121,7 @@ bool worth_packing(const View& a, const View& b) {
          !collides;
 }
 
-// A product by the library, with the reorder of b to the layout that the library prefers.
+// A library product, with the reorder of b to the layout that the library prefers.
 class Product {
  public:
   // Means "the library refuses the layout or dtype, or has only reference code for it".
@@ -170,7 +170,7 @@ Product make_product(const View& out, const View& a, const View& b, const View& 
   return is_reference(plan) ? Product() : Product(plan, layout(b), bias.data);
 }
 
-// False if the library cannot do it.
+// Returns false if the library cannot do it.
 bool library_product(const View& out, const View& a, const View& b, const View& bias, double beta) {
   thread_local CallCache<Key, Product> cache;
   Product& product = cache.find(key_of(out, a, b, bias, beta),
@@ -180,7 +180,7 @@ bool library_product(const View& out, const View& a, const View& b, const View& 
   return true;
 }
 
-// The view itself if it has this dtype and a layout that the library takes, else a copy.
+// Returns the view itself if it has this dtype and a layout that the library takes, else a copy.
 View readable(ScratchUse use, DType dtype, const View& view) {
   if (view.dtype == dtype && (row_major(view) || column_major(view))) return view;
   return copied(use, dtype, view);
@@ -188,7 +188,7 @@ View readable(ScratchUse use, DType dtype, const View& view) {
 
 void product(View out, View a, View b, const View& bias, double beta);
 
-// Computes a row-major f32 copy of out, then converts (and rounds) it once into the caller's.
+// Computes a row-major f32 copy of out, then converts (and rounds) it once into the caller's out.
 void product_by_copy(const View& out, const View& a, const View& b, const View& bias, double beta) {
   const View result = beta != 0 ? copied(ScratchUse::result, DType::f32, out)
                                 : scratch_view(ScratchUse::result, DType::f32, out);
@@ -196,7 +196,7 @@ void product_by_copy(const View& out, const View& a, const View& b, const View& 
   on({}).copy(out, result);
 }
 
-// (batch, m, k) x one (k, n) whose rows follow each other without gaps is one large product.
+// Returns whether (batch, m, k) x one (k, n) is one large product: the rows have no gaps between.
 bool joins_into_one(const View& out, const View& a, const View& b, const View& bias) {
   const auto dense = [](const View& view) {
     return row_major(view) && view.strides[0] == view.shape[1] * view.strides[1];

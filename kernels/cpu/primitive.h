@@ -1,8 +1,8 @@
-// A reusable oneDNN primitive: its memory objects are created once and only their pointers change,
+// A reusable oneDNN primitive. It creates its memory objects once and only changes their pointers,
 // so a call allocates nothing. Also the per-thread working memory of library calls and conversions.
 //
 // All of it belongs to one thread: keep primitives and scratch in thread_local variables or on the
-// stack. (oneDNN shares the generated code of equal primitives between threads by itself.)
+// stack. (oneDNN itself shares the generated code of equal primitives between threads.)
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -25,12 +25,12 @@ dnnl::memory::data_type library_type(DType dtype);
 // Attributes of every primitive: the scratchpad comes from the caller.
 dnnl::primitive_attr default_attributes();
 
-// The view's own sizes and strides.
+// Describes the view with its own sizes and strides.
 dnnl::memory::desc describe(const View& view);
-// The view's sizes in whatever layout the library prefers.
+// Describes the view's sizes in whatever layout the library prefers.
 dnnl::memory::desc any_layout(const View& view);
 
-// True if oneDNN has no implementation, or only its reference code, which is 1000 times slower.
+// Returns whether oneDNN has no implementation, or only its reference code (1000 times slower).
 template <class Plan>
 bool is_reference(const Plan& plan) {
   return !plan || std::string_view(plan.impl_info_str()).starts_with("ref");
@@ -63,8 +63,8 @@ class Primitive {
   int count_ = 0;
 };
 
-// Buffers that may be in use at the same time within one kernel call: operands converted to another
-// dtype or layout, the same in the library's own layout, and the library's working memory.
+// Buffers that one kernel call may use at the same time: operands converted to another dtype or
+// layout, the same in the library's own layout, and the library's working memory.
 enum class ScratchUse {
   left,
   right,
@@ -82,9 +82,9 @@ enum class ScratchUse {
   count
 };
 
-// At least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the thread
-// requests the same use again. Grows to the largest size needed and is kept, so training in steady
-// state allocates nothing.
+// Returns at least `bytes` of this thread's memory for `use`, 64-byte aligned, valid until the
+// thread requests the same use again. Grows to the largest size needed and is kept, so training in
+// steady state allocates nothing.
 void* scratch(ScratchUse use, size_t bytes);
 
 // Converts a tensor between the caller's layout and the library's own; empty if they agree.
@@ -94,7 +94,7 @@ class Reorder {
   Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
           const dnnl::memory::desc& library_side);
 
-  // The library's memory for this tensor: the caller's own, or scratch.
+  // Returns the library's memory for this tensor: the caller's own, or scratch.
   void* place(ScratchUse use, void* data) const { return primitive_ ? scratch(use, bytes_) : data; }
   void run(void* from, void* to) {
     if (primitive_) primitive_({from, to});
@@ -105,13 +105,13 @@ class Reorder {
   size_t bytes_ = 0;
 };
 
-// A contiguous tensor in scratch memory with the sizes of `shape`.
+// Returns a contiguous tensor in scratch memory with the sizes of `shape`.
 View scratch_view(ScratchUse use, DType dtype, const View& shape);
 
-// `from` as such a tensor.
+// Copies `from` into such a tensor.
 View copied(ScratchUse use, DType dtype, const View& from);
 
-// A matrix, or a batch of them, with rows and columns exchanged; the same memory.
+// Exchanges rows and columns of a matrix, or of a batch of them; the same memory.
 View transposed(View view);
 
 // Prepared calls (a Primitive, or several that belong together) by key. Key is plain data without

@@ -52,7 +52,7 @@ View matrix(void* data, DType dtype, int64_t rows, int64_t columns) {
       .data = data, .dtype = dtype, .ndim = 2, .shape = {rows, columns}, .strides = {columns, 1}};
 }
 
-// Matrices of one image and group; everything is contiguous.
+// Return matrices of one image and group; everything is contiguous.
 View planes_of(const View& x, int64_t image, int64_t group, int64_t groups) {
   const int64_t channels = x.shape[1] / groups, plane = x.shape[2] * x.shape[3];
   const int64_t offset = (image * groups + group) * channels * plane;

@@ -1,6 +1,6 @@
 // Convolution as matrix product: the windows of an image laid out as the columns of a matrix.
 // Slower than oneDNN's convolutions, but it supports every floating dtype and geometry and is exact
-// in f64; oneDNN's are also tested against it.
+// in f64; tests compare oneDNN's convolutions with it.
 #pragma once
 
 #include "kernels/arguments/view.h"

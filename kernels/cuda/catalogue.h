@@ -1,4 +1,4 @@
-// The catalogue's kernels on a GPU, for those that are made of others.
+// The catalogue's kernels on a GPU, for kernels that are composed of others.
 #pragma once
 
 #include "kernels/catalogue.h"

@@ -1,5 +1,5 @@
-// Folding one value of each thread into one for all, first within a warp by shuffles, then between
-// warps in shared memory. The order depends on nothing but the threads' numbers.
+// Folds one value of each thread into one for all, first within a warp by shuffles, then between
+// warps in shared memory. The order depends only on the threads' numbers.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"

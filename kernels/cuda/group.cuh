@@ -1,5 +1,5 @@
-// Neighbouring elements of a run that a thread works on at a time, read and written by one access
-// where all of them are in the run and their address allows that, by elements elsewhere.
+// Neighbouring elements of a run that a thread handles together. One access reads or writes them if
+// all are in the run and their address allows it; otherwise elements are accessed singly.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
@@ -9,10 +9,10 @@ namespace booster::kernels::BOOSTER_VARIANT {
 // The elements first, first + 1, ... of a run.
 struct Group {
   int64_t first;
-  int count;  // less than the arrays below at the end of the run
+  int count;  // at the end of the run, less than the arrays below
 };
 
-// Elements as they lie in memory; those that a group has not got are left as they are.
+// Reads raw elements; leaves array elements beyond the group unchanged.
 template <class T, int size>
 __device__ void read_group(T (&to)[size], const void* run, Group group) {
   using Whole = Pack<T, size>;
@@ -39,7 +39,7 @@ __device__ void write_group(void* run, Group group, const T (&from)[size]) {
   for (int i = 0; i < size; ++i)
     if (i < group.count) p[i] = from[i];
 }
-// Elements of a dtype that is known at run time, in the compute type.
+// Loads elements of a dtype that is known at run time, in the compute type.
 template <class C, int size>
 __device__ void load_group(C (&to)[size], const void* run, DType dtype, Group group) {
   visit_floating(dtype, [&](auto* type) {

@@ -30,8 +30,8 @@ inline const bool is_noted = ::booster::kernels::cuda::note_kernel(
     reinterpret_cast<const void*>(&run_blocks<at_once, threads, Body>));
 
 // Calls body(block) for block in [0, blocks), all threads of a block together. At least `at_once`
-// blocks fit on a multiprocessor, for which the compiler limits the registers of a thread. A body
-// that is written for another number of threads names it, and does not use what counts on theirs.
+// blocks fit on a multiprocessor; for that the compiler limits the registers of a thread. A body
+// for another number of threads names it, and must not use functions that assume threads_per_block.
 template <int at_once = 1, int threads = threads_per_block, class Body>
 void for_each_block(int64_t blocks, Body body) {
   if (blocks <= 0 || !is_noted<at_once, threads, Body>) return;

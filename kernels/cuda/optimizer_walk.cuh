@@ -1,9 +1,11 @@
 // How a block of GPU threads walks a part of a parameter: by groups of neighbouring elements that
-// fill 16 bytes of the compute type (four of f32), one per thread and turn. What a slot points to
-// is read and written by one access for a group (16 bytes of f32, 8 of f16 and bf16) where its
-// address allows that, by elements elsewhere and at the part's end. Each pointer for itself: in a
-// range of a parameter the states begin at an aligned address, values, gradients and copies perhaps
-// not. Which thread has which elements depends on no address, and so no sum does.
+// fill 16 bytes of the compute type (four of f32), one per thread and turn.
+//
+// One access reads or writes a group of each array of a slot (16 bytes of f32, 8 of f16 and bf16)
+// if its address allows it. Otherwise, and at the part's end, elements are accessed singly. Each
+// pointer is checked for itself: in a range of a parameter the states begin at an aligned address,
+// values, gradients and copies perhaps not. The assignment of elements to threads depends on no
+// address, so neither does any sum.
 #pragma once
 
 #include "kernels/cuda/group.cuh"
@@ -14,7 +16,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// What make() gives, worked out by one thread for its block: powers in f64 take a GPU long. All
+// Returns make(), which one thread computes for its block: powers in f64 take a GPU long. All
 // threads of the block call it, once.
 template <class Value, class Make>
 __device__ Value once_per_block(Make&& make) {
@@ -50,9 +52,8 @@ __device__ Group group_of(const Part& part, int64_t i) {
   return {first, rest < size ? static_cast<int>(rest) : size};
 }
 
-// A group of a dtype that is known at run time. Its numbers are converted after all that a thread
-// needs is on its way from memory, since whoever converts waits: to read them, their size is
-// enough.
+// A group of a dtype that is known at run time. Conversion waits for the values, so a thread
+// converts after it has started all its loads. To read them, their size is enough.
 template <class C>
 class Fetched {
  public:
@@ -118,7 +119,7 @@ class Fetched {
   uint32_t word_[4] = {};
 };
 
-// What an update reads and writes of a group.
+// The values of a group that an update reads and writes.
 template <int states, class C>
 struct SlotGroup {
   static constexpr int size = group_size<C>;
@@ -141,7 +142,7 @@ struct SlotGroup {
   C value[size] = {}, gradient[size] = {}, first[size] = {}, second[size] = {}, third[size] = {};
 };
 
-// Stores new values, rounded as the slot says; `key` is that of its noise.
+// Stores new values with the slot's rounding; `key` is the key of its noise.
 template <class C, int size>
 __device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group group,
                              const C (&value)[size]) {
@@ -165,8 +166,8 @@ __device__ void store_values(const OptimizerSlot& slot, uint64_t key, Group grou
   if (is_kahan) write_group(slot.compensation, group, lost);
 }
 
-// Calls body(value, gradient, state1, state2, state3) for the elements of a part and stores the
-// values that it leaves, in the working copy too, and in a step the states.
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
+// that it leaves, also in the working copy, and in a step the states.
 template <UpdatePass pass, int states, class C, class Body>
 __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -184,7 +185,7 @@ __device__ void update_values(const OptimizerSlot& slot, const Part& part, Body&
   });
 }
 
-// LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
+// LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
 template <class C>
 __device__ void update_moments(const OptimizerSlot& slot, const Part& part,
                                GradientFactor<C> factor, const LambUpdate<C> lamb,

@@ -1,6 +1,6 @@
 // A few neighbouring elements that a thread moves between memory and its registers by one access,
-// or by several of 16 bytes if they have more. Their address must be a multiple of what one access
-// moves.
+// or by several of 16 bytes if they are larger. Their address must be a multiple of the access
+// size.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -9,7 +9,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int quad = 4;  // elements: 16 bytes of f32, 8 of f16 and bf16
 
-// What one access moves of a pack of so many bytes.
+// The type that one access moves, for a pack of this many bytes.
 template <int bytes>
 struct WordOf {
   static_assert(bytes % sizeof(uint4) == 0);
@@ -29,7 +29,7 @@ struct Pack {
   using Word = typename WordOf<n * sizeof(T)>::type;
   static constexpr int words = n * sizeof(T) / sizeof(Word);
 
-  // Whether a pack may lie at an address.
+  // Returns whether a pack may lie at an address.
   static __device__ bool fits(const T* p) {
     return reinterpret_cast<uintptr_t>(p) % sizeof(Word) == 0;
   }
@@ -41,14 +41,14 @@ struct Pack {
 #pragma unroll
     for (int i = 0; i < words; ++i) reinterpret_cast<Word*>(p)[i] = word[i];
   }
-  // The elements as they are.
+  // Copy the elements unconverted.
   __device__ void get(T* element) const {
     __builtin_memcpy(static_cast<void*>(element), word, sizeof word);
   }
   __device__ void set(const T* element) {
     __builtin_memcpy(static_cast<void*>(word), element, sizeof word);
   }
-  // The elements in the compute type, and from it.
+  // Convert the elements to the compute type and from it.
   template <class C>
   __device__ void unpack(C* to) const {
     T element[n];

@@ -1,9 +1,9 @@
-// Instructions of GPUs that CUDA C++ has no function for, one function each, for compute capability
-// 8.0 and later. All lanes of a warp come to a function together, but for cp_async_16, those of one
-// number and the conversions. What plays a GPU has functions of its own
+// GPU instructions for which CUDA C++ has no function, one function each, for compute capability
+// 8.0 and later. All lanes of a warp must call a function together, except cp_async_16, the
+// functions of one number and the conversions. The CPU emulator of CUDA has its own
 // (tests/cuda_on_host/include/ptx.h).
 //
-// A matrix unit multiplies A (16 x 16) by B (16 x 8), of which each lane holds some numbers
+// A matrix unit multiplies A (16 x 16) by B (16 x 8). Each lane holds some of their elements
 // ("fragments"), two of 16 bits in a word, the one of the smaller row or column in the low half.
 // With g = lane / 4 and t = lane % 4 * 2, the words of a lane are
 //   of A: (row g, columns t, t + 1), (row g + 8, the same), (row g, columns t + 8, t + 9),
@@ -29,9 +29,9 @@ __device__ inline uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Four matrices (8 x 8) of 16-bit numbers in the block's memory: lane 8 i + j has the address of
-// row j of matrix i, 16 bytes. Word i: row g, columns t and t + 1 of matrix i; transposed, rows t
-// and t + 1 of column g.
+// Loads four matrices (8 x 8) of 16-bit elements from the block's memory: lane 8 i + j has the
+// address of row j of matrix i, 16 bytes. Word i: row g, columns t and t + 1 of matrix i;
+// transposed, rows t and t + 1 of column g.
 __device__ inline void ldmatrix_x4(uint32_t (&words)[4], const void* row) {
   PTX("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -58,9 +58,9 @@ __device__ inline void mma_bf16(float (&sums)[4], const uint32_t (&a)[4], uint32
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Copies 16 bytes to the block's memory, while the thread goes on; of them `bytes` (0 or 16) are
-// read, the others are 0. Both addresses are multiples of 16. The bytes are there once the thread
-// has waited for its copies; for other threads, after a barrier behind that.
+// Copies 16 bytes to the block's memory asynchronously: reads `bytes` (0 or 16) of them, the others
+// are 0. Both addresses are multiples of 16. The thread has the bytes once it has waited for its
+// copies; other threads after a barrier that follows.
 __device__ inline void cp_async_16(void* shared, const void* from, int bytes) {
   PTX("cp.async.cg.shared.global [%0], [%1], 16, %2;"
       :
@@ -69,21 +69,21 @@ __device__ inline void cp_async_16(void* shared, const void* from, int bytes) {
 }
 __device__ inline void cp_async_wait_all() { PTX("cp.async.wait_all;" : : : "memory"); }
 
-// 2^x within 2 units in the last place; results that are subnormal come out as 0.
+// Returns 2^x within 2 units in the last place; subnormal results become 0.
 __device__ inline float ex2_approx(float x) {
   float y = 0;
   PTX("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// The larger number; of a number and a nan, the number.
+// Returns the larger number; of a number and a nan, the number.
 __device__ inline float larger(float x, float y) {
   float z = 0;
   PTX("max.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
   return z;
 }
 
-// Two numbers rounded to nearest even, in the halves of a word.
+// Rounds two numbers to nearest even, into the halves of a word.
 __device__ inline uint32_t cvt_f16x2(float high, float low) {
   uint32_t word = 0;
   PTX("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));

@@ -1,4 +1,4 @@
-// Positions of a tensor's dimensions (kernels/walks/space.h), one behind the other.
+// Consecutive positions of a tensor's dimensions (kernels/walks/space.h).
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -6,7 +6,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A position that moves forward; it divides only where it leaves the innermost dimension. The space
+// A position that moves forward; it divides only when it leaves the innermost dimension. The space
 // must not be empty.
 class Cursor {
  public:

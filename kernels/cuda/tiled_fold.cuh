@@ -1,6 +1,6 @@
-// Folds of many values into one: sums, maxima, first positions. Blocks are cut into tiles of
-// outputs and of the threads that share an output; few outputs of many values are folded in parts
-// first, by several blocks. The order depends on the sizes only.
+// Folds of many values into one: sums, maxima, first positions. A block is a tile of outputs and of
+// the threads that share an output. Few outputs of many values are first folded in parts, by
+// several blocks. The order depends on the sizes only.
 //
 // A Fold has a type Value, identity() and combine(a, b), which must be commutative.
 #pragma once
@@ -39,7 +39,7 @@ inline Tiling tiling_of(int64_t outputs, int64_t count, bool side_by_side, bool 
   return tiling;
 }
 
-// The values of the threads that share an output, folded in halves; the result is the first one's.
+// Folds in halves the values of the threads that share an output; the first one has the result.
 template <class Fold>
 __device__ typename Fold::Value fold_tile(const Tiling& tiling, int lane, const Fold& fold,
                                           typename Fold::Value mine) {

@@ -1,6 +1,6 @@
-// Small tables that travel to the device as arguments of kernels. A copy from the host's memory
-// would have to wait until it is read, and in recorded work would read again what lies there by
-// then.
+// Small tables that travel to the device as kernel arguments. A copy from the host's memory would
+// have to wait until the device has read it. A replay of recorded work would read that memory
+// again, whatever it holds by then.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/runtime/memory.h"
 
@@ -10,7 +10,7 @@ namespace booster::kernels::cuda {
 namespace {
 
 struct Words {
-  static constexpr int count = 500;  // 4,000 of the 4,096 bytes that every device takes
+  static constexpr int count = 500;  // 4,000 of the 4,096 bytes that every device accepts
   uint64_t word[count];
 };
 

@@ -1,5 +1,5 @@
-// Collectives between GPUs, by NCCL: one rank per GPU. What a call starts runs on a stream of the
-// communicator's own, so that it overlaps with what the GPU computes; moments order the two.
+// Collectives between GPUs, by NCCL: one rank per GPU. Calls run on a stream of the communicator's
+// own, so that they overlap with the GPU's computation. Moments order the two.
 //
 // An interface without CUDA's or NCCL's headers: parallel/backends/nccl.cpp reaches it through the
 // CUDA module's table (kernels/device/module_table.h).
@@ -20,60 +20,61 @@ namespace booster::kernels {
 // For bool, sum and max mean "any", product and min mean "all".
 enum class Reduction : uint8_t { sum, mean, max, min, product };
 
-// Memory that goes to a rank, or comes from one.
+// Memory that goes to a rank, or comes from it.
 struct GpuMessage {
   int peer;
   void* data;
   size_t bytes;
 };
 
-// One rank's end. Calls come from one thread at a time. All of them return at once, also while NCCL
-// still connects ranks: before the next one, and before mark(), is_ready() must say so. Errors of
-// NCCL are raised by the call or by is_ready().
+// One rank's end. Calls come from one thread at a time. All of them return at once, even while NCCL
+// still connects ranks. Before the next call, and before mark(), is_ready() must return true. The
+// call or is_ready() throws NCCL's errors.
 class Communicator {
  public:
-  // Gives up what has not run, unless leave() has come to its end.
+  // Abandons operations that have not run, unless leave() has completed.
   virtual ~Communicator() = default;
 
-  // Whether NCCL has taken everything so far: the connection, or the last call.
+  // Returns whether NCCL has accepted everything so far: the connection, or the last call.
   virtual bool is_ready() = 0;
-  // What is called from now on runs behind that moment.
+  // Makes all later calls run after that moment.
   virtual void follow(Moment& moment) = 0;
 
   virtual void all_reduce(void* data, int64_t count, DType dtype, Reduction reduction) = 0;
   virtual void broadcast(void* data, size_t bytes, int root) = 0;
-  // `out` holds as many times `bytes` as there are ranks.
+  // `out` holds `bytes` times the number of ranks.
   virtual void all_gather(void* out, const void* in, size_t bytes) = 0;
-  // `count` elements come out.
+  // `out` has `count` elements.
   virtual void reduce_scatter(void* out, const void* in, int64_t count, DType dtype,
                               Reduction reduction) = 0;
-  // All at once; none to or from this rank itself.
+  // Sends and receives all at once; no message to or from this rank itself.
   virtual void exchange(std::span<const GpuMessage> sent, std::span<const GpuMessage> received) = 0;
-  // Kernels and copies that `body` calls run on the communicator's stream.
+  // Runs `body`; its kernels and copies go to the communicator's stream.
   virtual void compute(const std::function<void()>& body) = 0;
-  // Memory for what runs there, of this size or larger; the same until a larger one is asked for.
+  // Returns memory for such work, of at least this size; the same until a larger one is requested.
   virtual void* scratch(size_t bytes) = 0;
 
-  // Everything so far.
+  // Returns the moment after everything so far.
   virtual std::shared_ptr<Moment> mark() = 0;
-  // What has gone wrong since a call returned, in NCCL's words; "" for nothing.
+  // Returns what has failed since a call returned, in NCCL's words; "" for nothing.
   virtual std::string trouble() = 0;
-  // Ends what runs, wherever it is stuck. Memory that it was to write holds anything; from now on
-  // host copies from this GPU raise an error with this reason.
+  // Ends running operations, wherever they are stuck. The memory that they were to write is
+  // undefined. From now on host copies from this GPU throw an error with this reason.
   virtual void abort(const std::string& reason) = 0;
-  // This rank needs it no more; is_ready() says when all ranks have come so far. Nothing may run.
+  // Announces that this rank is finished; is_ready() returns true once all ranks have done so.
+  // Nothing may run.
   virtual void leave() = 0;
 };
 
-// What NCCL offers here.
+// The NCCL functions of this build.
 struct Collectives {
   // Such as 22809 for 2.28.9; 0 if there is no NCCL.
   int (*version)();
-  // Why; "" if there is.
+  // Returns why there is no NCCL; "" if there is.
   const std::string& (*missing)();
-  // Which GPU it is: the same for all processes, another one for every GPU.
+  // Returns the identity of a GPU: the same in all processes, different for every GPU.
   std::array<std::byte, 16> (*identify)(int device);
-  // What the ranks that connect must all be given; one of them makes it.
+  // Makes the id that all connecting ranks must receive; one of them calls it.
   std::string (*make_id)();
   std::unique_ptr<Communicator> (*connect)(int device, const std::string& id, int rank, int size);
 };

@@ -29,7 +29,7 @@ ModuleFile open() {
 
 std::atomic<void (*)()> release_kept{nullptr};
 
-// With BOOSTER_NVTX=1 kernels and the parts of a step are ranges for Nsight Systems.
+// With BOOSTER_NVTX=1 marks kernels and the parts of a step as ranges for Nsight Systems.
 void mark_ranges(const CudaModule& module) {
   const char* wanted = std::getenv("BOOSTER_NVTX");
   if (!wanted || !*wanted || *wanted == '0') return;

@@ -7,15 +7,15 @@
 
 namespace booster::kernels {
 
-// BOOSTER_CUDA_MODULE names another file than the installed libbooster_cuda.so. Null if there is
-// none.
+// Returns the module, or null if there is none. BOOSTER_CUDA_MODULE names another file than the
+// installed libbooster_cuda.so.
 const CudaModule* cuda_module();
-// The same; error that says why there is no such device if there is no module.
+// As above, but throws the reason if there is no module.
 const CudaModule& cuda_module_for(Device device);
-// What gives back to GPUs the memory that a cache keeps: called when one has no more. May be said
+// Sets the function that returns a cache's memory to GPUs; called when one has no more. May be set
 // before there is a module.
 void on_shortage_of_device_memory(void (*release)());
-// Why cuda_module() is null; empty if it is not.
+// Returns why cuda_module() is null; empty if it is not.
 const std::string& why_no_cuda_module();
 
 }  // namespace booster::kernels

@@ -1,5 +1,5 @@
-// When a GPU ran what threads queued on its streams: two events around each kernel, which are read
-// when all is done, so that nothing waits in between. Thread-safe.
+// When a GPU ran the work that threads queued on its streams. Two events surround each kernel; they
+// are read when all is done, so that nothing waits in between. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace booster::kernels {
 
-// Of one kernel, in nanoseconds of the host's steady clock. Its length is known to half a
-// microsecond; where it lies on that clock, to what it takes a thread to hear of an event.
+// The time of one kernel, in nanoseconds of the host's steady clock. Its length is exact to half a
+// microsecond; its position on that clock to the latency with which a thread sees an event.
 struct GpuTime {
   int device = -1;  // -1: it has not been measured
   int64_t begin = 0, end = 0;
@@ -20,12 +20,12 @@ struct GpuTimes {
 
 namespace cuda {
 
-// Marks the stream on which the calling thread's next kernel runs; -1 if that fails.
+// Marks the stream of the calling thread's next kernel; returns -1 if that fails.
 int64_t begin_time() noexcept;
-// Marks it again, behind that kernel.
+// Marks it again, after that kernel.
 void end_time(int64_t number) noexcept;
-// All that have begun since the last call; waits for them. Error of a GPU that works no more: then
-// they are lost.
+// Returns all that have begun since the last call; waits for them. Throws if the GPU has failed:
+// then they are lost.
 GpuTimes take_times();
 
 }  // namespace cuda

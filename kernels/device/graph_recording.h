@@ -5,11 +5,11 @@ namespace booster::kernels {
 
 class Recording {
  public:
-  // Gives up what is being recorded; what was queued by replay() is still done.
+  // Abandons an unfinished recording; work queued by replay() is still done.
   virtual ~Recording() = default;
-  // By the thread that began it. Error if what was queued cannot be replayed.
+  // Ends the recording, on the thread that began it. Error if the work cannot be replayed.
   virtual void end() = 0;
-  // After end(): queues the work behind all that the device's stream has been given.
+  // After end(): queues the work after all work that the device's stream has.
   virtual void replay() = 0;
 };
 

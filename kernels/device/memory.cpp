@@ -39,7 +39,7 @@ void device_copy(void* to, Device to_device, const void* from, Device from_devic
   const TraceScope span(is_cpu(to_device) ? "copy from GPU" : "copy to GPU", SpanKind::transfer,
                         static_cast<int64_t>(bytes));
   const CudaModule& cuda = cuda_module_for(gpu);
-  // The copy is queued behind the work of one GPU only.
+  // The copy is queued after the work of one GPU only.
   if (!is_cpu(from_device) && from_device != gpu) cuda.synchronize(from_device.index);
   cuda.use(gpu.index);
   cuda.copy(to, from, bytes);

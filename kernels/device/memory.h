@@ -10,14 +10,14 @@
 
 namespace booster::kernels {
 
-// 64-byte aligned (CPU); nullptr if the system has no more.
+// Returns memory, 64-byte aligned on a CPU; nullptr if the system has no more.
 void* device_allocate(Device device, size_t bytes);
 void device_free(Device device, void* data);
 // Copies between any two devices; returns when the bytes have arrived.
 void device_copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
 // Waits for all work queued on the device.
 void device_synchronize(Device device);
-// Number of CUDA devices that this process can use; 0 without a driver.
+// Returns the number of CUDA devices that this process can use; 0 without a driver.
 int cuda_device_count();
 
 struct CudaDevice {
@@ -25,7 +25,7 @@ struct CudaDevice {
   int major = 0, minor = 0;  // compute capability
   size_t bytes = 0;          // of memory
 };
-// Each of them, by index; none without a driver or in a build without CUDA.
+// Returns all of them, by index; none without a driver or in a build without CUDA.
 std::vector<CudaDevice> cuda_devices();
 
 }  // namespace booster::kernels

@@ -1,6 +1,6 @@
-// The CUDA kernels and their memory behind one table, in a module that is loaded when a program
-// first asks for a GPU (kernels/device/cuda_module.h): everything else builds and runs where there
-// is no CUDA. tests/cuda_on_host builds a second one from the same sources, which needs no GPU.
+// The table of the CUDA kernels and their memory, in a module that is loaded when a program first
+// needs a GPU (kernels/device/cuda_module.h). Everything else builds and runs without CUDA.
+// tests/cuda_on_host builds a second module from the same sources, which needs no GPU.
 #pragma once
 
 #include "kernels/catalogue.h"
@@ -16,7 +16,7 @@
 
 namespace booster::kernels {
 
-// One of NVIDIA's libraries, as it was found.
+// One of NVIDIA's libraries on this machine.
 struct LibraryHere {
   size_t version = 0;   // as the library gives it; 0: there is none
   std::string missing;  // why
@@ -24,7 +24,7 @@ struct LibraryHere {
 
 struct CudaModule {
   const Table* table;
-  // Makes a device the one that the calling thread's next kernels run on; error if there is none.
+  // Selects the device of the calling thread's next kernels; error if there is none.
   void (*use)(int device);
   // kernels/cuda/runtime/memory.h says what they do.
   void* (*allocate)(int device, size_t bytes);
@@ -35,15 +35,15 @@ struct CudaModule {
   void (*synchronize_all)(int device);
   int (*device_count)();
   CudaDevice (*describe_device)(int device);
-  // What a stream of the device has been given so far: a cudaStream_t, or null for the one that
-  // the calling thread's kernels run on.
+  // Returns the moment after all work that a stream of the device has: a cudaStream_t, or null for
+  // the stream of the calling thread's kernels.
   std::shared_ptr<Moment> (*mark)(int device, void* stream);
-  // That one: a cudaStream_t.
+  // Returns the latter stream: a cudaStream_t.
   void* (*stream)(int device);
-  // What `body` queues goes to a stream of the calling thread's own on that device, where it waits
-  // for nothing that others have queued.
+  // Runs `body`; its work goes to a stream of the calling thread's own on that device, which does
+  // not wait for work of others.
   void (*run_beside)(int device, const std::function<void()>& body);
-  // kernels/device/graph_recording.h; of the calling thread, from now on.
+  // Makes the calling thread record from now on; see kernels/device/graph_recording.h.
   std::unique_ptr<Recording> (*record)(int device);
   // kernels/cuda/runtime/staging.h says what they do.
   void* (*allocate_pinned)(int device, size_t bytes);
@@ -56,14 +56,14 @@ struct CudaModule {
   GpuTimes (*take_times)();
   // NVTX; null in a module that was built without its headers.
   const RangeMarker* ranges;
-  // What computes matrix products, and convolutions.
+  // The libraries that compute matrix products, and convolutions.
   LibraryHere (*products)();
   LibraryHere (*convolutions)();
   // Null in a module that was built without NCCL's header.
   const Collectives* collectives;
 };
 
-// The name under which the module has its table.
+// The name of the table's symbol in the module.
 inline constexpr const char* cuda_module_symbol = "booster_cuda_module";
 
 }  // namespace booster::kernels

@@ -7,10 +7,10 @@ class Moment {
  public:
   virtual ~Moment() = default;
   virtual bool is_past() = 0;
-  // The calling thread blocks until it is past.
+  // Blocks the calling thread until it is past.
   virtual void wait() = 0;
-  // What is put into that stream of the device from now on runs after it: a cudaStream_t, or null
-  // for the one that kernels run on. Does not block.
+  // Makes work that is queued to that stream of the device from now on run after it: a
+  // cudaStream_t, or null for the stream of kernels. Does not block.
   virtual void precede(void* stream) = 0;
 };
 

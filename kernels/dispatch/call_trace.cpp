@@ -25,7 +25,7 @@ constexpr const char* reduce_names[] = {"sum", "mean", "amax", "amin", "any", "a
 
 double elements(const View& view) { return static_cast<double>(view.size()); }
 
-// Elements in memory: a broadcast dimension counts as one.
+// Returns the elements in memory: a broadcast dimension counts as one.
 double stored_elements(const View& view) {
   double count = 1;
   for (int i = 0; i < view.ndim; ++i)
@@ -53,7 +53,7 @@ double attention_flop(const View& q, const View& k) {
 
 struct FlopRule {
   const char* kernel;
-  int views;  // that the formula uses
+  int views;  // used by the formula
   double (*flop)(Views);
 };
 constexpr FlopRule flop_rules[] = {

@@ -37,7 +37,7 @@ struct Variant {
 bool runs_always() { return true; }
 
 #ifdef __x86_64__
-// __builtin_cpu_supports, which clang does not know for this.
+// Uses cpuid because clang's __builtin_cpu_supports does not know f16c.
 bool runs_f16c() {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);

@@ -10,10 +10,10 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk = 512;           // 4 KB of doubles per operand
-inline constexpr int64_t parallel_chunks = 32;  // fewer are not worth waking threads for
+inline constexpr int64_t parallel_chunks = 32;  // with fewer, waking threads does not pay
 
-// Where the operands of a run begin. Runs are visited in their order, so that only the first one of
-// a thread's range is found by divisions.
+// The positions of the operands at the start of a run. Runs are visited in order, so that only the
+// first run of a thread's range needs divisions.
 class Run {
  public:
   Run(const Walk& walk, int64_t run) : walk_(walk), last_(walk.ndim - 1) {
@@ -82,7 +82,7 @@ struct alignas(64) Buffer {
   C values[chunk];
 };
 
-// Operand as a dense run of C.
+// Returns the operand as a dense run of C.
 template <class C>
 const C* read_run(const char* p, DType dtype, int64_t stride, int64_t n, Buffer<C>& buffer) {
   if (stride == 1 && dtype == DTypeOf<C>::value) return reinterpret_cast<const C*>(p);
@@ -90,7 +90,8 @@ const C* read_run(const char* p, DType dtype, int64_t stride, int64_t n, Buffer<
   return buffer.values;
 }
 
-// The first input that has the numbers of operand `k` in this chunk; 0 if none comes before it.
+// Returns the first input with the same elements as operand `k` in this chunk; 0 if none precedes
+// it.
 inline int equal_operand(const Walk& walk, char* const* p, int k) {
   const int last = walk.ndim - 1;
   for (int i = 1; i < k; ++i)
@@ -114,7 +115,7 @@ void map_chunks(const View* const* views, int inputs, Loop<C> loop) {
     Buffer<C> out;
     const C* x[max_operands - 1] = {};
     for (int k = 0; k < inputs; ++k) {
-      const int same = equal_operand(walk, p, k + 1);  // as what stands in for one that is not read
+      const int same = equal_operand(walk, p, k + 1);  // a placeholder, for example
       x[k] = same > 0 ? x[same - 1]
                       : read_run<C>(p[k + 1], walk.dtypes[k + 1], strides[k + 1], n, in[k]);
     }
@@ -135,7 +136,7 @@ void map(const View* const* views, F) {
   });
 }
 
-// out = in, of one dtype, whose numbers have the size of T.
+// out = in, of one dtype, whose elements have the size of T.
 template <class T>
 void copy_numbers(const View* const* views) {
   for_each_chunk(walk_over(views, 2), [](char** p, const int64_t* strides, int64_t n) {
@@ -157,7 +158,7 @@ inline void copy_same_dtype(const View* const* views) {
   }
 }
 
-// out = in, converted from any dtype to any other in compute type C; directly into out if out has
+// out = in, converted from any dtype to any other in compute type C; directly into out if it has
 // that type.
 template <class C>
 void convert(const View* const* views) {

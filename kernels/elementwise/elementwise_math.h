@@ -1,5 +1,5 @@
-// What each elementwise op does to one element: the rows of elementwise.def as function objects, in
-// compute type T. The CPU's loops and CUDA's kernels both call them.
+// The rows of elementwise.def as function objects on one element, in compute type T. The CPU's
+// loops and CUDA's kernels both call them.
 #pragma once
 
 #include "kernels/numbers/math.h"

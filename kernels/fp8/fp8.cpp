@@ -9,7 +9,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-constexpr int64_t chunk = 16384;  // numbers of one block
+constexpr int64_t chunk = 16384;  // elements of one block
 constexpr uint32_t infinity_bits = 0x7F800000;
 constexpr float float_max = 3.40282347e38f;
 
@@ -18,12 +18,12 @@ KERNEL_FN int64_t size_of_chunk(int64_t n, int64_t i) {
   return (i + 1) * chunk < n ? chunk : n - i * chunk;
 }
 
-// As integers, magnitudes have the same order as the numbers, with inf and nan on top.
+// As integers, magnitude bits order like the magnitudes, with inf and nan on top.
 KERNEL_FN uint32_t magnitude_of(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint32_t larger(uint32_t a, uint32_t b) { return b > a ? b : a; }
 KERNEL_FN bool is_finite(float x) { return x - x == 0.0f; }
 
-// Calls f with a typed null pointer that stands for f32, f16 or bf16.
+// Calls f with a typed null pointer that represents f32, f16 or bf16.
 template <class F>
 KERNEL_FN void visit_input(DType dtype, F&& f) {
   if (dtype == DType::f16) return f(static_cast<f16*>(nullptr));
@@ -31,7 +31,7 @@ KERNEL_FN void visit_input(DType dtype, F&& f) {
   f(static_cast<float*>(nullptr));
 }
 
-// Codes of a run; returns the bits of the largest magnitude.
+// Writes the codes of a run; returns the bits of the largest magnitude.
 template <Fp8Format format, bool saturate, class T>
 ON_DEVICE uint32_t quantize_run(uint8_t* codes, const T* x, int64_t n, float scale) {
   return map_run_with_largest<uint32_t>(
@@ -50,7 +50,7 @@ ON_DEVICE uint32_t quantize_run(Fp8Cast cast, uint8_t* codes, const T* x, int64_
   return quantize_run<Fp8Format::e5m2, false>(codes, x, n, scale);
 }
 
-// *amax = the larger of itself and the largest of the magnitudes; a nan counts as infinite.
+// Raises *amax to the largest of the magnitudes; a nan counts as infinite.
 void raise_amax(float* amax, const uint32_t* magnitudes, int64_t count) {
   for_each_block(1, [=] ON_DEVICE(int64_t) {
     const uint32_t bits = reduce_run<uint32_t>(
@@ -73,7 +73,7 @@ ON_DEVICE void decode_run(Fp8Format format, T* out, const uint8_t* codes, int64_
     map_run(out, codes, n, [=](uint8_t code) { return of(from_fp8<Fp8Format::e5m2>(code)); });
 }
 
-// The next scale of a tensor that was seen in this pass; an amax of 0 leaves it unchanged.
+// Returns the next scale of a tensor that was seen in this pass; an amax of 0 leaves it unchanged.
 KERNEL_FN float delayed_scale(float scale, float amax, const Fp8DelayedRule& rule) {
   if (!(amax > 0.0f)) return scale;
   const float next = rule.largest / amax / rule.margin_factor;
@@ -156,7 +156,7 @@ void fp8_result(View y, View sums, View bias, const float* inverse_a, const floa
 void fp8_delayed_scale(Fp8Scales scales, Fp8DelayedRule rule) {
   for_each_block(scales.tensors, [=] ON_DEVICE(int64_t tensor) {
     float* history = scales.history + tensor * scales.length;
-    // Unsigned and in the ring: a checkpoint's may be anything.
+    // Unsigned, and reduced to the ring: a checkpoint may hold any value.
     const int64_t at = static_cast<uint32_t>(scales.cursor[tensor]) % scales.length;
     const float newest = scales.amax[tensor];
     const float window = reduce_run<float>(

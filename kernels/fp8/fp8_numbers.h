@@ -21,9 +21,9 @@ struct Fp8Bits {
   static constexpr uint32_t special = e4m3 ? 0x7F : 0x7C;  // codes from here on: inf and nan
 };
 
-// Normal results are rounded by integer arithmetic on the bits, subnormal ones by adding a number
-// whose unit in the last place is the smallest subnormal, which leaves the result in the low bits.
-// Without saturation, results beyond the largest number become special: infinity, or nan in e4m3.
+// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding a number
+// whose unit in the last place is the smallest subnormal: the low bits are the result. Without
+// saturation, results beyond the largest number become infinity, or nan in e4m3.
 template <Fp8Format format, bool saturate>
 KERNEL_FN uint8_t to_fp8(float x) {
   using Bits = Fp8Bits<format>;

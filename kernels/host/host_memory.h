@@ -5,10 +5,10 @@
 
 namespace booster::kernels {
 
-// 64-byte aligned; nullptr if the system has no more.
+// Returns 64-byte aligned memory; nullptr if the system has no more.
 void* allocate_host(size_t bytes);
 void free_host(void* data);
-// The same for a kernel's scratch; error if the system has no more.
+// As above for a kernel's scratch; throws if the system has no more.
 void* allocate_scratch(size_t bytes);
 
 }  // namespace booster::kernels

@@ -1,17 +1,17 @@
-// Whether the calling thread's work for a GPU is recorded, to be replayed, instead of being done
-// (core/tensor/capture). What the host would do beside it is done once and not again by a
-// replay, so whoever would do such a thing asks here first.
+// Whether the calling thread's GPU work is being recorded for replay, instead of being executed
+// (core/tensor/capture). What the host does meanwhile happens once, and not in a replay. Code that
+// would do such a thing must ask here first.
 #pragma once
 
 namespace booster::kernels {
 
-// The GPU whose work the calling thread records, or -1.
+// Returns the GPU whose work the calling thread records, or -1.
 int recorded_device();
 inline bool is_recording() { return recorded_device() >= 0; }
-// Counts the recordings that this thread has begun; 0 while it records nothing.
+// Returns the number of recordings that this thread has begun; 0 while it records nothing.
 int recording_number();
 
-// Says it for the calling thread, as long as it lives.
+// Marks the calling thread as recording while it lives.
 class RecordingScope {
  public:
   explicit RecordingScope(int device);
@@ -20,9 +20,9 @@ class RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 };
 
-// Error if this thread records: "NAME: cannot be recorded, WHY; ... want INSTEAD".
+// Throws if this thread records: "NAME: cannot be recorded, WHY; ... want INSTEAD".
 void refuse_to_record(const char* name, const char* why, const char* instead);
-// The same of an operation of the CPU.
+// As above for an operation of the CPU.
 [[noreturn]] void refuse_to_record_on_cpu(const char* name);
 
 }  // namespace booster::kernels

@@ -1,4 +1,4 @@
-// A queue of a device: what is put into it runs in order, without the program waiting.
+// A device queue: its entries run in order, and the program does not wait for them.
 #pragma once
 
 #include "kernels/arguments/view.h"

@@ -1,4 +1,4 @@
-// Decoded images become a batch of floats: one byte, or one float, per lane.
+// Turns decoded images into a batch of floats: one byte, or one float, per lane.
 #include "kernels/catalogue.h"
 #include "kernels/launch/launch.h"
 
@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t bytes_per_block = 1024;
 constexpr int fraction_bits = 22;  // of a weight
 
-// What a call is given, and what the device holds anyway.
+// The call's upload and scratch memory; addresses are in the device's memory anyway.
 struct Memory {
   char* upload;
   char* scratch;
@@ -28,7 +28,7 @@ KERNEL_FN uint8_t rounded(int32_t sum) {
   return uint8_t(value < 0 ? 0 : (value > 255 ? 255 : value));
 }
 
-// Byte i of a pass's output.
+// Writes byte i of a pass's output.
 KERNEL_FN void write_byte(const Memory& memory, const ImagePass& pass, int64_t i) {
   const int32_t row_bytes = pass.columns * pass.channels;
   const int32_t row = int32_t(i / row_bytes), byte = int32_t(i - int64_t(row) * row_bytes);
@@ -45,7 +45,7 @@ KERNEL_FN void write_byte(const Memory& memory, const ImagePass& pass, int64_t i
   memory.at<uint8_t>(pass.out)[i] = rounded(sum);
 }
 
-// The value that lies over (channel, y, x) since it was erased, if it was.
+// Finds the value of the topmost erasure over (channel, y, x); returns false if there is none.
 KERNEL_FN bool find_erased(const Memory& memory, const ImageResult& image, int64_t channel,
                            int32_t y, int32_t x, float* value) {
   const ImageErasure* all = memory.at<const ImageErasure>(image.erasures);
@@ -60,7 +60,7 @@ KERNEL_FN bool find_erased(const Memory& memory, const ImageResult& image, int64
   return false;
 }
 
-// Float i of an image's result.
+// Returns float i of an image's result.
 KERNEL_FN float result_of(const Memory& memory, const ImageResult& image, int64_t i, int32_t height,
                           int32_t width) {
   const int64_t row = i / width, channel = row / height;

@@ -1,6 +1,6 @@
 // Reading and adding by index. Sums are taken in the compute type in the order of the indices, so
 // they are bit-identical for any number of threads. The adding kernels trust their indices: they
-// are the backward passes of the reading ones, which have checked them.
+// are the backward passes of the reading kernels, which have checked them.
 #include "kernels/launch/index_check.h"
 #include "kernels/walks/rows.h"
 
@@ -21,7 +21,7 @@ Slices slices_of(const View& x, int dim) {
   return slices;
 }
 
-// False, and the position written to *bad_index, if an index is outside [0, extent).
+// Writes the position of the first index outside [0, extent), or -1; returns false if there is one.
 bool indices_fit(const View& bad_index, const View& index, int64_t extent) {
   const int64_t bad = first_bad_index(index.as<const int64_t>(), index.size(), extent);
   *bad_index.as<int64_t>() = bad;
@@ -47,8 +47,8 @@ void select_slices(const View& out, const View& x, const View& index, Slices sli
   });
 }
 
-// Positions grouped by index, in order within a group: those of index r are
-// order[start[r]] .. order[start[r + 1] - 1]. A counting sort.
+// Positions grouped by index, in order within a group, by a counting sort: the positions of index r
+// are order[start[r]] .. order[start[r + 1] - 1].
 struct Groups {
   const int64_t* start;
   const int64_t* order;
@@ -91,8 +91,8 @@ void add_slices(const View& out, const View& g, const View& index, Slices slices
   });
 }
 
-// Offset in x of the first element of the given row of `shaped` (a row runs along its last
-// dimension), without the part that `dim` contributes.
+// Returns the offset in x of the first element of the given row of `shaped` (a row runs along its
+// last dimension), without the part that `dim` contributes.
 int64_t offset_of_row(const View& x, const View& shaped, int dim, int64_t row) {
   int64_t offset = 0;
   for (int i = shaped.ndim - 2; i >= 0; --i) {
@@ -102,8 +102,8 @@ int64_t offset_of_row(const View& x, const View& shaped, int dim, int64_t row) {
   return offset;
 }
 
-// Calls body(element, offset) for the elements of `index` in the given rows: `offset` is the
-// position of the indexed element in x.
+// Calls body(element, offset) for the elements of `index` in the given rows: `offset` is the offset
+// of the indexed element in x.
 template <class Body>
 void for_each_indexed(const View& x, const View& index, int dim, int64_t begin, int64_t end,
                       Body&& body) {
@@ -141,7 +141,7 @@ void index_add(View out, View g, View index, int dim) {
 
 void gather(View out, View bad_index, View x, View index, int dim) {
   if (!indices_fit(bad_index, index, slices_of(x, dim).extent)) return;
-  // Booleans move as bytes, whatever those hold.
+  // Booleans move as bytes, whatever values these hold.
   visit(x.dtype == DType::boolean ? DType::u8 : x.dtype, [&](auto* type) {
     using T = __typeof__(type);
     const auto* from = static_cast<const __typeof__(*T())*>(x.data);
@@ -176,8 +176,8 @@ void scatter_add(View out, View g, View index, int dim) {
   });
 }
 
-// One block of work writes to one slice of out, as in scatter_add, so that the last of several
-// elements is the same one for any number of threads.
+// One block of work writes to one slice of out, as in scatter_add. So of several elements at one
+// place the same one is last, for any number of threads.
 void scatter(View out, View src, View index, int dim) {
   const int64_t blocks = slices_of(index, dim).outer;
   const int64_t rows = blocks ? index.rows() / blocks : 0;

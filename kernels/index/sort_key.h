@@ -1,11 +1,11 @@
-// Numbers as keys whose order is theirs: a sort then compares whole numbers, on every device alike.
+// Values as unsigned integer keys of the same order, so that every device sorts integers alike.
 #pragma once
 
 #include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Bits of the keys of a dtype.
+// Returns the bits of the keys of a dtype.
 KERNEL_FN constexpr int key_bits(DType dtype) {
   return dtype == DType::f64 || dtype == DType::i64 ? 64 : 32;
 }
@@ -27,7 +27,7 @@ KERNEL_FN uint64_t sort_key(int64_t x) {
   return uint64_t(x) ^ uint64_t { 1 } << 63;
 }
 
-// The key of element i of a run, turned around if `descending`.
+// Returns the key of element i of a run, inverted if `descending`.
 KERNEL_FN uint64_t sort_key_of(const void* run, DType dtype, int64_t i, bool descending) {
   uint64_t key;
   if (dtype == DType::f64)

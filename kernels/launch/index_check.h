@@ -1,4 +1,4 @@
-// Indices are checked before a kernel uses them, so that a bad one reads and writes nothing.
+// Indices are checked before a kernel uses them, so that a bad index reads and writes nothing.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -11,7 +11,7 @@ KERNEL_FN bool outside(int64_t index, int64_t limit) {
 
 #ifndef BOOSTER_ON_GPU
 
-// The first i in [0, n) with bad(i), or -1. The usual case, that there is none, vectorises.
+// Returns the first i in [0, n) with bad(i), or -1. The usual case, that there is none, vectorises.
 template <class Bad>
 int64_t first_where(int64_t n, Bad&& bad) {
   int64_t any = 0;
@@ -23,7 +23,7 @@ int64_t first_where(int64_t n, Bad&& bad) {
   return i;
 }
 
-// Position of the first index outside [0, limit) among n, or -1.
+// Returns the position of the first index outside [0, limit) among n, or -1.
 inline int64_t first_bad_index(const int64_t* index, int64_t n, int64_t limit) {
   return first_where(n, [=](int64_t i) { return outside(index[i], limit); });
 }

@@ -5,9 +5,9 @@
 // blocks whose size does not depend on the number of threads, so every result is bit-identical for
 // any number of threads. Compiled per variant: all code is in its namespace.
 //
-// KERNEL_FN marks functions of numbers that both host and device may call; ON_DEVICE marks code
-// that runs where the data is: `for_each_block(n, [=] ON_DEVICE(int64_t block) { ... })`. Such a
-// body captures only plain data, by value.
+// KERNEL_FN marks plain functions that both host and device may call; ON_DEVICE marks code that
+// runs where the data is: `for_each_block(n, [=] ON_DEVICE(int64_t block) { ... })`. Such a body
+// captures only plain data, by value.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -32,7 +32,7 @@ void for_each_block(int64_t blocks, Body&& body) {
   for (int64_t i = 0; i < blocks; ++i) body(i);
 }
 
-// With how many blocks are to fit on a GPU's multiprocessor at once (kernels/cuda/launch.cuh).
+// As above; `at_once` blocks should fit on a GPU's multiprocessor (kernels/cuda/launch.cuh).
 template <int at_once, class Body>
 void for_each_block(int64_t blocks, Body&& body) {
   for_each_block(blocks, body);
@@ -47,7 +47,7 @@ void for_each_range(int64_t n, int64_t grain, Body&& body) {
   });
 }
 
-// Items per range so that one range touches about 32 KB of 4-byte numbers.
+// Returns the items per range with which a range touches about 32 KB of 4-byte elements.
 constexpr int64_t grain_for(int64_t elements_per_item) {
   const int64_t items = 8192 / (elements_per_item > 0 ? elements_per_item : 1);
   return items > 0 ? items : 1;

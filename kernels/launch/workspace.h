@@ -19,7 +19,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // Room for n numbers, 64-byte aligned.
+  // Returns room for n values, 64-byte aligned.
   template <class C>
   C* get(int64_t n) {
     const int64_t bytes = n * static_cast<int64_t>(sizeof(C));
@@ -44,8 +44,8 @@ class Scratch {
 };
 
 // Memory that kernels can access: a table written by the host, or space for partial results. On the
-// CPU that is the table itself, or memory of the thread (so at most one Workspace without a table
-// may exist per thread and T); on a GPU it is the thread's scratch there (take_scratch).
+// CPU it is the table itself, or memory of the thread, so at most one Workspace without a table may
+// exist per thread and T. On a GPU it is the thread's scratch there (take_scratch).
 #ifdef BOOSTER_ON_GPU
 
 template <class T>

@@ -1,5 +1,5 @@
-// The type in which numbers of a floating dtype are computed, where the dtype is a type already;
-// visit_compute (convert.h) goes by a DType.
+// The compute type of a floating dtype that is given as a C++ type; visit_compute (convert.h) takes
+// a DType.
 #pragma once
 
 #include "kernels/launch/launch.h"

@@ -1,6 +1,7 @@
 // Conversion to and from the compute type: float for f32, f16 and bf16, double for f64, int64_t for
 // integers and bool. Rounding to 16 bits is to nearest even, keeps subnormals, and gives the same
-// bits on every variant and device; only a nan's differ on a GPU, which has instructions for it.
+// bits on every variant and device. Only the bits of a nan differ on a GPU, which has instructions
+// for it.
 // Whole runs are converted at once so that loops vectorise.
 #pragma once
 
@@ -52,8 +53,8 @@ KERNEL_FN bf16 to_bf16(float x) {
   return {static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet_nan : rounded)};
 }
 
-// Moves f16's fields to f32's positions: multiplying by 2^112 corrects the exponent bias and makes
-// subnormals normal; exponent 31 becomes 255, and a nan quiet.
+// Moves f16's fields to f32's positions. Multiplying by 2^112 corrects the exponent bias and makes
+// subnormals normal. Exponent 31 becomes 255, and a nan becomes quiet.
 KERNEL_FN float to_float(f16 x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7FFF) << 13;
   const uint32_t finite = float_to_bits(bits_to_float(magnitude) * 0x1p112f);
@@ -61,9 +62,8 @@ KERNEL_FN float to_float(f16 x) {
   const uint32_t sign = uint32_t(x.bits & 0x8000) << 16;
   return bits_to_float(((x.bits & 0x7C00) == 0x7C00 ? special : finite) | sign);
 }
-// Normal results are rounded by integer arithmetic on the bits; subnormal ones by adding 0.5, whose
-// unit in the last place is that of a subnormal f16 (2^-24), which leaves the result in the low
-// bits.
+// Rounds normal results by integer arithmetic on the bits. Rounds subnormal ones by adding 0.5,
+// whose unit in the last place is the step of subnormal f16 (2^-24): the low bits are the result.
 KERNEL_FN f16 to_f16(float x) {
   const uint32_t bits = float_to_bits(x);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -99,14 +99,15 @@ KERNEL_FN void store(T* p, C x) {
     *p = T(int64_t(x));
 }
 
-// Before a KERNEL_FN that calls its argument: the host gives it host functions, a kernel its own.
+// Goes before a KERNEL_FN that calls its argument: the host passes host functions, a kernel its
+// own.
 #ifdef BOOSTER_ON_GPU
 #define CALLS_EITHER_SIDE _Pragma("nv_exec_check_disable")
 #else
 #define CALLS_EITHER_SIDE
 #endif
 
-// Calls f with a typed null pointer that stands for the dtype.
+// Calls f with a typed null pointer that represents the dtype.
 CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit(DType dtype, F&& f) {
@@ -122,7 +123,7 @@ KERNEL_FN void visit(DType dtype, F&& f) {
   }
 }
 
-// Calls f with a typed null pointer that stands for a floating dtype.
+// Calls f with a typed null pointer that represents a floating dtype.
 CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit_floating(DType dtype, F&& f) {
@@ -134,7 +135,7 @@ KERNEL_FN void visit_floating(DType dtype, F&& f) {
   }
 }
 
-// Calls f with a typed null pointer that stands for the compute type of a floating dtype.
+// Calls f with a typed null pointer that represents the compute type of a floating dtype.
 CALLS_EITHER_SIDE
 template <class F>
 KERNEL_FN void visit_compute(DType dtype, F&& f) {
@@ -142,7 +143,7 @@ KERNEL_FN void visit_compute(DType dtype, F&& f) {
   f(static_cast<float*>(nullptr));
 }
 
-// Element i of a run whose dtype is known only at run time.
+// Reads or writes element i of a run whose dtype is known only at run time.
 template <class C>
 KERNEL_FN C load_any(const void* run, DType dtype, int64_t i) {
   C x = C(0);
@@ -156,8 +157,8 @@ KERNEL_FN void store_any(void* run, DType dtype, int64_t i, C x) {
 
 #ifndef BOOSTER_ON_GPU
 
-// dst[i] = src[i] for n elements: loops that vectorise, and below them the instructions for 16-bit
-// types if available. Both give the same bits.
+// dst[i] = src[i] for n elements: loops that vectorise, and further down overloads with the
+// instructions for 16-bit types if available. Both give the same bits.
 template <class C, class T>
 KERNEL_FN void load_dense(C* dst, const T* src, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dst[i] = load<C>(src + i);
@@ -169,7 +170,7 @@ KERNEL_FN void store_dense(T* dst, const C* src, int64_t n) {
 
 #if defined(__AVX512F__)
 
-// Calls body(i, mask) for the 16 elements from i on; the mask excludes those from n on.
+// Calls body(i, mask) for each 16 elements from i on; the mask excludes elements from n on.
 template <class Body>
 KERNEL_FN void for_each_16(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -280,8 +281,8 @@ struct DTypeOf<int64_t> {
   static constexpr DType value = DType::i64;
 };
 
-// n elements of a row as compute type C: the row itself if it already has that type, else converted
-// into `buffer`.
+// Returns n elements of a row as compute type C: the row itself if it already has that type, else
+// converted into `buffer`.
 template <class C>
 const C* read_row(const View& x, int64_t element, int64_t n, C* buffer) {
   const char* p = x.as<const char>() + element * size_of(x.dtype);
@@ -290,7 +291,8 @@ const C* read_row(const View& x, int64_t element, int64_t n, C* buffer) {
   return buffer;
 }
 
-// Where to compute n elements of an output row: in place, or in `buffer` (then call write_row).
+// Returns where to compute n elements of an output row: in place, or `buffer` (then call
+// write_row).
 template <class C>
 C* row_target(const View& y, int64_t element, C* buffer) {
   return y.dtype == DTypeOf<C>::value ? y.as<C>() + element : buffer;

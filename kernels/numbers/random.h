@@ -26,22 +26,22 @@ KERNEL_FN Philox philox(uint64_t key, uint64_t block) {
   return {{x0, x1, x2, x3}};
 }
 
-// Block `n` from a position on.
+// Returns block `n` from a position on.
 KERNEL_FN Philox random_block(RandomPosition position, uint64_t n) {
   const uint64_t* origin = position.origin;
   return philox(origin ? origin[0] : position.key,
                 position.offset + (origin ? origin[1] : 0) + n);
 }
 
-// The 32-bit number of element i at a position.
+// Returns the 32-bit number of element i at a position.
 KERNEL_FN uint32_t random_bits(RandomPosition position, int64_t i) {
   return random_block(position, uint64_t(i) / 4).word[i % 4];
 }
 
-// [0, 1) with 24 bits, exact in f32.
+// Returns a number in [0, 1) with 24 bits, exact in f32.
 KERNEL_FN float unit_float(uint32_t bits) { return float(bits >> 8) * 0x1p-24f; }
 
-// Dropout keeps an element if its number is at or above this threshold: a share p is dropped.
+// Returns dropout's threshold for a dropped share p: an element stays if its number reaches it.
 KERNEL_FN uint32_t drop_threshold(double p) {
   const double scaled = p * 4294967296.0;
   return scaled >= 4294967295.0 ? 4294967295u : uint32_t(scaled);

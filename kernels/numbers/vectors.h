@@ -1,5 +1,5 @@
-// Vectors of a register of the processor, for loops in which the compiler must keep numbers there,
-// and numbers of a tensor's dtype as vectors of those that they are computed in. For the CPU.
+// Vectors as wide as a register of the processor, for loops in which the compiler must keep values
+// in registers; and elements of a dtype as vectors of their compute type. For the CPU.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -12,7 +12,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 #if defined(__AVX512F__)
 constexpr int vector_bytes = 64;
-constexpr bool many_registers = true;  // 32, else 16
+constexpr bool many_registers = true;  // 32 registers; otherwise 16
 #else
 #if defined(__AVX2__)
 constexpr int vector_bytes = 32;
@@ -32,7 +32,7 @@ using Vector = typename VectorOf<T>::Type;
 template <class T>
 constexpr int lanes = vector_bytes / int(sizeof(T));
 
-// At an address that a vector may lie at.
+// Returns the vector at an aligned address.
 template <class T>
 KERNEL_FN Vector<T>& vector_at(T* p) {
   return *reinterpret_cast<Vector<T>*>(p);
@@ -42,8 +42,9 @@ KERNEL_FN const Vector<T>& vector_at(const T* p) {
   return *reinterpret_cast<const Vector<T>*>(p);
 }
 
-// 16 bits of each of as many numbers as a vector has f32, at any address. (The compiler's own
-// conversion goes by halves; the forms with a mask have no operand that it thinks undefined.)
+// Loads 16-bit elements, as many as a vector has f32, from any address. (The compiler's own
+// conversion works in halves. The masked forms have no operand that the compiler takes for
+// undefined.)
 typedef uint16_t Halves __attribute__((vector_size(vector_bytes / 2), aligned(2), may_alias));
 KERNEL_FN Vector<uint32_t> load_halves(const void* p) {
 #ifdef __AVX512F__
@@ -54,7 +55,8 @@ KERNEL_FN Vector<uint32_t> load_halves(const void* p) {
 #endif
 }
 
-// Numbers of a dtype as vectors, from any address and to it. Rounds as `store` does.
+// Loads from and stores to unaligned addresses, as vectors of the compute type. Rounds like
+// `store`.
 template <class T>
 KERNEL_FN typename VectorOf<T>::Anywhere& vector_anywhere(T* p) {
   return *reinterpret_cast<typename VectorOf<T>::Anywhere*>(p);

@@ -1,5 +1,5 @@
 // How the CPU walks a part of a parameter: in runs that stay in the first-level cache, converted to
-// the compute type where they are not of it, so that the loops vectorise.
+// the compute type if they have another, so that the loops vectorise.
 #pragma once
 
 #include "kernels/optimizer/cpu_stream.h"
@@ -11,16 +11,16 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t run_size = 512;  // elements converted at once
-// Working copies of this size have left the caches before the next forward pass reads them.
+// Working copies from this size on have left the caches before the next forward pass reads them.
 inline constexpr int64_t streamed_from = 1 << 20;
 
-// One thread works on a part.
+// A part is the work of one thread.
 template <class Value, class Make>
 Value once_per_block(Make&& make) {
   return make();
 }
 
-// The gradient's run as compute type C: in place if it has that type, else converted.
+// Returns the gradient's run as compute type C: in place if it has that type, else converted.
 template <class C>
 const C* read_grad(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
   const char* p = static_cast<const char*>(slot.grad) + at * size_of(slot.grad_dtype);
@@ -35,7 +35,7 @@ C* read_value(const OptimizerSlot& slot, int64_t at, int64_t n, C* buffer) {
   load_run(buffer, p, slot.value_dtype, 1, n);
   return buffer;
 }
-// Writes bf16 values with the slot's rounding; elements are numbered from the parameter's first.
+// Writes bf16 values with the slot's rounding; element numbers count from the parameter's first.
 inline void write_rounded(const OptimizerSlot& slot, int64_t at, int64_t n, const float* p) {
   bf16* value = static_cast<bf16*>(slot.value) + at;
   if (slot.rounding == UpdateRounding::kahan) {
@@ -79,11 +79,12 @@ KERNEL_FN void for_each_run(const Part& part, Body&& body) {
     body(at, at + run_size < part.end ? run_size : part.end - at);
 }
 
-// Calls body(value, gradient, state1, state2, state3) for the elements of a part and stores the
-// values that it leaves, in the working copy too, and in a step the states; a state that there is
-// not is 0. All states are read before one is written: large tensors start at multiples of 2 MB, so
-// that addresses of m[i] and v[i] agree in the low 12 bits, and a load just after a store to such
-// an address waits for it (7 % of an AdamW step on Zen 4).
+// Calls body(value, gradient, state1, state2, state3) for the elements of a part. Stores the values
+// that it leaves, also in the working copy, and in a step the states. A missing state is 0.
+//
+// All states are read before one is written. Large tensors start at multiples of 2 MB, so the
+// addresses of m[i] and v[i] agree in the low 12 bits. A load just after a store to such an address
+// waits for it (7 % of an AdamW step on Zen 4).
 template <UpdatePass pass, int states, class C, class Body>
 void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   constexpr bool is_step = pass == UpdatePass::step;
@@ -101,7 +102,7 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       C a = states > 0 ? first[at + i] : C(0), b = states > 1 ? second[at + i] : C(0),
-        c = states > 2 ? third[at + i] : C(0);  // in a structure they would not be vectorised
+        c = states > 2 ? third[at + i] : C(0);  // a structure would prevent vectorisation
       body(p[i], is_step ? g[i] : C(0), a, b, c);
       if (is_step && states > 0) first[at + i] = a;
       if (is_step && states > 1) second[at + i] = b;
@@ -112,7 +113,7 @@ void update_values(const OptimizerSlot& slot, const Part& part, Body&& body) {
   if (slot.copy) end_of_streams();
 }
 
-// LAMB's first phase: moments; the squared norms of value and update go to squares[0] and [1].
+// LAMB's first phase: moments, and the squared norms of value and update in squares[0] and [1].
 template <class C>
 void update_moments(const OptimizerSlot& slot, const Part& part, GradientFactor<C> factor,
                     const LambUpdate<C> lamb, double* squares) {

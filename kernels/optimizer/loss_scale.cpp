@@ -1,4 +1,4 @@
-// The update of a loss scale, on the device, so that the host need not wait for the verdict.
+// The update of a loss scale, on the device, so that the host need not wait for the result.
 #include "kernels/arguments/loss_scale.h"
 
 #include "kernels/launch/launch.h"
@@ -16,7 +16,7 @@ KERNEL_FN double used(const LossScalePolicy& policy, double factor) {
   return policy.f32_factors ? double(float(factor)) : factor;
 }
 
-// Losses and gradients are multiplied in f32, whatever the scale is stored in.
+// Losses and gradients are multiplied in f32, whatever the storage type of the scale.
 KERNEL_FN ScaleRefusal objection(double scale) {
   if (!is_finite(float(scale))) return ScaleRefusal::infinite;
   return scale > 0 && is_finite(inverse_of(scale)) ? ScaleRefusal::none : ScaleRefusal::collapsed;
@@ -27,7 +27,7 @@ KERNEL_FN void refuse(LossScaleState& state, ScaleRefusal refusal) {
   ++state.refusals;
 }
 
-// The scale becomes `candidate`, or stays where nobody could use that.
+// Sets the scale to `candidate`, or keeps it if the candidate would be useless.
 KERNEL_FN void take(const LossScalePolicy& policy, LossScaleState& state, double candidate) {
   const double scale = stored(policy, candidate);
   const ScaleRefusal refusal = policy.refuses ? objection(scale) : ScaleRefusal::none;
@@ -52,7 +52,7 @@ KERNEL_FN void after_bad_step(const LossScalePolicy& policy, LossScaleState& sta
   take(policy, state, lower < policy.minimum ? policy.minimum : lower);
 }
 
-// Counts a good step; true if the scale is to grow now.
+// Counts a good step; returns whether the scale must grow now.
 KERNEL_FN bool completes_interval(const LossScalePolicy& policy, LossScaleState& state) {
   ++state.good;
   if (policy.free_first_step) {
@@ -90,7 +90,7 @@ void update_loss_scale(LossScaleState* state, float* scale, float* inverse_scale
                        const float* found_inf, LossScalePolicy policy) {
   for_each_block(1, [=] ON_DEVICE(int64_t) {
     if (!first_lane()) return;
-    *state = next(policy, *state, *found_inf != 0.0f);  // nan counts as found
+    *state = next(policy, *state, *found_inf != 0.0f);  // nan counts as an overflow
     *scale = float(state->scale);
     *inverse_scale = inverse_of(state->scale);
   });

@@ -1,5 +1,4 @@
-// Kernels over the gradients of many tensors in one call. Each number is read once and written
-// once.
+// Kernels over the gradients of many tensors in one call. They read and write each element once.
 #include "kernels/arguments/multi_tensor.h"
 
 #include "kernels/numbers/compute_type.h"
@@ -22,8 +21,8 @@ ON_DEVICE void visit_chunk(const Chunks<TensorSpan>& chunks, int64_t chunk, Body
   });
 }
 
-// The magnitude bits of a float: as integers they order like the magnitudes, with inf and nan on
-// top.
+// Returns the magnitude bits of a float: as integers they order like the magnitudes, with inf and
+// nan on top.
 KERNEL_FN uint32_t magnitude_bits(float x) { return float_to_bits(x) & 0x7FFFFFFF; }
 KERNEL_FN uint64_t magnitude_bits(double x) {
   return __builtin_bit_cast(uint64_t, x) & 0x7FFFFFFFFFFFFFFF;
@@ -34,8 +33,8 @@ KERNEL_FN bool is_finite_bits(uint64_t magnitude) { return magnitude < 0x7FF0000
 KERNEL_FN float from_magnitude(uint32_t bits) { return bits_to_float(bits); }
 KERNEL_FN double from_magnitude(uint64_t bits) { return __builtin_bit_cast(double, bits); }
 
-// The largest magnitude of x in bits; with `writes` x is multiplied by `factor` and rounded to T
-// first. A product with a non-finite number never is finite, so the products tell both.
+// Returns the largest magnitude of x in bits; with `writes` x is first multiplied by `factor` and
+// rounded to T. A product with a non-finite number is never finite, so the products reveal both.
 template <bool writes, class C, class T>
 ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
   return largest_of_run<decltype(magnitude_bits(C())), writes>(x, n, [=](T& element) {
@@ -44,9 +43,9 @@ ON_DEVICE auto largest_bits(T* x, int64_t n, C factor) {
   });
 }
 
-// Squares of halves are exact in f32 and far from its limits, so four are added there (an error of
-// 2^-24 at most) before one addition in f64, which would else cost more than reading them. The four
-// are a quarter of `fours_run` numbers apart, on a GPU too.
+// Squares of halves are exact in f32 and far from its limits. So four are added in f32 (an error of
+// 2^-24 at most) before one addition in f64, which would otherwise cost more than reading them. The
+// four are a quarter of `fours_run` elements apart, on a GPU too.
 inline constexpr int64_t fours_run = 1024;
 
 KERNEL_FN double sum_of_four(float a, float b, float c, float d) {
@@ -89,7 +88,7 @@ ON_DEVICE double sum_of_squares(const f16* x, int64_t n) {
 
 #else
 
-// Converted in runs, by the processor's instruction: 3 of 38 ms for the step on ViT-B in f16.
+// Converts runs by the processor's instruction: this saves 3 of 38 ms in the step on ViT-B in f16.
 double sum_of_squares(const f16* x, int64_t n) {
   alignas(64) float run[fours_run];
   double sum = 0;
@@ -111,7 +110,7 @@ ON_DEVICE double sum_of_squares(const T* x, int64_t n) {
   });
 }
 
-// Sum of |x|^power, or the largest |x| for power = inf (nan wins), in f64.
+// Returns the sum of |x|^power, or the largest |x| for power = inf (nan wins), in f64.
 template <class T>
 ON_DEVICE double norm_term(const T* x, int64_t n, double power) {
   const auto magnitude = [](const T& element) {

@@ -1,6 +1,6 @@
-// What the optimizers do to one element, in compute type C (float, or double for f64 parameters).
-// Plain functions of numbers: the CPU's loops and CUDA's kernels both call them. All constants of a
-// step are worked out once per parameter, in double.
+// The optimizers' update of one element, in compute type C (float, or double for f64 parameters).
+// Plain functions that the CPU's loops and CUDA's kernels both call. All constants of a step are
+// computed once per parameter, in double.
 #pragma once
 
 #include "kernels/arguments/multi_tensor.h"
@@ -8,7 +8,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Which step this is if it is not skipped, from 1.
+// Returns the number of this step, from 1, if it is not skipped.
 KERNEL_FN int64_t step_of(const OptimizerSlot& slot) { return *slot.steps + 1; }
 
 // A gradient as the formula uses it: unscaled, then clipped, then negated to maximize.
@@ -22,8 +22,8 @@ struct GradientFactor {
   KERNEL_FN C operator()(C g) const { return g * inverse_scale * clip; }
 };
 
-// A pass over a slot: a step takes gradients and changes states; LAMB's second, which applies what
-// it found in the first, only reads states.
+// A pass over a slot. A step takes gradients and changes states. LAMB's second pass applies the
+// result of the first, and only reads states.
 enum class UpdatePass { step, apply };
 
 // p -= lr * (g + decay * p)
@@ -57,8 +57,9 @@ struct MomentumUpdate {
 
 // Kingma and Ba's moments. With the bias corrections c1 = 1 - beta1^t and c2 = 1 - beta2^t
 //   m / c1 / (sqrt(v / c2) + eps) = sqrt(c2) / c1 * m / (sqrt(v) + sqrt(c2) * eps),
-// which their section 2 ends with: one division per element, where the left side takes three. With
-// all in cache root and divisions are the step's time (Zen 4: 28 % less with one than with two).
+// as at the end of their section 2: one division per element, where the left side needs three. If
+// all is in cache, root and divisions are the step's time (Zen 4: 28 % less with one than with
+// two).
 template <class C>
 struct Moments {
   C beta1, beta2, new1, new2, scaled_eps;
@@ -94,8 +95,8 @@ struct AdamUpdate {
   }
 };
 
-// v averages squares of gradients; steps are gradients over its root. `centered` subtracts the
-// square of their average a, so that v estimates the variance.
+// v averages squared gradients; a step is the gradient over the root of v. `centered` subtracts the
+// square of the gradients' average a, so that v estimates the variance.
 template <class C>
 struct Rmsprop {
   C lr, decay, alpha, fresh, eps, momentum;
@@ -107,7 +108,7 @@ struct Rmsprop {
         fresh(C(1 - step.alpha)),
         eps(C(step.eps)),
         momentum(C(step.momentum)) {}
-  // The gradient with decay, over the root of what v becomes.
+  // Updates v, and returns the gradient with decay over the root of v.
   KERNEL_FN C scaled(C p, C g, C& v) const {
     const C decayed = g + decay * p;
     v = alpha * v + fresh * decayed * decayed;
@@ -154,7 +155,7 @@ template <class C>
 struct LambUpdate {
   Moments<C> moments;
   C lr, correction, added_decay, kept;
-  C divisor;  // of every gradient: the clip by the global norm
+  C divisor;  // divides every gradient: the clip by the global norm
   bool adapt, trust_clip;
 
   KERNEL_FN LambUpdate(const LambStep& step, const OptimizerSlot& slot, double divisor_)
@@ -170,7 +171,7 @@ struct LambUpdate {
   KERNEL_FN C update(C p, C m, C v) const {
     return correction * m / moments.denominator(v) + added_decay * p;
   }
-  // |p| / |update|, 1 where either is 0.
+  // |p| / |update|, or 1 if either is 0.
   KERNEL_FN C trust_ratio(double p_norm, double update_norm) const {
     if (!adapt || !(p_norm > 0) || !(update_norm > 0)) return C(1);
     const double ratio = p_norm / update_norm;
@@ -178,7 +179,7 @@ struct LambUpdate {
   }
 };
 
-// Divisor that brings a global norm down to `max_norm`: max(1, norm / max_norm).
+// Returns the divisor that reduces a global norm to `max_norm`: max(1, norm / max_norm).
 KERNEL_FN double lamb_divisor(const LambStep& step, const double* grad_norm,
                               const StepControl& control) {
   if (!grad_norm || step.max_grad_norm == 0) return 1;

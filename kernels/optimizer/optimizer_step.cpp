@@ -1,6 +1,6 @@
 // Optimizer steps over all parameters in one call: the formulas of optimizer_math.h for every
-// element, in one pass over memory (two for LAMB). How a part of a parameter is walked is the
-// device's: kernels/optimizer/cpu_walk.h, kernels/cuda/optimizer_walk.cuh.
+// element, in one pass over memory (two for LAMB). Each device has its own walk over a part of a
+// parameter: kernels/optimizer/cpu_walk.h, kernels/cuda/optimizer_walk.cuh.
 #include "kernels/arguments/multi_tensor.h"
 
 #ifdef BOOSTER_ON_GPU
@@ -26,7 +26,7 @@ ON_DEVICE void visit_part(const Chunks<OptimizerSlot>& chunks, int64_t chunk, Bo
   visit_compute(slot.value_dtype, [&](auto* type) { body(slot, part, type); });
 }
 
-// Applies an update that keeps `states` numbers per element.
+// Applies an update that keeps `states` values per element.
 template <int states, template <class> class Update, class Step>
 void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& control) {
   const Parameters cut(slots.slots, slots.count);
@@ -46,7 +46,7 @@ void step_all(const OptimizerSlots& slots, const Step* step, const StepControl& 
   });
 }
 
-// The sums over each tensor's chunks; 0 in a step that is skipped, whose terms nobody wrote.
+// Sums over each tensor's chunks; 0 in a skipped step, which leaves the terms unwritten.
 void add_up_squares(const Parameters& cut, int64_t tensors, const double* terms, double* squares,
                     const StepControl& control) {
   for_each_block(tensors, [=, chunks = cut.chunks()] ON_DEVICE(int64_t tensor) {

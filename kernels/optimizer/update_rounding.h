@@ -1,6 +1,5 @@
-// How the new value of a bf16 parameter, computed in f32, is stored without losing small updates
-// (amp-semantics 7.1). Plain functions of numbers: the CPU's loops and CUDA's kernels both call
-// them.
+// Storing the new value of a bf16 parameter, computed in f32, without losing small updates
+// (amp-semantics 7.1). Plain functions that the CPU's loops and CUDA's kernels both call.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -8,8 +7,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Rounds up with the probability that fits: a uniform 16-bit number is added to the f32's bits and
-// the low 16 are cut off. Infinities and nan pass as they are.
+// Rounds up with the probability that makes the mean exact: adds a uniform 16-bit number to the
+// f32's bits and drops the low 16. Infinities and nan are rounded to nearest.
 KERNEL_FN bf16 round_stochastic(float x, uint32_t noise) {
   const uint32_t bits = float_to_bits(x);
   const bool finite = (bits & 0x7F800000) != 0x7F800000;
@@ -17,12 +16,12 @@ KERNEL_FN bf16 round_stochastic(float x, uint32_t noise) {
   return {finite ? static_cast<uint16_t>((bits + noise) >> 16) : nearest.bits};
 }
 
-// The stream of a parameter's step: a function of both, the same on every rank and device.
+// Returns the stream of a parameter's step: a function of both, equal on every rank and device.
 KERNEL_FN uint64_t noise_key(uint64_t seed, int64_t step) {
   const Philox block = philox(seed, uint64_t(step));
   return uint64_t(block.word[1]) << 32 | block.word[0];
 }
-// The 16 bits of element i.
+// Returns the 16 noise bits of element i.
 KERNEL_FN uint32_t noise_bits(uint64_t key, int64_t i) {
   return random_bits({key, 0}, i) >> 16;
 }

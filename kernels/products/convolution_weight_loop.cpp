@@ -1,11 +1,11 @@
-// The gradient of a convolution's weight, of images with their channels last: at each position of g
-// the products of some outputs' gradients and of x's channels under some taps are added to sums in
-// registers. Images are cut into parts by their number alone, so the bits are the same for any
-// number of threads.
+// The gradient of a convolution's weight for channels-last images. At each position of g, the
+// products of some outputs' gradients with x's channels under some taps are added to sums in
+// registers. The partition of the images depends only on their count, so the bits are the same for
+// any number of threads.
 //
-// What a tile reads is packed first, a block of positions at a time that stays in the second cache
-// while all sums pass over it. Units (products/tile.h) pair two images, at the same position: so no
-// tap, stride or padding takes a pair apart.
+// A tile's inputs are packed first, in blocks of positions that stay in the second-level cache
+// while all sums pass over them. Units (products/tile.h) pair two images at the same position, so
+// that no tap, stride or padding separates a pair.
 #include "kernels/catalogue.h"
 #include "kernels/launch/workspace.h"
 #include "kernels/numbers/convert.h"
@@ -17,10 +17,10 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
 constexpr int lane_count = lanes<float>;
-// A tile: outputs x taps of a row of the kernel, for a vector of channels.
+// A tile: outputs x taps of one kernel row, for a vector of channels.
 constexpr int tile_outputs = many_registers ? 8 : 4;
 constexpr int tile_taps = 3;
-constexpr int64_t tile_sums = tile_outputs * lane_count;  // of a tap
+constexpr int64_t tile_sums = tile_outputs * lane_count;  // of one tap
 
 constexpr int64_t most_parts = 16;
 constexpr int64_t block_bytes = 192 << 10;
@@ -47,7 +47,7 @@ struct Images {
         count(view.shape[0]),
         channels(view.shape[1]),
         size{view.shape[2], view.shape[3]} {}
-  // Vectors that hold the channels of a position.
+  // Returns the vectors that hold the channels of a position.
   int64_t vectors() const { return divided_up(channels, lane_count); }
   const char* row(int64_t image, int64_t row) const {
     return data + (image * size[0] + row) * size[1] * channels * size_of(dtype);
@@ -59,18 +59,18 @@ struct Work {
   Window2d window;
 
   int64_t output_tiles() const { return divided_up(g.channels, tile_outputs); }
-  // Of a row of the kernel, and of all.
+  // Return the sums of one kernel row, and of all.
   int64_t row_sums() const { return output_tiles() * x.vectors() * window.kernel[1] * tile_sums; }
   int64_t sums() const { return window.kernel[0] * row_sums(); }
-  // From a row of g, times the stride, to the one of x that the tap reads.
+  // Returns the distance from a row of g, times the stride, to the row of x that the tap reads.
   int64_t row_offset(int64_t tap) const { return tap * window.dilation[0] - window.padding[0]; }
-  // The rows of g for which that one lies within x.
+  // Returns the rows of g for which that row lies within x.
   Range reached(int64_t tap) const {
     const int64_t stride = window.stride[0], first = -row_offset(tap), last = first + x.size[0] - 1;
     return {first > 0 ? divided_up(first, stride) : 0,
             last < 0 ? 0 : smaller(g.size[0], last / stride + 1)};
   }
-  // The columns of x that a row of g reads, those of the padding among them.
+  // Returns the number of columns of x that a row of g reads, including padding.
   int64_t columns_read() const {
     return (g.size[1] - 1) * window.stride[1] + (window.kernel[1] - 1) * window.dilation[1] + 1;
   }
@@ -101,7 +101,7 @@ template <>
 struct Row<tile::Bf16Pairs> {
   const uint16_t *first, *second;
 
-  // Beside the last of an odd number of images lie zeros.
+  // Pairs the last of an odd number of images with zeros.
   Row(const Images& images, Range unit, int64_t row, float* buffer)
       : first(reinterpret_cast<const uint16_t*>(images.row(unit.begin, row))),
         second(reinterpret_cast<const uint16_t*>(buffer)) {
@@ -132,7 +132,7 @@ struct Packed {
   }
 };
 
-// Packs `columns` positions' channels from number `number` on: a vector of each position.
+// Packs the channels of `columns` positions, from element `number` on: a vector for each position.
 template <class F>
 typename F::Unit* pack_columns(typename F::Unit* out, const Row<F>& row, int64_t number,
                                int64_t columns, int64_t stride, int64_t channels) {
@@ -153,7 +153,7 @@ Unit* pack_zeros(Unit* out, int64_t columns) {
   return out + columns * lane_count;
 }
 
-// Packs a row from its column `first` on; zeros stand for what lies outside of it.
+// Packs a row from its column `first` on, with zeros outside of it.
 template <class F>
 void pack_row(const Packed<F>& packed, const Images& images, const Row<F>& row, int64_t unit,
               int64_t row_number, int64_t first) {
@@ -180,13 +180,13 @@ void pack(const Packed<F>& packed, const Images& images, Range units, Range part
   }
 }
 
-// The taps of a row of the kernel, from tap[1] on, and the rows of g for which they are summed.
+// Taps of kernel row tap[0], from column tap[1] on, and the rows of g for which they are summed.
 struct Taps {
   int64_t tap[2];
   Range rows;
 };
 
-// sums (taps, outputs, lanes) += those of a block.
+// sums (taps, outputs, lanes) += a block's sums.
 template <class F, int taps>
 void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
               int64_t channels, int64_t outputs, const Taps& at) {
@@ -208,8 +208,7 @@ void add_tile(float* sums, const Work& work, const Packed<F>& x, const Packed<F>
     FOR_TILE (t, taps) vector_at(sums + t * tile_sums + o * lane_count) = sum[o][t];
 }
 
-// sums [output tile][vector of channels][tap][output][lane] += those of a block, for a row of the
-// kernel.
+// sums [output tile][vector of channels][tap][output][lane] += a block's sums, for a kernel row.
 template <class F>
 void add_row(float* sums, const Work& work, const Packed<F>& x, const Packed<F>& g,
              int64_t kernel_row, Range rows) {
@@ -224,7 +223,7 @@ void add_row(float* sums, const Work& work, const Packed<F>& x, const Packed<F>&
       }
 }
 
-// What of the units of a part is packed at once.
+// Sizes of the blocks in which the units of a part are packed.
 template <class F>
 struct Blocks {
   int64_t rows, units;
@@ -239,7 +238,7 @@ struct Blocks {
   }
 };
 
-// A thread's memory for a block's packed images, and for a row of numbers.
+// A thread's memory for a block's packed images, and for a row of elements.
 template <class F>
 struct Room {
   typename F::Unit *x, *g;
@@ -262,7 +261,7 @@ struct Room {
   }
 };
 
-// sums [row of the kernel][..] += those of rows of g in some units of a part.
+// sums [kernel row][..] += the sums over rows of g in some units of a part.
 template <class F>
 void add_block(float* sums, const Work& work, const Room<F>& room, Range part, Range units,
                Range rows) {
@@ -282,7 +281,7 @@ void add_block(float* sums, const Work& work, const Room<F>& room, Range part, R
   }
 }
 
-// sums = those of the images of a part.
+// sums = the sums over the images of a part.
 template <class F>
 void sum_part(float* sums, const Work& work, Range images) {
   memset(sums, 0, sizeof(float) * static_cast<size_t>(work.sums()));
@@ -295,7 +294,7 @@ void sum_part(float* sums, const Work& work, Range images) {
                    {row, smaller(rows, row + blocks.rows)});
 }
 
-// dweight = the parts' sums, added in their order to the first part's.
+// dweight = the sum over all parts, which are added in order to the first.
 void gather(const View& dweight, const Work& work, float* parts, int64_t count) {
   const int64_t sums = work.sums(), outputs = work.g.channels, channels = work.x.channels;
   const int64_t taps = work.window.kernel[1], vectors = work.x.vectors();

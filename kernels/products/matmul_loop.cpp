@@ -1,6 +1,6 @@
 // Matrix product for every dtype and any strides, with packed panels and a register tile. matmul
-// uses it for f64, integers and matrices too small for a library call, and the library is tested
-// against it. Each sum runs over k in order, for any number of threads.
+// uses it for f64, integers and matrices too small for a library call, and tests compare the
+// library with it. Each sum runs over k in order, for any number of threads.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/vectors.h"
 
@@ -150,7 +150,7 @@ bool is_small(const View& out, const View& a, const View& b, const View& bias, d
          out.dtype == a.dtype && b.dtype == a.dtype && out.size() * a.shape[1] <= few;
 }
 
-// `rows` rows of out, `group` columns; a, b and out point at their first numbers.
+// Computes `rows` rows of out, `group` columns; a, b and out point to their first elements.
 template <class C, int rows>
 void multiply_rows(C* out, const C* a, const C* b, const int64_t* out_strides,
                    const int64_t* a_strides, const int64_t* b_strides, int64_t k_size) {

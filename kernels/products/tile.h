@@ -40,7 +40,7 @@ KERNEL_FN Vector<double> exp2_of(Vector<double> y) {
   return y;
 }
 
-// Shuffles whose lane numbers are constants: LaneOrders<n> is LaneOrders<0, 0, 1, ... n - 1>.
+// Shuffles with constant lane numbers: LaneOrders<n> is LaneOrders<0, 0, 1, ... n - 1>.
 template <int n, int... lane>
 struct LaneOrders : LaneOrders<n - 1, n - 1, lane...> {};
 template <int... lane>
@@ -57,8 +57,9 @@ struct LaneOrders<0, lane...> {
   }
 };
 
-// Transposes a square of lanes x lanes numbers. Interleaving row i with row i + n/2 rotates every
-// number's (row, column), read as one binary number, by one bit; doing so log2(n) times swaps them.
+// Transposes a square of lanes x lanes elements. Interleaving row i with row i + n/2 rotates every
+// element's (row, column), read as one binary number, by one bit. Doing so log2(n) times swaps
+// them.
 template <class T>
 KERNEL_FN void transpose(Vector<T> (&rows)[lanes<T>]) {
   constexpr int n = lanes<T>;
@@ -91,7 +92,7 @@ KERNEL_FN T sum_of_lanes(Vector<T> x) {
     return sum_of_lanes<T, by / 2>(x + LaneOrders<lanes<T>>::template rotate<T, by>(x));
 }
 
-// How numbers of a product's operands are stored; sums and softmax are computed in `Number`.
+// Storage of a product's operands; sums and softmax are computed in `Number`.
 template <class T>
 struct Plain {
   using Number = T;
@@ -100,7 +101,7 @@ struct Plain {
   KERNEL_FN static Vector<T> multiply_add(Vector<T> sum, T left, Vector<T> right) {
     return sum + left * right;
   }
-  // Numbers that are neighbours in the summed dimension share a unit ...
+  // Neighbours in the summed dimension share a unit ...
   KERNEL_FN static void store_along(T* units, Vector<T> x) { vector_at(units) = x; }
   // ... here `per_unit` vectors, one per position in the summed dimension.
   KERNEL_FN static void store_across(T* units, const Vector<T>* x) { vector_at(units) = x[0]; }
@@ -129,7 +130,8 @@ struct Bf16Pairs {
     const __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
     vector_at(units) = (Vector<uint32_t>)_mm512_permutexvar_epi16(_mm512_load_si512(pairs), both);
   }
-  // Two rows of pairs along a row become one row of pairs across the two; n numbers in each row.
+  // Interleaves two rows, whose pairs lie along the row, into one row of pairs across both; n
+  // values in each row.
   static void interleave(uint32_t* units, const uint32_t* rows, int64_t stride, int64_t n) {
     const uint32_t* next = rows + stride;
     for (int64_t i = 0; i < n / 2; ++i) {

@@ -1,11 +1,11 @@
-// Sums of all numbers up to each one. They are summed in double (or int64_t) and rounded once, so
-// that devices may sum in another order.
+// Prefix sums. They are summed in double (or int64_t) and rounded once, so that devices may sum in
+// another order.
 #include "kernels/walks/rows.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-constexpr int64_t run = 256;  // numbers converted at once
+constexpr int64_t run = 256;  // elements converted at once
 
 // (outer, extent, inner) around the dimension, walked forwards or backwards.
 struct Walk {
@@ -29,7 +29,7 @@ struct Walk {
       store_run(y.as<char>() + first * size_of(y.dtype), y.dtype, 1, values, n);
     }
   }
-  // n lines side by side, the first at `column` of slice o.
+  // Sums n adjacent lines, the first at `column` of slice o.
   template <class C>
   void sum_lines(int64_t o, int64_t column, int64_t n) const {
     C values[run], sums[run] = {};

@@ -1,7 +1,7 @@
 // Fused softmax and cross entropy: the probabilities are never stored. Label smoothing as in
 // PyTorch (Szegedy et al., 2016, with class weights): with p = softmax(logits), eps = smoothing,
 //   loss = (1 - eps) w[t] (-log p[t]) + eps / classes * sum over c of w[c] (-log p[c])
-// Logits may be those of some classes only, out of all: see the catalogue.
+// Logits may cover only some of all classes: see the catalogue.
 #include "kernels/launch/index_check.h"
 #include "kernels/numbers/math.h"
 #include "kernels/rows/log_sum.h"
@@ -15,7 +15,7 @@ namespace {
 
 thread_local Scratch logits_buffer, weight_buffer, output_buffer;
 
-// The inputs of a row's loss other than its logits.
+// The inputs of a row's loss, except its logits.
 template <class C>
 struct Blend {
   const C* weight;                       // of all classes
@@ -34,7 +34,7 @@ struct Part {
   bool has(int64_t target) const { return !outside(target - first, count); }
 };
 
-// -inf where nothing else is: other ranks may have finite logits.
+// A row of only -inf gives -inf: other ranks may have finite logits.
 template <class C>
 LogSum<C> log_sum_exp(const C* x, int64_t n) {
   const C largest = row_max(x, n);
@@ -42,7 +42,7 @@ LogSum<C> log_sum_exp(const C* x, int64_t n) {
   return {largest, log_(sum_of<C>(n, [=](int64_t i) { return exp_(x[i] - largest); }))};
 }
 
-// What belongs to the part, of a loss that has `log_sum` for that of all classes.
+// Returns the part's share of the loss, whose log_sum is over all classes.
 template <class C>
 C loss_of_row(const C* x, Part part, int64_t target, LogSum<C> log_sum, const Blend<C>& blend) {
   const C* w = blend.weight + part.first;
@@ -54,7 +54,7 @@ C loss_of_row(const C* x, Part part, int64_t target, LogSum<C> log_sum, const Bl
              sum_of<C>(part.count, [=](int64_t c) { return w[c] * log_sum.above(x[c]); });
 }
 
-// By what that grows with log_sum.
+// Returns the derivative of that share by log_sum.
 template <class C>
 C factor_of_row(Part part, int64_t target, const Blend<C>& blend) {
   const C at_target = part.has(target) ? blend.on_target * blend.weight[target] : C(0);

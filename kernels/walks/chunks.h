@@ -1,6 +1,5 @@
-// Many tensors cut into chunks of a fixed size, one block of work each, so that hundreds of small
-// tensors need only one parallel loop, and sums are added in an order that depends only on the
-// sizes.
+// Many tensors cut into chunks of a fixed size, one block of work each. So hundreds of small
+// tensors need only one parallel loop, and the order of sums depends only on the sizes.
 #pragma once
 
 #include "kernels/arguments/multi_tensor.h"
@@ -10,8 +9,8 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 
 inline constexpr int64_t chunk_size = 16384;  // elements
-// Chunks that a GPU's multiprocessor has room for: with 16 bytes of each operand for every thread
-// they keep its memory busy.
+// Chunks per GPU multiprocessor: with 16 bytes of each operand for every thread, that many keep its
+// memory busy.
 inline constexpr int chunks_at_once = 3;
 
 // A part of one tensor.
@@ -30,7 +29,7 @@ struct Chunks {
   int64_t tensors;
   const int64_t* ends;
 
-  // The tensor of a chunk (the first that ends after it) and the position in it.
+  // Returns the tensor of a chunk (the first that ends after it) and the position in it.
   KERNEL_FN Part find(int64_t chunk) const {
     int64_t low = 0, high = tensors - 1;
     while (low < high) {

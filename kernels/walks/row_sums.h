@@ -1,7 +1,7 @@
-// Reductions along a run of numbers: sums and maxima with 64 running partial results (256 on a GPU,
-// one per thread of the block), which keep every vector unit busy and limit the growth of rounding
-// errors to n / 64. The order of additions depends only on n, never on the CPU variant or the
-// number of threads.
+// Reductions along a run: sums and maxima with 64 running partial results (256 on a GPU, one per
+// thread of the block). They keep every vector unit busy and limit the growth of rounding errors to
+// n / 64. The order of additions depends only on n, never on the CPU variant or the number of
+// threads.
 #pragma once
 
 #include "kernels/launch/launch.h"
@@ -62,7 +62,7 @@ ON_DEVICE C row_sum(const C* x, int64_t n) {
   return sum_of<C>(n, [=](int64_t i) { return x[i]; });
 }
 
-// Largest element; nan elements are ignored, -inf if n is 0.
+// Returns the largest element; ignores nan, -inf if n is 0.
 template <class C>
 ON_DEVICE C row_max(const C* x, int64_t n) {
   return reduce_run<C>(

@@ -1,4 +1,4 @@
-// Passes of a block over a run of numbers of one dtype: on the CPU loops that vectorise, on a GPU
+// Passes of a block over a run of elements of one dtype: on the CPU loops that vectorise, on a GPU
 // packs of 16 bytes for each thread.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Calls body(x[i]), which may change the number.
+// Calls body(x[i]), which may change the element.
 template <class T, class Body>
 ON_DEVICE void change_run(T* x, int64_t n, Body&& body) {
 #ifdef BOOSTER_ON_GPU
@@ -22,8 +22,8 @@ ON_DEVICE void change_run(T* x, int64_t n, Body&& body) {
 #endif
 }
 
-// The largest term(x[i]), unsigned integers; 0 if n is 0. With `writes` a term may change its
-// number.
+// Returns the largest term(x[i]), unsigned integers; 0 if n is 0. With `writes` a term may change
+// its element.
 template <class Bits, bool writes, class T, class Term>
 ON_DEVICE Bits largest_of_run(T* x, int64_t n, Term&& term) {
   const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };
@@ -49,7 +49,7 @@ ON_DEVICE void map_run(To* to, const From* from, int64_t n, F&& f) {
 #endif
 }
 
-// The same, and the largest term(from[i]), unsigned integers of which that of 0 is 0.
+// As above; also returns the largest term(from[i]), unsigned integers with term(0) = 0.
 template <class Bits, class To, class From, class F, class Term>
 ON_DEVICE Bits map_run_with_largest(To* to, const From* from, int64_t n, F&& f, Term&& term) {
   const auto larger = [](Bits a, Bits b) { return b > a ? b : a; };
@@ -71,8 +71,7 @@ ON_DEVICE Bits map_run_with_largest(To* to, const From* from, int64_t n, F&& f, 
 #endif
 }
 
-// combine over term(x[0]) ... term(x[n - 1]), in an order that depends only on n; `identity` if n
-// is 0.
+// Combines term(x[0]) ... term(x[n - 1]), in an order that depends only on n; `identity` if n is 0.
 template <class R, class T, class Term, class Combine>
 ON_DEVICE R fold_run(const T* x, int64_t n, R identity, Term&& term, Combine&& combine) {
 #ifdef BOOSTER_ON_GPU

@@ -1,4 +1,4 @@
-// Some dimensions of a tensor as one range of numbers: where the i-th of their positions lies.
+// Some dimensions of a tensor as one range of positions, each with its offset.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -6,14 +6,14 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// a / b for a >= 0 and b > 0. Dividing 64 bits takes a GPU about a hundred instructions, and sizes
-// that need them are rare.
+// Returns a / b for a >= 0 and b > 0. A 64-bit division takes a GPU about a hundred instructions,
+// and sizes that need it are rare.
 KERNEL_FN int64_t quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) == 0) return uint32_t(a) / uint32_t(b);
   return a / b;
 }
 
-// Dimensions with their strides in elements; neighbours that are dense are merged.
+// Dimensions with their strides in elements; dense neighbours are merged.
 struct Space {
   int ndim = 0;
   int64_t shape[max_dims];
@@ -35,7 +35,7 @@ struct Space {
     return n;
   }
   KERNEL_FN int64_t last_stride() const { return ndim > 0 ? strides[ndim - 1] : 0; }
-  // The offset of position i of the first `dims` dimensions.
+  // Returns the offset of position i of the first `dims` dimensions.
   KERNEL_FN int64_t offset_in(int dims, int64_t i) const {
     int64_t offset = 0;
     for (int d = dims - 1; d > 0; --d) {

@@ -24,8 +24,8 @@ inline bool mergeable(const Walk& walk, int outer, int inner) {
   return true;
 }
 
-// The dimensions as operand 0 has them in memory, outermost first, if no other operand has them in
-// another order: as images with their channels last. Else as they are.
+// The dimensions in operand 0's memory order, outermost first, if no other operand has them in
+// another order, as with channels-last images. Otherwise in their own order.
 struct Order {
   int dims[max_dims];
   Order(const View* const* views, int operands) {
@@ -46,7 +46,8 @@ struct Order {
   }
 
  private:
-  // In this order; along sizes of 1 and what is broadcast no order counts.
+  // Returns whether strides descend in this order; sizes of 1 and broadcast dimensions do not
+  // count.
   bool descends(const View& view) const {
     int64_t outer = INT64_MAX;
     for (int i = 0; i < view.ndim; ++i) {

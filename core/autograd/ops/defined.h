@@ -1,4 +1,4 @@
-// Internal: the first thing that every op asks of its arguments.
+// Internal: the first check that every op makes of its arguments.
 #pragma once
 
 #include "core/tensor/tensor.h"

@@ -1,5 +1,5 @@
-// Einstein's sums as matrix products: operands are multiplied from left to right, each pair by one
-// batched product of permuted tensors.
+// Einstein summation by matrix products: operands are multiplied from left to right, each pair by
+// one batched product of permuted tensors.
 #include "core/autograd/functions.h"
 #include "core/autograd/op_policy.h"
 #include "core/autograd/ops/defined.h"
@@ -12,7 +12,7 @@
 namespace booster {
 namespace {
 
-// One letter for each dimension. Those of an ellipsis are digits, counted from the last.
+// One letter for each dimension. An ellipsis has digits, counted from the last dimension.
 using Labels = std::string;
 
 constexpr int most_ellipsis = 10;
@@ -44,7 +44,7 @@ Equation parsed(const std::string& equation, size_t operands) {
   return parts;
 }
 
-// The letters of a term, its ellipsis written out for `dots` dimensions.
+// Returns the letters of a term, its ellipsis expanded to `dots` dimensions.
 Labels written_out(const std::string& term, int dots) {
   Labels labels;
   for (size_t i = 0; i < term.size(); ++i) {
@@ -61,7 +61,7 @@ Labels written_out(const std::string& term, int dots) {
   return labels;
 }
 
-// Where a letter stands twice: the elements whose positions in both dimensions are equal.
+// For a letter that occurs twice, takes the elements whose positions in both dimensions are equal.
 Term with_diagonals(Term term) {
   for (size_t i = 0; i < term.labels.size();) {
     const char label = term.labels[i];
@@ -92,8 +92,8 @@ Term term_of(const std::string& text, const Tensor& x) {
   return with_diagonals({x, written_out(text, dots)});
 }
 
-// Without "->": the ellipsis, then all letters that stand once in the equation, in alphabetical
-// order.
+// The result without "->": the ellipsis, then all letters that occur once in the equation, in
+// alphabetical order.
 Labels implicit_result(const Equation& equation, const std::vector<Term>& terms) {
   std::map<char, int> counts;
   for (const std::string& term : equation.terms)
@@ -127,7 +127,7 @@ Labels explicit_result(const std::string& text, const std::vector<Term>& terms) 
   return result;
 }
 
-// Every label's size. A size of 1 goes with any other.
+// Returns every label's size. A size of 1 matches any other.
 std::map<char, int64_t> sizes_of(const std::vector<Term>& terms) {
   std::map<char, int64_t> sizes;
   for (const Term& term : terms)
@@ -141,7 +141,7 @@ std::map<char, int64_t> sizes_of(const std::vector<Term>& terms) {
   return sizes;
 }
 
-// The term with its dimensions in this order, without those that are not in it: sums over them.
+// Returns the term with its dimensions in this order; sums over dimensions that are not in it.
 Term arranged(const Term& term, const Labels& order) {
   std::vector<int64_t> summed;
   Labels left;
@@ -162,7 +162,7 @@ Term arranged(const Term& term, const Labels& order) {
   return {permutation.empty() ? x : permute(x, permutation), labels};
 }
 
-// Where they are alike the sizes of both are the larger one.
+// Broadcasts the dimensions `alike`, which both operands share, to the larger size.
 Tensor broadcast(const Term& term, const std::map<char, int64_t>& sizes, const Labels& alike) {
   Shape shape = term.x.shape();
   for (size_t i = 0; i < term.labels.size(); ++i)
@@ -176,7 +176,8 @@ int64_t size_of_labels(const Labels& labels, const Term& term) {
   return size;
 }
 
-// The product of two terms, summed over what neither the result nor a later term (`kept`) has.
+// Returns the product of two terms, summed over what neither the result nor a later term (`kept`)
+// has.
 Term product(const Term& a, const Term& b, const Labels& kept) {
   Labels batch, summed, of_a, of_b;
   for (const char label : a.labels) {
@@ -203,7 +204,7 @@ Term product(const Term& a, const Term& b, const Labels& kept) {
   return {reshape(y, shape), batch + of_a + of_b};
 }
 
-// Of what stands behind term i.
+// Returns the labels of the result and of all terms after term i.
 Labels labels_behind(const std::vector<Term>& terms, size_t i, const Labels& result) {
   Labels labels = result;
   for (size_t k = i + 1; k < terms.size(); ++k) labels += terms[k].labels;
@@ -216,7 +217,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   check(!operands.empty(), "einsum: want at least one operand");
   const Equation parts = parsed(equation, operands.size());
   std::vector<Tensor> given = operands;
-  if (given.size() > 1) apply_policy(Op::einsum, given);  // one alone is no product
+  if (given.size() > 1) apply_policy(Op::einsum, given);  // a single operand is no product
   const PolicyScope inside(nullptr);
   std::vector<Term> terms;
   for (size_t i = 0; i < given.size(); ++i) terms.push_back(term_of(parts.terms[i], given[i]));

@@ -31,7 +31,7 @@ Tensor silu_slope(const Tensor& x) {
   return s * (1 + x * (1 - s));
 }
 
-// 0 where the exponent is 0: a factor of 0 alone would make nan of the infinite 0^-1.
+// 0 where the exponent is 0: multiplying the infinite 0^-1 by 0 would give nan.
 Tensor pow_base_slope(const Tensor& g, const Tensor& a, const Tensor& b) {
   return where(equal(b, 0), zero_like(g), g * (b * pow(a, b - 1)));
 }
@@ -41,7 +41,7 @@ Tensor pow_exponent_slope(const Tensor& g, const Tensor& a, const Tensor& b, con
   return where(is_flat, zero_like(g), g * (y * log(a)));
 }
 
-// As the kernels' (kernels/numbers/math.h).
+// As in the kernels (kernels/numbers/math.h).
 Tensor larger_slope(const Tensor& g, const Tensor& a, const Tensor& b) {
   return where(less(a, b), zero_like(g), where(equal(a, b), g * 0.5, g));
 }

@@ -7,9 +7,9 @@
 
 namespace booster {
 
-// dx of y = op(x) for the gradient g of y.
+// Returns dx of y = op(x) for the gradient g of y.
 Tensor unary_slope(kernels::UnaryOp op, const Tensor& g, const Tensor& x, const Tensor& y);
-// da (which = 0) or db (1) of y = op(a, b), in y's shape and dtype.
+// Returns da (which = 0) or db (1) of y = op(a, b), in y's shape and dtype.
 Tensor binary_slope(kernels::BinaryOp op, int which, const Tensor& g, const Tensor& a,
                     const Tensor& b, const Tensor& y);
 

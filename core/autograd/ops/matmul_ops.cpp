@@ -28,8 +28,9 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-// x, of which only the gradient of `other` is made: nothing if that takes none. So below frozen
-// weights no activations are kept, and what no gradient reads may be changed in place.
+// Saves x, which only the gradient of `other` needs; saves nothing if `other` takes no gradient. So
+// no activations are kept below frozen weights, and a tensor that no gradient reads may be changed
+// in place.
 SavedInput saved_for(const Tensor& other, const Tensor& x) {
   return other.requires_grad() ? SavedInput(x) : SavedInput();
 }
@@ -58,7 +59,7 @@ Shape leading(const Shape& shape) {
   return Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 2));
 }
 
-// All dimensions but the last as one. A size of -1 would not do: without columns any size fits.
+// Merges all dimensions but the last. A size of -1 would be ambiguous if there are no columns.
 Shape as_rows(const Shape& shape) {
   return {Shape(shape.begin(), static_cast<size_t>(shape.ndim() - 1)).numel(), shape.back()};
 }
@@ -79,13 +80,13 @@ Tensor matmul_matrices(const Tensor& a, const Tensor& b) {
   return reshape(y, shape);
 }
 
-// The gradients of a layer's weight and bias on the tape, where a wider dtype takes a cast.
+// Gradients of a layer's weight and bias on the tape, which cast to a wider dtype.
 Tensor weight_gradient(const Tensor& g_rows, const Tensor& rows, DType dtype) {
   return cast(batched_matmul(transpose(g_rows, 0, 1), rows), dtype);
 }
 Tensor bias_gradient(const Tensor& g_rows, DType dtype) { return cast(sum(g_rows, {0}), dtype); }
 
-// Of a weight that is whole, or of the part that is here.
+// For a whole weight, or for this rank's part.
 Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias) {
   Tensor x = given_x, weight = given_weight, bias = given_bias;
   if (const OpPolicy* policy = current_policy(); policy && policy->linear_method)
@@ -123,7 +124,7 @@ Tensor linear_here(const Tensor& given_x, const Tensor& given_weight, const Tens
                 }));
 }
 
-// Parts that are summands get the bias with their sum, in its dtype, which a policy chose.
+// If parts are summands, their sum gets the bias, in the sum's dtype, which a policy chose.
 Tensor split_linear(const LayerSplit& split, const Tensor& x, const Tensor& weight,
                     const Tensor& bias) {
   const bool late = split.result() == LayerSplit::Result::summand;

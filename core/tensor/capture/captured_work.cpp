@@ -21,8 +21,8 @@ void reset(const RecordedChecks& checks) {
   for (const RecordedCheck& each : checks) Tensor(each.worst).fill_(-1);
 }
 
-// The first that is told stands for all: see run_later_checks. What was found in a replay may have
-// been written over since.
+// Resets all checks: the first that throws stands for all (see run_later_checks). A later kernel
+// may have overwritten what a replay found.
 void raise_for_replay(const RecordedChecks& all, const RecordedCheck& check, int64_t found) {
   reset(all);
   try {

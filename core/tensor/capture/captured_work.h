@@ -1,4 +1,4 @@
-// Work of a GPU that is recorded once and then replayed as a whole, without the host's part: what
+// GPU work that is recorded once and then replayed as a whole, without the host's part, as
 // torch.cuda.CUDAGraph does. docs/cuda.md, "Capture and replay", says what can be captured.
 //
 //   Tensor x = ..., loss;           // on cuda:0, with the batch's shape
@@ -22,17 +22,17 @@
 
 namespace booster {
 
-// A shared handle, empty until capture() gives it. Belongs to the thread that captured it, whose
-// default generator its random numbers come from.
+// A shared handle, empty until capture() returns one. Belongs to the thread that captured it, and
+// draws its random numbers from that thread's default generator.
 class CapturedWork {
  public:
-  // Queues the work behind what the device was given before, as kernels are: does not wait. It
-  // reads its inputs where they were at the capture, and writes the results, the gradients and
-  // whatever it changes where they were then; their versions are raised. Random numbers are those
-  // that the work would draw if it ran plainly. An index out of range raises its error when the
-  // thread next reads numbers of the GPU. Error on another thread, and if the handle is empty.
+  // Queues the work after all work that the device already has, as kernels are, without waiting. It
+  // reads its inputs at their addresses during the capture, and writes the results, the gradients
+  // and whatever it changes to their addresses then. Raises their versions. The random numbers are
+  // the ones that a plain run would draw. For an index out of range, the thread's next read from
+  // the GPU throws. Error on another thread, and if the handle is empty.
   void replay();
-  // What the work returned. Their numbers come with the first replay.
+  // Returns the tensors that the work returned. Their values arrive with the first replay.
   const std::vector<Tensor>& results() const;
 
  private:
@@ -42,11 +42,12 @@ class CapturedWork {
   std::shared_ptr<Body> body_;
 };
 
-// Calls `work` once, which computes nothing then, and records what it queues for the device. It
-// must have run plainly on this thread before, and queue from this thread alone. Its memory is kept
-// until the last handle goes, and so is that of all tensors that it uses. Error on a CPU, and for
-// what cannot be recorded (reading numbers, tensors of the CPU, booster.backward); then nothing is
-// left of the capture, but gradients that the work gave to leaves hold no numbers.
+// Calls `work` once, which computes nothing then, and records what it queues for the device. The
+// work must have run plainly on this thread before, and must queue from this thread alone. Its
+// memory, and the memory of all tensors that it uses, is kept until the last handle goes. Error on
+// a CPU, and for what cannot be recorded: reading values, tensors of the CPU, booster.backward.
+// After an error nothing of the capture remains, but gradients that the work gave to leaves hold no
+// values.
 CapturedWork capture(Device device, const std::function<std::vector<Tensor>()>& work);
 
 }  // namespace booster

@@ -17,9 +17,9 @@ constexpr DLDataType types[] = {{kDLFloat, 32, 1},  {kDLFloat, 64, 1}, {kDLFloat
                                 {kDLBfloat, 16, 1}, {kDLInt, 32, 1},   {kDLInt, 64, 1},
                                 {kDLUInt, 8, 1},    {kDLBool, 8, 1}};  // by DType
 
-// The other side's place in the order of a GPU's work.
+// The other side's stream, for the order of a GPU's work.
 struct Other {
-  // What we have queued comes before what the other side queues from now on.
+  // Orders all that we have queued before what the other side queues from now on.
   void follow_us() const {
     if (device.type == DeviceType::cpu) return;
     const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
@@ -28,7 +28,7 @@ struct Other {
     else
       cuda.synchronize(device.index);
   }
-  // And the other way round.
+  // Orders all that the other side has queued before what we queue from now on.
   void precede_us() const {
     if (device.type == DeviceType::cpu) return;
     const kernels::CudaModule& cuda = kernels::cuda_module_for(device);
@@ -42,8 +42,8 @@ struct Other {
   void* stream;
 };
 
-// In destructors and deleters, which may come when the GPU works no more: then nothing is in order,
-// and nothing uses the memory.
+// For destructors and deleters, which may run when the GPU has failed: there is no order then, and
+// nothing uses the memory.
 template <class Order>
 void try_to(Order&& order) {
   try {
@@ -57,13 +57,13 @@ void refuse_to_record(const char* name) {
                             "the call before the capture, or after replay()");
 }
 
-// What stands behind a structure that was given away.
+// Owner of a structure that was given away.
 template <class Managed>
 struct Given {
   Given(const Tensor& x, const Other& taker)
       : taker(taker), tensor(x), shape(x.shape().to_vector()), strides(x.strides().to_vector()) {
     DLTensor& out = managed.dl_tensor;
-    // The offset is in the pointer: there are readers that forget the field.
+    // The pointer includes the offset: some readers forget the field.
     out.data = x.data();
     out.device = {x.device().type == DeviceType::cuda ? kDLCUDA : kDLCPU, x.device().index};
     out.ndim = x.ndim();
@@ -116,7 +116,7 @@ Device device_of(DLDevice device) {
   return {DeviceType::cuda, static_cast<int8_t>(device.device_id)};
 }
 
-// Elements from the first to the last that the strides reach.
+// Returns the number of elements from the first to the last that the strides reach.
 int64_t extent(const Shape& shape, const Shape& strides) {
   if (shape.numel() == 0) return 0;
   int64_t last = 0;
@@ -138,7 +138,7 @@ Tensor take(Managed* managed, void* stream) {
   const auto release = [managed] {
     if (managed->deleter) managed->deleter(managed);
   };
-  // Until a storage owns it, an error gives it back.
+  // An error releases it, until a storage owns it.
   std::shared_ptr<void> owner(managed, [release](void*) { release(); });
   const DLTensor& in = managed->dl_tensor;
   check(in.ndim >= 0 && in.ndim <= kernels::max_dims,
@@ -176,7 +176,7 @@ Tensor from_dlpack(DLManagedTensorVersioned* tensor, void* stream) {
   const bool read_only = readable && (tensor->flags & read_only_flag) != 0;
   if (readable && !read_only) return take(tensor, stream);
   const uint32_t major = tensor->version.major;
-  // The places of the version and of the deleter are the same in every version.
+  // The fields of the version and of the deleter have the same offsets in every version.
   if (tensor->deleter) tensor->deleter(tensor);
   check(readable, "from_dlpack: DLPack of another version; got {}, want {}", major,
         DLPackVersion().major);

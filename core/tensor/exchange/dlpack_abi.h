@@ -1,6 +1,6 @@
-// The structures of DLPack 1.0, by which libraries hand tensors to each other in one process
-// (dmlc.github.io/dlpack, c_api). Their layout is fixed for all time; names are DLPack's own, in a
-// namespace, so that they may stand beside DLPack's header.
+// The structures of DLPack 1.0, with which libraries exchange tensors in one process
+// (dmlc.github.io/dlpack, c_api). Their layout is fixed for all time. The names are DLPack's own,
+// in a namespace, so that DLPack's header can be included as well.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ struct PrivateBlocks::Lists {
 namespace {
 
 using PrivateLists = PrivateBlocks::Lists;
-thread_local PrivateLists* private_lists = nullptr;  // of a Scope
+thread_local PrivateLists* private_lists = nullptr;  // of the innermost Scope; null: common blocks
 
 class Pool {
  public:
@@ -147,7 +147,7 @@ class Pool {
     return found == owners_.end() ? nullptr : found->second;
   }
 
-  // To give memory back would wait for the device, which must not be while work is recorded.
+  // Freeing memory would wait for the device, which is forbidden while work is recorded.
   void* from_system(Device device, size_t rounded, PrivateLists* owner) {
     void* data = kernels::device_allocate(device, rounded);
     if (!data && !kernels::is_recording()) {
@@ -176,7 +176,7 @@ class Pool {
 
   std::mutex mutex_;
   std::vector<OfDevice*> devices_;
-  std::unordered_map<void*, PrivateLists*> owners_;  // of private blocks, free or not
+  std::unordered_map<void*, PrivateLists*> owners_;  // of private blocks, free or in use
   AllocatorStats stats_;
   TaggedBytes by_tag_ = {};
 };

@@ -1,5 +1,5 @@
-// Caching allocator: blocks return to free lists by size class and are reused, so that a training
-// step in steady state makes no system allocation. One for all devices; thread-safe.
+// Caching allocator: freed blocks go to free lists by size class and are reused, so that a training
+// step in steady state makes no system allocation. One allocator for all devices; thread-safe.
 #pragma once
 
 #include "core/tensor/memory/memory_tag.h"
@@ -25,36 +25,37 @@ struct TagBytes {
 };
 using TaggedBytes = std::array<TagBytes, memory_tags>;
 
-// A block of at least `bytes`, 64-byte aligned. Error of kind failed, with the sizes, what holds
-// the memory and what to change, if the system has no more even after the cache was returned.
+// Returns a block of at least `bytes`, 64-byte aligned. Error of kind failed if the system has no
+// more even after the cache was returned; it gives the sizes, what holds the memory and what to
+// change.
 void* allocate(Device device, size_t bytes, MemoryTag tag = MemoryTag::other);
-// `bytes` and `tag` as given to allocate (or to retag).
+// Frees a block; `bytes` and `tag` as given to allocate (or to retag).
 void release(Device device, void* data, size_t bytes, MemoryTag tag = MemoryTag::other);
 // Counts a live block of `bytes` under another tag from now on.
 void retag(Device device, size_t bytes, MemoryTag from, MemoryTag to);
 
 AllocatorStats allocator_stats();
 TaggedBytes tagged_bytes();
-// In use now on one device, under this tag.
+// Returns the bytes in use on one device under this tag.
 int64_t live_bytes(Device device, MemoryTag tag);
 void reset_peak_bytes();
 // Returns cached blocks to the system.
 void empty_cache();
 
-// Blocks of one device for work that is recorded and replayed (captured_work.h). What is freed of
-// them is used again within the recording only, since a replay writes to all of them.
+// Blocks of one device for work that is recorded and replayed (captured_work.h). A freed block is
+// reused within the recording only, since a replay writes to all of them.
 class PrivateBlocks {
  public:
   explicit PrivateBlocks(Device device);
-  // The free ones become common, and the others when they are freed.
+  // Free blocks become common at once, the others when they are freed.
   ~PrivateBlocks();
   PrivateBlocks(const PrivateBlocks&) = delete;
   PrivateBlocks& operator=(const PrivateBlocks&) = delete;
 
   struct Lists;
 
-  // While it lives, what the calling thread allocates on the device comes from the blocks. The
-  // system is asked for more; what is cached for others stays there.
+  // While it lives, the calling thread's allocations on the device come from these blocks. Further
+  // ones come from the system, never from the common cache.
   class Scope {
    public:
     explicit Scope(PrivateBlocks& blocks);
@@ -63,8 +64,8 @@ class PrivateBlocks {
     Scope& operator=(const Scope&) = delete;
   };
 
-  // While it lives, blocks are common again: for what must keep its numbers from one replay to the
-  // next, since a private block may have served for something else earlier in the work.
+  // While it lives, allocations come from the common blocks: for values that must survive from one
+  // replay to the next, since earlier work may have used a private block for something else.
   class Pause {
    public:
     Pause();

@@ -41,10 +41,10 @@ std::string table_of(const AllocatorStats& stats, const TaggedBytes& by_tag) {
   return text;
 }
 
-// A change, and an estimate of the share of some tags' bytes that it would save.
+// A change, and the estimated share of some tags' bytes that it would save.
 struct Advice {
   double share;
-  std::vector<MemoryTag> tags;  // `activations` stands for those of all modules
+  std::vector<MemoryTag> tags;  // `activations` stands for the tags of all modules
   const char* text;
 };
 

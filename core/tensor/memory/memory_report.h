@@ -15,14 +15,14 @@ struct MemoryUse {
   int64_t peak_bytes = 0;  // of this tag alone, since reset_peak_bytes()
 };
 
-// Tags that hold or have held memory, largest peak first. "workspace" includes the kernels'
-// scratch.
+// Returns the tags that hold or have held memory, largest peak first. "workspace" includes the
+// kernels' scratch.
 std::vector<MemoryUse> memory_use();
-// The same as a table, with the sums and what the allocator has cached.
+// Returns the same as a table, with the sums and what the allocator has cached.
 std::string memory_report();
 
-// For the allocator, which reports while it is locked: the table, and the three changes that would
-// save most.
+// For the allocator, which calls it while locked: returns the table, and the three changes that
+// would save most.
 std::string out_of_memory_report(const AllocatorStats& stats, const TaggedBytes& by_tag);
 
 }  // namespace booster

@@ -9,7 +9,7 @@ namespace {
 
 thread_local MemoryTag current_tag = MemoryTag::other;
 
-// Names by tag; a name never changes once it is set, so reading needs no lock.
+// Names by tag. A name never changes once it is set, so reading needs no lock.
 class TagNames {
  public:
   MemoryTag add(const std::string& kind) {

@@ -1,6 +1,6 @@
-// What memory is for. Each thread has a current tag, which is given to the memory of new tensors;
-// scopes change it, and a tensor whose purpose becomes known later (a gradient that is kept) can be
-// retagged. memory_report.h reports the sums. A scope costs two thread-local writes; thread-safe.
+// What memory is for. Each thread has a current tag, which new tensors get; scopes change it. A
+// tensor whose purpose becomes known later (a gradient that is kept) can be retagged.
+// memory_report.h reports the sums. A scope costs two thread-local writes; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ enum class MemoryTag : uint8_t {
   masters,     // f32 masters of 16-bit parameters
   optimizer_state,
   workspace,    // made during backward and gone after it
-  activations,  // made by forward; the tags from here on are those of kinds of modules
+  activations,  // made by forward; the tags from here on stand for kinds of modules
 };
 inline constexpr int memory_tags = 128;
 
-// The tag for activations of this kind of module: "VitMlp". Once tags run out, further kinds share
-// `activations`.
+// Returns the tag for activations of this kind of module, such as "VitMlp". Once tags run out,
+// further kinds share `activations`.
 MemoryTag activation_tag(const std::string& kind);
-// "optimizer state", or the kind of module for activations. Valid until the program ends.
+// Returns "optimizer state", say, or the kind of module for activations. Valid until the program
+// ends.
 const char* name_of(MemoryTag tag);
 
 MemoryTag current_memory_tag();

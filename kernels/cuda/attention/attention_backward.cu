@@ -1,7 +1,7 @@
 // Gradients of attention on a GPU, for every dtype, size and mask, by the formulae of
-// kernels/attention/backward.cpp: products of matrices, and between them a kernel that turns each
-// row of scores, and of the probabilities' gradients, into probabilities and the scores' slopes
-// where they lie. `out` and log_sum may be those of more keys than the call has (ring attention).
+// kernels/attention/backward.cpp: products of matrices, and a kernel between them. The kernel turns
+// each row of scores, and of the probabilities' gradients, in place into probabilities and the
+// scores' slopes. `out` and log_sum may be of more keys than the call has (ring attention).
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"
@@ -11,7 +11,7 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// Products of queries and keys, and of g and values; then probabilities after dropout, and slopes.
+// Products of queries and keys, and of g and values; later probabilities after dropout, and slopes.
 template <class C>
 struct Pairs {
   C *scores, *gradients;
@@ -22,7 +22,7 @@ struct Results {
   View out, g;
 };
 
-// What a thread has of a chunk of a row.
+// A thread's part of a chunk of a row.
 template <class Shape, class C>
 struct PairShare {
   C p[Shape::quads][quad], dp[Shape::quads][quad];
@@ -46,13 +46,13 @@ __device__ void load_chunk(PairShare<Shape, C>& mine, const Pairs<C>& pairs, con
     for (int i = 0; i < quad; ++i) mine.dp[q][i] = 0;
     read_group(mine.dp[q], pairs.gradients + row.begin, group);
     if (group.count > 0) mine.kept |= kept_of_quad(x, row, group.first) << q * quad;
-      // One after the other: beside a score of -1e9 the sum's logarithm would be lost.
+      // Subtracts in two steps: added to a score of -1e9, the sum's logarithm would vanish.
 #pragma unroll
     for (int i = 0; i < quad; ++i) mine.p[q][i] = power_of_2(mine.p[q][i] - largest - log);
   }
 }
 
-// The sum of g out of a query, which its slopes have in common.
+// Returns a query's sum of g out, which all its slopes need.
 template <class Team, class C>
 __device__ C product_with_result(const Results& x, const ScoreRow<C>& row) {
   const auto first = [&](const View& view) {
@@ -66,7 +66,7 @@ __device__ C product_with_result(const Results& x, const ScoreRow<C>& row) {
   return team_sum<Team>(sum);
 }
 
-// Keys that causality hides have slopes of 0 also beside a sum that is nan.
+// Keys that causality hides have slopes of 0 even if the sum is nan.
 template <class Shape, class C>
 __device__ void store_chunk(const PairShare<Shape, C>& mine, const Pairs<C>& pairs,
                             const Scores<C>& x, const ScoreRow<C>& row, int64_t chunk, int64_t keys,

@@ -1,5 +1,5 @@
 // Attention on a GPU, for every dtype, size and mask: a product of queries and keys, a kernel that
-// turns each row of scores into probabilities where they lie, and a product with the values.
+// turns each row of scores into probabilities in place, and a product with the values.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/attention/head_tokens.cuh"
 #include "kernels/cuda/attention/score_rows.cuh"
@@ -10,14 +10,14 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 namespace {
 
-// A row's largest score, nan if there is one, and its probabilities' sum relative to it.
+// A row's largest score (nan if it has one), and the sum of its probabilities relative to it.
 template <class C>
 struct Total {
   C largest = -C(__builtin_inf()), sum = 0;
   __device__ C base() const { return largest == -C(__builtin_inf()) ? C(0) : largest; }
 };
 
-// Weights relative to a score, in the place of scores.
+// Overwrites scores by weights relative to `base`.
 template <class Shape, class C>
 __device__ void make_weights(C (&score)[Shape::quads][quad], C base) {
 #pragma unroll
@@ -26,7 +26,8 @@ __device__ void make_weights(C (&score)[Shape::quads][quad], C base) {
     for (int i = 0; i < quad; ++i) score[q][i] = power_of_2(score[q][i] - base);
 }
 
-// Adds a chunk, and leaves weights relative to the largest score so far. The sum is this thread's.
+// Adds a chunk, and leaves weights relative to the largest score so far. The sum covers only this
+// thread's scores.
 template <class Shape, class C>
 __device__ void add_chunk(Total<C>& total, C (&score)[Shape::quads][quad]) {
   const auto larger = [](C a, C b) { return b > a || b != b ? b : a; };
@@ -61,7 +62,7 @@ __device__ void store_weights(C* row_begin, const C (&weight)[Shape::quads][quad
   }
 }
 
-// Probabilities after dropout in the place of a row's products, and log_sum.
+// Overwrites a row's products by probabilities after dropout, and writes log_sum.
 template <class Shape, class C>
 __device__ void weigh_row(C* products, const Scores<C>& x, const ScoreRow<C>& row, int64_t keys) {
   const int64_t chunks = Shape::chunks(keys);

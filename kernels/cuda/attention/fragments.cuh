@@ -1,6 +1,6 @@
-// Products on the matrix units of tiles of 16-bit numbers in the block's memory, by warps with 16
-// of the left tile's rows each. Sums and scores stay in a warp's fragments (kernels/cuda/ptx.cuh
-// says which lane holds what).
+// Products on the matrix units of tiles of 16-bit elements in the block's memory. Each warp has 16
+// rows of the left tile. Sums and scores stay in a warp's fragments (kernels/cuda/ptx.cuh says
+// which lane holds which element).
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -10,20 +10,20 @@
 namespace booster::kernels::BOOSTER_VARIANT::tiles {
 
 inline constexpr int rows_per_warp = 16;
-inline constexpr int part = 16;      // columns that a product takes at least
-inline constexpr int pack_size = 8;  // numbers in 16 bytes
+inline constexpr int part = 16;      // the fewest columns of a product
+inline constexpr int pack_size = 8;  // elements in 16 bytes
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
-// The first row of a tile that is the calling warp's.
+// Returns the calling warp's first row of a tile.
 __device__ inline int warp_row() {
   return static_cast<int>(threadIdx.x) / warp_size * rows_per_warp;
 }
-// Row and first column of a lane's numbers in a fragment of sums: element 0 and 1 are (lane_row,
-// lane_column) and its neighbour, 2 and 3 are 8 rows below.
+// Row and first column of a lane's elements in a fragment of sums. Elements 0 and 1 are (lane_row,
+// lane_column) and its neighbour; 2 and 3 are 8 rows below.
 __device__ inline int lane_row() { return lane() / 4; }
 __device__ inline int lane_column() { return lane() % 4 * 2; }
 
-// A sum's fragments: 16 rows of `columns` numbers.
+// A sum's fragments: 16 rows of `columns` elements.
 template <int columns>
 using Sums = float[columns / 8][4];
 // The same rounded to 16 bits, as the left operand of a product.
@@ -31,20 +31,20 @@ template <int columns>
 using Left = uint32_t[columns / 16][4];
 
 // One head of a tensor (batch, heads, tokens, features) with dense features. `whole`: each row's
-// packs are known to begin at a multiple of 16 bytes, and the last to be whole.
+// packs are known to begin at a multiple of 16 bytes, and the last one is complete.
 template <class T, bool whole>
 struct Head {
   T* data;
   int64_t stride;  // of tokens
   int tokens, features;
-  bool may_be_whole;  // the same, found out when the kernel was launched
+  bool may_be_whole;  // the same, determined at the launch
 
   __device__ bool in_packs() const { return whole || may_be_whole; }
   __device__ T* at(int token, int pack) const { return data + token * stride + pack * pack_size; }
   __device__ bool has(int token, int pack) const {
     return token < tokens && pack * pack_size < features;
   }
-  // As 4 words; 0 beyond the last feature.
+  // Returns a pack as 4 words; 0 beyond the last feature.
   __device__ uint4 load(int token, int pack) const {
     const T* from = at(token, pack);
     if (in_packs()) return *reinterpret_cast<const uint4*>(from);
@@ -65,18 +65,18 @@ struct Head {
   }
 };
 
-// Where a pack lies in a tile of rows of `width` numbers. Packs change places from row to row, so
-// that the rows of a matrix that ldmatrix reads at once come from different banks. Of a row whose
-// pack 0 lies at `begin`, pack i lies at begin ^ i * pack_size, and 8 rows below at the same
-// distance: most addresses are computed once and differ from others by constants.
+// Returns the position of a pack in a tile with rows of `width` elements. Packs are permuted from
+// row to row, so that the rows of a matrix that ldmatrix reads at once lie in different banks. If
+// pack 0 of a row lies at `begin`, pack i lies at begin ^ i * pack_size, and at the same distance 8
+// rows below. So most addresses are computed once, and the others differ from them by constants.
 template <int width>
 __device__ int place(int row, int pack) {
   return row * width + (pack ^ (row % 8)) * pack_size;
 }
 
-// Copies a head's tokens to tiles, those of `count` tensors with the same tokens and features at
-// once, by all threads of a block of `warps`. A thread's packs lie in one column of packs, the same
-// number of rows apart, so that it knows one address of each tensor.
+// Copies tokens of a head to tiles, for `count` tensors with the same tokens and features at once,
+// by all threads of a block of `warps`. A thread's packs lie in one column of packs, a constant
+// number of rows apart, so that it keeps one address for each tensor.
 template <int warps, int width, int count, class T, bool whole>
 class TileLoader {
  public:
@@ -90,8 +90,8 @@ class TileLoader {
     }
   }
 
-  // The next tokens, to tiles that lie one behind another, with zeros for tokens and features that
-  // there are not. The numbers are there behind ptx::cp_async_wait_all and a barrier.
+  // Loads the next tokens to consecutive tiles, with zeros for missing tokens and features. The
+  // elements are there after ptx::cp_async_wait_all and a barrier.
   template <int rows>
   __device__ void load(T* tiles) {
 #pragma unroll
@@ -116,13 +116,13 @@ class TileLoader {
 #pragma unroll
     for (int down = 0; down < rows; down += turn_rows) {
       if (rows < down + turn_rows && row() + down >= rows) return;
-      // 4 rows below, the packs whose numbers differ by 4 have changed places (see place()).
+      // 4 rows below, packs whose numbers differ by 4 are exchanged (see place()).
       T* const to = tile + (begin_ ^ down % 8 * pack_size) + down * width;
       ptx::cp_async_16(to, from, down < left_ ? 16 : 0);
       from += turn_rows * x.stride;
     }
   }
-  // Of rows in which no pack can be read as a whole.
+  // Copies rows in which no pack can be read as a whole.
   template <int rows>
   __device__ void copy_parts(T* tile, const Head<T, whole>& x) const {
 #pragma unroll 1
@@ -132,14 +132,14 @@ class TileLoader {
   }
 
   Head<T, whole> x_[count];
-  const T* from_[count];  // where this thread's next pack is
-  const int begin_;       // its place in a tile
-  int left_;              // tokens from it on
+  const T* from_[count];  // this thread's next pack
+  const int begin_;       // its position in a tile
+  int left_;              // tokens left from it on
 };
 
-// Calls load(stage) for tiles of `step` tokens in turn, and body(token, stage) for each once it is
-// there: of two stages, the next tile is on its way while one is computed. What was on its way
-// before is there when `begin` is called.
+// Calls load(stage) for tiles of `step` tokens in turn, and body(token, stage) for each once it has
+// arrived. With two stages, the next tile loads while one is computed. Earlier copies have arrived
+// when `begin` is called.
 template <int stages, int step, class Load, class Begin, class Body>
 __device__ void for_each_step(int from, int to, Load&& load, Begin&& begin, Body&& body) {
   if (from < to) load(0);
@@ -178,7 +178,7 @@ __device__ uint32_t rounded_pair(float low, float high) {
     return ptx::cvt_bf16x2(high, low);
 }
 
-// The fragments of a sum have the form of a left operand's: two neighbours make one of those.
+// Fragments of a sum have the form of a left operand's fragments: two neighbours make one.
 template <class T, int fragments>
 __device__ void round_to(uint32_t (&left)[fragments / 2][4], const float (&sums)[fragments][4]) {
 #pragma unroll
@@ -196,8 +196,8 @@ __device__ void clear(float (&sums)[fragments][4]) {
     for (int j = 0; j < 4; ++j) sums[i][j] = 0;
 }
 
-// The warp's 16 rows of a tile as left operand: in registers from load() on, or read anew for each
-// product where a thread has no registers for them.
+// The warp's 16 rows of a tile as left operand. They are in registers from load() on, or are read
+// anew for each product if a thread has no registers for them.
 template <class T, int width, bool kept>
 class LeftRows {
  public:
@@ -259,9 +259,9 @@ __device__ void add_product(Sums<width>& sums, const Left<rows>& left, const T* 
     }
 }
 
-// Calls body(columns, first column) for the parts of a tile of `columns` columns, of which the
-// first is column `first`, that have columns from `from` on and before `to`: the whole tile, or 16
-// columns at a time. The number is a type's, so that it is a constant for the body.
+// Calls body(columns, first column) for the parts of a tile that have columns in [from, before):
+// the whole tile, or 16 columns at a time. The tile has `columns` columns, the first of which is
+// column `first`. The number is a type's, so that it is a constant for the body.
 template <int number>
 struct Constant {
   static constexpr int value = number;
@@ -275,9 +275,9 @@ __device__ void for_each_part(int first, int from, int to, Body&& body) {
       if (first + i + part > from && first + i < to) body(Constant<part>{}, i);
 }
 
-// Stores the warp's 16 rows, times a factor for each half of them (of the lane's row and the one 8
-// below), as tokens from `first` (of the block) on. They go by way of a tile in which nobody reads
-// the warp's rows any more.
+// Stores the warp's 16 rows as tokens from `first` (of the block) on. Each half is multiplied by a
+// factor (the lane's row, and the row 8 below). The rows pass through `tile`, in which no thread
+// reads the warp's rows any more.
 template <int width, class T, bool whole>
 __device__ void store_rows(const Head<T, whole>& y, int first, T* tile, const Sums<width>& sums,
                            const float (&factor)[2]) {

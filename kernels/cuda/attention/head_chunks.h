@@ -1,6 +1,6 @@
-// How attention by products is cut into parts, so that the scores between the products, and copies
-// of tokens, stay small: by heads, and where one head's scores are too many, by queries. Sizes
-// alone decide, so that sums do not depend on the GPU.
+// How attention by products is partitioned, so that the scores between the products, and copies of
+// tokens, stay small: by heads, and if one head has too many scores, by queries. The partition
+// depends only on sizes, so that sums do not depend on the GPU.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -9,16 +9,17 @@
 
 namespace booster::kernels::cuda {
 
-// Of a part's scores, or of its scores and copies if it has several heads. The backward pass has
-// two numbers for each score: 128 MB in all. A fraction would do for the second-level cache, but as
-// a product (queries, keys) x (keys, 64) a part of long rows would not occupy a whole GPU any more.
+// The most bytes of a part's scores, or of its scores and copies if it has several heads. The
+// backward pass has two values for each score: 128 MB in all. A fraction would do for the
+// second-level cache. But then a product (queries, keys) x (keys, 64) of a part with long rows
+// would not occupy a whole GPU.
 #ifdef BOOSTER_ATTENTION_BYTES  // little, so that tests have several parts
 inline constexpr int64_t most_score_bytes = BOOSTER_ATTENTION_BYTES;
 #else
 inline constexpr int64_t most_score_bytes = int64_t{64} << 20;
 #endif
 
-// Rows of matrices begin at multiples of so many numbers, which one access moves.
+// Rows of matrices begin at multiples of this many elements, which one access moves.
 inline constexpr int64_t row_alignment = 4;
 inline int64_t aligned_row(int64_t columns) {
   return (columns + row_alignment - 1) / row_alignment * row_alignment;
@@ -28,8 +29,8 @@ inline int64_t aligned_row(int64_t columns) {
 struct HeadRange {
   int64_t first, count;
 };
-// Queries of a head, how many of the keys, from the first on, they are multiplied by, and whether
-// sums over queries begin with them or are there already.
+// Queries of a head, the number of keys (from the first on) by which they are multiplied, and
+// whether they begin the sums over queries or add to them.
 struct QueryRange {
   int64_t first, count, keys;
   bool begins_sums;
@@ -38,12 +39,12 @@ struct QueryRange {
 struct HeadChunks {
   HeadChunks(const View& q, const View& k, int64_t bytes_of_number);
 
-  // Either some heads of one batch item, or all of several: where those of a tensor are one batch
-  // of matrices for the library, no copy is needed.
+  // Chunks are either some heads of one batch item, or all heads of several. If the library can
+  // take those heads of a tensor as one batch of matrices, no copy is needed.
   template <class Body>
   void for_each_chunk(Body&& body) const;
-  // From the last queries to the first, so that a sum over queries begins with a range that has all
-  // keys. There is at least one range, of no queries if there are none.
+  // Goes from the last queries to the first, so that a sum over queries begins with a range that
+  // has all keys. There is at least one range, without queries if there are none.
   template <class Body>
   void for_each_query_range(bool causal, Body&& body) const;
 
@@ -54,13 +55,13 @@ struct HeadChunks {
   int64_t heads_at_once, queries_at_once;
 };
 
-// The size of each of the fewest equal parts that have at most `most` of n.
+// Returns the size of the fewest equal parts of n with at most `most` each.
 inline int64_t equal_part(int64_t n, int64_t most) {
   const int64_t parts = std::max<int64_t>(1, (n + most - 1) / most);
   return (n + parts - 1) / parts;
 }
 
-// In whole tiles of the products, if it is more than a tile.
+// Returns a multiple of the products' tile, unless it is less than a tile.
 inline int64_t queries_of_part(int64_t queries, int64_t most) {
   constexpr int64_t tile = 64;
   if (most < tile || queries <= most) return equal_part(queries, std::max<int64_t>(1, most));
@@ -75,7 +76,7 @@ inline HeadChunks::HeadChunks(const View& q, const View& k, int64_t bytes_of_num
       keys(k.shape[2]),
       features(q.shape[3]) {
   const int64_t numbers = most_score_bytes / bytes_of_number, row = aligned_row(keys);
-  // Copies of q, k, v and out, or in the backward pass of twice as many beside twice the scores.
+  // Forward: copies of q, k, v and out. Backward: twice these copies and twice the scores.
   const int64_t of_head = queries * row + 2 * (queries + keys) * aligned_row(features);
   const int64_t most = std::max<int64_t>(1, numbers / std::max<int64_t>(1, of_head));
   const int64_t some_heads = equal_part(heads, most);

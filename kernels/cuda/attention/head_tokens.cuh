@@ -1,6 +1,7 @@
-// The tokens of some heads as matrices of the compute type, (heads, tokens, features), that one
-// call multiplies: where they lie, if that has one stride from head to head, or in a copy. Queries,
-// keys and values that one Linear computes have two, of heads and of batch items.
+// The tokens of some heads as matrices of the compute type, (heads, tokens, features), which one
+// call multiplies. They stay in place if they have one stride from head to head; else they are
+// copied. Queries, keys and values that one Linear computes have two strides, of heads and of batch
+// items.
 #pragma once
 
 #include "kernels/cuda/attention/head_chunks.h"
@@ -22,12 +23,12 @@ inline View transposed(View matrices) {
   std::swap(matrices.strides[1], matrices.strides[2]);
   return matrices;
 }
-// (heads, rows, columns) of memory; rows and heads are so far apart.
+// Describes memory as (heads, rows, columns) with these distances between rows and between heads.
 template <class C>
 View matrices_of(C* data, int64_t heads, int64_t rows, int64_t columns, int64_t row, int64_t head) {
   return {data, dtype_of<C>, {DeviceType::cuda}, 3, {heads, rows, columns}, {head, row, 1}};
 }
-// The scores of a part, without gaps.
+// Returns the scores of a part, without gaps.
 template <class C>
 View score_matrices(C* data, HeadRange heads, QueryRange queries) {
   const int64_t row = aligned_row(queries.keys);
@@ -56,7 +57,7 @@ class HeadTokens {
         room_(is_copied_ ? chunks.heads_at_once * tensor.shape[2] * row_ : 0) {}
 
   bool is_copied() const { return is_copied_; }
-  // Of some heads, the queries of a range; or the keys, or values, that it sees.
+  // Return, for some heads, the queries of a range, or the keys (or values) that it sees.
   View queries(HeadRange heads, QueryRange range) const {
     return rows(heads, range.first, range.count);
   }
@@ -96,7 +97,7 @@ class HeadTokens {
   Workspace<C> room_;
 };
 
-// Some tensors' copies, which one kernel reads or writes.
+// The copies of some tensors, which one kernel reads or writes.
 template <class C>
 struct TokenCopies {
   static constexpr int most = 4;
@@ -116,7 +117,7 @@ struct TokenCopies {
   int64_t heads, first_head, features, blocks = 0;
 };
 
-// A thread's quad: the row in a tensor that has it, and the one in the copy.
+// A thread's quad: its row in the tensor, and its row in the copy.
 template <class C>
 struct QuadPlace {
   void* row;

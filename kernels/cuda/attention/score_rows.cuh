@@ -1,6 +1,6 @@
-// Rows of scores between attention's products: a warp has the row of a query with up to 1024 keys,
-// a block a longer one. Rows lie one behind the other and begin at multiples of 16 bytes; each
-// thread moves quads of neighbouring scores.
+// Rows of scores between attention's products. A warp has the row of a query with up to 1024 keys,
+// a block a longer one. Rows are consecutive and begin at multiples of 16 bytes; each thread moves
+// quads of neighbouring scores.
 #pragma once
 
 #include "kernels/attention/log_2.h"
@@ -13,8 +13,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Who has a row, and how many quads of it a thread holds at a time. A warp holds a whole row; a
-// block reads one twice that has more keys.
+// The team that has a row, and the quads of it that a thread holds at a time. A warp holds a whole
+// row. A block reads a row that has more keys twice.
 template <class Team_, int quads_>
 struct RowShape {
   using Team = Team_;
@@ -24,9 +24,9 @@ struct RowShape {
   static __device__ int64_t chunks(int64_t keys) {
     return Team::size == warp_size ? 1 : (keys + chunk_size - 1) / chunk_size;
   }
-  // A thread's share of a chunk, of a row that ends at a key.
+  // Returns a thread's share of a chunk, of a row that ends at key `end`.
   static __device__ Group group(int64_t chunk, int which, int64_t end) {
-    // In this order `which` adds a constant to an address, and no address is kept for each quad.
+    // In this order `which` adds a constant to an address, so no quad needs an address of its own.
     const int64_t first = chunk * chunk_size + Team::rank() * quad;
     const int64_t left = end - first - which * Team::size * quad;
     const int count = left >= quad ? quad : left > 0 ? static_cast<int>(left) : 0;
@@ -34,7 +34,7 @@ struct RowShape {
   }
 };
 
-// Calls f with the shape for rows of so many keys. Functions of f64 take many registers.
+// Calls f with the shape for rows of this many keys. Functions of f64 take many registers.
 template <class C, class F>
 void visit_row_shapes(int64_t keys, F&& f) {
   if (keys <= 256) return f(RowShape<WarpTeam, 2>());
@@ -47,7 +47,7 @@ void visit_row_shapes(int64_t keys, F&& f) {
   }
 }
 
-// What is added to scores: floating numbers, or -infinity where a truth value is false.
+// The terms added to scores: floating values, or -infinity where a truth value is false.
 struct ScoreMask {
   explicit ScoreMask(const View& mask) : data(mask.data), dtype(mask.dtype) {
     // Sizes align from the right; 1, or a missing dimension, is broadcast.
@@ -59,7 +59,7 @@ struct ScoreMask {
   int64_t strides[4] = {};  // of batch, head, query and key
 };
 
-// What all scores of a call share.
+// The parameters that all scores of a call share.
 template <class C>
 struct Scores {
   Scores(const AttentionTensors& x, double scale, bool causal, double dropout,
@@ -86,7 +86,7 @@ struct Scores {
   RandomPosition position;
 };
 
-// A query, and where its scores lie in the part that is computed.
+// A query, and the position of its scores in the part that is computed.
 template <class C>
 struct ScoreRow {
   __device__ ScoreRow(const Scores<C>& x, HeadRange heads, QueryRange range, int64_t index) {
@@ -99,7 +99,7 @@ struct ScoreRow {
     visible = x.causal && query + 1 < range.keys ? query + 1 : range.keys;
     number = (head_of_all * x.queries + query) * x.keys;
   }
-  // The first or second of log_sum's numbers.
+  // Returns the first or second part of log_sum.
   __device__ C load_log_sum(const View& log_sum, int part) const {
     C value = 0;
     visit_floating(log_sum.dtype, [&](auto* type) {
@@ -114,9 +114,9 @@ struct ScoreRow {
   }
 
   int64_t batch, head, query;
-  int64_t begin;    // the first score
-  int64_t visible;  // keys; causality hides those behind
-  int64_t number;   // the first key's random number
+  int64_t begin;    // of the first score
+  int64_t visible;  // keys; causality hides the later ones
+  int64_t number;   // of the first key's random number
 
  private:
   __device__ int64_t element_of(const View& log_sum, int part) const {
@@ -144,8 +144,8 @@ __device__ void add_mask(C (&score)[quad], const ScoreMask& mask, const ScoreRow
   }
 }
 
-// What a thread has of a chunk of a row, from the products of queries and keys: in units of log 2,
-// -infinity where there is no key, or a hidden one.
+// Loads a thread's scores of a chunk of a row, from the products of queries and keys: in units of
+// log 2, -infinity if the key is hidden or missing.
 template <class Shape, class C>
 __device__ void load_scores(C (&score)[Shape::quads][quad], const C* products, const Scores<C>& x,
                             const ScoreRow<C>& row, int64_t chunk) {
@@ -173,8 +173,8 @@ __device__ C power_of_2(C x) {
 
 inline constexpr uint32_t whole_quad = (1 << quad) - 1;
 
-// Bit i: whether dropout keeps the probability of key `key` + i. Each has its own random number, of
-// which a block has four.
+// Returns in bit i whether dropout keeps the probability of key `key` + i. Each has its own random
+// number; a random block has four.
 template <class C>
 __device__ uint32_t kept_of_quad(const Scores<C>& x, const ScoreRow<C>& row, int64_t key) {
   if (!x.drops) return whole_quad;

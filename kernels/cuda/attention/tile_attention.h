@@ -1,5 +1,5 @@
-// Attention and its gradients on the matrix units, for tensors that fits_tiles() takes. The same
-// numbers as by the other kernels but for roundings: scores are sums in f32, probabilities and
+// Attention and its gradients on the matrix units, for tensors that fits_tiles() accepts. The
+// results equal the other kernels' up to rounding: scores are sums in f32, and probabilities and
 // slopes of scores are rounded to the tensors' 16 bits before they are multiplied.
 #pragma once
 

@@ -1,13 +1,15 @@
-// Gradients of attention on the matrix units, by the formulae of kernels/attention/backward.cpp in
-// two kernels without a sum that blocks share: the first has 64 queries to a block (112 took an
-// H100 83 us a layer for 77), goes through the keys 32 at a time, and computes dq; the second has
-// 64 keys, goes through the queries, 32 or 16 at a time, and computes dk and dv from scores that
-// lie across, so that a warp's fragments of them are the left operand of both products. Each
-// recomputes the scores: 7 products of tiles for 5.
+// Gradients of attention on the matrix units, by the formulae of kernels/attention/backward.cpp, in
+// two kernels without a sum that blocks share.
+// - The first has 64 queries to a block, goes through the keys 32 at a time, and computes dq. (With
+//   112 queries an H100 took 83 us a layer instead of 77.)
+// - The second has 64 keys to a block, goes through the queries, 32 or 16 at a time, and computes
+//   dk and dv. Its scores lie across, so that a warp's fragments of them are the left operand of
+//   both products.
+// Each recomputes the scores: 7 products of tiles instead of 5.
 //
 // Products take 16 FLOPs for a byte of the block's memory, as in tile_forward.cu. For heads above
-// 64 a thread has no registers to keep its own rows, and it is 12 in the first kernel, 11 in the
-// second.
+// 64 a thread has no registers to keep its own rows; then it is 12 in the first kernel, and 11 in
+// the second.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
 #include "kernels/launch/workspace.h"
@@ -16,15 +18,17 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {
 namespace {
 
-// Tokens that a block goes through at a time: as many as a thread has registers for.
+// Tokens that a block handles at a time: as many as fit a thread's registers.
 constexpr int key_step = 32;
 template <int width>
 constexpr int query_step = width == 64 ? 32 : 16;
 
-// Of a query: the logarithm (of base 2) of its sum, infinity for one that sees nothing or is none,
-// whose probabilities so become 0; and the sum of g times out. In one number, for want of
-// registers, the logarithm of how many keys there are is lost beside scores of -1e9: where a mask's
-// terms hide all keys so, the probabilities are 1 each, as in PyTorch.
+// Values of a query. log_sum is the logarithm (of base 2) of its sum; infinity for a query that
+// sees no key or is missing, so that its probabilities become 0. delta is the sum of g times out.
+//
+// There are no registers for log_sum's two parts. In one value, the logarithm of the number of keys
+// is lost next to scores of -1e9. If mask terms hide all keys in this way, the probabilities are 1
+// each, as in PyTorch.
 struct QueryNumbers {
   float log_sum, delta;
 };
@@ -32,7 +36,7 @@ struct QueryNumbers {
 struct Gradients {
   Call call;
   Tokens g, dq, dk, dv;
-  QueryNumbers* numbers;  // of each head's queries, up to a whole part
+  QueryNumbers* numbers;  // of each head's queries, padded to a whole part
 
   bool in_packs() const {
     return call.in_packs() && g.in_packs && dq.in_packs && dk.in_packs && dv.in_packs;
@@ -44,9 +48,9 @@ struct Gradients {
   }
 };
 
-// A block's memory: its own rows of two tensors, and the tiles of two others that pass, `step`
-// rows each: two pairs, so that the next is on its way while one is computed, where they fit. With
-// those pass the numbers of queries, if that is asked for and they fit.
+// A block's memory: its own rows of two tensors, and the passing tiles of two others, `step` rows
+// each. If they fit there are two pairs, so that the next one loads while one is computed. The
+// queries' numbers pass with them, if requested and if they fit.
 template <class Kind, int step, bool of_queries>
 struct Memory {
   using T = typename Kind::Number;
@@ -70,11 +74,11 @@ struct Memory {
   }
 };
 
-// The sum of g times out of a query, by the four lanes of its row.
+// Returns a query's sum of g times out, computed by the four lanes of its row.
 template <class T, int width, bool whole>
 __device__ float delta_of(const Head<T, whole>& g, const Head<T, whole>& out, int query) {
   constexpr int turns = width / pack_size / 4;
-  uint4 left[turns], right[turns];  // all on their way before the first is needed
+  uint4 left[turns], right[turns];  // all loads start before the first is needed
 #pragma unroll
   for (int i = 0; i < turns; ++i) {
     const int pack = i * 4 + lane() % 4;
@@ -92,7 +96,7 @@ __device__ float delta_of(const Head<T, whole>& g, const Head<T, whole>& out, in
   return sum;
 }
 
-// The numbers of the lane's two queries, which the other kernel finds in memory.
+// Computes the numbers of the lane's two queries, and stores them for the other kernel.
 template <class Kind>
 __device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x,
                              const BlockPlace<Kind::warps>& place) {
@@ -121,13 +125,14 @@ __device__ void find_numbers(QueryNumbers (&mine)[2], const Gradients& x,
   }
 }
 
-// The factor of each probability where none is dropped.
+// The factor of each probability without dropout.
 struct KeepingAll {
   __device__ float factor(int, int) const { return 1; }
 };
 
 // Turns scores times factor into probabilities after dropout, and products of g v into slopes of
-// the loss by the scores. numbers_of(i, j) are those of the query of element j of fragment i.
+// the loss by the scores. numbers_of(i, j) returns the numbers of the query of element j of
+// fragment i.
 template <int fragments, class Keep, class Numbers>
 __device__ void find_slopes(float (&scores)[fragments][4], float (&products)[fragments][4],
                             float factor, const Keep& keep, Numbers&& numbers_of) {
@@ -143,7 +148,7 @@ __device__ void find_slopes(float (&scores)[fragments][4], float (&products)[fra
     }
 }
 
-// From products of queries and keys, and of g and v, to probabilities and slopes.
+// Turns products of queries and keys, and of g and v, into probabilities and slopes.
 template <bool across, bool plain, int fragments, class Numbers>
 __device__ void finish_slopes(float (&scores)[fragments][4], float (&products)[fragments][4],
                               const Call& call, const TilePlace& at, Numbers&& numbers_of) {

@@ -1,17 +1,19 @@
-// Attention on the matrix units, as in Dao, "FlashAttention-2" (2023): a block has 64 queries, 16
-// to a warp, or 112 where those leave fewer rows empty (197 tokens are 13 times 16). It goes
-// through the keys 64 at a time (32 for heads above 64), and keeps the sums relative to the best
-// score so far in its fragments; no score reaches memory. While one tile of keys and values is
-// computed, the next is on its way. Of the last tile, and of one that causality hides in part, a
-// warp computes the parts of 16 keys that it sees.
+// Attention on the matrix units, as in Dao, "FlashAttention-2" (2023). A block has 64 queries, 16
+// to a warp, or 112 if that leaves fewer rows empty (197 tokens are 13 times 16). It goes through
+// the keys 64 at a time (32 for heads above 64). It keeps the sums relative to the best score so
+// far in its fragments; no score reaches memory. While one tile of keys and values is computed, the
+// next one loads. In the last tile, and in a tile that causality partly hides, a warp computes only
+// the parts of 16 keys that it sees.
 //
-// What limits it, by count: instructions. Of the some 400 that a warp needs for its 16 queries and
-// 64 keys of a head of 64, 64 are products, which take half as long on the matrix units of an H100;
-// 200 turn scores into weights, a quarter of them exponentials; the others move operands. Each warp
-// reads a tile from the block's memory for its 16 queries, 16 FLOPs a byte: 2048 a cycle at its 128
-// bytes, half of what the units of an H100 do. From the second-level cache it is read once per
-// block, 64 or 112 FLOPs a byte. Dropout draws a number for each score, by 18 integer instructions:
-// more than the rest.
+// The limit, by count, is instructions. A warp needs some 400 for its 16 queries and 64 keys of a
+// head of 64:
+// - 64 are products, which take half as long on the matrix units of an H100;
+// - 200 turn scores into weights, a quarter of them exponentials;
+// - the others move operands.
+// Each warp reads a tile from the block's memory for its 16 queries, 16 FLOPs a byte. At its 128
+// bytes a cycle these are 2048 a cycle, half of the units' rate on an H100. A block reads a tile
+// once from the second-level cache, 64 or 112 FLOPs a byte. Dropout draws a number for each score,
+// by 18 integer instructions: more than the rest.
 #include "kernels/cuda/attention/tile_attention.h"
 #include "kernels/cuda/attention/tile_scores.cuh"
 #include "kernels/numbers/math.h"
@@ -20,10 +22,10 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace tiles {
 namespace {
 
-// What a thread's registers have room for, beside the sums.
+// As many keys as fit a thread's registers next to the sums.
 template <int width>
 constexpr int keys_at_once = width == 64 ? 64 : 32;
-// Blocks that share a multiprocessor hide each other's waits: as many as can do with registers.
+// Blocks that share a multiprocessor hide each other's waits: as many as the registers allow.
 template <class Kind>
 constexpr int blocks_at_once = Kind::width == 64 && Kind::plain&& Kind::warps == some_warps ? 3 : 2;
 
@@ -37,16 +39,16 @@ __device__ inline float sum_of_row(float mine) {
   return mine;
 }
 
-// What a warp knows of its queries. Of the lane's two: the best score so far, in units of log 2,
-// and the sum of the probabilities of this lane's keys, relative to it.
+// A warp's state of its queries. For each of the lane's two: the best score so far, in units of log
+// 2, and the sum of the probabilities of this lane's keys, relative to it.
 template <int width>
 struct Running {
   float best[2] = {-infinity, -infinity}, total[2] = {0, 0};
   Sums<width> sums;
 };
 
-// Turns scores times factor into weights relative to the best score so far, and shrinks earlier
-// sums to it. A score that is nan is no best one, but makes its weight nan, and with it the sum.
+// Turns scores times factor into weights relative to the best score so far, and scales earlier sums
+// down to it. A nan score is never the best, but its weight and the sum become nan.
 template <int fragments, int width>
 __device__ void weigh(float (&scores)[fragments][4], float factor, Running<width>& running) {
 #pragma unroll
@@ -86,7 +88,7 @@ __device__ void drop(Sums<columns>& weights, const Keeping<false, columns>& keep
     for (int j = 0; j < 4; ++j) weights[i][j] = keep.has(i, j) ? weights[i][j] : 0;
 }
 
-// Adds up `columns` keys' values.
+// Adds the values of `columns` keys.
 template <int columns, bool plain, class T, int width>
 __device__ void add_keys(Running<width>& running, const LeftRows<T, width, true>& queries,
                          const T* keys, const T* values, const Call& call, const TilePlace& at) {
@@ -101,7 +103,7 @@ __device__ void add_keys(Running<width>& running, const LeftRows<T, width, true>
   add_product<width, columns>(running.sums, weights, values);
 }
 
-// The two parts of the logarithm of a query's sum, each query by another lane.
+// Stores the two parts of the logarithm of a query's sum, each query by another lane.
 template <int warps, int width>
 __device__ void store_log_sums(const Running<width>& running, const float (&totals)[2],
                                const Call& call, const BlockPlace<warps>& place) {
@@ -120,7 +122,7 @@ __device__ void attend(const Call& call, int64_t block) {
   constexpr int width = Kind::width, tile_keys = keys_at_once<width>, tile_size = tile_keys * width;
   SHARED(uint4, memory, (Place::rows * width + 4 * tile_size) / pack_size);
   T* const query_tile = reinterpret_cast<T*>(memory);
-  // Of a stage; values lie behind keys.
+  // The key tile of a stage; its values follow it.
   const auto key_tile = [&](int stage) {
     return query_tile + Place::rows * width + stage * 2 * tile_size;
   };

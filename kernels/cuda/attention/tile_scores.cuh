@@ -1,5 +1,5 @@
-// The scores of a tile: which of them a call hides, adds a mask to or drops. A warp has 16 rows of
-// them in fragments; rows are queries and columns keys, or ("across") the other way round.
+// The scores of a tile: hiding, mask terms and dropout. A warp has 16 rows of them in fragments.
+// Rows are queries and columns keys, or ("across") the other way round.
 #pragma once
 
 #include "kernels/attention/log_2.h"
@@ -33,7 +33,8 @@ struct Tokens {
   }
 };
 
-// What is added to scores; its sizes align from the right, and 1, or a missing one, is broadcast.
+// The terms added to scores. Sizes align from the right; a size of 1, or a missing one, is
+// broadcast.
 struct Mask {
   const void* data;
   DType dtype;
@@ -48,7 +49,7 @@ struct Mask {
 struct Dropout {
   RandomPosition position;
   uint32_t threshold;
-  float kept;  // the factor of what is not dropped
+  float kept;  // the factor of kept values
   bool drops;
 
   Dropout(double p, RandomPosition position)
@@ -90,21 +91,21 @@ struct Call {
         dropout(dropout, position) {}
 
   bool in_packs() const { return q.in_packs && k.in_packs && v.in_packs && out.in_packs; }
-  // The keys that queries before `end` see.
+  // Returns the number of keys that queries before `end` see.
   __device__ int visible_keys(int end) const { return causal && end < keys ? end : keys; }
-  // A query's number among those of all heads.
+  // Returns a query's number among the queries of all heads.
   __device__ int64_t row(int batch, int head, int query) const {
     return (int64_t{batch} * heads + head) * queries + query;
   }
-  // The first or second of log_sum's numbers.
+  // Returns the first or second part of log_sum.
   __device__ float* log_sum_of(int batch, int head, int query, int part) const {
     return log_sum + batch * log_sum_strides[0] + head * log_sum_strides[1] +
            query * log_sum_strides[2] + part * log_sum_strides[3];
   }
 };
 
-// Of what numbers, how wide tiles, how many warps, and whether plain, which is without a mask and
-// dropout and with tensors whose rows are whole packs: what kernels are compiled for.
+// A compiled kernel's parameters: the dtype, the width of tiles, the number of warps, and whether
+// it is plain (no mask, no dropout, and all tensors' rows are whole packs).
 template <class T, int size, int number_of_warps, bool is_plain>
 struct Kind {
   using Number = T;
@@ -112,9 +113,10 @@ struct Kind {
   static constexpr bool plain = is_plain;
 };
 
-// A block has the rows of this many warps.
+// A block has the rows of 4 or 7 warps.
 constexpr int some_warps = 4, more_warps = 7;
-// Whether blocks of more warps, which read what they pass by less often, leave no more rows empty.
+// Returns whether blocks of more warps, which reread other operands less often, leave no more rows
+// empty.
 inline bool wants_more_warps(int tokens) {
   const auto rows = [=](int warps) {
     const int of_block = warps * rows_per_warp;
@@ -133,8 +135,8 @@ void visit_number(const Call& call, bool plain, int tokens, Body&& body) {
   else
     plain ? body(Kind<T, 128, some_warps, true>{}) : body(Kind<T, 128, some_warps, false>{});
 }
-// Calls body with the kind of a call's kernel whose blocks share `tokens` of each head; `whole`
-// says that all its tensors' rows are whole packs.
+// Calls body with the kind of a call's kernel whose blocks share `tokens` of each head. `whole`:
+// all its tensors' rows are whole packs.
 template <bool may_have_more_warps, class Body>
 void visit_kinds(const Call& call, DType dtype, bool whole, int tokens, Body&& body) {
   const bool plain = whole && !call.mask.data && !call.dropout.drops;
@@ -144,16 +146,16 @@ void visit_kinds(const Call& call, DType dtype, bool whole, int tokens, Body&& b
     visit_number<may_have_more_warps, bf16>(call, plain, tokens, body);
 }
 
-// What a block works on: some tokens of one head, from `first` on. The last tokens come first: with
-// causality they are the most work of a query, and the least of a key.
+// A block's work: some tokens of one head, from `first` on. The last tokens come first: with
+// causality they have the most work as queries, and the least as keys.
 template <int warps>
 struct BlockPlace {
   static constexpr int rows = warps * rows_per_warp;
   int batch, head;
   int first;
-  bool warp_has_tokens;  // not every warp of a head's last block: those compute nothing
+  bool warp_has_tokens;  // false for some warps of a head's last block, which idle
 
-  // Numbers of blocks are below 2^31, and divisions of 32 bits are far cheaper.
+  // Block numbers are below 2^31, and 32-bit divisions are far cheaper.
   __device__ BlockPlace(const Call& call, int64_t block, int tokens) {
     const unsigned of_head = (tokens + rows - 1) / rows;
     const unsigned number = static_cast<unsigned>(block), all_heads = number / of_head;
@@ -163,14 +165,14 @@ struct BlockPlace {
     first = static_cast<int>(of_head - 1 - number % of_head) * rows;
     warp_has_tokens = warp_first() < tokens;
   }
-  // The token of the warp's first row.
+  // Returns the token of the warp's first row.
   __device__ int warp_first() const { return first + warp_row(); }
   static int64_t count(const Call& call, int tokens) {
     return call.batches * call.heads * ((tokens + rows - 1) / rows);
   }
 };
 
-// Where a warp's scores are: the query and key of its first row and column.
+// The position of a warp's scores: the query and key of its first row and column.
 struct TilePlace {
   int batch, head;
   int query, key;
@@ -189,8 +191,8 @@ __device__ void for_each_score(float (&scores)[fragments][4], const TilePlace& a
     }
 }
 
-// Multiplies by a factor and adds the mask's terms, in units of log 2. Beyond the last query and
-// key any term will do.
+// Multiplies by a factor and adds the mask's terms, in units of log 2. Terms beyond the last query
+// and key are arbitrary.
 template <bool across, class T, int fragments>
 __device__ void add_terms(float (&scores)[fragments][4], float factor, const Call& call,
                           const TilePlace& at) {
@@ -208,8 +210,7 @@ __device__ void add_terms(float (&scores)[fragments][4], float factor, const Cal
   });
 }
 
-// -infinity where a key is hidden or there is none. Across, rows of keys that there are none of are
-// not stored.
+// Sets scores of hidden and missing keys to -infinity. Across, rows of missing keys are not stored.
 template <bool across, int fragments>
 __device__ void hide(float (&scores)[fragments][4], const Call& call, const TilePlace& at) {
   constexpr int tile_keys = across ? rows_per_warp : fragments * 8;
@@ -220,9 +221,9 @@ __device__ void hide(float (&scores)[fragments][4], const Call& call, const Tile
   });
 }
 
-// From products of rows to scores with the mask's terms, and -infinity where a key is hidden or
-// there is none. Returns what they are still to be multiplied by for units of log 2, a positive
-// number: who computes a score's exponential multiplies and subtracts at once.
+// Turns products of rows into scores with the mask's terms, and -infinity for hidden and missing
+// keys. Returns a positive factor that still converts them to units of log 2. The code that
+// computes a score's exponential multiplies and subtracts in one step.
 template <bool across, bool plain, int fragments>
 __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
                                const TilePlace& at) {
@@ -235,7 +236,7 @@ __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
         add_terms<across, __typeof__(*type)>(scores, factor, call, at);
       });
     factor = 1;
-  } else if (!(factor > 0)) {  // would turn the order of scores, or hide nothing
+  } else if (!(factor > 0)) {  // it would invert the order of scores, or hide nothing
     for_each_score<across>(scores, at, [&](float& score, int, int) { score *= factor; });
     factor = 1;
   }
@@ -243,7 +244,8 @@ __device__ float finish_scores(float (&scores)[fragments][4], const Call& call,
   return factor;
 }
 
-// Bit i: whether the probability with random number first + i is kept. `count` is 8, 16 or 32.
+// Returns in bit i whether the probability with random number first + i is kept. `count` is 8, 16
+// or 32.
 template <int count>
 __device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
   uint64_t bits = 0;
@@ -257,9 +259,8 @@ __device__ uint32_t kept_bits(const Dropout& dropout, int64_t first) {
   return static_cast<uint32_t>(bits >> (first % 4)) & (0xFFFFFFFFu >> (32 - count));
 }
 
-// Which of a tile's probabilities are kept, where some are dropped. Each lane draws the numbers of
-// a part of the warp's scores, so that none is drawn twice, and the lanes tell each other by
-// shuffles.
+// Which of a tile's probabilities dropout keeps. Each lane draws the random numbers of a part of
+// the warp's scores, so that none is drawn twice. The lanes exchange them by shuffles.
 template <bool across, int columns>
 class Keeping;
 
@@ -282,7 +283,7 @@ class Keeping<false, columns> {
     }
   }
   __device__ bool has(int i, int j) const { return rows_[j / 2] >> (i * 8 + j % 2) & 1; }
-  // Of a probability.
+  // Returns the factor of a probability.
   __device__ float factor(int i, int j) const { return has(i, j) ? dropout_.kept : 0; }
 
  private:
@@ -290,7 +291,7 @@ class Keeping<false, columns> {
   uint64_t rows_[2];
 };
 
-// Columns are queries, 16 or 32: a lane draws for half of one's keys, or for all.
+// Columns are queries, 16 or 32: a lane draws for half of a query's keys, or for all of them.
 template <int columns>
 class Keeping<true, columns> {
  public:

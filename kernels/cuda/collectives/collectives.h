@@ -1,4 +1,4 @@
-// What the CUDA module offers of NCCL; a null address in one that was built without its header.
+// The CUDA module's NCCL functions; a null address in a module built without NCCL's header.
 #pragma once
 
 #include "kernels/device/communicator.h"

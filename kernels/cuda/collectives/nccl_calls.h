@@ -27,9 +27,9 @@ struct NcclCalls {
   decltype(&ncclRecv) receive;
 };
 
-// Null if there is no such library, or it lacks one of these.
+// Returns null if there is no such library, or it lacks one of these.
 const NcclCalls* nccl_calls();
-// Why; empty if it is there.
+// Returns why; empty if the library is there.
 const std::string& why_no_nccl();
 
 }  // namespace booster::kernels::cuda

@@ -1,6 +1,6 @@
-// NCCL's calls may return before they are done (the communicator is not blocking, so that a rank
-// that never comes cannot keep this one in a call): ncclInProgress is a success here, and
-// is_ready() asks how it went.
+// NCCL's calls may return before they are done: the communicator is non-blocking, so that a missing
+// rank cannot hold this one in a call. ncclInProgress is a success here, and is_ready() queries the
+// outcome.
 #include "kernels/cuda/collectives/collectives.h"
 #include "kernels/cuda/collectives/nccl_calls.h"
 #include "kernels/cuda/runtime/call.cuh"
@@ -41,7 +41,7 @@ ncclDataType_t type_of(DType dtype) {
   return types[static_cast<int>(dtype)];
 }
 
-// A bool is a byte that is 0 or 1.
+// A bool is a byte of value 0 or 1.
 ncclRedOp_t operation_of(Reduction reduction, DType dtype) {
   if (dtype == DType::boolean)
     return reduction == Reduction::sum || reduction == Reduction::max ? ncclMax : ncclMin;
@@ -127,8 +127,8 @@ NcclCommunicator::NcclCommunicator(int device, const std::string& id, int rank, 
   CUDA_CALL(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
-// Destroying is sure not to block only once all ranks have left, and aborting never waits for
-// others. Perhaps after the runtime has ended: nothing is thrown.
+// Destroying is certain not to block only once all ranks have left; aborting never waits for
+// others. The runtime may already have ended, so it throws nothing.
 NcclCommunicator::~NcclCommunicator() {
   cudaSetDevice(device_);
   ncclResult_t state = ncclInternalError;
@@ -167,11 +167,11 @@ void NcclCommunicator::exchange(std::span<const GpuMessage> sent,
     note(calls().send(to.data, to.bytes, ncclUint8, to.peer, communicator_, stream_));
   for (const GpuMessage& from : received)
     note(calls().receive(from.data, from.bytes, ncclUint8, from.peer, communicator_, stream_));
-  note(calls().end_group());  // a group that was begun must end
+  note(calls().end_group());  // a started group must end
   require_nccl(first, "a group of ncclSend and ncclRecv", communicator_);
 }
 
-// What runs still uses the old memory: the runtime waits for it before it frees that.
+// Running work still uses the old memory; the runtime waits for it before it frees the memory.
 void* NcclCommunicator::scratch(size_t bytes) {
   if (bytes <= scratch_bytes_) return scratch_;
   free(device_, std::exchange(scratch_, nullptr));

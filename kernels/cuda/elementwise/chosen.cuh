@@ -1,6 +1,6 @@
-// The rows of elementwise.def as one function of each kind, which looks at run time which row it
-// is: for f64 and integers, of which there is little on a GPU. nvcc takes half a second for each
-// kernel, and a hundred rows would have their own.
+// The rows of elementwise.def as one function of each kind, which selects its row at run time. For
+// f64 and integers, which are rare on a GPU: nvcc takes half a second for each kernel, and each of
+// a hundred rows would need its own.
 #pragma once
 
 #include "kernels/catalogue.h"
@@ -52,7 +52,7 @@ struct ChosenBinary {
 
 struct ChosenBinarySlope {
   BinaryOp op;
-  int which;  // 0: that for a
+  int which;  // 0: the slope for a
   template <class T>
   KERNEL_FN T operator()(T g, T a, T b, T y) const {
     switch (op) {

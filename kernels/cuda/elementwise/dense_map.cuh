@@ -1,7 +1,7 @@
 // Elementwise work in quads: four neighbouring elements that a thread reads and writes with one
 // instruction for each operand (16 bytes of f32, 8 of f16 and bf16). A thread has two quads a
-// block's width apart, so that a warp's accesses are dense, two are on their way at once, and a
-// dtype is looked up once for eight elements.
+// block's width apart. So a warp's accesses are dense, two are in flight at once, and a dtype is
+// looked up once for eight elements.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
@@ -12,14 +12,14 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int quads_per_thread = 2;
 inline constexpr int64_t quads_per_block = int64_t(quads_per_thread) * threads_per_block;
 
-// Which elements of a walk are worked on as quads: head, head + 1, ... head + 4 count - 1.
+// The elements of a walk that are handled as quads: head, head + 1, ... head + 4 count - 1.
 struct Quads {
   int64_t head = 0;
   int64_t count = 0;  // 0: the operands do not allow them
   KERNEL_FN int64_t blocks() const { return (count + quads_per_block - 1) / quads_per_block; }
 };
 
-// Calls f with a typed null pointer that stands for a dtype that quads may have.
+// Calls f with a typed null pointer that represents a dtype that quads may have.
 template <class F>
 KERNEL_FN void visit_quad(DType dtype, F&& f) {
   switch (dtype) {
@@ -34,7 +34,7 @@ inline bool may_be_quad(DType dtype) {
   return dtype == DType::f32 || is_16_bit(dtype) || dtype == DType::boolean;
 }
 
-// Whether operand k (strides in bytes) has its quads from element `head` on aligned, or is one
+// Returns whether operand k (strides in bytes) has aligned quads from element `head` on, or is one
 // value for a whole run.
 inline bool has_quads_from(const Walk& walk, int k, int64_t head) {
   const int last = walk.ndim - 1;
@@ -47,7 +47,7 @@ inline bool has_quads_from(const Walk& walk, int k, int64_t head) {
   return all % uint64_t(quad * size) == 0;
 }
 
-// The first head for which all operands are aligned; only a walk of one run may have one.
+// Finds the first head for which all operands are aligned; only a walk of one run may have one.
 inline Quads quads_of(const Walk& walk, int64_t size) {
   const bool one_run = walk.ndim == 1;
   if (!one_run && walk.shape[walk.ndim - 1] % quad != 0) return {};
@@ -59,7 +59,8 @@ inline Quads quads_of(const Walk& walk, int64_t size) {
   return {};
 }
 
-// x[turn] = the quads at p[turn], or the one value there; null for a turn that has none.
+// Loads in x[turn] the quad at p[turn], or the single value there; p[turn] is null for an unused
+// turn.
 __device__ inline void load_quads(float (*x)[quad], const char* const* p, DType dtype,
                                   bool one_value) {
   if (one_value) {

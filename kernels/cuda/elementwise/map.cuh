@@ -1,7 +1,7 @@
 // Elementwise kernels on a GPU: a thread converts its operands to the compute type and the result
-// back. Dtypes are resolved at run time, so there is one kernel per op and compute type. What is
-// dense and computed in f32 is read and written in quads (dense_map.cuh), other elements and those
-// before and after the quads one by one; copies across dimensions go by tiles (turned_copy.cuh).
+// back. Dtypes are resolved at run time, so there is one kernel per op and compute type. Dense
+// operands computed in f32 are read and written in quads (dense_map.cuh); other elements, and those
+// before and after the quads, one by one. Copies across dimensions go by tiles (turned_copy.cuh).
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -15,15 +15,15 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// A walk as a kernel's argument, its strides in bytes. One operand may be a single value in the
-// host's memory (the scalar of a binary op); it is passed in here.
+// A walk as a kernel's argument, with strides in bytes. One operand may be a single value in the
+// host's memory (the scalar of a binary op); it is passed by value.
 struct DeviceWalk {
   Walk walk;
   int64_t size = 1;
   int host_operand = -1;
   double host_value;  // 8 bytes of any dtype
 
-  // The address of each operand's element i.
+  // Computes the address of each operand's element i.
   template <int operands>
   KERNEL_FN void find(int64_t i, const char** p) const {
     int64_t offset[operands] = {};
@@ -70,7 +70,7 @@ __device__ void map_element(const DeviceWalk& walk, int64_t i, F f) {
                apply<inputs>(f, [&](int k) { return x[k]; }));
 }
 
-// All loops are unrolled: what an index that changes reads lies in local memory.
+// All loops are unrolled: an array with a variable index would lie in local memory.
 template <int inputs, class F>
 __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
   constexpr int operands = inputs + 1;
@@ -97,7 +97,7 @@ __device__ void map_quads(const DeviceWalk& walk, const Quads& quads, int64_t bl
   store_quads(p[0], walk.walk.dtypes[0], y);
 }
 
-// The first blocks have the quads, the others all other elements.
+// The first blocks handle the quads, the others all other elements.
 template <class C, int inputs, class F>
 __device__ void map_block(const DeviceWalk& walk, const Quads& quads, int64_t block, F f) {
   if constexpr (__is_same(C, float))

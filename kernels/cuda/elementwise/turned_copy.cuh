@@ -1,6 +1,6 @@
-// Copies between tensors whose neighbours in memory lie along different dimensions, as a matrix and
-// its transpose, or images with their channels first and last: by tiles in the block's memory, so
-// that both sides are accessed in runs.
+// Copies between tensors whose neighbours in memory lie along different dimensions, such as a
+// matrix and its transpose, or images in channels-first and channels-last order. They go by tiles
+// in the block's memory, so that both sides are accessed in runs.
 #pragma once
 
 #include "kernels/cuda/elementwise/dense_map.cuh"
@@ -10,7 +10,7 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// The dimension along which an operand is dense, and no other one; -1 without.
+// Returns the only dimension along which an operand is dense; -1 if there is not exactly one.
 inline int dense_dimension(const Walk& walk, int operand) {
   int found = -1;
   for (int d = 0; d < walk.ndim; ++d)
@@ -37,11 +37,11 @@ struct Turn {
     down = (walk.shape[from] + (1 << from_bits) - 1) >> from_bits;
     for (int d = 0; d < walk.ndim; ++d) others *= d == to || d == from ? 1 : walk.shape[d];
   }
-  // Runs of two are no gain.
+  // Runs of two do not pay.
   bool is_turn() const {
     return to >= 0 && from >= 0 && to != from && walk.shape[to] > 2 && walk.shape[from] > 2;
   }
-  // Where the position of a number among the other dimensions lies.
+  // Returns the offset of position i of the other dimensions.
   __device__ int64_t offset(int operand, int64_t i) const {
     int64_t at = 0;
     for (int d = walk.ndim - 1; d >= 0; --d) {
@@ -55,11 +55,11 @@ struct Turn {
 
   Walk walk;
   int to, from;
-  int to_bits = 0, from_bits = 0;  // of a tile's sides
+  int to_bits = 0, from_bits = 0;  // log2 of a tile's sides
   int64_t across = 0, down = 0, others = 1;
 
  private:
-  // 2^bits is the least power that has room for n, 64 at most.
+  // Returns the least bits with 2^bits >= n, but 2 to 6.
   static int bits_of(int64_t n) {
     int bits = 2;
     while (bits < most_bits && (1 << bits) < n) ++bits;
@@ -67,8 +67,8 @@ struct Turn {
   }
 };
 
-// Neighbouring threads have neighbours in memory, first of the one side and then of the other; all
-// loads of a thread are on their way at once.
+// Neighbouring threads access neighbours in memory, first of one side and then of the other. All
+// loads of a thread are in flight at once.
 __device__ inline void turn_tile(const Turn& turn, int64_t block) {
   constexpr int each = (1 << Turn::size_bits) / threads_per_block;
   SHARED(float, tile, Turn::room);
@@ -115,7 +115,7 @@ __device__ inline void turn_tile(const Turn& turn, int64_t block) {
   });
 }
 
-// Strides in bytes. False if the operands are not such: nothing was copied.
+// Strides in bytes. Returns false, and copies nothing, if the operands are not of this kind.
 inline bool copy_turned(const Walk& walk) {
   if (!may_be_quad(walk.dtypes[0]) || !may_be_quad(walk.dtypes[1])) return false;
   const Turn turn(walk);

@@ -1,7 +1,7 @@
-// Adding by index, in the order of the indices: positions are sorted by where they go, and one
-// thread adds up what goes to one place, or to four neighbours of a slice, in the compute type, as
-// on the CPU. The indices are trusted: these are the backward passes of the reading kernels, which
-// have checked them.
+// Adding by index, in the order of the indices. Positions are sorted by destination. One thread
+// adds all terms of one element, or of four neighbours of a slice, in the compute type, as on the
+// CPU. The indices are trusted: these are the backward passes of the reading kernels, which have
+// checked them.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/group.cuh"
@@ -25,11 +25,11 @@ struct Addition {
     const int64_t key = keys[order[k]];
     return key != skipped && (k == 0 || keys[order[k - 1]] != key);
   }
-  // The sums so far of `size` neighbours, the first at i, and the terms at sorted positions k,
-  // k + 1, ... as long as their key is the same.
+  // Loads the sums so far of `size` neighbours, the first at i, and adds the terms at sorted
+  // positions k, k + 1, ... as long as their key is the same.
   template <class C, int size>
   __device__ void add_group(int64_t k, int64_t o, int64_t i) const {
-    constexpr int batch = 4;  // reads on their way at once
+    constexpr int batch = 4;  // reads in flight at once
     const int64_t key = keys[order[k]], left = slices.inner - i;
     const int count = left < size ? static_cast<int>(left) : size;
     const Group element = {(o * slices.extent + key) * slices.inner + i, count};
@@ -67,10 +67,10 @@ struct Addition {
   }
 };
 
-// `size` neighbours of a slice for each thread.
+// Gives each thread `size` neighbours of a slice.
 template <class C, int size = 1>
 void add_groups(const Addition& addition) {
-  constexpr int64_t per_thread = 8;  // most have nothing to add where indices repeat
+  constexpr int64_t per_thread = 8;  // with repeated indices most have nothing to add
   const int64_t inner = (addition.slices.inner + size - 1) / size;
   const int64_t slice = addition.slices.outer * inner, items = addition.n * slice;
   const int64_t per_block = per_thread * threads_per_block;

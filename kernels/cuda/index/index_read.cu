@@ -33,7 +33,7 @@ const int64_t* find_bad_index(const View& bad_index, const View& index, int64_t 
   return bad;
 }
 
-// The largest power of two that divides all of `bytes`, up to 16.
+// Returns the largest power of two that divides all of `bytes`, up to 16.
 int64_t word_size(uint64_t bytes) {
   int64_t size = 1;
   while (size < 16 && bytes % (2 * size) == 0) size *= 2;

@@ -1,11 +1,11 @@
-// Sums over the threads that come before.
+// Sums over the preceding threads.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// The sum of `mine` of all threads of the block with a lower number. All must call it.
+// Returns the sum of `mine` over the block's threads with a lower number. All must call it.
 template <class T>
 __device__ T sum_before(T mine) {
   constexpr int warps = threads_per_block / warp_size;

@@ -1,5 +1,5 @@
-// Writing by index. Positions are sorted by where they go, and of those that go to one place the
-// last one is written: the one that the CPU writes last.
+// Writing by index. Positions are sorted by destination. Of several for one place only the last is
+// written, which is also the one that the CPU writes last.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/index/targets.cuh"

@@ -16,7 +16,7 @@ inline Slices slices_of(const View& x, int dim) {
   return slices;
 }
 
-// The positions of `index` in x, which is contiguous, without the part that `dim` contributes.
+// Returns the positions of `index` in contiguous x, without the part that `dim` contributes.
 inline Space space_without(const View& x, const View& index, int dim) {
   Space space;
   for (int d = 0; d < index.ndim; ++d) space.add(index.shape[d], d == dim ? 0 : x.strides[d]);

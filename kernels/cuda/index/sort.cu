@@ -6,7 +6,7 @@ namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
 constexpr int digit_bits = 4, digits = 1 << digit_bits;
-constexpr int run = 8;  // positions in a row that one thread moves
+constexpr int run = 8;  // consecutive positions that one thread moves
 constexpr int tile = run * threads_per_block;
 constexpr int counters = digits * threads_per_block;
 
@@ -19,7 +19,7 @@ struct Step {
 
   int64_t tiles() const { return (n + tile - 1) / tile; }
   __device__ int64_t position(int64_t i) const { return from ? from[i] : i; }
-  // Calls body(position, digit) for those that this thread moves.
+  // Calls body(position, digit) for the positions that this thread moves.
   template <class Body>
   __device__ void for_each_of_thread(int64_t block, Body&& body) const {
     const int64_t begin = block * tile + int64_t(threadIdx.x) * run;
@@ -30,8 +30,8 @@ struct Step {
   }
 };
 
-// Writes to place[digit * threads + thread] how many positions of the tile come before this
-// thread's of that digit, if those of lower digits come first. All threads of the block call it.
+// Writes to place[digit * threads + thread] the number of the tile's positions before this thread's
+// positions of that digit, if lower digits come first. All threads of the block call it.
 __device__ void find_places(const Step& step, int64_t block, int* place) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int digit = 0; digit < digits; ++digit) place[digit * threads_per_block + thread] = 0;
@@ -50,7 +50,7 @@ __device__ void find_places(const Step& step, int64_t block, int* place) {
   __syncthreads();
 }
 
-// counts[digit * tiles + tile] = how many of a tile's positions have the digit
+// counts[digit * tiles + tile] = the number of a tile's positions with the digit
 void count_digits(const Step& step, int64_t* counts) {
   const int64_t tiles = step.tiles();
   for_each_block(tiles, [=] ON_DEVICE(int64_t block) {
@@ -65,10 +65,10 @@ void count_digits(const Step& step, int64_t* counts) {
   });
 }
 
-// Counts that one block adds up: neighbours, some for each thread.
+// Neighbouring counts that one block adds, some for each thread.
 constexpr int counts_of_thread = 4, counts_of_block = counts_of_thread * threads_per_block;
 
-// The counts of a block that are this thread's: [begin, end).
+// This thread's counts of a block: [begin, end).
 struct Share {
   int64_t begin, end;
   __device__ Share(int64_t block, int64_t of_thread, int64_t n)
@@ -81,8 +81,8 @@ struct Share {
   }
 };
 
-// Each count becomes the sum of those before it among its block's. The sum of those up to this
-// thread's last.
+// Replaces each count by the sum of those before it in its block. Returns the sum up to this
+// thread's last count.
 __device__ int64_t sum_share(int64_t* counts, const Share& share) {
   const int64_t sum = share.sum(counts);
   const int64_t first = sum_before(sum);
@@ -95,7 +95,7 @@ __device__ int64_t sum_share(int64_t* counts, const Share& share) {
   return first + sum;
 }
 
-// Each of n counts becomes the sum of those before it.
+// Replaces each of n counts by the sum of those before it.
 void sum_counts(int64_t* counts, int64_t n) {
   const int64_t blocks = (n + counts_of_block - 1) / counts_of_block;
   const Workspace<int64_t> totals(blocks);

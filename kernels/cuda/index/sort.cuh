@@ -1,5 +1,5 @@
-// Positions in the order of their keys, those with equal keys as they come: a radix sort that moves
-// the positions only, four bits of the key at a time.
+// Positions in the order of their keys, stable for equal keys: a radix sort that moves only the
+// positions, four bits of the key at a time.
 #pragma once
 
 #include "kernels/launch/workspace.h"
@@ -8,8 +8,8 @@ namespace booster::kernels::BOOSTER_VARIANT {
 
 class SortedPositions {
  public:
-  // The keys (on the device) are in [0, limit). Positions come in the order `start` (0, 1, 2, ...
-  // where it is null), in which those with equal keys stay.
+  // The keys (on the device) are in [0, limit). Positions come in the order `start` (null: 0, 1, 2,
+  // ...), in which equal keys stay.
   SortedPositions(const int64_t* keys, int64_t n, int64_t limit, const int64_t* start = nullptr);
   const int64_t* data() const { return order_; }
 

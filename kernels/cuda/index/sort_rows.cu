@@ -1,5 +1,5 @@
-// The order of each row's numbers: one sort of all positions, by key within row. Keys of 64 bits
-// are sorted by their lower half first, and by row and upper half from there.
+// Sorts the elements of each row: one sort of all positions, by key within row. Keys of 64 bits are
+// sorted by their lower half first, and then by row and upper half.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/index/sort.cuh"
 #include "kernels/cuda/space.cuh"

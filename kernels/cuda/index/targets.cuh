@@ -1,11 +1,11 @@
-// Where the elements that a scatter moves go.
+// The destinations of the elements that a scatter moves.
 #pragma once
 
 #include "kernels/cuda/index/slices.cuh"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// targets[i] = the offset in `out`, contiguous, of the place that element i of `index` names.
+// targets[i] = the offset in contiguous `out` of the place that element i of `index` names.
 inline void write_targets(const View& out, const View& index, int dim, int64_t* targets) {
   const int64_t stride = index.ndim ? out.strides[dim] : 0;
   const Space space = space_without(out, index, dim);

@@ -1,4 +1,4 @@
-// Moving elements needs their size alone.
+// Moves of elements that depend only on their size.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"

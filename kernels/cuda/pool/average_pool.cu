@@ -1,5 +1,5 @@
-// Means of windows. Backward, each element of dx adds up its shares of the windows that contain it,
-// in their order.
+// Means of windows. In the backward pass, each element of dx adds its shares of the windows that
+// contain it, in their order.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/pool/plane.cuh"
@@ -17,7 +17,7 @@ struct Windows {
   KERNEL_FN int64_t extent(int axis) const { return axis ? in.width : in.height; }
   KERNEL_FN int64_t number(int axis) const { return axis ? out.width : out.height; }
 
-  // The positions under window i of an axis.
+  // Returns the positions under window i of an axis.
   KERNEL_FN Range range(int axis, int64_t i) const {
     const int64_t n = extent(axis), padding = window.padding[axis];
     if (adaptive) {
@@ -29,7 +29,7 @@ struct Windows {
     const int64_t begin = larger(start, 0), end = smaller(stop, n);
     return {begin, end, count_padding ? smaller(stop, n + padding) - start : end - begin};
   }
-  // The windows that contain position i of an axis.
+  // Returns the windows that contain position i of an axis.
   KERNEL_FN Range containing(int axis, int64_t i) const {
     const int64_t windows = number(axis), n = extent(axis);
     if (adaptive) {
@@ -40,14 +40,14 @@ struct Windows {
     const int64_t before = larger(at - window.kernel[axis] + stride, 0);
     return {quotient(before, stride), smaller(quotient(at, stride) + 1, windows), 0};
   }
-  // About how many positions a window has.
+  // Returns approximately how many positions a window has.
   int64_t area() const {
     if (!adaptive) return window.kernel[0] * window.kernel[1];
     return out.size() ? in.size() / out.size() : 0;
   }
 };
 
-// The sum over a window's positions number `lane`, lane + lanes, ...
+// Returns the sum over a window's positions lane, lane + lanes, ...
 template <class C, class T>
 __device__ C sum_of_window(const T* x, const Plane& in, const Range& rows, const Range& columns,
                            int64_t lane, int64_t lanes) {
@@ -63,7 +63,7 @@ __device__ C sum_of_window(const T* x, const Plane& in, const Range& rows, const
   return sum;
 }
 
-// With lanes = 32, a warp for each window.
+// With lanes = 32 each window has a warp.
 void average(const View& y, const View& x, const Windows& windows) {
   const int64_t lanes = windows.area() < 64 ? 1 : warp_size;
   for_each_item(y.size() * lanes, [=] ON_DEVICE(int64_t item) {

@@ -1,7 +1,7 @@
-// Maxima of windows. Backward, each element of dx looks for its position among the maxima of the
-// lines of g that could have it, and adds up what it finds in the order of g: no two threads add to
-// one place, and the sums are those of the CPU. Which lines could is found from the positions
-// themselves, since the call does not say what the windows were.
+// Maxima of windows. In the backward pass, each element of dx searches those lines of g that could
+// have its position among their maxima. It adds what it finds in the order of g. No two threads add
+// to one place, and the sums equal the CPU's. The positions themselves show which lines these are,
+// since the call does not give the windows.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/pool/plane.cuh"
 #include "kernels/launch/workspace.h"
@@ -9,12 +9,12 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// The smallest i >= 0 for which start + i * step >= 0.
+// Returns the smallest i >= 0 for which start + i * step >= 0.
 KERNEL_FN int64_t steps_to_zero(int64_t start, int64_t step) {
   return start < 0 ? quotient(-start + step - 1, step) : 0;
 }
 
-// The positions of one dimension under window i of an axis: begin, begin + dilation, ...
+// Returns the positions of one dimension under window i of an axis: begin, begin + dilation, ...
 KERNEL_FN Range range_of(const Window2d& window, int axis, int64_t i, int64_t n) {
   const int64_t start = i * window.stride[axis] - window.padding[axis];
   const int64_t step = window.dilation[axis];
@@ -22,7 +22,8 @@ KERNEL_FN Range range_of(const Window2d& window, int axis, int64_t i, int64_t n)
   return {start + steps_to_zero(start, step) * step, smaller(stop, n), 0};
 }
 
-// Offset in the plane of the largest element: the first of equals; a nan counts as the largest.
+// Returns the offset in the plane of the largest element, the first of equals; a nan counts as the
+// largest.
 template <class C, class T>
 __device__ int64_t largest_of(const T* x, const Plane& in, const Window2d& window,
                               const Range& rows, const Range& columns) {
@@ -43,7 +44,7 @@ __device__ int64_t largest_of(const T* x, const Plane& in, const Window2d& windo
 struct Lines {
   Plane out, in;
   KERNEL_FN static int64_t lines(const Plane& plane) { return plane.height + plane.width; }
-  // Line i of all: rows are those with number < height, columns follow.
+  // Returns line i of all: rows have numbers below height, columns follow.
   KERNEL_FN static Place line_of(const Plane& plane, int64_t i) {
     const int64_t p = quotient(i, lines(plane));
     return {p, i - p * lines(plane), 0};

@@ -24,11 +24,11 @@ struct BlasLt {
   decltype(&cublasLtMatmul) multiply;
 };
 
-// Null if there is no such library, or it lacks one of these.
+// Returns null if there is no such library, or it lacks one of these.
 const BlasLt* blas_lt();
-// Why; empty if it is there.
+// Returns why; empty if the library is there.
 const std::string& why_no_blas_lt();
-// Error if the status is not success; `call` names what gave it.
+// Throws if the status is not success; `call` names its origin.
 void require_blas(cublasStatus_t status, const char* call);
 
 }  // namespace booster::kernels::cuda

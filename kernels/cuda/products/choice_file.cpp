@@ -30,7 +30,7 @@ std::string sum_of(const std::string& text) {
   return fmt::format("{:016x}", sum);
 }
 
-// Keeps other processes from adding at the same time; one that is stopped is not waited for long.
+// Keeps other processes from adding at the same time; does not wait long for a stopped process.
 class Lock {
  public:
   explicit Lock(const std::string& path)
@@ -59,7 +59,7 @@ bool write_all(int descriptor, std::string_view text) {
   return ::fsync(descriptor) == 0;
 }
 
-// The lines between the subject and the end; false if one is no choice.
+// Parses the lines between the subject and the end; returns false if one is not a choice.
 bool parse(std::istringstream& lines, ChoiceFile::Choices& choices) {
   std::string line;
   while (std::getline(lines, line)) {

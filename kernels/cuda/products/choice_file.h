@@ -1,4 +1,4 @@
-// ChoiceFile: which algorithm was chosen for each product, from one process to the next. A text
+// ChoiceFile: the algorithm chosen for each product, kept from one process to the next. A text
 // file:
 //
 //   booster: algorithms of matrix products, 1
@@ -6,8 +6,8 @@
 //   3 0 T 768 768 768 0 256 ...                    an algorithm's number, and the product
 //   end 8d1f4c60a1b2c3d4                           FNV-1a of all that comes before
 //
-// It is replaced as a whole (written beside, fsynced, renamed), so that it is never found half
-// written. For one thread; processes may use the same file at once.
+// It is always replaced as a whole (written to a temporary file, fsynced, renamed), so that readers
+// never see a partial file. For one thread; processes may use the same file at once.
 #pragma once
 
 #include <map>
@@ -22,12 +22,12 @@ class ChoiceFile {
 
   ChoiceFile(std::string path, std::string subject);
 
-  // Nothing if there is no such file (`absent`), or if it is damaged or of another subject; `why`
-  // then says so.
+  // Returns nothing if there is no such file (`absent`), or if it is damaged or of another subject;
+  // `why` then gives the reason.
   static constexpr const char* absent = "there is no such file";
   std::optional<Choices> read(std::string& why) const;
-  // Adds the choice, creating folders and file, and gives the one that counts: that of a process
-  // that was first. Where the file cannot be written, it is told once and the choice counts here.
+  // Adds the choice, creating folders and file. Returns the valid choice: an earlier process's, if
+  // there is one. If the file cannot be written, warns once and returns the given choice.
   int add(const std::string& product, int choice);
 
   const std::string& path() const { return path_; }

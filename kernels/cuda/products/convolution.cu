@@ -1,5 +1,5 @@
-// Convolutions on a GPU: those of patches as products of matrices, others by cuDNN, or as products
-// of tiles whose operands are gathered where they lie, for every dtype, any strides and groups.
+// Convolutions on a GPU: of patches as products of matrices, others by cuDNN, or as products of
+// tiles that gather their operands in place, for every dtype, any strides and groups.
 #include "kernels/catalogue.h"
 #include "kernels/cuda/products/library_convolution.h"
 #include "kernels/cuda/products/patch_convolution.h"
@@ -35,7 +35,7 @@ Shape shape_of(const View& x, const View& weight, const View& y, const Window2d&
           window};
 }
 
-// A number below channels * kernel height * kernel width, taken apart.
+// A number below channels * kernel height * kernel width, split into its parts.
 struct Tap {
   int64_t channel, i, j;
   __device__ Tap(const Window2d& window, int64_t number)
@@ -44,7 +44,7 @@ struct Tap {
         j(number % window.kernel[1]) {}
 };
 
-// The place of the image that a tap meets at an output's place; padding counts as 0.
+// Returns the image element that a tap reads for an output's position; padding counts as 0.
 template <class C>
 __device__ C input_at(const View& x, const Shape& s, int64_t image, int64_t group, Tap tap,
                       int64_t row, int64_t column) {
@@ -98,7 +98,8 @@ struct TurnedFilters {
     return element<C>(weight, batch % s.groups * s.features + tap.channel, channel, tap.i, tap.j);
   }
 };
-// The gradient at the output's place from which a tap meets a place of the image, if there is one.
+// The gradient at the output's position for which a tap reads a position of the image, if there is
+// one.
 template <class C>
 struct Meetings {
   View g;

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t most_workspace_bytes = size_t{512} << 20;
 constexpr int most_devices = 64;
 
-// One for each device, for all threads: a call and the choice of its stream belong together.
+// One for each device, for all threads: setting its stream and calling it must not be separated.
 struct Handle {
   std::once_flag created;
   std::mutex mutex;
@@ -33,8 +33,8 @@ Handle& shared_handle() {
   return shared;
 }
 
-// Those whose sums have a fixed order, and are sums of products: no Winograd and no FFT, which
-// round in other places. The first that the library takes is used.
+// Algorithms whose sums have a fixed order, and are sums of products: no Winograd and no FFT, which
+// round at other points. The first that the library accepts is used.
 std::span<const int> algorithms(ConvolutionPass pass) {
   static constexpr int forward[] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                                     CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};

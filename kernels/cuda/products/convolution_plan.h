@@ -1,5 +1,5 @@
-// How cuDNN computes a convolution of given dtype, sizes and layout, or one of its gradients; found
-// once and kept.
+// cuDNN's algorithm for a convolution of given dtype, sizes and layout, or for one of its
+// gradients; found once and kept.
 #pragma once
 
 #include "kernels/cuda/products/cudnn_calls.h"
@@ -17,7 +17,7 @@ struct ConvolutionKey {
   ConvolutionPass pass;
   DType dtype;         // of x, the weight and y; sums are in f32
   bool may_round;      // f32 to TF32's 11 bits
-  bool channels_last;  // all three dense: as (n, h, w, c), else as (n, c, h, w)
+  bool channels_last;  // all three dense, in the order (n, h, w, c); else (n, c, h, w)
   std::array<int, 4> x, weight, y;
   std::array<int, 2> stride, padding, dilation;
   int groups;
@@ -29,10 +29,11 @@ class ConvolutionPlan {
   explicit ConvolutionPlan(const ConvolutionKey& key);
   ConvolutionPlan(ConvolutionPlan&&) = default;
 
-  // False if the library refuses this convolution.
+  // Returns false if the library refuses this convolution.
   bool is_possible() const { return is_possible_; }
-  // Computes the pass's result from the other two, and adds to it beta times what it was, on the
-  // stream in use. False, and not possible from then on, if the library refuses it only now.
+  // Computes the pass's result from the other two, and adds beta times its old value, on the stream
+  // in use. Returns false, and the plan is not possible from then on, if the library refuses it
+  // only now.
   bool run(void* x, void* weight, void* y, float beta);
 
  private:
@@ -51,7 +52,7 @@ class ConvolutionPlan {
   bool is_possible_ = false;
 };
 
-// Whether there is a cuDNN that can be used on the device in use. The program says once if not.
+// Returns whether the device in use has a usable cuDNN. If not, warns once per program.
 bool has_cudnn();
 
 }  // namespace booster::kernels::cuda

@@ -1,5 +1,6 @@
 // The calls of cuDNN that convolutions use, found when the first convolution is computed. They are
-// those with descriptors, which name the algorithm: its newer graphs would choose by heuristics.
+// the calls with descriptors, which name the algorithm: cuDNN's newer graphs would choose by
+// heuristics.
 #pragma once
 
 #include <cudnn.h>
@@ -32,11 +33,11 @@ struct Cudnn {
   decltype(&cudnnConvolutionBackwardFilter) backward_weight;
 };
 
-// Null if there is no such library, or it lacks one of these.
+// Returns null if there is no such library, or it lacks one of these.
 const Cudnn* cudnn();
-// Why; empty if it is there.
+// Returns why; empty if the library is there.
 const std::string& why_no_cudnn();
-// Error if the status is not success; `call` names what gave it.
+// Throws if the status is not success; `call` names its origin.
 void require_cudnn(cudnnStatus_t status, const char* call);
 
 }  // namespace booster::kernels::cuda

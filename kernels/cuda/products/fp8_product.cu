@@ -1,5 +1,6 @@
-// Products of 8-bit floats on a GPU: by cuBLASLt, straight from the codes, or in bf16, which holds
-// every one of them. Sums are in f32.
+// Products of 8-bit floats on a GPU: by cuBLASLt, directly from the codes, or in bf16, which
+// represents all of them. Sums are in f32.
+#include "kernels/numbers/convert.h"
 #include "kernels/cuda/catalogue.h"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/products/library_fp8_product.h"
@@ -24,7 +25,7 @@ struct Codes {
   int64_t padded_depth() const {
     return (depth() + fp8_alignment - 1) / fp8_alignment * fp8_alignment;
   }
-  // True if the library can read them as they lie.
+  // Returns whether the library can read them in place.
   bool is_ready() const {
     return view.contiguous() && depth() == padded_depth() &&
            reinterpret_cast<uintptr_t>(view.data) % fp8_alignment == 0;
@@ -42,12 +43,12 @@ View transposed_codes(View codes) {
   return codes;
 }
 
-// The sizes of codes whose sides lie beside each other.
+// The sizes of codes whose sides are adjacent in memory.
 struct Turning {
   int64_t sides, depth, padded;
 };
 
-// Four words of four codes each, turned: word i has the i-th code of each.
+// Four words of four codes each. Transposed, word i has the i-th code of each.
 struct Square {
   uint32_t word[4];
   __device__ Square turned() const {
@@ -60,8 +61,8 @@ struct Square {
   }
 };
 
-// Where the codes of four sides lie in one word: a thread has four of them at four depths, and
-// writes 16 codes of one side.
+// For codes of four sides in one word: a thread has four such words at four depths, and writes 16
+// codes of one side.
 __device__ inline void turn_words(uint8_t* to, const uint8_t* from, const Turning& of, int64_t side,
                                   int64_t first) {
   constexpr int words = tile_codes / 4, stride = words + 1;
@@ -101,8 +102,7 @@ __device__ inline void turn_codes(uint8_t* to, const uint8_t* from, const Turnin
   });
 }
 
-// The code of 0 fills what is added to the depth. Both sides of a copy are read and written in
-// runs.
+// Pads the depth with the code of 0. Both sides of a copy are accessed in runs.
 void copy_turned(uint8_t* to, const Codes& codes) {
   const auto* from = codes.view.as<uint8_t>();
   const Turning of = {codes.sides(), codes.depth(), codes.padded_depth()};
@@ -138,7 +138,7 @@ bool multiply_codes(const View& y, const Codes& a, const Codes& b, const View& b
   return library_fp8_product(y, prepared(room_a.data(), a), prepared(room_b.data(), b), bias);
 }
 
-// In the codes' layout, which has no gaps.
+// Decodes into the codes' layout, which has no gaps.
 View decoded(void* memory, const View& codes, Fp8Format format) {
   View numbers = codes;
   numbers.dtype = DType::bf16;
@@ -155,7 +155,7 @@ void multiply_decoded(const View& sums, const Codes& a, const Codes& b) {
 
 }  // namespace
 
-// A bias of another dtype than y's is added to the sums.
+// A bias of another dtype than y's is added to the f32 sums.
 void fp8_matmul(View y, View a, Fp8Format format_a, View b, Fp8Format format_b, View bias,
                 const float* inverse_a, const float* inverse_b) {
   const Codes left = {a, format_a, inverse_a}, right = {transposed_codes(b), format_b, inverse_b};

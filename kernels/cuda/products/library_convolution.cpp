@@ -1,10 +1,10 @@
-// Matrix units like channels beside each other, so 16-bit numbers and TF32 go to cuDNN as
-// (n, h, w, c), and what lies otherwise is copied. Strict f32 goes as it lies, (n, c, h, w). The
-// other layout is tried where the library refuses the first.
+// Matrix units need adjacent channels, so 16-bit dtypes and TF32 go to cuDNN as (n, h, w, c), and
+// tensors in another order are copied. Strict f32 goes in place, as (n, c, h, w). If the library
+// refuses the first layout, the other one is tried.
 //
 // A bias is written to y before the convolution adds to it (beta = 1), so that its sum is rounded
 // once, whatever the algorithm. An f32 gradient of a 16-bit weight is computed from f32 copies:
-// TF32 holds every f16 and bf16, so that the matrix units' products stay exact.
+// TF32 represents every f16 and bf16, so the matrix units' products stay exact.
 #include "kernels/cuda/products/library_convolution.h"
 
 #include "kernels/cuda/products/convolution_plan.h"
@@ -26,7 +26,7 @@ void copy(View out, View in);  // kernels/elementwise/elementwise.cpp
 
 namespace {
 
-constexpr uintptr_t alignment = 16;  // what cuDNN's matrix units read at once
+constexpr uintptr_t alignment = 16;  // cuDNN's matrix units read that many bytes at once
 
 // A tensor in the layout and the dtype in which cuDNN computes: itself, or a copy.
 class Arranged {
@@ -54,7 +54,7 @@ class Arranged {
   TakenScratch room_;
 };
 
-// A channel's bias at every position of its plane.
+// Returns a view of each channel's bias at every position of its plane.
 View bias_plane(const View& bias, const View& y) {
   View plane = y;
   plane.data = bias.data;
@@ -73,7 +73,7 @@ std::array<int, 2> pair(const int64_t (&two)[2]) {
   return {static_cast<int>(two[0]), static_cast<int>(two[1])};
 }
 
-// cuDNN counts in int, and wants the sizes that it would compute itself.
+// cuDNN counts in int, and requires the sizes that it would compute itself.
 bool has_sizes_for(const View& x, const View& weight, const View& y, const Window2d& window) {
   constexpr int64_t most = std::numeric_limits<int>::max();
   for (const View* view : {&x, &weight, &y})
@@ -94,7 +94,7 @@ ConvolutionPlan& plan_for(const ConvolutionKey& key) {
   return plans.emplace(key, ConvolutionPlan(key)).first->second;
 }
 
-// What trains with many such convolutions is many times slower, and nothing else shows it.
+// A model with many such convolutions trains many times slower, and nothing else reveals it.
 void tell_of_refusal(const ConvolutionKey& key) {
   static std::atomic_flag told;
   if (told.test_and_set()) return;

@@ -1,5 +1,6 @@
-// The library wants the first factor transposed, the second as it lies, by columns, which is how
-// the factors of y^T = b a^T lie. It multiplies e5m2 with e4m3, either way, and e4m3 with itself.
+// The library requires the first factor transposed and the second in place, both column-major; this
+// is how the factors of y^T = b a^T lie. It multiplies e5m2 with e4m3, either way, and e4m3 with
+// itself.
 #include "kernels/cuda/products/library_fp8_product.h"
 
 #include "kernels/cuda/products/product_plan.h"
@@ -39,7 +40,7 @@ std::optional<StoredMatrix> stored_result(const View& y) {
                       .alignment = alignment_of(y.data)};
 }
 
-// Written nowhere, but an H100's kernels refuse others when they are to run.
+// Not documented, but an H100's kernels fail at run time with other addresses.
 bool allows_scale(const float* scale) {
   return reinterpret_cast<uintptr_t>(scale) % fp8_alignment == 0;
 }

@@ -1,6 +1,6 @@
-// cuBLASLt knows matrices by columns. What lies by rows is its transpose there, so that a product
-// by rows, out = a b, is computed as out^T = b^T a^T: no matrix is copied. Its bias is added along
-// the rows of out^T, the columns of out.
+// cuBLASLt's matrices are column-major. A row-major matrix is its transpose there, so a row-major
+// product out = a b is computed as out^T = b^T a^T, without a copy. Its bias is added along the
+// rows of out^T, the columns of out.
 #include "kernels/cuda/products/library_product.h"
 
 #include "kernels/cuda/products/product_plan.h"
@@ -23,7 +23,7 @@ struct Batch {
     rows = view.shape[first], columns = view.shape[first + 1];
     row_stride = rows == 1 ? std::max<int64_t>(columns, 1) : view.strides[first];
     column_stride = columns == 1 ? 1 : view.strides[first + 1];
-    // A single row may also stand as a column.
+    // A single row may also serve as a column.
     if (rows == 1 && column_stride != 1) row_stride = 1;
   }
   bool lies_by_rows() const { return column_stride == 1 && row_stride >= columns; }
@@ -40,7 +40,7 @@ struct Batch {
   int64_t batches, batch_stride, rows, columns, row_stride, column_stride;
 };
 
-// As the transpose of a factor; nothing if neither its rows nor its columns are dense.
+// Returns a factor's transpose; nothing if neither its rows nor its columns are dense.
 std::optional<StoredMatrix> stored(const Batch& factor) {
   const auto type = type_of(factor.dtype);
   const bool by_rows = factor.lies_by_rows();
@@ -79,7 +79,7 @@ bool library_product(const View& out, const View& a, const View& b, const View& 
     left = std::exchange(right, left.transposed()).transposed();
   }
   if (result.batches > std::numeric_limits<int32_t>::max()) return false;
-  // Of out^T = right^T left^T the first factor is `right`.
+  // The first factor of out^T = right^T left^T is `right`.
   const auto first = stored(right), second = stored(left), whole = stored(result);
   if (!first || !second || !whole || whole->is_transposed) return false;
   if (!has_way_for(*first, *second, *whole)) return false;

@@ -1,5 +1,5 @@
-// The windows are copied into rows, which costs a pass over the image. Results and gradients with
-// their channels last are matrices as they lie, others are copied.
+// The windows are copied into rows, which costs a pass over the image. Channels-last results and
+// gradients are matrices in place, others are copied.
 #include "kernels/cuda/products/patch_convolution.h"
 
 #include "kernels/arguments/convolution.h"
@@ -11,7 +11,7 @@
 namespace booster::kernels::cuda {
 namespace {
 
-// A dense view of a shape.
+// Returns a dense view of a shape.
 View dense_view(void* data, DType dtype, Device device, std::initializer_list<int64_t> shape) {
   View view = {data, dtype, device, 0, {}, {}};
   for (const int64_t size : shape) view.shape[view.ndim++] = size;
@@ -23,7 +23,7 @@ View dense_view(void* data, DType dtype, Device device, std::initializer_list<in
   return view;
 }
 
-// The windows of an image as (images, rows, columns, channels, height, width).
+// Returns the windows of an image as (images, rows, columns, channels, height, width).
 View windows_of(const View& x, const View& y, const Window2d& window) {
   View view = x;
   view.ndim = 6;
@@ -39,7 +39,7 @@ View windows_of(const View& x, const View& y, const Window2d& window) {
   return view;
 }
 
-// A row for each window.
+// A matrix with a row for each window.
 class Patches {
  public:
   Patches(const View& x, const View& y, const Window2d& window)

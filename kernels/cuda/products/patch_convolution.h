@@ -1,13 +1,13 @@
-// Convolutions whose windows lie beside each other, as those that cut an image into patches: a
-// product of matrices, (images * windows, channels * taps) with filters (features, channels *
-// taps). Sizes and layouts otherwise are as for the catalogue's convolutions.
+// Convolutions with adjacent windows, as when an image is cut into patches: a product of matrices,
+// (images * windows, channels * taps) with filters (features, channels * taps). Sizes and layouts
+// otherwise are as for the catalogue's convolutions.
 #pragma once
 
 #include "kernels/arguments/view.h"
 
 namespace booster::kernels::cuda {
 
-// Whether windows are such (are_patches), and filters are dense.
+// Returns whether windows are adjacent (are_patches), and filters are dense.
 bool is_patchwise(const View& weight, const Window2d& window);
 
 void patch_convolution(const View& y, const View& x, const View& weight, const View& bias,

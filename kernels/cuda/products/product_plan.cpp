@@ -17,7 +17,7 @@
 namespace booster::kernels::cuda {
 namespace {
 
-// What NVIDIA advises for Hopper.
+// NVIDIA's recommendation for Hopper.
 constexpr size_t most_workspace_bytes = size_t{32} << 20;
 constexpr int most_devices = 64;
 
@@ -68,14 +68,14 @@ std::string name_of(const StoredMatrix& matrix) {
                      matrix.is_transposed ? 'T' : 'N', matrix.rows, matrix.columns, matrix.leading,
                      matrix.batch_stride, matrix.alignment);
 }
-// All that a way to compute it depends on.
+// Returns a name made of all that the choice of an algorithm depends on.
 std::string name_of(const ProductKey& key) {
   return fmt::format("{} x {} = {} in {}, {} times, bias {}", name_of(key.left), name_of(key.right),
                      name_of(key.result), static_cast<int>(compute_type(key.left.type)),
                      key.batches, key.bias_alignment);
 }
 
-// Of a result.
+// Returns the bytes of a result.
 size_t bytes_of(const StoredMatrix& matrix, int32_t batches) {
   const auto columns = static_cast<int64_t>(matrix.columns);
   const int64_t elements = (batches - 1) * matrix.batch_stride + columns * matrix.leading;
@@ -83,7 +83,7 @@ size_t bytes_of(const StoredMatrix& matrix, int32_t batches) {
   return static_cast<size_t>(elements) * (is_wide ? 8 : is_f32 ? 4 : 2);
 }
 
-// What trains on a GPU without it is many times slower, and nothing else shows it.
+// Without it a model trains many times slower on a GPU, and nothing else reveals it.
 bool has_library() {
   static const bool has = [] {
     if (!blas_lt())
@@ -156,7 +156,7 @@ ProductPlan::ProductPlan(const ProductKey& key)
   if (has_bias_) {
     set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, key.result.type);
-    // It is only looked at for its alignment until the product runs.
+    // Until the product runs, the library reads only the pointer's alignment.
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<const void*>(static_cast<uintptr_t>(key.bias_alignment)));
   }
@@ -164,9 +164,9 @@ ProductPlan::ProductPlan(const ProductKey& key)
   take_chosen(key);
 }
 
-// Blocks that share a sum may each write a part of it in f32, which are then added in one order:
-// a gradient of a small weight from many rows has too few tiles for a GPU otherwise. Not allowed
-// are parts that are added as they come, or are rounded to 16 bits.
+// Blocks that share a sum may each write a part of it in f32; the parts are then added in one
+// order. Otherwise a gradient of a small weight from many rows has too few tiles for a GPU. Parts
+// that are added in arrival order, or are rounded to 16 bits, are not allowed.
 void ProductPlan::find_algorithms(const ProductKey& key) {
   cublasLtMatmulPreference_t made = nullptr;
   require_blas(blas_lt()->create_preference(&made), "cublasLtMatmulPreferenceCreate");
@@ -188,7 +188,7 @@ void ProductPlan::find_algorithms(const ProductKey& key) {
     if (proposed[i].state == CUBLAS_STATUS_SUCCESS) algorithms_.push_back(proposed[i]);
 }
 
-// A number that the library has no algorithm for means its estimate.
+// A number without an algorithm of the library means the library's estimate.
 void ProductPlan::take(int choice) {
   const auto number = static_cast<size_t>(choice);
   chosen_ = number < algorithms_.size() ? number : 0;
@@ -217,8 +217,8 @@ cublasStatus_t ProductPlan::start(const cublasLtMatmulHeuristicResult_t& algorit
                              algorithm.workspaceSize, current_stream());
 }
 
-// Results of the timed runs go elsewhere, since what is there may be added to; where the device has
-// no room for that, the library's estimate counts.
+// Timed runs write their results elsewhere, since the result may be one to add to. If the device
+// has no memory for that, the library's estimate is used.
 void ProductPlan::choose(const ProductTensors& tensors) {
   const int device = current_device();
   const std::unique_ptr<void, std::function<void(void*)>> room(
@@ -232,7 +232,7 @@ void ProductPlan::choose(const ProductTensors& tensors) {
   is_timed_ = false;
 }
 
-// The library's first estimate takes its place.
+// Replaces the chosen algorithm by the library's first estimate.
 void ProductPlan::drop_chosen() {
   static std::atomic_flag told;
   if (!told.test_and_set())

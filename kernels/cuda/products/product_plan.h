@@ -1,4 +1,4 @@
-// How cuBLASLt computes a product of given dtypes, sizes and layouts; found once and kept.
+// cuBLASLt's algorithm for a product of given dtypes, sizes and layouts; found once and kept.
 #pragma once
 
 #include "kernels/arguments/view.h"
@@ -13,10 +13,10 @@
 
 namespace booster::kernels::cuda {
 
-// A matrix as cuBLASLt sees it, by columns: element (i, j) lies at i + j * leading.
+// A matrix as cuBLASLt sees it, column-major: element (i, j) lies at i + j * leading.
 struct StoredMatrix {
   cudaDataType type;
-  bool is_transposed;  // where the product uses it
+  bool is_transposed;  // when the product uses it
   uint64_t rows, columns;
   int64_t leading, batch_stride;
   uint32_t alignment;  // of the address, in bytes; 256 at most
@@ -31,7 +31,7 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
-// What the numbers of 8-bit floats are multiplied by: one f32 each on the device; null: 1.
+// The factors of the 8-bit floats: one f32 each on the device; null: 1.
 struct ProductScales {
   const float *left = nullptr, *right = nullptr;
 };
@@ -49,11 +49,11 @@ class ProductPlan {
   explicit ProductPlan(const ProductKey& key);
   ProductPlan(ProductPlan&&) = default;
 
-  // False if the library refuses this product.
+  // Returns false if the library refuses this product.
   bool is_possible() const { return !algorithms_.empty(); }
   // result = left right + beta * result + bias, on the stream in use. The first run may time
-  // several algorithms (tuning.h). False if the library refuses all that it had proposed: nothing
-  // was computed, and the plan is not possible any more.
+  // several algorithms (tuning.h). Returns false, and computes nothing, if the library refuses all
+  // its proposals; the plan is not possible any more then.
   bool run(const ProductTensors& tensors, double beta);
 
  private:
@@ -72,23 +72,24 @@ class ProductPlan {
   cudaDataType scale_type_;
   Owned<cublasLtMatmulDesc_t> product_;
   Layout left_, right_, result_;
-  std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;  // as the library proposes them
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;  // in the library's order
   size_t chosen_ = 0;
-  bool is_timed_ = false;  // by the next run
+  bool is_timed_ = false;  // the next run times them
   std::string name_;       // in the file of choices
   size_t result_bytes_ = 0;
   bool has_bias_, has_scales_;
 };
 
-// The plan for a product, made once by each thread. Null if the library refuses it, or if there is
-// none, which is said once.
+// Returns the plan for a product, made once by each thread. Null if the library refuses the
+// product, or if there is no library, about which the program warns once.
 ProductPlan* plan_for(const ProductKey& key);
 
 std::optional<cudaDataType> type_of(DType dtype);
-// Of an address, in bytes; 256 at most.
+// Returns the alignment of an address, in bytes; 256 at most.
 uint32_t alignment_of(const void* data);
 
-// BOOSTER_TF32=1: products of f32 round their operands to TF32's 11 bits, and run on matrix units.
+// Returns whether BOOSTER_TF32=1: f32 products then round their operands to TF32's 11 bits, and run
+// on matrix units.
 bool allows_tf32();
 
 }  // namespace booster::kernels::cuda

@@ -1,5 +1,5 @@
-// Products of matrices that functions describe, in tiles of the block's memory: for every dtype,
-// layout and gather. Each sum runs over k in order, whatever the sizes.
+// Products of matrices given by functions, in tiles of the block's memory: for every dtype, layout
+// and gather. Each sum runs over k in order, whatever the sizes.
 #pragma once
 
 #include "kernels/numbers/convert.h"
@@ -11,7 +11,8 @@ inline constexpr int tile_size = 64;   // rows and columns of the result per blo
 inline constexpr int tile_depth = 16;  // of k at a time
 inline constexpr int tile_part = 4;    // rows and columns of the result per thread
 
-// Which way neighbouring threads walk an operand, so that they read neighbouring memory.
+// The direction in which neighbouring threads walk an operand, so that they read neighbouring
+// memory.
 enum class Along { depth, side };
 
 template <class C>
@@ -20,7 +21,8 @@ struct TileOperands {
   C* right;  // [depth][column]
 };
 
-// Fills [depth][side] of an operand; `read(side, depth)` gives an element, those outside are 0.
+// Fills [depth][side] of an operand; `read(side, depth)` returns an element. Elements outside are
+// 0.
 template <class C, class Read>
 __device__ void load_tile(C* tile, Along along, int64_t side, int64_t sides, int64_t depth,
                           int64_t depths, Read&& read) {
@@ -52,8 +54,8 @@ struct ProductSizes {
   int64_t column_tiles() const { return (columns + tile_size - 1) / tile_size; }
 };
 
-// store(batch, row, column, sum over k of left(batch, row, k) * right(batch, column, k)) for every
-// element. `left` and `right` say in `along` how they like to be read.
+// Calls store(batch, row, column, sum over k of left(batch, row, k) * right(batch, column, k)) for
+// every element. The member `along` of `left` and `right` is their preferred direction.
 template <class C, class Left, class Right, class Store>
 void tile_product(const ProductSizes& size, Left left, Right right, Store store) {
   const int64_t row_tiles = size.row_tiles(), column_tiles = size.column_tiles();
@@ -75,7 +77,7 @@ void tile_product(const ProductSizes& size, Left left, Right right, Store store)
       multiply_tile(sum, TileOperands<C>{left_tile, right_tile}, my_row, my_column);
       __syncthreads();
     }
-    // An index that is not known here would keep the sums in local memory.
+    // A variable index would keep the sums in local memory.
 #pragma unroll
     for (int i = 0; i < tile_part; ++i)
 #pragma unroll

@@ -26,7 +26,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// Every launcher that the library knows says how many it has started (parallel/launch.cpp).
+// Every launcher known to the library sets its number of processes (parallel/launch.cpp).
 bool has_other_ranks() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
     if (std::atoi(variable(name).c_str()) > 1) return true;
@@ -49,14 +49,14 @@ Way way() {
   return found;
 }
 
-// As the XDG base directory specification says; empty if the user has no folder.
+// Follows the XDG base directory specification; returns "" if the user has no folder.
 std::string cache_folder() {
   const std::string chosen = variable("XDG_CACHE_HOME"), home = variable("HOME");
   if (!chosen.empty() && chosen[0] == '/') return chosen + "/booster";
   return home.empty() ? "" : home + "/.cache/booster";
 }
 
-// What the numbers of algorithms mean depends on all of this.
+// The meaning of algorithm numbers depends on all of this.
 std::string subject_of_device() {
   cudaDeviceProp device = {};
   CUDA_CALL(cudaGetDeviceProperties(&device, current_device()));
@@ -94,7 +94,7 @@ struct Table {
   ChoiceFile::Choices choices;
 };
 
-std::mutex mutex;  // of the tables, and for one timing at a time
+std::mutex mutex;  // for the tables, and for one timing at a time
 Table& table() {
   static std::map<int, Table> tables;
   const auto known = tables.find(current_device());
@@ -149,7 +149,7 @@ int choose_algorithm(const std::string& product, int count, const std::function<
   const std::lock_guard lock(mutex);
   Table& here = table();
   const auto known = here.choices.find(product);
-  if (known != here.choices.end()) return known->second;  // another thread was first
+  if (known != here.choices.end()) return known->second;  // another thread was faster
   int fastest = 0;
   float least = std::numeric_limits<float>::infinity();
   for (int i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// Sums of all numbers up to each one: a thread for each line where there are many of them or they
-// are short, else a block, whose threads sum up their neighbours' numbers tile by tile.
+// Prefix sums: a thread for each line if there are many lines or they are short; else a block,
+// whose threads sum neighbouring elements tile by tile.
 #include "kernels/catalogue.h"
 #include "kernels/numbers/convert.h"
 #include "kernels/cuda/index/scan.cuh"

@@ -6,14 +6,14 @@
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
 
-// What all blocks share; g and dx are those of the gradient.
+// The arguments that all blocks share; g and dx are for the gradient.
 struct BiasGelu {
   Operand y, x, bias, g, dx;
   int64_t columns;
   bool tanh_form;
 };
 
-// GELU takes some 20 instructions a number: more warps than for a copy keep the memory busy.
+// GELU takes some 20 instructions an element: more warps than for a copy keep the memory busy.
 template <class C>
 constexpr int blocks_of_gelu = sizeof(C) == 4 ? 3 : 2;
 
@@ -46,7 +46,7 @@ void gelu_of_rows(const BiasGelu& of, int64_t rows) {
   });
 }
 
-// Writes dx and adds it up.
+// Writes dx and sums it.
 template <class C>
 struct GeluBackward {
   static constexpr int blocks = 2;

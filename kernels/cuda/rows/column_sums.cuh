@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, for gradients of parameters: by tiles, whose sums are then added
-// up. How rows are cut depends on the sizes only, so results are always the same.
+// Sums over the rows of a matrix, for gradients of parameters: by tiles, whose sums are then added.
+// The partition of rows depends on the sizes only, so results are always the same.
 #pragma once
 
 #include "kernels/cuda/rows/tile_rows.cuh"
@@ -7,8 +7,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// How a matrix is cut: at least 32 rows per stretch, four for each warp, and no more tiles than
-// keep a GPU busy, since what each of them sums up has to be added.
+// The partition of a matrix: at least 32 rows per stretch, four for each warp, and no more tiles
+// than keep a GPU busy, since the tiles' sums have to be added.
 struct Tiles {
   static constexpr int64_t least_rows = 32, most_tiles = 512;
 
@@ -27,7 +27,7 @@ struct Tiles {
   int64_t rows, columns, across, stretches, rows_of_stretch;
 };
 
-// The block's warps add what they have of column threadIdx.x of a tile.
+// Adds the sums of the block's warps for column threadIdx.x of a tile.
 template <class C>
 __device__ C sum_of_warps(const C (&mine)[pack_size]) {
   SHARED(C, all, warps_of_tile * tile_columns);
@@ -56,7 +56,8 @@ void add_rows(C* parts, Tiles tiles, Body body) {
   });
 }
 
-// Where sums over rows go: as many numbers as there are columns, each; absent ones are not wanted.
+// Destinations of sums over rows, with as many elements as columns each; absent ones are not
+// wanted.
 template <int sums>
 struct SumOutputs {
   Operand out[sums];

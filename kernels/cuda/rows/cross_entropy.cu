@@ -15,19 +15,19 @@ struct BadTarget {
   }
 };
 
-// What both passes read. The logits are those of `count` classes from `first_class` on.
+// The inputs of both passes. The logits cover `count` classes from `first_class` on.
 template <class C>
 struct Loss {
   Operand logits, log_sum, weight;
   const int64_t* target;
   int64_t ignore_index, first_class, count, classes;
   C on_target, on_each;  // factors 1 - smoothing and smoothing / classes
-  const C* weight_sums;  // of all classes, of those that the logits are of; if on_each != 0
+  const C* weight_sums;  // over all classes, and over the logits' classes; if on_each != 0
   const int64_t* bad_target = nullptr;
   Operand loss = {}, factor = {};
 
   __device__ bool has(int64_t t) const { return !outside(t - first_class, count); }
-  // 0 for what is no class, of which the program may not have heard yet.
+  // Returns 0 for an invalid class, whose error the program may not have raised yet.
   __device__ C at_target(int64_t t) const {
     return outside(t, classes) ? C(0) : on_target * load_one(weight, t, C(1));
   }
@@ -45,7 +45,7 @@ Loss<C> loss_of(const View& logits, const View& log_sum, const View& target, con
           sums.data()};
 }
 
-// sums[0] and [1]: the weights of all classes, and of those that the logits are of.
+// sums[0] and [1]: the weights of all classes, and of the logits' classes.
 template <class C>
 void sum_weights(C* sums, const Loss<C>& of, int64_t classes) {
   if (of.on_each == C(0)) return;
@@ -67,7 +67,8 @@ void sum_weights(C* sums, const Loss<C>& of, int64_t classes) {
   });
 }
 
-// The sum over the row's classes of weight (log_sum - logit); `value` holds the row's last chunk.
+// Returns the sum over the row's classes of weight (log_sum - logit); `value` holds the row's last
+// chunk.
 template <class C, class Team>
 __device__ C sum_of_losses(const Loss<C>& of, const Row<Team, C>& row, C (&value)[held<C>],
                            LogSum<C> log_sum) {
@@ -88,7 +89,7 @@ __device__ void loss_of_row(const Loss<C>& of, int64_t index) {
   const Row<Team, C> row(of.logits, index, of.count);
   C value[held<C>];
   const Exponentials<C> all = exponentials_of(value, of.logits, row, false);
-  // -inf where nothing else is: other ranks may have finite logits.
+  // A row of only -inf gives -inf: other ranks may have finite logits.
   const bool is_empty = all.largest == C(-__builtin_inf());
   const LogSum<C> log_sum = {all.largest, is_empty ? C(0) : log_(all.sum)};
   const int64_t t = of.target[index];
@@ -116,8 +117,8 @@ void loss_of_rows(Loss<C> of, int64_t rows) {
   });
 }
 
-// One chunk of a row of the gradient: p[c] (at_target + on_each sum(w)) - on_each w[c], and
-// at_target less where c is the target.
+// Writes one chunk of a row of the gradient: p[c] (at_target + on_each sum(w)) - on_each w[c],
+// minus at_target if c is the target.
 template <class C, class Team>
 __device__ void slope_of_chunk(const Operand& dlogits, const Loss<C>& of, const Row<Team, C>& row,
                                int64_t chunk, int64_t t, LogSum<C> log_sum, C scale) {
@@ -140,7 +141,7 @@ __device__ void slope_of_chunk(const Operand& dlogits, const Loss<C>& of, const 
   store_share(dlogits, row.begin, share, value);
 }
 
-// A team has a chunk of a row at a time: there may be few rows, and long ones.
+// A team has a chunk of a row at a time, since there may be few and long rows.
 template <class C, class Team>
 void slope_of_rows(Operand dlogits, Operand scale, int64_t scale_stride, Loss<C> of, int64_t rows) {
   const int64_t chunk_size = Row<Team, C>::chunk_size;

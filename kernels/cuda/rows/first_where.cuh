@@ -1,4 +1,4 @@
-// The first position at which something holds, found by all of the GPU.
+// Finds the first position with some property, with the whole GPU.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
@@ -6,8 +6,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// The first i in [begin, end) with holds(i), else `none`, which is larger. For all threads of a
-// block.
+// Returns the first i in [begin, end) with holds(i), else `none`, which is larger. All threads of a
+// block call it.
 template <class Holds>
 __device__ int64_t first_in_range(int64_t begin, int64_t end, int64_t none, Holds&& holds) {
   int64_t first = none;

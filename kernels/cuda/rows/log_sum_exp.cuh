@@ -1,6 +1,5 @@
-// The largest element of a row and the sum of exponentials relative to it, in one pass over memory:
-// as a larger element appears, what was summed so far is scaled down (Milakov and Gimelshein,
-// 2018).
+// The largest element of a row and the sum of exponentials relative to it, in one pass over memory.
+// When a larger element appears, the sum so far is scaled down (Milakov and Gimelshein, 2018).
 #pragma once
 
 #include "kernels/cuda/rows/row_teams.cuh"
@@ -8,8 +7,8 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// `sum` is that of exp(x - base) over the row, where base is the largest element, or 0 if that is
-// -inf. nan elements are no largest element, but enter the sum.
+// `sum` is the sum of exp(x - base) over the row, where base is the largest element, or 0 if that
+// is -inf. A nan is never the largest element, but enters the sum.
 template <class C>
 struct Exponentials {
   C largest, sum;

@@ -1,7 +1,7 @@
-// Runs of 8 neighbouring elements ("packs"), moved between memory and a thread's registers by
-// accesses of 16 bytes where all of a pack lies in the row and on an address that allows it, and
-// one by one elsewhere. The dtype is resolved once for all packs of a share, so that all their
-// loads are on their way before the first is used; any mix of dtypes is one kernel.
+// Runs of 8 neighbouring elements ("packs"), moved between memory and a thread's registers.
+// Accesses are of 16 bytes if the whole pack lies in the row and its address allows it; otherwise
+// of single elements. The dtype is resolved once for all packs of a share, so that all their loads
+// are in flight before the first is used. Any mix of dtypes is one kernel.
 #pragma once
 
 #include "kernels/cuda/pack.cuh"
@@ -18,7 +18,7 @@ struct Operand {
       : data(memory),
         dtype(type),
         shift(static_cast<int>(reinterpret_cast<intptr_t>(memory) / size_of(type) % pack_size)) {}
-  // Whether a pack may begin at an element.
+  // Returns whether a pack may begin at an element.
   __device__ bool allows_packs(int64_t element) const { return (shift + element) % pack_size == 0; }
 
   void* data = nullptr;
@@ -30,7 +30,7 @@ struct Operand {
 inline Operand operand(float* data) { return {data, DType::f32}; }
 inline Operand operand(double* data) { return {data, DType::f64}; }
 
-// One number; `absent` without an operand.
+// Returns one element; `absent` without an operand.
 template <class C>
 __device__ C load_one(const Operand& x, int64_t i, C absent = C(0)) {
   C value = absent;
@@ -46,8 +46,8 @@ __device__ void store_one(const Operand& y, int64_t i, C value) {
                  [&](auto* type) { store(static_cast<decltype(type)>(y.data) + i, value); });
 }
 
-// The elements of a row that one thread has: `packs` packs, the first at column `first`, which may
-// lie before the row, the next ones `step` columns further each.
+// A thread's elements of a row: `packs` packs, the first at column `first`, which may lie before
+// the row, the others `step` columns apart.
 template <int packs, int step>
 struct Share {
   static_assert(packs * pack_size <= 32);
@@ -70,7 +70,7 @@ struct Share {
   uint32_t mask = 0;  // a bit for each element that lies in the row
 
  private:
-  // Which elements of a pack that begins at `at` lie in a row.
+  // Returns which elements of a pack that begins at `at` lie in a row.
   static __device__ uint32_t bits_of_pack(int64_t at, int64_t columns) {
     const int64_t end = columns - at;
     if (at <= -pack_size || end <= 0) return 0;
@@ -80,8 +80,8 @@ struct Share {
   }
 };
 
-// A pack of which the row has only the elements that `bits` name, or whose address is no multiple
-// of 16 bytes. The loop is kept short instead of fast: it is nearly always at the ends of a row.
+// Loads a pack of which the row has only the elements in `bits`, or whose address is no multiple of
+// 16 bytes. The loop is short, not fast: it nearly always handles the ends of a row.
 template <class C>
 __device__ void load_edge(C* to, const Operand& x, int64_t at, uint32_t bits) {
 #pragma unroll 1
@@ -104,9 +104,8 @@ __device__ void store_edge(const Operand& y, int64_t at, uint32_t bits, const C*
   }
 }
 
-// The packs of a share that lie in the row with all their elements. Numbers that need more room
-// once they are converted wait for that until all are on their way; the others have their place at
-// once.
+// Loads the packs of a share that lie completely in the row. Elements that grow in conversion are
+// converted once all loads are in flight; the others go to their place at once.
 template <class C, class T, int packs, int step>
 __device__ void load_packs(C* to, const T* first, const Share<packs, step>& share) {
   constexpr bool convert_later = sizeof(T) < sizeof(C);
@@ -123,7 +122,7 @@ __device__ void load_packs(C* to, const T* first, const Share<packs, step>& shar
 }
 
 // to[e] = element e of a thread's share of the row that begins at element `begin` of x; `outside`
-// where it has none, or x is absent.
+// if there is none, or x is absent.
 template <class C, int packs, int step>
 __device__ void load_share(C (&to)[packs * pack_size], const Operand& x, int64_t begin,
                            const Share<packs, step>& share, C outside) {

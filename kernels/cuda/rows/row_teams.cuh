@@ -1,6 +1,6 @@
-// Threads that work on a row together: a warp for a short row, so that a block does eight, and a
-// block for a long one. Each thread holds up to 32 numbers of a row at a time (a chunk is what all
-// of them hold), so a row of up to 1024 or 8192 columns is read once; longer ones chunk by chunk.
+// Threads that share a row: a warp for a short row, so that a block handles eight, and a block for
+// a long one. Each thread holds up to 32 elements of a row at a time (a chunk is what all of them
+// hold). So a row of up to 1024 or 8192 columns is read once, and longer ones chunk by chunk.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
@@ -8,10 +8,10 @@
 
 namespace booster::kernels::BOOSTER_VARIANT {
 
-// Of f64, which programs use to check others, a quarter: its functions take many registers.
+// A quarter for f64, which serves for checks: its functions take many registers.
 template <class C>
 inline constexpr int packs_held = sizeof(C) == 4 ? 4 : 1;
-// How many numbers of a row a thread has.
+// The number of a row's elements that a thread has.
 template <class C>
 inline constexpr int held = packs_held<C>* pack_size;
 
@@ -34,7 +34,7 @@ struct BlockTeam {
   }
 };
 
-// For all threads of a team, which must all call them.
+// All threads of a team must call these.
 template <class Team, class C>
 __device__ C team_sum(C mine) {
   return Team::fold(mine, [](C a, C b) { return a + b; });
@@ -44,8 +44,8 @@ __device__ C team_max(C mine) {
   return Team::fold(mine, [](C a, C b) { return b > a ? b : a; });
 }
 
-// How a team divides a row: packs begin where the addresses of `x` are multiples of 8 elements, and
-// with them those of every other tensor of that shape that the allocator has placed.
+// A team's partition of a row. Packs begin where the addresses of `x` are multiples of 8 elements.
+// The same holds for every other tensor of that shape from the allocator.
 template <class Team, class C>
 struct Row {
   using Share = kernels::BOOSTER_VARIANT::Share<packs_held<C>, Team::size * pack_size>;
@@ -56,7 +56,7 @@ struct Row {
         columns(columns_),
         shift(static_cast<int>((x.shift + begin) % pack_size)) {}
   __device__ int64_t chunks() const { return (columns + shift + chunk_size - 1) / chunk_size; }
-  // What this thread has of a chunk.
+  // Returns this thread's part of a chunk.
   __device__ Share share(int64_t chunk) const {
     return {chunk * chunk_size + Team::rank() * pack_size - shift, columns};
   }
@@ -65,8 +65,8 @@ struct Row {
   int shift;
 };
 
-// With 128 registers a thread has room for 32 numbers and what is done with them, and enough loads
-// are on their way to keep the memory busy.
+// With 128 registers a thread has room for 32 elements and their computation, and enough loads are
+// in flight to keep the memory busy.
 inline constexpr int blocks_at_once = 2;
 
 // Calls body(row) for row in [0, rows), all threads of a team together.
@@ -82,8 +82,8 @@ void for_each_row(int64_t rows, Body body) {
   });
 }
 
-// On the host: calls f with typed null pointers that stand for the compute type of a dtype, and for
-// the team that suits rows of `columns`.
+// On the host: calls f with typed null pointers that represent the compute type of a dtype, and the
+// team that suits rows of `columns`.
 template <class F>
 void visit_teams(DType dtype, int64_t columns, F&& f) {
   visit_compute(dtype, [&](auto* compute) {

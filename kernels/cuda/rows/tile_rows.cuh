@@ -1,6 +1,6 @@
-// A matrix by tiles: a block has 256 columns of a stretch of rows, each of its warps every eighth
-// of these. Where all packs lie in the row and on addresses that allow them, a warp has several
-// rows at a time, so that their loads are on their way together; elsewhere one.
+// A matrix by tiles: a block has 256 columns of a stretch of rows, and each of its warps every
+// eighth row. If all packs lie in the row at suitable addresses, a warp handles several rows at a
+// time, so that their loads are in flight together; otherwise one.
 #pragma once
 
 #include "kernels/cuda/rows/packed.cuh"
@@ -10,27 +10,27 @@ namespace booster::kernels::BOOSTER_VARIANT {
 inline constexpr int warps_of_tile = threads_per_block / warp_size;
 inline constexpr int tile_columns = warp_size * pack_size;
 
-// How many rows a warp has at a time, of `wanted`; of f64, whose functions take many registers,
-// one.
+// The number of rows that a warp handles at a time, of `wanted`; one for f64, whose functions take
+// many registers.
 template <class C, int wanted>
 inline constexpr int rows_at_once = sizeof(C) == 4 ? wanted : 1;
 
 using TileShare = Share<1, pack_size>;
 
-// Rows first, first + 8, ... of a warp, `count` of them; what a thread has of them are packs, or,
-// of a single row, anything.
+// Rows first, first + 8, ... of a warp, `count` of them. A thread's elements of them are packs, or,
+// for a single row, anything.
 template <int most, bool are_packs>
 struct RowBatch {
   int64_t first;
   int count;
   __device__ int64_t row(int i) const { return first + i * warps_of_tile; }
 };
-// What a thread has of them.
+// A thread's elements of them.
 template <class C, int most>
 using RowPacks = C[most][pack_size];
 
-// Whether a thread's shares of all of a warp's rows are packs of up to 4 bytes an element: its rows
-// are eight apart, so that packs may begin in all of them or in none.
+// Returns whether a thread's shares of all of a warp's rows are packs of up to 4 bytes an element.
+// The rows are eight apart, so packs may begin in all of them or in none.
 template <class... Operands>
 __device__ bool are_packs(const TileShare& share, int64_t first_element, const Operands&... of) {
   static_assert(warps_of_tile % pack_size == 0);
@@ -38,7 +38,7 @@ __device__ bool are_packs(const TileShare& share, int64_t first_element, const O
   return share.has_all(0) && ((of.dtype != DType::f64 && of.allows_packs(first)) && ...);
 }
 
-// The rows of a tile that one warp has.
+// The rows of a tile that belong to one warp.
 struct TileRows {
   int64_t first, end;
 
@@ -56,7 +56,7 @@ struct TileRows {
   }
 };
 
-// Calls f with a typed null pointer that stands for a floating dtype of up to 4 bytes.
+// Calls f with a typed null pointer that represents a floating dtype of up to 4 bytes.
 template <class F>
 __device__ void visit_narrow(DType dtype, F&& f) {
   switch (dtype) {
@@ -66,7 +66,7 @@ __device__ void visit_narrow(DType dtype, F&& f) {
   }
 }
 
-// to[i] = a thread's share of the i-th row of x (rows, columns); 0 where there is none.
+// to[i] = a thread's share of the i-th row of x (rows, columns); 0 if there is none.
 template <class C, int most, bool are_packs>
 __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t columns,
                           const TileShare& share, const RowBatch<most, are_packs>& batch) {
@@ -91,7 +91,7 @@ __device__ void load_rows(RowPacks<C, most>& to, const Operand& x, int64_t colum
   }
 }
 
-// Stores what load_rows loads.
+// The inverse of load_rows.
 template <class C, int most, bool are_packs>
 __device__ void store_rows(const Operand& y, int64_t columns, const TileShare& share,
                            const RowBatch<most, are_packs>& batch, const RowPacks<C, most>& from) {

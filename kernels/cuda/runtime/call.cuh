@@ -1,5 +1,5 @@
-// Every call of the CUDA runtime is one line: CUDA_CALL(cudaFree(p)) raises Error with the call and
-// the runtime's reason.
+// CUDA_CALL(cudaFree(p)) makes every call of the CUDA runtime one line: it throws Error with the
+// call and the runtime's reason.
 #pragma once
 
 #include <cuda_runtime_api.h>

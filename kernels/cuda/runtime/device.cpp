@@ -1,4 +1,4 @@
-// The runtime is linked statically and looks for the driver when first called, so a program with
+// The runtime is linked statically and looks for the driver when first called. So a program with
 // this module starts and trains on the CPU if there is none.
 #include "kernels/cuda/runtime/device.h"
 
@@ -14,7 +14,7 @@ namespace booster::kernels::cuda {
 namespace {
 
 thread_local int device_in_use = 0;
-thread_local cudaStream_t stream_in_use = nullptr;  // of a StreamScope
+thread_local cudaStream_t stream_in_use = nullptr;  // the stream of a StreamScope
 
 struct Devices {
   int count = 0;
@@ -31,13 +31,13 @@ Devices count_devices() {
   return devices;
 }
 
-// Asked once: it takes a call of the driver, and use() comes before every kernel.
+// Counts once: it takes a call of the driver, and use() precedes every kernel.
 const Devices& devices() {
   static const Devices counted = count_devices();
   return counted;
 }
 
-// The module has code for the capabilities that it was built for (gpu_arch), and what is translated
+// The module has code for the capabilities in gpu_arch, and intermediate code that is translated
 // for later ones.
 void check_capability(int device) {
   const CudaDevice about = describe_device(device);
@@ -82,7 +82,7 @@ CudaDevice describe_device(int device) {
   return {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
 }
 
-// Another library in this process may have chosen another device for the thread: asking is quick.
+// Asks first, which is fast: another library in this process may have changed the thread's device.
 void use(int device) {
   check_usable(device);
   int chosen = -1;
@@ -114,7 +114,7 @@ cudaStream_t running_stream() {
 StreamScope::StreamScope(cudaStream_t stream) : before_(stream_in_use) { stream_in_use = stream; }
 StreamScope::~StreamScope() { stream_in_use = before_; }
 
-// Kept as long as the thread.
+// The stream lives as long as the thread.
 void run_beside(int device, const std::function<void()>& body) {
   struct Own {
     std::map<int, cudaStream_t> streams;

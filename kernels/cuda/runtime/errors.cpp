@@ -1,11 +1,11 @@
-// The words for what the runtime reports.
+// Texts for the runtime's errors.
 #include "kernels/cuda/runtime/call.cuh"
 #include "platform/error.h"
 
 namespace booster::kernels::cuda {
 namespace {
 
-// After these the process cannot use the GPU any more: every call fails with the same error.
+// Returns whether the process can no longer use the GPU: every call fails with the same error then.
 bool is_lasting(cudaError_t status) {
   switch (status) {
     case cudaErrorECCUncorrectable:

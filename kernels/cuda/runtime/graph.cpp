@@ -15,7 +15,7 @@ namespace {
 
 thread_local Graph* in_progress = nullptr;
 
-// Those of all threads that are in progress.
+// Recordings in progress on all threads, by device.
 std::mutex recordings_mutex;
 std::condition_variable recording_ended;
 int recordings[most_devices] = {};
@@ -33,7 +33,7 @@ class Graph final : public Recording {
     scope_.emplace(stream_);
   }
 
-  // Perhaps after the runtime has ended: never throws.
+  // Never throws, since the runtime may already have ended.
   ~Graph() override {
     if (in_progress == this) cudaGraphDestroy(finish().first);
     const UnrecordedCall unrecorded;  // this thread may record another

@@ -11,7 +11,7 @@ namespace booster::kernels::cuda {
 namespace {
 
 std::atomic<void (*)()> release_kept{nullptr};
-std::atomic<const std::string*> copies_refused{nullptr};  // the first reason, kept for good
+std::atomic<const std::string*> copies_refused{nullptr};  // the first reason, kept for ever
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void* allocate(int device, size_t bytes) {
 
 void* allocate_or_release(int device, size_t bytes) {
   void* data = allocate(device, bytes);
-  // To give memory back would wait for the device, which must not be while work is recorded.
+  // Freeing memory would wait for the device, which is forbidden while work is recorded.
   if (void (*release)() = release_kept; !data && release && !graph_in_progress()) {
     release();
     data = allocate(device, bytes);
@@ -40,7 +40,7 @@ void* allocate_or_release(int device, size_t bytes) {
   return data;
 }
 
-// Called by destructors, even after the runtime has shut down: never throws.
+// Destructors call it, even after the runtime has shut down: it never throws.
 void free(int, void* data) {
   const UnrecordedCall unrecorded;
   cudaFree(data);

@@ -1,5 +1,5 @@
-// Memory of GPUs. The first three are what kernels/device/memory.h does for a CUDA device; the
-// others are for arguments and partial results of one kernel call. Thread-safe.
+// Memory of GPUs. The functions up to copy() implement kernels/device/memory.h for CUDA devices;
+// the others are for arguments and partial results of one kernel call. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -7,24 +7,24 @@
 
 namespace booster::kernels::cuda {
 
-// nullptr if the device has no more; error if there is no such device.
+// Returns nullptr if the device has no more; error if there is no such device.
 void* allocate(int device, size_t bytes);
-// The same; tries again once the memory that others keep was given back.
+// As above; tries again once caches have returned their memory.
 void* allocate_or_release(int device, size_t bytes);
 void free(int device, void* data);
-// Between host and devices in any direction; returns when the bytes have arrived.
+// Copies between host and devices in any direction; returns when the bytes have arrived.
 void copy(void* to, const void* from, size_t bytes);
-// From now on copy() raises an error with this reason: an operation was given up, so that what the
-// device holds is not what the program computed.
+// Makes copy() throw an error with this reason from now on: an operation was aborted, so the
+// device's memory is not what the program computed.
 void refuse_copies(const std::string& reason);
 
-// Memory for the duration of one kernel call, of the device in use: what is taken last is given
-// back first. The calling thread's next call has the same memory, and the stream's order keeps them
-// apart; it grows to the largest call and is kept, so that a step in steady state allocates
+// Memory for the duration of one kernel call, of the device in use; the last taken is returned
+// first. The calling thread's next call has the same memory, and the stream's order keeps them
+// apart. It grows to the largest call and is kept, so that a step in steady state allocates
 // nothing.
 void* take_scratch(size_t bytes);
 void give_scratch(size_t bytes);
-// The same while it lives; of 0 bytes there is none.
+// Scratch memory while it lives; none for 0 bytes.
 class TakenScratch {
  public:
   explicit TakenScratch(size_t bytes)
@@ -39,11 +39,11 @@ class TakenScratch {
   size_t bytes_;
   void* data_;
 };
-// `release` gives back to the device what a cache keeps for later.
+// `release` returns to the device what a cache keeps for later.
 void on_shortage(void (*release)());
 
-// The bytes travel with the call: they may be changed once it returns, and work that is recorded
-// and replayed keeps them. For tables of some KB.
+// Copies the bytes with the call: they may change once it returns, and recorded work keeps them for
+// its replays. For tables of some KB.
 void upload_queued(void* to, const void* from, size_t bytes);
 
 }  // namespace booster::kernels::cuda

@@ -15,7 +15,7 @@ class EventMoment final : public Moment {
     if (status != cudaSuccess) cudaEventDestroy(event_);
     require(status, "cudaEventRecord");
   }
-  // Perhaps after the runtime has ended: never throws.
+  // Never throws, since the runtime may already have ended.
   ~EventMoment() override {
     const UnrecordedCall unrecorded;
     cudaEventDestroy(event_);

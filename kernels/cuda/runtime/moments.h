@@ -9,7 +9,7 @@
 
 namespace booster::kernels::cuda {
 
-// What the stream of this device holds so far.
+// Returns the moment after all work that this device's stream has so far.
 std::shared_ptr<Moment> mark_stream(int device, cudaStream_t stream);
 
 }  // namespace booster::kernels::cuda

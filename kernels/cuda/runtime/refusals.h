@@ -1,4 +1,4 @@
-// What kernels on a GPU do not take. In a file of their own: nvcc need not read what formats them.
+// Errors of GPU kernels. In a file of their own, so that nvcc need not read the formatting library.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace booster::kernels::cuda {
 
-// Tensors of the CPU and of a GPU in one call.
+// The call mixes tensors of the CPU and of a GPU.
 [[noreturn]] void refuse_mixed_devices();
-// A kernel that needs memory of its own.
+// A kernel has no memory for its own needs.
 [[noreturn]] void fail_without_memory(int device, size_t bytes);
 
 }  // namespace booster::kernels::cuda

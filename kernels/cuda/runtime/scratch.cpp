@@ -20,13 +20,13 @@ size_t rounded(size_t bytes) {
   return bytes == 0 ? alignment : (bytes + alignment - 1) / alignment * alignment;
 }
 
-// For tests: what was not written reads as nan.
+// For tests: unwritten memory reads as nan.
 void poison(void* data, size_t bytes) {
   static const bool wanted = std::getenv("BOOSTER_CUDA_POISON") != nullptr;
   if (wanted) CUDA_CALL(cudaMemsetAsync(data, 0xFF, bytes, current_stream()));
 }
 
-// The graph's, if the thread records one, or the thread's own.
+// Returns the graph's stack if the thread records a graph, else the thread's own.
 ScratchStack& stack() {
   if (Graph* graph = graph_in_progress()) return scratch_of(*graph);
   thread_local std::map<int, ScratchStack> stacks;
@@ -65,7 +65,7 @@ void ScratchStack::add_chunk(size_t bytes) {
   chunks_.push_back({static_cast<char*>(data), size, 0});
 }
 
-// The runtime waits until nothing that was queued uses them.
+// The runtime waits until no queued work uses them.
 void ScratchStack::drop_chunks() {
   dropped_bytes_ = 0;
   for (const Chunk& chunk : chunks_) {

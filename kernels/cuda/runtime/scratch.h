@@ -1,4 +1,4 @@
-// Where the memory of take_scratch comes from.
+// The memory behind take_scratch.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace booster::kernels::cuda {
 
-// Memory of one device: a stack in chunks. While it is in use it grows by another chunk; when it is
-// empty again and there are several, one of their size takes their place at the next call. Giving
-// back never fails, so that it may stand in destructors.
+// Memory of one device: a stack in chunks. While it is in use it grows by further chunks. When it
+// is empty again and has several, one of their total size replaces them at the next call. Returning
+// memory never fails, so destructors may do it.
 class ScratchStack {
  public:
-  // What is recorded uses the memory at every replay: no chunk goes before the stack does.
+  // A recording uses the memory at every replay: no chunk is freed before the stack.
   enum class Use { at_once, recorded };
 
   explicit ScratchStack(int device, Use use = Use::at_once) : device_(device), use_(use) {}
@@ -32,9 +32,9 @@ class ScratchStack {
 
   int device_;
   Use use_;
-  size_t dropped_bytes_ = 0;  // what the stack needed when it was last in several chunks
+  size_t dropped_bytes_ = 0;  // the stack's need when it last had several chunks
   std::vector<Chunk> chunks_;
-  std::vector<char*> kept_;  // of chunks that were dropped, if they are recorded
+  std::vector<char*> kept_;  // dropped chunks, if they are recorded
 };
 
 }  // namespace booster::kernels::cuda

@@ -24,7 +24,7 @@ cudaStream_t copy_stream(int device) {
 
 }  // namespace
 
-// Without a device in use the runtime would open the first one.
+// Selects the device first: otherwise the runtime would open device 0.
 void* allocate_pinned(int device, size_t bytes) {
   use(device);
   const UnrecordedCall unrecorded;

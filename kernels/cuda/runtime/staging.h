@@ -1,5 +1,5 @@
-// Memory of the host that GPUs read by themselves (pinned), and copies from it beside what the
-// kernels compute. Thread-safe.
+// Memory of the host that GPUs access by themselves (pinned), and copies from it that overlap with
+// kernels. Thread-safe.
 #pragma once
 
 #include "kernels/device/moment.h"
@@ -9,12 +9,12 @@
 
 namespace booster::kernels::cuda {
 
-// For copies to this device; nullptr if the system has no more.
+// Allocates for copies to this device; nullptr if the system has no more.
 void* allocate_pinned(int device, size_t bytes);
-// Perhaps after the runtime has ended: never throws.
+// Never throws, since the runtime may already have ended.
 void free_pinned(void* data);
-// Queues a copy from pinned memory on a stream of its own, behind `after` alone (null: behind
-// nothing). What is queued for kernels from now on runs behind the copy. Past when `from` may be
+// Queues a copy from pinned memory on a stream of its own, which waits only for `after` (null: for
+// nothing). Kernels queued from now on run after the copy. Once the result is past, `from` may be
 // written again.
 std::shared_ptr<Moment> copy_beside(int device, void* to, const void* from, size_t bytes,
                                     Moment* after);

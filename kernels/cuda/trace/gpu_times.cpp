@@ -16,7 +16,7 @@ namespace {
 struct Timing {
   int device = -1;
   cudaEvent_t begin = nullptr, end = nullptr;
-  bool is_complete = false;  // both are in the stream
+  bool is_complete = false;  // both are recorded in the stream
 };
 
 // Never destroyed: the runtime may end first.
@@ -32,7 +32,7 @@ Timings& timings() {
   return *kept;
 }
 
-// Null if there is none.
+// Returns null if the device gives no event.
 cudaEvent_t take_event(int device) {
   std::vector<cudaEvent_t>& free_events = timings().free_events[device];
   cudaEvent_t event = nullptr;
@@ -45,7 +45,7 @@ cudaEvent_t take_event(int device) {
   return event;
 }
 
-// False on a GPU that works no more, of which the kernel's own call tells.
+// Returns false if the GPU has failed; the kernel's own call reports that.
 bool is_marked(cudaEvent_t event) {
   try {
     return cudaEventRecord(event, current_stream()) == cudaSuccess;
@@ -66,7 +66,7 @@ int64_t nanoseconds_between(cudaEvent_t from, cudaEvent_t to) {
   return static_cast<int64_t>(1e6 * static_cast<double>(milliseconds));
 }
 
-// An event of a device that is past, and when the host heard of it.
+// A past event of a device, and the time at which the host saw it.
 struct Anchor {
   cudaEvent_t event = nullptr;
   int64_t time = 0;
@@ -82,8 +82,8 @@ Anchor anchor_on(int device) {
   return anchor;
 }
 
-// An anchor comes behind all that it dates, so that distances are those from the end of a
-// measurement: in milliseconds of 24 bits, long ones are rounded.
+// An anchor follows all events that it dates, so each distance is measured from the end of a
+// measurement. Distances are milliseconds with 24 bits, so long ones are rounded.
 class Anchors {
  public:
   explicit Anchors(const std::vector<Timing>& all) {
@@ -109,7 +109,7 @@ class Anchors {
   std::map<int, Anchor> anchors_;
 };
 
-// What take_times() measures; nobody else knows of it any more.
+// Takes over the timings that take_times() measures; no other code has them any more.
 std::pair<int64_t, std::vector<Timing>> taken() {
   std::lock_guard lock(timings().mutex);
   const int64_t first = timings().first;
@@ -117,7 +117,7 @@ std::pair<int64_t, std::vector<Timing>> taken() {
   return {first, std::exchange(timings().all, {})};
 }
 
-// Of one that has begun and not ended the stream may yet mark the end.
+// If a timing has begun but not ended, the stream may still record its end.
 void give_back(const std::vector<Timing>& all) {
   std::lock_guard lock(timings().mutex);
   for (const Timing& each : all) {

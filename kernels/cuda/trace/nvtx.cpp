@@ -1,5 +1,5 @@
-// The header alone makes NVTX: at the first range it opens the library that a tool has named in the
-// environment; without a tool a range is one call of nothing.
+// NVTX consists of its header. At the first range it opens the library that a tool has named in the
+// environment; without a tool a range is an empty call.
 #include "kernels/cuda/trace/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>

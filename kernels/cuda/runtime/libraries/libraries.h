@@ -1,5 +1,5 @@
-// NVIDIA's libraries, which are opened when they are first used: none of them is linked, since they
-// are large (libcublasLt alone has half a GB) and a machine may lack them.
+// NVIDIA's libraries, opened at first use. None of them is linked, since they are large
+// (libcublasLt alone has half a GB) and a machine may lack them.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Library {
   std::string missing;     // why there is none
 };
 
-// The first of these files that the system finds, or that one of library_folders() has.
+// Opens the first of these files that the system or a folder of library_folders() has.
 Library open_library(const std::vector<std::string>& files);
 
 }  // namespace booster::kernels::cuda

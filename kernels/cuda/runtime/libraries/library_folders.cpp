@@ -16,7 +16,7 @@ std::string from_environment(const char* name) {
 
 class Folders {
  public:
-  // Those that a pattern names, the latest version first.
+  // Adds the folders that match a pattern, the latest version first.
   void add(const std::string& pattern) {
     glob_t found = {};
     if (glob(pattern.c_str(), GLOB_ONLYDIR, nullptr, &found) == 0)
