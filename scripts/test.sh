@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds and runs every test; installs missing packages first. The last line is
 # `N passed, N failed, N skipped` (scripts/count_tests.awk says what is counted).
-#   scripts/test.sh [--sanitize[=thread]] [--werror] [--suite ROOM]
+#   scripts/test.sh [--thorough | --shares LIST] [--sanitize[=thread]] [--werror] [--suite ROOM]
+# A drawn test makes one share of its draws, share 0 of 11 (tests/draws.h). --thorough: all of them.
+# --shares 0,7: those shares.
 # --sanitize: under AddressSanitizer and UBSan. --sanitize=thread: under ThreadSanitizer, by default
 # the rooms that have threads of their own. --werror: warnings are errors.
 # --suite: one room (kernels, nn, ..., project).
@@ -9,13 +11,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage_error() {
-  echo "test: $1; want scripts/test.sh [--sanitize[=thread]] [--werror] [--suite ROOM]" >&2
+  echo "test: $1; want scripts/test.sh [--thorough | --shares LIST]" \
+    "[--sanitize[=thread]] [--werror] [--suite ROOM]" >&2
   exit 2
 }
 
 # Much of a test's time is waiting: for the processes that it started, or for a time-out.
 processes=$(($(nproc) + 1))
-build=build setup=() selection=() suites=()
+build=build setup=() selection=() suites=() shares=0
 sanitize() {
   build=$1
   processes=$(nproc)
@@ -34,6 +37,13 @@ while (($# > 0)); do
       export TSAN_OPTIONS=suppressions=$PWD/scripts/thread_sanitizer.supp:die_after_fork=0
       ;;
     --werror) setup+=(-Dwerror=true) ;;
+    --thorough) shares=all ;;
+    --shares)
+      [[ ${2-} =~ ^(all|([0-9]|10)(,([0-9]|10))*)$ ]] ||
+        usage_error "--shares names no share of 0 to 10; got '${2-}'"
+      shares=$2
+      shift
+      ;;
     --suite)
       (($# > 1)) && [[ -d tests/$2 ]] || usage_error "--suite names no room; got '${2-}'"
       suites+=("$2")
@@ -73,6 +83,8 @@ elif ((${#setup[@]} > 0)); then
 fi
 ninja -C "$build"
 
+export TEST_SHARES=$shares
+echo "drawn tests make their draws of share $shares; again: scripts/test.sh --shares $shares"
 # Idle OpenMP threads sleep instead of spinning: tests run in parallel.
 export OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1

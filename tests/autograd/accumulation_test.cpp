@@ -6,6 +6,7 @@
 #include "core/autograd/tape.h"
 #include "core/tensor/memory/allocator.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
@@ -120,9 +121,9 @@ Numbers gradient_of(const Tensor& leaf) {
 }  // namespace
 
 TEST_CASE("GPU: gradients that are added to have the bits of sums of gradients" * on_gpu()) {
-  std::mt19937 random(5);
   constexpr int leaves = 3;
-  for (int round = 0; round < 40; ++round) {
+  for (const unsigned round : testing::draws(40)) {
+    std::mt19937 random(round);
     INFO("round ", round);
     const int64_t n = 1 + static_cast<int64_t>(random() % 9);
     const bool buffered = random() % 3 == 0;

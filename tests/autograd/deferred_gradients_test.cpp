@@ -4,6 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -74,8 +75,8 @@ std::vector<Numbers> taken_gradients(const Chain& chain) {
 
 // Where a leaf is used several times, sums may be in another order.
 TEST_CASE("gradients that are put off are the bits of those that are not") {
-  std::mt19937 random(3);
-  for (int round = 0; round < 300; ++round) {
+  for (const unsigned round : testing::draws(300)) {
+    std::mt19937 random(round);
     const bool once = random() % 2;
     const Chain chain = drawn(random, once);
     const Tensor x = uniform({4, n}, -1, 1).requires_grad_(), g = uniform({4, n}, -1, 1);

@@ -4,6 +4,7 @@
 #include "core/autograd/op_policy.h"
 #include "core/autograd/tape.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -89,8 +90,8 @@ SentChain drawn(std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("gradients that are computed while ranks exchange are the same bits, ready once") {
-  std::mt19937 random(5);
-  for (int round = 0; round < 300; ++round) {
+  for (const unsigned round : testing::draws(300)) {
+    std::mt19937 random(round);
     const SentChain chain = drawn(random);
     const Tensor x = uniform({3, features}, -1, 1).requires_grad_(),
                  g = uniform({3, features}, -1, 1);

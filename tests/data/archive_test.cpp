@@ -2,6 +2,7 @@
 #include "core/data/archives/archive.h"
 #include "core/data/datasets/image_dataset.h"
 #include "tests/data/files.h"
+#include "tests/draws.h"
 
 #include <algorithm>
 #include <map>
@@ -149,8 +150,8 @@ std::string error_of_archive(const TemporaryFolder& folder, const std::string& b
 }  // namespace
 
 TEST_CASE("a tar or a zip of a folder is the same data set as the folder") {
-  std::mt19937 random(11);
-  for (int round = 0; round < 25; ++round) {
+  for (const unsigned round : testing::draws(25)) {
+    std::mt19937 random(round);
     CAPTURE(round);
     const TemporaryFolder folder;
     const Tree tree = drawn_tree(random);

@@ -4,6 +4,7 @@
 
 #include "kernels/catalogue.h"
 #include "platform/waiting.h"
+#include "tests/draws.h"
 #include "tests/kernels/plain_tensor.h"
 
 #include <doctest/doctest.h>
@@ -107,8 +108,8 @@ TEST_CASE("threads that wait sleep at once while others want their processors") 
 
 TEST_CASE("a machine is crowded from the first long line on, until lines stay short for a while") {
   // A model that remembers everything, on random histories.
-  std::mt19937 draw(7);
-  for (int round = 0; round < 200; ++round) {
+  for (const unsigned round : testing::draws(200)) {
+    std::mt19937 draw(round);
     Crowding crowding;
     std::vector<double> shares;  // of whole windows
     int64_t now = 1'000'000'000, delayed = static_cast<int64_t>(draw() % 1000), began = 0,

@@ -8,6 +8,7 @@
 #include "core/nn/models/resnet.h"
 #include "core/tensor/channels_last.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -100,8 +101,8 @@ std::vector<Values> results_of(const Draw& draw, bool fused) {
 }  // namespace
 
 TEST_CASE("batch_norm_relu has the bits of its steps, and of their gradients") {
-  std::mt19937 random(3);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (const unsigned trial : testing::draws(400)) {
+    std::mt19937 random(trial);
     const Draw draw = drawn(random);
     CAPTURE(draw.describe());
     CHECK(results_of(draw, true) == results_of(draw, false));

@@ -8,6 +8,7 @@
 #include "core/nn/functional.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -155,8 +156,8 @@ TEST_CASE("every function gives the same of images with channels last, and its g
 }
 
 TEST_CASE("so do drawn chains of functions") {
-  std::mt19937 random(11);
-  for (int trial = 0; trial < 60; ++trial) {
+  for (const unsigned trial : testing::draws(60)) {
+    std::mt19937 random(trial);
     std::vector<const ImageStep*> chain(2 + random() % 3);
     for (auto& step : chain) step = &image_steps[random() % std::size(image_steps)];
     check_orders(chain, DType::f32);

@@ -6,6 +6,7 @@
 #include "core/nn/models/gpt2.h"
 #include "core/nn/models/resnet.h"
 #include "core/nn/models/vit.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -101,8 +102,8 @@ bool are_close(const Numbers& a, const Numbers& b) {
 }  // namespace
 
 TEST_CASE("links in runs give the outputs and gradients of the whole model") {
-  std::mt19937 random(7);
-  for (int round = 0; round < 300; ++round) {
+  for (const unsigned round : testing::draws(300)) {
+    std::mt19937 random(round);
     const Case drawn = drawn_case(random);
     if (random() % 2) drawn.model.eval();
     if (random() % 3 == 0)
@@ -138,9 +139,9 @@ TEST_CASE("links in runs give the outputs and gradients of the whole model") {
 
 // What a run of links does not name may be anything.
 TEST_CASE("a run of links uses the tensors that its links name, and all are named") {
-  std::mt19937 random(8);
   const NoGradGuard no_grad;
-  for (int round = 0; round < 200; ++round) {
+  for (const unsigned round : testing::draws(200)) {
+    std::mt19937 random(round);
     const Case drawn = drawn_case(random);
     drawn.model.eval();
     Tensor x = drawn.input;

@@ -6,6 +6,7 @@
 #include "core/tensor/device_number.h"
 #include "core/tensor/grad_mode.h"
 #include "core/tensor/random/random.h"
+#include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/on_gpu.h"
 
@@ -212,7 +213,7 @@ std::string first_difference(const Twin& got, const Twin& want) {
 }  // namespace
 
 TEST_CASE("GPU: steps on the host have the CPU's bits, whatever comes between them" * on_gpu()) {
-  for (uint32_t trial = 0; trial < 120; ++trial) {
+  for (const unsigned trial : testing::draws(120)) {
     std::mt19937 random(trial);
     const Drawn d = drawn(random);
     std::string told = std::to_string(trial) + " " + d.rule + " " + booster::name_of(d.dtype) +

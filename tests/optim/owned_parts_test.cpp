@@ -4,6 +4,7 @@
 #include "core/optim/clip.h"
 #include "platform/threads.h"
 #include "tests/capture_part.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -300,7 +301,7 @@ TEST_CASE("optimizers that own ranges do together what one does that owns all") 
   const int threads = kernels::thread_count();
   kernels::set_thread_count(1);  // the bits do not depend on it, the time of small steps does
   for (const Setup& setup : setups)
-    for (uint32_t seed = 0; seed < 12; ++seed) {
+    for (const unsigned seed : testing::draws(12)) {
       CAPTURE(setup.rule);
       CAPTURE(std::string(name_of(setup.dtype)));
       CAPTURE(static_cast<int>(setup.keep));

@@ -4,6 +4,7 @@
 #include "parallel/backends/backend.h"
 #include "parallel/launch.h"
 #include "parallel/mesh.h"
+#include "tests/draws.h"
 #include "tests/error_of.h"
 #include "tests/parallel/memory_rendezvous.h"
 #include "tests/parallel/ranks.h"
@@ -88,8 +89,8 @@ TEST_CASE("a rank that dies is named with its place on the mesh") {
 }
 
 TEST_CASE("groups of meshes drawn at random hold the ranks of the arithmetic") {
-  std::mt19937 random(3);
-  for (int draw = 0; draw < 12; ++draw) {
+  for (const unsigned draw : testing::draws(12)) {
+    std::mt19937 random(draw);
     const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % most); };
     const int inner = up_to(2), middle = up_to(3), size = inner * middle * up_to(2);
     CAPTURE(size);

@@ -1,6 +1,7 @@
 // Data that ranks cannot share evenly: with `join` they train as one process does on the joined
 // batches, the last ones included.
 #include "booster/booster.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -88,7 +89,7 @@ Joined train(Booster booster, const Shares& what, int64_t batch_size) {
 
 TEST_CASE("rank: joined training" * doctest::skip()) {
   const World world = launch_from_env();
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (const unsigned seed : testing::draws(60)) {
     CAPTURE(seed);
     const Shares what = drawn(seed);
     if (what.drop_last && what.samples / world.size < what.batch_size) continue;  // no batch

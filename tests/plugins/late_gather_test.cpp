@@ -2,6 +2,7 @@
 // later layers are on their way, and whoever reads one anywhere else gets what a step left.
 #include "booster/booster.h"
 #include "core/tensor/absence.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/spread_runs.h"
 
@@ -141,7 +142,7 @@ bool is_same(const std::vector<double>& got, const std::vector<double>& want) {
 
 void check_bits(const std::string& folder) {
   const Group world = launch_from_env().group();
-  for (int trial = 0; trial < 48; ++trial) {
+  for (const unsigned trial : testing::draws(48)) {
     const char* precision = std::array{"fp32", "bf16", "fp16", "fp16_naive"}[trial % 4];
     LateTraining late(world, true, precision), usual(world, false, precision);
     std::mt19937 random(static_cast<unsigned>(trial));

@@ -4,6 +4,7 @@
 #include "core/optim/algorithms/sgd.h"
 #include "parallel/launch.h"
 #include "plugins/torch_ddp.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -120,7 +121,7 @@ void play(int seed, const World& world) {
 
 TEST_CASE("rank: random uses" * doctest::skip()) {
   const World world = launch_from_env();
-  for (int seed = 0; seed < 120; ++seed) {
+  for (const unsigned seed : testing::draws(120)) {
     CAPTURE(seed);
     play(seed, world);
   }

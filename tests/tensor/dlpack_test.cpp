@@ -6,6 +6,7 @@
 #include "kernels/catalogue.h"
 #include "kernels/device/cuda_module.h"
 #include "kernels/device/memory.h"
+#include "tests/draws.h"
 #include "tests/on_gpu.h"
 
 #include <doctest/doctest.h>
@@ -108,10 +109,10 @@ void fill_by_kernel(const Tensor& x, double value) { kernels::on(gpu).fill(x.vie
 }  // namespace
 
 TEST_CASE("any view goes through DLPack and back, sharing its memory, and outlives all others") {
-  std::mt19937 random(3);
   const DType dtypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,
                           DType::i32, DType::i64, DType::u8,  DType::boolean};
-  for (int round = 0; round < 400; ++round) {
+  for (const unsigned round : testing::draws(400)) {
+    std::mt19937 random(round);
     CAPTURE(round);
     Tensor x = drawn_view(random, dtypes[round % 8]);
     const Shape shape = x.shape(), strides = x.strides();

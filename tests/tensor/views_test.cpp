@@ -2,6 +2,8 @@
 // must refuse exactly those that the model refuses, and give the model's numbers for the others.
 #include "core/tensor/tensor.h"
 
+#include "tests/draws.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -247,7 +249,7 @@ void play(Draw& draw, const Model& x, const Tensor& t) {
 }  // namespace
 
 TEST_CASE("views of random shapes give the numbers of a plain model, and refuse what it refuses") {
-  for (unsigned seed = 0; seed < 4000; ++seed) {
+  for (const unsigned seed : testing::draws(4000)) {
     Draw draw(seed);
     const Sizes shape = draw.sizes(draw.between(0, 4) ? 1 : 0, 3, seed % 10 ? 4 : 8);
     float next = 0;
@@ -361,9 +363,9 @@ void check_copy(std::mt19937& draw, const Sizes& shape) {
 
 // Short runs, long ones, and more of them than one thread takes at a time.
 TEST_CASE("drawn strided copies and sums are those of loops over their elements") {
-  std::mt19937 draw(11);
   const int64_t sizes[] = {1, 2, 3, 5, 16, 33, 130, 600};
-  for (int round = 0; round < 150; ++round) {
+  for (const unsigned round : testing::draws(150)) {
+    std::mt19937 draw(round);
     Sizes shape;
     for (int64_t count = 1; shape.size() < 4 && count < 5000; count *= shape.back())
       shape.push_back(sizes[draw() % (count < 100 ? std::size(sizes) : 5)]);

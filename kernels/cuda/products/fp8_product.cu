@@ -1,10 +1,10 @@
 // Products of 8-bit floats on a GPU: by cuBLASLt, directly from the codes, or in bf16, which
 // represents all of them. Sums are in f32.
-#include "kernels/numbers/convert.h"
 #include "kernels/cuda/catalogue.h"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/products/library_fp8_product.h"
 #include "kernels/launch/workspace.h"
+#include "kernels/numbers/convert.h"
 #include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {

@@ -5,6 +5,7 @@
 #include "platform/threads.h"
 #include "tests/booster/checkpoint/newest.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -119,8 +120,8 @@ TEST_CASE("a failure at any operation of replacing a checkpoint leaves the old o
 }
 
 TEST_CASE("a process killed at random moments always leaves what it last saved, or newer") {
-  std::mt19937 random(7);
-  for (int trial = 0; trial < 25; ++trial) {
+  for (const unsigned trial : testing::draws(25)) {
+    std::mt19937 random(trial);
     const bool swaps = trial % 2;
     CAPTURE(trial);
     const TemporaryFolder root;

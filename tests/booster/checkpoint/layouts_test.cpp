@@ -6,6 +6,7 @@
 #include "tests/booster/checkpoint/shared_root.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -221,11 +222,9 @@ std::string refusal(const std::filesystem::path& root, Training& training) {
 TEST_CASE("rank: chains of layouts" * doctest::skip()) {
   const World world = launch_from_env();
   const char* count = std::getenv("CHAINS");
-  const char* first = std::getenv("FIRST_CHAIN");
-  const int begin = first ? std::atoi(first) : 0;
-  for (int chain = begin; chain < begin + (count ? std::atoi(count) : 24); ++chain) {
+  for (const unsigned chain : testing::draws(count ? static_cast<unsigned>(std::atoi(count)) : 24)) {
     CAPTURE(chain);
-    Dice dice{std::mt19937(static_cast<unsigned>(chain))};
+    Dice dice{std::mt19937(chain)};
     play_drawn(dice, world, test_root() / std::to_string(chain));
   }
 }

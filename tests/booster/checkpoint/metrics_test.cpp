@@ -2,6 +2,7 @@
 #include "booster/training/metrics.h"
 
 #include "booster/booster.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 
 #include <doctest/doctest.h>
@@ -59,8 +60,8 @@ TEST_CASE("one rank's mean is that of all samples, and starts anew") {
 }
 
 TEST_CASE("top_k_correct ranks as a plain loop does, ties and nans too") {
-  std::mt19937 random(4);
-  for (int trial = 0; trial < 300; ++trial) {
+  for (const unsigned trial : testing::draws(300)) {
+    std::mt19937 random(trial);
     const int64_t n = 1 + random() % 5, classes = 1 + random() % 6, k = 1 + random() % 4;
     std::vector<float> logits(n * classes);
     std::vector<int64_t> labels(n);

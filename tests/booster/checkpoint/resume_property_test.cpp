@@ -4,6 +4,7 @@
 #include "platform/files/sha256.h"
 #include "tests/booster/checkpoint/small_training.h"
 #include "tests/booster/temporary_folder.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -184,7 +185,7 @@ Json expected(Json saved, const Json& own) {
 }
 
 struct Tally {
-  int refused = 0, taken = 0;
+  size_t refused = 0, taken = 0;
 };
 
 void try_fault(const SmallSettings& settings, const CheckpointContents& whole, uint64_t seed,
@@ -252,10 +253,10 @@ TEST_CASE("a resume that fails has changed nothing, and one that does not has ch
     const CheckpointContents whole = load_checkpoint(root / "step-000000006");
     Tally tally;
     const char* faults = std::getenv("FAULTS");
-    const int draws = faults ? std::atoi(faults) : 100;
-    for (int i = 0; i < draws; ++i) try_fault(settings, whole, static_cast<uint64_t>(i), tally);
-    CHECK(tally.refused > draws / 3);
-    CHECK(tally.taken > draws / 20);
+    const auto seeds = testing::draws(faults ? static_cast<unsigned>(std::atoi(faults)) : 100);
+    for (const unsigned seed : seeds) try_fault(settings, whole, seed, tally);
+    CHECK(tally.refused > seeds.size() / 3);
+    CHECK(tally.taken > seeds.size() / 20);
   }
 }
 

@@ -1,9 +1,11 @@
 // Random sequences of a training loop's calls give what the plain model of the loop gives, in every
 // strategy, on one rank and on several.
 //
-// More of them: LOOPS=20000 build/tests/booster_test -tc='*random loops*'. One of them, as a
-// failure prints it: LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this one*'.
+// More of them: TEST_SHARES=all LOOPS=20000 build/tests/booster_test -tc='*random loops*'. One of
+// them, as a failure prints it: LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this
+// one*'.
 #include "tests/booster/loop/real_loop.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 
 #include "platform/error.h"
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <span>
 
 using namespace booster;
 using namespace booster::loop;
@@ -27,8 +30,9 @@ std::string variable(const char* name, const std::string& otherwise) {
 }
 
 // The n-th sequence of a strategy.
-Sequence drawn(const std::string& strategy, int n, int ranks) {
-  std::seed_seq seed = {n, ranks, static_cast<int>(std::hash<std::string>()(strategy))};
+Sequence drawn(const std::string& strategy, unsigned n, int ranks) {
+  std::seed_seq seed = {static_cast<int>(n), ranks,
+                        static_cast<int>(std::hash<std::string>()(strategy))};
   std::mt19937 random(seed);
   Setup setup = {.strategy = strategy,
                  .two_models = random() % 2 == 0,
@@ -57,7 +61,7 @@ std::string play_safely(const Sequence& sequence, const World& world, const std:
 // For the checkpoints of one sequence.
 class Scratch {
  public:
-  explicit Scratch(const std::string& parent, int n)
+  explicit Scratch(const std::string& parent, unsigned n)
       : path_(parent + "/loop-" + std::to_string(n)) {}
   ~Scratch() {
     std::error_code ignored;
@@ -75,12 +79,12 @@ std::string own_folder() {
 
 constexpr const char* mark = "FAILED LOOP: ";
 
-// Plays `count` sequences of every strategy from `first` on; prints those that fail.
-void play_drawn(int first, int count) {
+// Plays the sequences `numbers` of every strategy; prints the first that fails.
+void play_drawn(std::span<const unsigned> numbers) {
   const World world = launch_from_env();
   const std::string parent = variable("TEST_FOLDER", own_folder());
   for (const std::string& strategy : strategies())
-    for (int n = first; n < first + count; ++n) {
+    for (const unsigned n : numbers) {
       const Sequence sequence = drawn(strategy, n, world.size);
       const Scratch scratch(parent, n);
       const std::string failure = play_safely(sequence, world, scratch.path());
@@ -117,13 +121,16 @@ std::string explained(int ranks, const std::string& output) {
   return fmt::format("on {} ranks, but not played alone:\n{}", ranks, output);
 }
 
-// In processes of their own, in runs of at most 250 a strategy.
-void check_loops(int ranks, int count) {
-  for (int first = 0; first < count; first += 250) {
-    const auto results = Ranks("rank: drawn loops", ranks,
-                               {{"LOOP_FIRST", std::to_string(first)},
-                                {"LOOP_COUNT", std::to_string(std::min(250, count - first))}})
-                             .wait(3000);
+constexpr size_t sequences_per_start = 250;  // of each strategy
+
+// Plays this run's share of `count` sequences of each strategy, in processes of their own.
+void check_loops(int ranks, unsigned count) {
+  const size_t chosen = testing::draws(count).size();
+  for (size_t first = 0; first < chosen; first += sequences_per_start) {
+    const auto results =
+        Ranks("rank: drawn loops", ranks,
+              {{"LOOP_FIRST", std::to_string(first)}, {"LOOP_COUNT", std::to_string(count)}})
+            .wait(3000);
     for (const RankResult& one : results)  // a rank that played nothing ends well too
       CHECK((!one.passed() || one.output.find("| 1 passed") != one.output.npos));
     const std::string output = failures(results);
@@ -133,15 +140,19 @@ void check_loops(int ranks, int count) {
   }
 }
 
-int of_all(double share) {
+unsigned of_all(double share) {
   const double strategies_count = static_cast<double>(strategies().size());
-  return static_cast<int>(std::stod(variable("LOOPS", "1600")) * share / strategies_count) + 1;
+  return static_cast<unsigned>(std::stod(variable("LOOPS", "1600")) * share / strategies_count) + 1;
 }
 
 }  // namespace
 
 TEST_CASE("rank: drawn loops" * doctest::skip()) {
-  play_drawn(std::stoi(variable("LOOP_FIRST", "0")), std::stoi(variable("LOOP_COUNT", "10")));
+  const std::vector<unsigned> chosen =
+      testing::draws(static_cast<unsigned>(std::stoi(variable("LOOP_COUNT", "10"))));
+  const size_t first = std::stoul(variable("LOOP_FIRST", "0"));
+  play_drawn(
+      std::span(chosen).subspan(first, std::min(sequences_per_start, chosen.size() - first)));
 }
 TEST_CASE("rank: this one" * doctest::skip()) {
   const std::string text = variable("LOOP", "");
@@ -161,7 +172,7 @@ TEST_CASE("random loops on three ranks give what the plain model gives") {
 }
 
 TEST_CASE("a sequence of calls and its text are the same") {
-  for (int n = 0; n < 200; ++n) {
+  for (unsigned n = 0; n < 200; ++n) {
     const std::string text = to_text(drawn("fp16", n, 3));
     CHECK(to_text(from_text(text)) == text);
   }

@@ -8,6 +8,7 @@
 #include "tests/booster/command.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/capture_part.h"
+#include "tests/draws.h"
 #include "tests/occurrences.h"
 
 #include <doctest/doctest.h>
@@ -158,8 +159,8 @@ TEST_CASE("precision events are what changed between logged steps") {
 }
 
 TEST_CASE("charts of any numbers stay within their frame and lose no extreme") {
-  std::mt19937 random(7);
-  for (int round = 0; round < 200; ++round) {
+  for (const unsigned round : testing::draws(200)) {
+    std::mt19937 random(round);
     Chart chart = {.title = "t", .lines = {}, .powers_of_two = round % 3 == 0};
     const double size = std::pow(10, std::uniform_real_distribution(-12.0, 12.0)(random));
     double highest = -INFINITY;

@@ -2,6 +2,8 @@
 // damaged.
 #include "kernels/cuda/products/choice_file.h"
 
+#include "tests/draws.h"
+
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -84,8 +86,8 @@ TEST_CASE("a damaged file of choices counts as none, and is written anew") {
   ChoiceFile file(path, "a GPU");
   for (int i = 0; i < 5; ++i) file.add("product " + std::to_string(i), i);
   const std::string whole = content_of(path);
-  std::mt19937 random(2);
-  for (int round = 0; round < 300; ++round) {
+  for (const unsigned round : testing::draws(300)) {
+    std::mt19937 random(round);
     std::string text = whole;
     const size_t place = random() % text.size();
     switch (random() % 3) {

@@ -4,6 +4,7 @@
 #include "parallel/rendezvous/secret.h"
 #include "parallel/rendezvous/store/silence.h"
 #include "platform/error.h"
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 #include "tests/parallel/store/meeting.h"
 
@@ -26,8 +27,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_CASE("of a silence, at most a second counts between two looks") {
-  std::mt19937 random(5);
-  for (int round = 0; round < 200; ++round) {
+  for (const unsigned round : testing::draws(200)) {
+    std::mt19937 random(round);
     Silence::Clock::time_point now{};
     Silence silence(now);
     milliseconds length{0};

@@ -1,4 +1,5 @@
 // Batches of any size through stages cut anywhere give what one process gives.
+#include "tests/draws.h"
 #include "tests/parallel/ranks.h"
 #include "tests/plugins/pipeline/stages_plugin.h"
 
@@ -139,7 +140,7 @@ PipelineOptions of_two(PipelineStyle style = PipelineStyle::one_f_one_b) {
 
 TEST_CASE("rank: drawn batches" * doctest::skip()) {
   const World world = launch_from_env();
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (const unsigned seed : testing::draws(60)) {
     const Group group = world.group();
     Run alone(seed, nullptr), spread(seed, &group);
     const std::vector<double> want = alone.run(), got = spread.run();

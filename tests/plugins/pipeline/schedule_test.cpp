@@ -2,6 +2,7 @@
 #include "platform/error.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/schedule_timing.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -50,8 +51,8 @@ double bubble_time(const Drawn& d) {
 }  // namespace
 
 TEST_CASE("each stage takes each microbatch forward and backward once per chunk") {
-  std::mt19937 random(1);
-  for (int round = 0; round < 400; ++round) {
+  for (const unsigned round : testing::draws(400)) {
+    std::mt19937 random(round);
     const Drawn d = drawn(random);
     INFO(name_of(d.style), " ", d.stages, " ", d.microbatches, " ", d.chunks);
     for (const auto& actions : schedule_of(d)) {
@@ -80,8 +81,8 @@ TEST_CASE("each stage takes each microbatch forward and backward once per chunk"
 
 // Leaves get their contributions in the order of microbatches then, in every style: the same bits.
 TEST_CASE("gradients of weights come in the order of microbatches") {
-  std::mt19937 random(2);
-  for (int round = 0; round < 400; ++round) {
+  for (const unsigned round : testing::draws(400)) {
+    std::mt19937 random(round);
     const Drawn d = drawn(random);
     for (const auto& actions : schedule_of(d))
       for (int chunk = 0; chunk < d.chunks; ++chunk) {
@@ -95,8 +96,8 @@ TEST_CASE("gradients of weights come in the order of microbatches") {
 }
 
 TEST_CASE("no schedule comes to a stop, and its bubble is that of theory") {
-  std::mt19937 random(3);
-  for (int round = 0; round < 600; ++round) {
+  for (const unsigned round : testing::draws(600)) {
+    std::mt19937 random(round);
     const Drawn d = drawn(random);
     const ScheduleTiming timing = time_schedule(schedule_of(d), d.costs);  // error if it stops
     const bool too_few = d.style == PipelineStyle::zero_bubble && d.microbatches < d.stages;
@@ -111,8 +112,8 @@ TEST_CASE("no schedule comes to a stop, and its bubble is that of theory") {
 }
 
 TEST_CASE("stages hold no more activations than their style promises") {
-  std::mt19937 random(4);
-  for (int round = 0; round < 400; ++round) {
+  for (const unsigned round : testing::draws(400)) {
+    std::mt19937 random(round);
     const Drawn d = drawn(random);
     const std::vector<int> peaks = time_schedule(schedule_of(d)).peak_activations;
     for (int stage = 0; stage < d.stages; ++stage) {

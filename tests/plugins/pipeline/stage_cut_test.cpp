@@ -1,6 +1,7 @@
 // Cuts of a model into stages, against trying all of them.
 #include "platform/error.h"
 #include "plugins/pipeline/stage_cut.h"
+#include "tests/draws.h"
 
 #include <doctest/doctest.h>
 
@@ -47,8 +48,8 @@ std::pair<double, double> best_of_all(const std::vector<double>& costs, int piec
 }  // namespace
 
 TEST_CASE("a cut by cost is the best of all cuts") {
-  std::mt19937 random(5);
-  for (int round = 0; round < 500; ++round) {
+  for (const unsigned round : testing::draws(500)) {
+    std::mt19937 random(round);
     const int links = 1 + static_cast<int>(random() % 9);
     const int pieces = 1 + static_cast<int>(random() % static_cast<unsigned>(links));
     std::vector<double> costs;  // whole numbers: sums are exact
