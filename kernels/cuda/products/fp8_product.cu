@@ -5,7 +5,6 @@
 #include "kernels/cuda/products/library_fp8_product.h"
 #include "kernels/launch/workspace.h"
 #include "kernels/numbers/convert.h"
-#include "kernels/numbers/convert.h"
 
 namespace booster::kernels::BOOSTER_VARIANT {
 namespace {
