@@ -28,6 +28,11 @@ std::array<bool, share_count> chosen_shares(const std::string& shares) {
   return chosen;
 }
 
+std::string shares_of_this_run() {
+  const char* shares = std::getenv("TEST_SHARES");
+  return shares && *shares ? shares : "0";
+}
+
 }  // namespace
 
 std::vector<unsigned> draws_of(const std::string& shares, unsigned count) {
@@ -39,9 +44,10 @@ std::vector<unsigned> draws_of(const std::string& shares, unsigned count) {
   return numbers;
 }
 
-std::vector<unsigned> draws(unsigned count) {
-  const char* shares = std::getenv("TEST_SHARES");
-  return draws_of(shares && *shares ? shares : "0", count);
+std::vector<unsigned> draws(unsigned count) { return draws_of(shares_of_this_run(), count); }
+
+bool is_drawn(unsigned number) {
+  return chosen_shares(shares_of_this_run())[number % share_count];
 }
 
 }  // namespace booster::testing

@@ -24,7 +24,11 @@ constexpr unsigned share_count = 11;
 // Throws std::invalid_argument for a TEST_SHARES that names no share.
 std::vector<unsigned> draws(unsigned count);
 
-// As above, with the text of TEST_SHARES as an argument.
+// Returns whether draw `number` of a test is one of this run's; for tests whose draws are the cells of
+// a table. Throws as draws().
+bool is_drawn(unsigned number);
+
+// draws() with the text of TEST_SHARES as an argument.
 std::vector<unsigned> draws_of(const std::string& shares, unsigned count);
 
 }  // namespace booster::testing

@@ -9,11 +9,12 @@ namespace booster::testing {
 // What this rank does of it. All ranks call it.
 using SpreadMaker = std::function<Spread(const Group& world)>;
 
-// Every strategy by every optimizer, and resumed: doctest checks. With EQUIVALENCE=FILE the
-// distances are added to the file: scripts/equivalence.sh makes a table of them.
+// Trains in fp32, and in this run's share of all strategies by all optimizers and their resumes
+// (tests/draws.h): doctest checks. With EQUIVALENCE=FILE it adds the distances to that file, of which
+// scripts/equivalence.sh makes a table.
 void train_all(const SpreadMaker& spread);
-// Strategies by one of the optimizers each, in turn; some are resumed. With EQUIVALENCE all
-// strategies, else every other one, on GPUs every sixth, and fp32; `turn` says where to begin.
+// As above, but takes one optimizer for each strategy, in turn from `turn` on, and on GPUs every
+// sixth strategy.
 void train_in_turn(const SpreadMaker& spread, size_t turn);
 // `run_ranks` on 4 ranks over Gloo alone, on two machines (shared memory and Gloo), and over MPI
 // where there is one, in a few strategies.
