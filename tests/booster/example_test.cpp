@@ -199,11 +199,15 @@ TEST_CASE("settings changed between two runs are in force and told, or refused b
   CHECK(record["resumed"]["step"] == 4);
   CHECK(record["resumed"]["changes"]["optimizer.lr"]["now"] == "0.5");
   std::istringstream metrics(example.metrics());
+  int before = 0, after = 0;
   for (std::string line; std::getline(metrics, line);) {
     const auto row = nlohmann::json::parse(line);
     if (!row.contains("lr")) continue;
     CHECK((row["lr"] <= 0.001) == (row["step"] <= 4));
+    ++(row["step"] <= 4 ? before : after);
   }
+  CHECK(before > 0);
+  CHECK(after > 0);
 }
 
 TEST_CASE("a run says where its time went, and run.json keeps it") {

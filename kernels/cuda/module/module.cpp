@@ -40,18 +40,32 @@ LibraryHere convolutions() { return {convolution_library_version(), why_no_convo
 
 extern "C" {
 [[gnu::visibility("default")]] extern const CudaModule booster_cuda_module;
-const CudaModule booster_cuda_module = {&cuda::table,       cuda::use,
-                                        cuda::allocate,     cuda::free,
-                                        cuda::copy,         cuda::on_shortage,
-                                        cuda::synchronize,  cuda::synchronize_all,
-                                        cuda::device_count, cuda::describe_device,
-                                        cuda::mark,         cuda::stream,
-                                        cuda::run_beside,   cuda::record,
-                                        cuda::allocate_pinned, cuda::free_pinned,
-                                        cuda::copy_beside,  cuda::begin_time,
-                                        cuda::end_time,     cuda::take_times,
-                                        &cuda::nvtx_ranges, cuda::products,
-                                        cuda::convolutions, &cuda::collectives};
+const CudaModule booster_cuda_module = {
+    .table = &cuda::table,
+    .use = cuda::use,
+    .allocate = cuda::allocate,
+    .free = cuda::free,
+    .copy = cuda::copy,
+    .on_shortage = cuda::on_shortage,
+    .synchronize = cuda::synchronize,
+    .synchronize_all = cuda::synchronize_all,
+    .device_count = cuda::device_count,
+    .describe_device = cuda::describe_device,
+    .mark = cuda::mark,
+    .stream = cuda::stream,
+    .run_beside = cuda::run_beside,
+    .record = cuda::record,
+    .allocate_pinned = cuda::allocate_pinned,
+    .free_pinned = cuda::free_pinned,
+    .copy_beside = cuda::copy_beside,
+    .begin_time = cuda::begin_time,
+    .end_time = cuda::end_time,
+    .take_times = cuda::take_times,
+    .ranges = &cuda::nvtx_ranges,
+    .products = cuda::products,
+    .convolutions = cuda::convolutions,
+    .collectives = &cuda::collectives,
+};
 }
 
 }  // namespace booster::kernels
