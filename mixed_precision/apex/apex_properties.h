@@ -2,7 +2,7 @@
 //
 //   resolve({.opt_level = "O2", .keep_batchnorm_fp32 = "False", .loss_scale = 128})
 //
-// The rules, legal overrides and defaults are those of apex.amp.initialize (NVIDIA Apex, e13873de).
+// The rules, legal overrides and defaults are as in apex.amp.initialize (NVIDIA Apex, e13873de).
 // Plain data; thread-safe.
 #pragma once
 

@@ -18,7 +18,7 @@ float largest_of(DType dtype) {
   return dtype == DType::bf16 ? 0x1.FEp127f : std::numeric_limits<float>::max();
 }
 
-// The magnitude behind a delayed scale, and its age in passes.
+// The magnitude from which a delayed scale is computed, and its age in passes.
 struct Origin {
   double amax = 0;
   int64_t age = 1;

@@ -9,7 +9,7 @@
 
 namespace booster {
 
-// noted = noted or found. The caller must not write `found` afterwards.
+// noted = noted or found. `noted` may take over `found`, which nothing else may write.
 inline void note_overflow(Tensor& noted, const Tensor& found) {
   if (noted.defined()) noted.add_(found);
   else noted = found;

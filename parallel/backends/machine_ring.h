@@ -1,5 +1,5 @@
 // Reductions over several machines. Each value crosses a link between two machines once towards the
-// sum, and once more on the way back.
+// sum, and once more on its return.
 //
 // The machines form a ring, in rank order. The first reduces its ranks' values, each further
 // machine adds its own, and the last one finishes. Results then travel once more around the ring.

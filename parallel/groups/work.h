@@ -13,8 +13,9 @@ namespace booster {
 class Completion {
  public:
   virtual ~Completion() = default;
-  // Orders the following work on `stream` after the operation. For host work it blocks this thread;
-  // for a device it only puts an event into the stream. Throws the operation's error if it is
+  // Orders the following work on `stream` after the operation. For host work it blocks this thread
+  // until then; for a device it leaves an event in the stream. Throws the operation's error if it
+  // is known.
   // known.
   virtual void order(kernels::Stream stream) = 0;
   // Blocks this thread until the operation is complete. Throws its error, every time.

@@ -6,8 +6,8 @@
 
 namespace booster {
 
-// Returns one line, the same on all ranks of a job: the number of ranks, and BOOSTER_JOB if set.
-// Otherwise `id`, a launcher's name of the job, or if that is "" the program, arguments and working
+// Returns one line, the same on all ranks of a job: the number of ranks and a name. The name is
+// BOOSTER_JOB if set, else `id` (a launcher's name of the job), else program, arguments and working
 // folder. Arguments that only give this rank (--rank, --local_rank=1) are ignored.
 std::string job_of(int size, const std::string& id = "");
 

@@ -1,5 +1,5 @@
-// The pending work of a lazy image, as plain data that other code can carry out: LazyImage::write()
-// in numbers.
+// The pending work of a lazy image, as plain data that other code can carry out. It describes what
+// LazyImage::write() computes.
 #pragma once
 
 #include "core/data/images/resize.h"

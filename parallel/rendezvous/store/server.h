@@ -2,9 +2,9 @@
 //
 // Ranks must prove that they know the secret before the store uses their messages, and the store
 // proves it to them. A rank takes part once it sends a message after its welcome: a rank that gave
-// up before that may come again. The store disconnects a client that does not take part within a
-// few seconds, and the oldest of too many such clients. Frames and the total size of all values are
-// limited.
+// up before that may come again. The store disconnects a client that has not proved the secret
+// within a few seconds, and the oldest of too many such clients. Frames and the total size of all
+// values are limited.
 #pragma once
 
 #include "parallel/rendezvous/store/frames.h"
@@ -27,7 +27,7 @@ class StoreServer {
  public:
   struct Run {
     int size = 0;
-    std::string job;  // as all ranks must give it
+    std::string job;  // the same on all ranks
     std::string secret;
   };
   // Throws if it cannot listen at the endpoint.
