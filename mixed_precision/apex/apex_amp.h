@@ -133,8 +133,7 @@ class ApexAmp {
   // A loss between begin_loss and end_loss.
   struct LossPass {
     ScaleLossOptions options;
-    std::vector<Entry*> entries;  // the named optimizers' entries, then those of others that got
-                                  // gradients
+    std::vector<Entry*> entries;  // of the named optimizers, then of others that got gradients
     std::vector<Stash> stashes;
     Tensor scale;    // as of begin_loss; undefined: nothing is scaled
     Tensor inverse;  // of `scale`; undefined: nothing to unscale

@@ -13,8 +13,8 @@ struct SimulatedStep {
   bool skipped = false;
   double scale = 0;       // after the step
   int64_t good = 0;       // finite steps counted towards growth
-  int64_t bad = 0;        // bad steps counted towards back-off; the remaining hysteresis if the
-                          // preset `counts_down`
+  int64_t bad = 0;        // bad steps counted towards back-off; if the preset `counts_down`, the
+                          // remaining hysteresis
   std::string diagnosis;  // why this step kept the scale, or ""
   bool ended = false;     // the preset's original ends the training here
 };

@@ -19,8 +19,7 @@ class BrokenPipeFails {
   ~BrokenPipeFails() {
     if (!is_ours_) return;
     constexpr timespec at_once = {};
-    sigtimedwait(&only_, nullptr, &at_once);  // a pending signal would be delivered with the old
-                                              // mask
+    sigtimedwait(&only_, nullptr, &at_once);  // unblocked first, it would be delivered
     pthread_sigmask(SIG_UNBLOCK, &only_, nullptr);
   }
   BrokenPipeFails(const BrokenPipeFails&) = delete;

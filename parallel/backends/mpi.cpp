@@ -175,8 +175,7 @@ void MpiBackend::wait() {
 
 // Receives may be dropped immediately; sends get a moment to complete.
 void MpiBackend::abandon() {
-  if (!stopped_) mpi_.has_lost_one = true;  // a group may be destroyed in the middle of an
-                                            // operation
+  if (!stopped_) mpi_.has_lost_one = true;  // an operation may be unfinished
   const auto end = Clock::now() + mpi_farewell;
   try {
     while (!pending_.empty() && Clock::now() < end) advance();

@@ -14,9 +14,9 @@
 // would be wrong but count as current.
 //
 // Tensors may be on any device, and on different devices on different ranks. An operation runs
-// after the work that the caller has queued there. Ranks with one GPU each use NCCL; wait() then
-// only orders the caller's next work after the operation (docs/cuda.md). All else is copied through
-// the host, in the stream's order.
+// after the work that the caller has queued there. Ranks that each have their own GPU use NCCL;
+// wait() then only orders the caller's next work after the operation (docs/cuda.md). All else is
+// copied through the host, in the stream's order.
 //
 // Reductions give the same bits on all ranks, and on one machine as on several. Use a group on one
 // thread of a program at a time.

@@ -16,7 +16,6 @@ class Completion {
   // Orders the following work on `stream` after the operation. For host work it blocks this thread
   // until then; for a device it leaves an event in the stream. Throws the operation's error if it
   // is known.
-  // known.
   virtual void order(kernels::Stream stream) = 0;
   // Blocks this thread until the operation is complete. Throws its error, every time.
   virtual void synchronize() = 0;

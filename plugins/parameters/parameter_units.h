@@ -24,8 +24,7 @@
 namespace booster {
 
 struct ParameterUnitOptions {
-  std::vector<std::string> wrap;  // patterns of module names ("blocks.*"); none: see
-                                  // modules_to_wrap()
+  std::vector<std::string> wrap;  // patterns ("blocks.*"); none: see modules_to_wrap()
   int64_t prefetch = 1;           // units gathered ahead
   bool recompute = false;         // units keep only their inputs, and run again in backward
   bool on_host = false;           // parts are in host memory

@@ -124,8 +124,7 @@ void RingAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& d
   const DType dtype = result.log_sum.dtype();
   Travelling keys(pair_of(k, v, k.dtype()), ranks_);
   const TensorOptions sums{dtype, k.device()};
-  Travelling slopes(zeros(keys.pair().shape(), sums), ranks_);  // gradients of the keys currently
-                                                                // here
+  Travelling slopes(zeros(keys.pair().shape(), sums), ranks_);  // of the current keys
   Tensor of_queries = zeros(q.shape(), sums);
   for (int step = 0; step < size; ++step) {
     const int owner = (ranks_.rank() + size - step) % size;

@@ -16,8 +16,7 @@ namespace booster {
 
 enum class SplitStyle : uint8_t {
   column,      // a linear layer: some of its output features per rank
-  row,         // a linear layer: some of its input features, as a preceding column layer outputs
-               // them
+  row,         // a linear layer: some of its input features, as a column layer outputs them
   vocabulary,  // an embedding: some of its entries; a linear layer with the same weight is column
   shared,      // whole parameters that work on parts on each rank, selected by their names or by
                // modules that hold them; their gradients are summed
