@@ -115,7 +115,7 @@ class ApexAmp {
     int scaled_by = -1;   // the loss whose delay_unscale left its gradients scaled; negative: none
     Tensor inverse = {};  // if scaled: the inverse of their scale
     int64_t generation = -1;  // generation of the loss's scaler at that time
-    Tensor skip = {};  // not 0: the next step must do nothing; undefined: not checked
+    Tensor skip = {};         // not 0: the next step must do nothing; undefined: not checked
   };
 
   // Gradients from before a backward pass, kept apart from scaled ones.
