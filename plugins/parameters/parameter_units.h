@@ -104,8 +104,7 @@ class ParameterUnits {
   bool in_backward_ = false;
   size_t last_ = 0;                         // the unit used last in this pass
   std::map<size_t, size_t> next_[3] = {};   // by phase: the unit used after each
-  std::shared_ptr<ParameterUnits*> self_;   // for hooks that a tape may hold longer; then points to
-                                            // null
+  std::shared_ptr<ParameterUnits*> self_;   // for hooks that outlive this; then points to null
 };
 
 }  // namespace booster
