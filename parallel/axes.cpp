@@ -8,7 +8,7 @@ namespace booster {
 
 namespace {
 
-// Every axis that there is, in the order of nesting.
+// All axes, in nesting order.
 struct Field {
   const char* name;
   int Layout::*size;
@@ -33,7 +33,7 @@ void check_once(const std::vector<std::string>& names) {
   }
 }
 
-// "data 2 x tensor 3"
+// Returns "data 2 x tensor 3".
 std::string text_of(const std::vector<Axis>& axes) {
   std::string text;
   for (const Axis& axis : axes)
@@ -41,14 +41,14 @@ std::string text_of(const std::vector<Axis>& axes) {
   return text.empty() ? "no axis" : text;
 }
 
-// A double, so that no product of sizes overflows; exact as far as there are ranks.
+// A double, so that no product of sizes overflows; exact up to any number of ranks.
 double product_of(const std::vector<Axis>& axes) {
   double product = 1;
   for (const Axis& axis : axes) product *= axis.size;
   return product;
 }
 
-// What the axis would have to be, the others as they are; 0 if no size fits.
+// Returns the axis's size that fits, the others being fixed; 0 if none does.
 int fitting_size(int ranks, std::vector<Axis> axes, size_t at) {
   axes[at].size = 1;
   const double others = product_of(axes);
@@ -56,7 +56,7 @@ int fitting_size(int ranks, std::vector<Axis> axes, size_t at) {
   return ranks / static_cast<int>(others);
 }
 
-// The lists that differ from this one in one size and fit; else the sizes that any list is made of.
+// Lists the axes with one size changed that fit; if there are none, the possible sizes.
 std::string fitting_sizes(int ranks, const std::vector<Axis>& axes) {
   std::string text;
   for (size_t at = 0; at < axes.size(); ++at) {
@@ -70,7 +70,7 @@ std::string fitting_sizes(int ranks, const std::vector<Axis>& axes) {
   return text;
 }
 
-// With a size in place of -1.
+// Replaces -1 by the size that fits.
 std::vector<Axis> completed(int ranks, const std::vector<Axis>& axes) {
   const auto is_open = [](const Axis& axis) { return axis.size == -1; };
   for (const Axis& axis : axes)

@@ -1,4 +1,4 @@
-// How a model is spread, as plain values: what a precision strategy and a plugin both know.
+// How a model is distributed, as plain values for both precision strategies and plugins.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@ struct Layout {
   int tensor = 1;
   int pipeline = 1;
   int sequence = 1;
-  int zero_stage = 0;  // 0 none, 1 optimizer state, 2 and gradients, 3 and parameters
+  int zero_stage = 0;  // 0 none, 1 optimizer state, 2 also gradients, 3 also parameters
 
   bool is_data_alone() const { return tensor * pipeline * sequence == 1; }
   int64_t ranks() const { return int64_t{data} * tensor * pipeline * sequence; }
 };
 
-// Which ranks make a set of numbers the same.
+// The ranks over which values are made equal.
 enum class Among : uint8_t {
-  everybody,    // all that train together: whether a step is skipped
-  same_layers,  // those that hold the same layers or parts of them: magnitudes of each layer
+  everybody,    // all that train together: for whether a step is skipped
+  same_layers,  // ranks with the same layers or parts of them: for magnitudes of each layer
 };
 
-// A pass through the model. A forward pass is one call of the model, a backward pass that of one
-// loss (or of all microbatches of a pipeline).
+// A pass through the model. A forward pass is one call of the model; a backward pass is for one
+// loss, or for all microbatches of a pipeline.
 enum class Pass : uint8_t { forward, backward };
 
 }  // namespace booster

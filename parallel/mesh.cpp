@@ -15,8 +15,8 @@ struct Mesh::State {
   Axes axes;
   std::map<std::vector<int>, Group> groups;  // made so far, by their ranks in the world
 
-  // All members must ask. Axes of size 1 make no difference, so that groups are told apart by their
-  // ranks and not by the names that led to them.
+  // All members must call it. Axes of size 1 make no difference, so groups are identified by their
+  // ranks and not by the names of the axes.
   const Group& group_along(const std::vector<std::string>& names) {
     const auto ranks = axes.ranks_along(world.rank(), names);
     if (static_cast<int>(ranks.size()) == world.size()) return world;
@@ -28,7 +28,7 @@ struct Mesh::State {
 
 namespace {
 
-// Or groups of different ranks would wait for each other.
+// Otherwise groups of different ranks would wait for each other.
 void check_same_axes(const Group& world, const Axes& axes) {
   if (world.size() == 1) return;
   std::string text;
@@ -57,7 +57,7 @@ Mesh::Mesh(const Group& world, std::vector<Axis> axes)
     places.push_back(state_->axes.describe(rank));
   world.name_places(places);
   if (world.size() > 1) name_this_rank(describe(world.rank()));
-  // On every rank in the same order, or they would wait for each other in a circle.
+  // In the same order on every rank; otherwise they would wait for each other in a circle.
   for (const Axis& axis : state_->axes.list()) state_->group_along({axis.name});
 }
 

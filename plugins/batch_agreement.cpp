@@ -13,12 +13,12 @@ namespace {
 
 const std::vector<std::string> shared_axes = {"pipeline", "sequence", "tensor"};
 
-// What ranks compare of a tensor: dtype, number of dimensions, sizes, how far numbers may be apart,
-// and some of the numbers. All zeros for an undefined one.
+// A mark is what ranks compare of a tensor: dtype, number of dimensions, sizes, tolerance, and some
+// values. An undefined tensor's is all zeros.
 constexpr size_t form_size = 2 + kernels::max_dims, room_at = form_size, numbers_at = room_at + 1,
                  most_numbers = 64, mark_size = numbers_at + most_numbers;
 
-// Evenly spread over the tensor, but not along the edges of images, which may be padding.
+// Takes values evenly spread over the tensor, but not along image edges, which may be padding.
 std::vector<double> some_numbers(const Tensor& x) {
   constexpr double golden = 0.618;
   const auto most = static_cast<int64_t>(most_numbers);
@@ -48,7 +48,7 @@ void write_mark(const Tensor& x, std::span<double> mark) {
   if (is_floating(x.dtype())) mark[room_at] = rounding * largest;
 }
 
-// "": the two are the same.
+// Returns how two marks differ; "" if they do not.
 std::string difference(std::span<const double> a, std::span<const double> b) {
   if (!std::ranges::equal(a.first(form_size), b.first(form_size))) return "shape or dtype";
   for (size_t i = numbers_at; i < mark_size; ++i) {

@@ -1,9 +1,9 @@
-// BatchAgreement: ranks that work on one batch together are given the same one.
+// BatchAgreement: checks that ranks that work on one batch together have the same batch.
 //
-// Each tells the others the form of its batch and a few of its numbers, in one small message. So
-// ranks whose loaders were cut by rank instead of by place on the mesh, or drew other
-// augmentations, get an error instead of gradients of nothing. Numbers that differ by rounding are
-// the same: machines may prepare them with other instructions. For one thread.
+// Each rank sends its peers the form of its batch and a few of its values, in one small message.
+// Loaders that were sharded by rank instead of by place on the mesh, or that drew other
+// augmentations, thus cause an error instead of meaningless gradients. Values that differ by
+// rounding count as equal: machines may prepare them with other instructions. For one thread.
 #pragma once
 
 #include "parallel/mesh.h"
@@ -14,10 +14,10 @@ namespace booster {
 
 class BatchAgreement {
  public:
-  // Among the ranks of one copy of the model: along the axes pipeline, sequence and tensor.
+  // Compares the ranks of one copy of the model: along the axes pipeline, sequence and tensor.
   explicit BatchAgreement(const Mesh& mesh);
-  // Error that names two ranks which differ, and in what. All ranks call it. Where the batch is on
-  // a GPU only the first one is looked at: the host would wait for each.
+  // Throws an error that names two ranks which differ, and in what. All ranks call it. On a GPU it
+  // checks only the first batch: the host would wait for each.
   void check_same(const Tensor& input, const Tensor& target = {});
 
  private:

@@ -9,7 +9,7 @@ namespace booster {
 
 namespace {
 
-// Of a copy. Hybrid sharding keeps the gathers inside a machine.
+// Ranks of one copy of the model. Hybrid sharding keeps gathers inside a machine.
 int shard_size_of(const FsdpOptions& options) {
   check(options.sharding == "full" || options.sharding == "hybrid",
         "fsdp: unknown sharding; got {}, want full or hybrid", options.sharding);
@@ -59,7 +59,7 @@ void FsdpPlugin::shard(const Model& model, const Optimizers& optimizers) {
   ShardedStatePlugin::shard(model, optimizers);
 }
 
-// A message is a unit: its whole gradients go when the last one is complete.
+// A message is a unit: its whole gradients are sent when the last one is complete.
 std::vector<Parameters> FsdpPlugin::message_groups(const Parameters& parameters) const {
   return units_->by_unit(parameters);
 }
@@ -74,7 +74,7 @@ void FsdpPlugin::end(Pass pass) {
   ShardedStatePlugin::end(pass);
 }
 
-// Steps change parts alone.
+// Steps change only the parts.
 void FsdpPlugin::sync_grads(const Optimizer& optimizer) {
   units_->keep_writes();
   ShardedStatePlugin::sync_grads(optimizer);
@@ -82,7 +82,7 @@ void FsdpPlugin::sync_grads(const Optimizer& optimizer) {
 
 void FsdpPlugin::sync_params(const Optimizer& optimizer) {
   ShardedStatePlugin::sync_params(optimizer);
-  units_->drop_all();  // they are old now
+  units_->drop_all();  // the step made them stale
   if (holds_whole()) units_->gather_all();
 }
 

@@ -1,15 +1,15 @@
-// fsdp: data parallelism in which each rank keeps a part of everything (ZeRO stage 3: Rajbhandari
-// et al., SC'20; PyTorch's FSDP: Zhao et al., VLDB 2023).
+// fsdp: data parallelism that shards everything over the ranks (ZeRO stage 3: Rajbhandari et al.,
+// SC'20; PyTorch's FSDP: Zhao et al., VLDB 2023).
 //
-// Beyond what low_level_zero shares out, ranks keep parts of the parameters: with P of them on N
-// ranks, AdamW in f32 keeps 16 P / N bytes, and the whole parameters of a module ("unit") while it
-// computes, with those of the next one. A model that was made under LazyInit (core/tensor/
-// absence.h) is spread parameter by parameter, so that it may be larger than what one rank holds.
+// In addition to what low_level_zero shards, it shards the parameters. With P parameters on N
+// ranks, AdamW in f32 keeps 16 P / N bytes, and the whole parameters of the module ("unit") that
+// computes and of the next one. A model made under LazyInit (core/tensor/absence.h) is sharded
+// parameter by parameter, so it may exceed one rank's memory.
 //
-// Parameters keep shape and name; using their numbers outside of a pass is an error, unless
-// WholeParameters (booster/training/boosted.h) is around it. Writing whole numbers into them by
-// copy_, as load_state_dict does, keeps this rank's part. Where parameters are cast by autocast,
-// 16-bit copies stay from forward to backward. Inside no_sync gradients are whole.
+// Parameters keep shape and name. Reading or writing their values outside a pass throws, except
+// within WholeParameters (booster/training/boosted.h). Writing whole values by copy_, as load_state_dict
+// does, keeps this rank's part. Where autocast casts parameters, the 16-bit copies stay from
+// forward to backward. Inside no_sync gradients are whole.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -19,13 +19,13 @@
 namespace booster {
 
 struct FsdpOptions {
-  std::string sharding = "full";  // "full": over all ranks; "hybrid": over shard_size of them, and
-                                  // each such group of neighbours has a copy of everything
-  int64_t shard_size = 0;         // 0: the ranks of a machine
-  std::vector<std::string> wrap = {};  // patterns of names of modules; none: the model's blocks
-  int64_t prefetch = 1;                // units that are gathered ahead
-  bool recompute = false;              // units keep their inputs only, and run again in backward
-  bool cpu_offload = false;  // a GPU's parts and optimizer state are in host memory, and steps run
+  std::string sharding = "full";  // "full": over all ranks; "hybrid": over groups of shard_size
+                                  // neighbours, each with a complete copy
+  int64_t shard_size = 0;         // 0: the ranks of one machine
+  std::vector<std::string> wrap = {};  // patterns of module names; none: the model's blocks
+  int64_t prefetch = 1;                // units gathered ahead
+  bool recompute = false;              // units keep only their inputs, and run again in backward
+  bool cpu_offload = false;  // parts and optimizer state of a GPU are in host memory, and steps run
                              // there
 };
 
@@ -33,7 +33,7 @@ class FsdpPlugin : public ShardedStatePlugin {
  public:
   explicit FsdpPlugin(FsdpOptions options = {});
   explicit FsdpPlugin(NoOptions) : FsdpPlugin() {}
-  // On ranks other than all of the world's, or along one axis of several.
+  // On ranks other than all ranks of the world, or along one axis of several.
   FsdpPlugin(FsdpOptions options, Mesh mesh);
   FsdpPlugin(const FsdpPlugin& other);
   ~FsdpPlugin() override;

@@ -1,4 +1,4 @@
-// single: one process trains the whole model. What `Plugin` does, under the name that programs use.
+// single: one process trains the whole model. The behaviour of `Plugin`, under its public name.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -7,12 +7,13 @@
 namespace booster {
 
 struct SingleOptions {
-  bool on_every_rank = false;  // where a run tool started several: each trains a model of its own
+  bool on_every_rank = false;  // each rank of a multi-rank run trains its own model
 };
 
 class SinglePlugin : public Plugin {
  public:
-  // Error where a run tool started several ranks, unless `on_every_rank`: they would train apart.
+  // Throws if a run tool started several ranks, unless `on_every_rank`: they would train
+  // separately.
   explicit SinglePlugin(SingleOptions options = {});
   explicit SinglePlugin(NoOptions) : SinglePlugin() {}
 };

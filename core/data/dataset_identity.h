@@ -1,5 +1,5 @@
-// What tells one data set from another without reading its samples: so that a training goes on with
-// the data that it was saved with. Values; thread-safe.
+// Distinguishes data sets without reading their samples, so that a training continues only with the
+// data that it was saved with. Values; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace booster {
 struct DatasetIdentity {
   std::string kind = "data set";
   int64_t samples = 0;
-  int64_t classes = 0;       // 0: it has none
-  uint64_t fingerprint = 0;  // of names and labels in their order; 0: not known
+  int64_t classes = 0;       // 0: none
+  uint64_t fingerprint = 0;  // of names and labels in their order; 0: unknown
   friend bool operator==(const DatasetIdentity&, const DatasetIdentity&) = default;
 };
 
-// A hash (FNV-1a, 64 bits) of what is added, in that order; the same on every machine.
+// A hash (FNV-1a, 64 bits) of the added values in their order; the same on every machine.
 class Fingerprint {
  public:
   void add(std::string_view bytes);

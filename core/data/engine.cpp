@@ -10,10 +10,10 @@
 namespace booster {
 namespace {
 
-constexpr auto ask_every = std::chrono::milliseconds(100);  // whether the consumer gives up
+constexpr auto ask_every = std::chrono::milliseconds(100);  // how often give_up is called
 
-// Random streams of an epoch beside those of its samples, whose indices are less than both.
-constexpr int repeat_bits = 40;  // a sample's index, then how often it came before
+// Stream numbers of an epoch, in addition to the sample indices, which are below both.
+constexpr int repeat_bits = 40;  // a sample's index, then its earlier occurrences
 constexpr uint64_t batch_streams = uint64_t{1} << 63;
 
 std::shared_ptr<const Sampler> sampler_for(int64_t size, const DataLoaderOptions& options) {
@@ -58,7 +58,7 @@ char* row(const Tensor& tensor, int64_t i) {
   return static_cast<char*>(tensor.data()) + i * (tensor.bytes() / tensor.size(0));
 }
 
-// The rows that are not bad, moved to the front.
+// Moves the rows that are not bad to the front, and returns them.
 Tensor without_rows(const Tensor& all, const std::map<int64_t, std::exception_ptr>& bad) {
   int64_t good = 0;
   for (int64_t i = 0; i < all.size(0); ++i) {
@@ -167,7 +167,7 @@ void Engine::schedule() {
   while (scheduled_ < batches() && static_cast<int>(jobs_.size()) < options_.prefetch) {
     const int64_t begin = scheduled_ * options_.batch_size;
     int64_t end = std::min(begin + options_.batch_size, n);
-    if (options_.join)  // what pads the order stands in where no sample is left
+    if (options_.join)  // a padding sample stands in if none is left
       end = begin + std::max<int64_t>(joined().count(options_.rank, scheduled_), 1);
     auto job = std::make_shared<Job>();
     job->epoch = making_;
@@ -227,7 +227,7 @@ void Engine::fill(Job& job, int64_t position) {
   }
 }
 
-// What is left to do once all samples are loaded. Never throws, as above.
+// Packs a batch once all its samples are loaded. Never throws, as above.
 void Engine::pack(Job& job) const {
   if (!job.images) return;
   const MemoryScope memory(MemoryTag::data);
@@ -248,7 +248,7 @@ Tensor Engine::to_fill(const Shape& shape, DType dtype) {
   return staging_ ? staging_->to_fill(shape, dtype) : empty(shape, {.dtype = dtype});
 }
 
-// The first sample of a batch determines its shape, and who puts it together.
+// Allocates the batch: its first sample determines the shape, and whether a GPU assembles it.
 void Engine::reserve(Job& job, const Sample& sample) {
   std::lock_guard lock(mutex_);
   Batch& batch = job.batch;
@@ -278,7 +278,7 @@ void Engine::reserve(Job& job, const Sample& sample) {
 
 bool Engine::gives_up() const { return options_.give_up && options_.give_up(); }
 
-// Stops between two samples if the consumer gives up; a later call goes on.
+// Stops between two samples if the consumer gives up; a later call continues.
 void Engine::finish_inline(Job& job) {
   while (job.claimed < job.size() && !gives_up()) {
     fill(job, job.claimed++);
@@ -289,7 +289,7 @@ void Engine::finish_inline(Job& job) {
   job.is_ready = true;
 }
 
-// The finished first job, or null at the end of the epoch and if the consumer gives up.
+// Returns the finished first job, or null at the end of the epoch or if the consumer gives up.
 std::shared_ptr<Engine::Job> Engine::wait_for_front() {
   const kernels::TraceScope span("wait for batch", kernels::SpanKind::loader);
   const auto start = std::chrono::steady_clock::now();
@@ -330,14 +330,14 @@ std::optional<Batch> Engine::next() {
     }
     if (batch) return given_out(*job, std::move(*batch), at);
   }
-  // The consumer has left the epoch: a position taken from here on is in the next one.
+  // The consumer has left the epoch: a position taken from now on is in the next one.
   std::lock_guard lock(mutex_);
   if (options_.join) options_.weight->value = 1;
   if (!next_) next_ = LoaderState{now_.epoch + 1, 0};
   return std::nullopt;
 }
 
-// Where the training is, and as it wants it.
+// Copies the batch to the training's device and applies the batch transform.
 Batch Engine::given_out(const Job& job, Batch batch, LoaderState at) const {
   if (staging_)
     batch = {job.images ? job.images->tensor(&*staging_) : staging_->on_device(batch.image),
@@ -354,8 +354,8 @@ void Engine::abandon() {
   scheduled_ = batches();
 }
 
-// The batch without its bad samples, or nothing if none are left. Throws errors that the policy
-// does not cover, lowest position first, whichever worker had it.
+// Returns the batch without its bad samples, or nothing if none are left. Throws errors that the
+// policy does not cover, lowest position first, whichever worker had them.
 std::optional<Batch> Engine::without_bad(Job& job) {
   if (job.error) {
     abandon();

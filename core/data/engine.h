@@ -1,4 +1,4 @@
-// The loader's engine: a queue of unfinished batches, filled by worker threads sample by sample.
+// The loader's engine: a queue of unfinished batches that worker threads fill sample by sample.
 //
 // All members are guarded by one mutex, which is not held while a sample is loaded.
 #pragma once
@@ -25,7 +25,7 @@ class Engine {
 
   void prepare();
   void begin();
-  // The next batch, or nothing at the end of the epoch.
+  // Returns the next batch, or nothing at the end of the epoch.
   std::optional<Batch> next();
 
   int64_t batches() const;
@@ -45,11 +45,11 @@ class Engine {
     std::vector<int64_t> indices;
     Batch batch;                     // allocated when the first sample's shape is known
     Shape shape;                     // of a sample
-    std::optional<GpuBatch> images;  // in place of batch.image, if a GPU puts it together
-    bool is_ready = false;           // all are finished, and those images are packed
-    std::exception_ptr error;        // of that
+    std::optional<GpuBatch> images;  // replaces batch.image if a GPU assembles it
+    bool is_ready = false;           // all samples are loaded, and `images` is packed
+    std::exception_ptr error;        // of packing
     int64_t claimed = 0, finished = 0;
-    std::map<int64_t, std::exception_ptr> errors;  // by position
+    std::map<int64_t, std::exception_ptr> errors;  // of samples, by position
     int64_t size() const { return static_cast<int64_t>(indices.size()); }
   };
 
@@ -73,15 +73,15 @@ class Engine {
 
   const std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
-  std::optional<Staging> staging_;  // where the batches are for a GPU
+  std::optional<Staging> staging_;  // for batches that go to a GPU
 
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;
-  LoaderState now_;                                  // of the current epoch, or the last one
-  std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts, unless after now_
-  std::optional<LoaderState> prepared_;  // where the jobs begin, if begin() has not reached them
+  LoaderState now_;                                  // the current epoch's, or the last one's
+  std::optional<LoaderState> next_ = LoaderState{};  // where begin() starts; nothing: after now_
+  std::optional<LoaderState> prepared_;  // where the jobs start, if begin() is not there yet
   uint64_t making_ = 0;                  // epoch of the current jobs
   std::vector<int64_t> order_;
   int64_t scheduled_ = 0;

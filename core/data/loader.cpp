@@ -15,7 +15,7 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
     : engine_(std::make_shared<Engine>(std::move(dataset), std::move(options))) {}
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
-  batch_.reset();  // before waiting, so that its memory is reused for later batches
+  batch_.reset();  // before waiting, so that later batches can reuse its memory
   if (auto batch = engine_->next()) batch_ = std::make_shared<Batch>(std::move(*batch));
   return *this;
 }

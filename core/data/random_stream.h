@@ -1,6 +1,5 @@
-// The random numbers of one sample in one epoch: a Philox stream with a key of seed, epoch and
-// sample index, so that augmentation does not depend on workers or order. One stream is for one
-// thread.
+// The random numbers of one sample in one epoch: a Philox stream keyed by seed, epoch and sample
+// index, so that augmentation does not depend on workers or order. One stream is for one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,11 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t epoch, uint64_t index);
 
   uint32_t bits();
-  // [low, high)
+  // Uniform in [low, high).
   double uniform(double low = 0, double high = 1);
-  // An integer of 0 .. n - 1; n from 1 to 2^32.
+  // A uniform integer of 0 .. n - 1; n is from 1 to 2^32.
   int64_t below(int64_t n);
-  // Of mean 0 and variance 1, by Box and Muller.
+  // Normal with mean 0 and variance 1, by Box and Muller.
   double normal();
   // From Beta(a, b), which is in [0, 1]; a and b more than 0, however small.
   double beta(double a, double b);

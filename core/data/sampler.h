@@ -1,4 +1,4 @@
-// The order in which an epoch visits a dataset. A sampler is a pure function of the epoch, so its
+// The order in which an epoch visits a dataset. A sampler is a pure function of the epoch: its
 // position is just a number that the loader keeps, and the same seed gives the same order
 // everywhere. Immutable; thread-safe.
 #pragma once
@@ -14,8 +14,9 @@ class Sampler {
   // The number of indices in an epoch.
   virtual int64_t size() const = 0;
   virtual std::vector<int64_t> indices(uint64_t epoch) const = 0;
-  // How often the sample at this place of indices() has been in the epoch before, on any rank: each
-  // time it is augmented with other random numbers. 0 where samples are not repeated on purpose.
+  // How often the sample at this place of indices() has occurred earlier in the epoch, on any rank.
+  // Each occurrence is augmented with other random numbers. 0 for samplers that do not repeat
+  // samples on purpose.
   virtual int64_t repeat(int64_t /*place*/) const { return 0; }
 };
 
@@ -50,11 +51,11 @@ struct DistributedSamplerOptions {
   bool even_shares = true;  // all ranks get equally many; see below
 };
 
-// Every world_size-th index of one common order, starting at the rank's number, as in PyTorch. All
-// ranks get equally many: indices from the front pad the end, or with drop_last the tail is
-// dropped. Without `even_shares` each index goes to exactly one rank, and the last ranks may have
-// one fewer than the first, or none. The k-th batches of all ranks together are the k-th batch of
-// one process with the joined batch size.
+// Every world_size-th index of one common order, from the rank's number on, as in PyTorch. All
+// ranks get equally many: indices from the front pad the end, or drop_last drops the tail. Without
+// `even_shares` each index goes to exactly one rank, and the last ranks may have one fewer than the
+// first, or none. The ranks' k-th batches together are the k-th batch of one process with the
+// combined batch size.
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(int64_t size, DistributedSamplerOptions options);
@@ -74,11 +75,11 @@ struct RepeatedAugmentationSamplerOptions {
   int64_t repeats = 3;
 };
 
-// Repeated augmentation (Hoffer et al., "Augment your batch", 2020) as timm and torchvision do it:
-// each sample stands `repeats` times in a row in the order of which ranks take every world_size-th,
-// so a batch of all ranks holds several augmentations of one image. An epoch is not longer for it:
-// all ranks together stop after as many as there are samples, rounded down to a multiple of 256 if
-// there are so many, and so see a part of the samples.
+// Repeated augmentation (Hoffer et al., "Augment your batch", 2020) as in timm and torchvision. In
+// the common order each sample occurs `repeats` times in a row. Ranks take every world_size-th
+// entry, so the ranks' batches together hold several augmentations of one image. An epoch does not
+// get longer: all ranks together take as many entries as there are samples, and so see only a part
+// of the samples. That count is rounded down to a multiple of 256 if it is at least 256.
 class RepeatedAugmentationSampler : public Sampler {
  public:
   RepeatedAugmentationSampler(int64_t size, RepeatedAugmentationSamplerOptions options);
@@ -87,7 +88,7 @@ class RepeatedAugmentationSampler : public Sampler {
   int64_t repeat(int64_t place) const override;
 
  private:
-  // Of a rank's place, in the order of all.
+  // Converts a rank's place to a place in the common order.
   int64_t common_place(int64_t place) const { return options_.rank + place * options_.world_size; }
   int64_t size_, per_rank_;
   RepeatedAugmentationSamplerOptions options_;

@@ -2,7 +2,7 @@
 
 #include "core/autograd/gradient_keeper.h"
 
-// Texts are formatted only for an error: formatting shapes would cost more than small kernels.
+// Texts are formatted only on an error: formatting shapes would cost more than small kernels do.
 namespace booster::arguments {
 
 void floating(const char* op, const char* name, const Tensor& x) {

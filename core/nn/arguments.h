@@ -1,4 +1,4 @@
-// The checks that functions in this folder make on entry, and the errors that they raise.
+// Argument checks of the functions in this folder, with the errors that they throw.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -6,20 +6,21 @@
 
 namespace booster::arguments {
 
-// x is defined and floating.
+// Checks that x is defined and floating.
 void floating(const char* op, const char* name, const Tensor& x);
-// The argument is undefined or has exactly this shape.
+// Checks that the argument is undefined or has exactly this shape.
 void optional_shape(const char* op, const char* name, const Tensor& x, const Shape& shape);
-// The argument is undefined or has x's dtype: matrix products and convolutions do not mix dtypes.
+// Checks that the argument is undefined or has x's dtype; matrix products and convolutions do not
+// mix dtypes.
 void same_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
-// The same, but f32 is also allowed with a 16-bit x: scales and shifts of a normalisation.
+// As same_dtype, but f32 is also allowed with a 16-bit x: scales and shifts of a normalisation.
 void parameter_dtype(const char* op, const char* name, const Tensor& argument, const Tensor& x);
-// Class numbers or positions as dense i64.
+// Returns class indices or positions as dense i64.
 Tensor indices(const char* op, const char* name, const Tensor& x);
-// p is in [0, 1].
+// Checks that p is in [0, 1].
 void probability(const char* op, const char* name, double p);
 
-// The dtype in which statistics of x are kept: f64 for f64, else f32.
+// Returns the dtype in which statistics of x are kept: f64 for f64, else f32.
 inline DType statistics_dtype(const Tensor& x) {
   return x.dtype() == DType::f64 ? DType::f64 : DType::f32;
 }

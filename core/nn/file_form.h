@@ -1,5 +1,5 @@
-// How files of weights alone keep a model that is Hugging Face's there and has another form in
-// memory: Booster::save_model and load_model ask the model for it.
+// The form in which weights-only files keep a model, where Hugging Face's form of it differs from
+// the form in memory. Booster::save_model and load_model ask the model for it.
 #pragma once
 
 #include "core/nn/module.h"
@@ -10,18 +10,19 @@
 
 namespace booster {
 
-// Of everything that a model's files hold, by name.
+// Shapes of all tensors in a model's files, by name.
 using StoredShapes = std::map<std::string, std::vector<uint64_t>>;
 
-// A module that is such a model derives from this too. Tensors are whole ones, under their names in
-// the module's state_dict or in the files; results may be views of them.
+// Converts tensors between memory and files; a module whose forms differ derives from this too.
+// Tensors are whole, not sharded. Names are those in the module's state_dict or in the files.
+// Results may be views of the arguments.
 class FileForm {
  public:
   virtual ~FileForm() = default;
   virtual NamedTensor to_file(const NamedTensor& own) const = 0;
-  // Of a file's tensor; `all` tells, because files may also be in the module's own form, as a
-  // checkpoint's are. An undefined tensor if the model has no use for it. Two of the files' tensors
-  // may come back under one name: then they must be equal.
+  // Converts one tensor of a file. `all` shows in which form the files are: they may also be in the
+  // module's own form, as checkpoints are. Returns an undefined tensor if the model has no use for
+  // this one. Two tensors of the files may come back under one name; they must then be equal.
   virtual NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) const = 0;
 };
 

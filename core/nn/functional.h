@@ -5,7 +5,7 @@
 // core/autograd/functions.h.
 //
 // 16-bit inputs are computed in f32 and rounded once. Random functions draw from the calling
-// thread's generator unless another is given; the same generator state gives the same numbers for
+// thread's generator unless another is given; the same generator state gives the same values for
 // any thread count.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace booster {
 
 // --- activations (activation.cpp)
-// Along `dim`. The result is f32 if the policy requires it (amp: fp32_result).
+// Both work along `dim`. The result is f32 if the policy requires it (amp: fp32_result).
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 
@@ -30,15 +30,15 @@ Tensor gelu(const Tensor& x, GeluForm form);
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 // x where x > 0, else alpha (e^x - 1)
 Tensor elu(const Tensor& x, double alpha = 1);
-// gelu(linear(x, weight, bias)) with one pass fewer over memory in backward.
+// gelu(linear(x, weight, bias)), with one pass fewer over memory in backward.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    GeluForm form = GeluForm::erf);
 
 // --- normalisation (normalization.cpp, channel_normalization.cpp)
-// Over the last dimensions, whose sizes are `normalized_shape`; weight and bias have that shape or
-// are undefined, and x's dtype (or f32 with a 16-bit x). `result` is the dtype to write, for
-// results whose only consumer would cast them anyway (see dtype_for_linear): same numbers, without
-// the pass for the cast.
+// Normalises over the last dimensions, whose sizes are `normalized_shape`. weight and bias have
+// that shape or are undefined. Their dtype is x's, or f32 with a 16-bit x. `result` is the dtype to
+// write, for results whose only consumer would cast them anyway (see dtype_for_linear): same
+// values, without a pass for the cast.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5, std::optional<DType> result = {});
 
@@ -52,32 +52,33 @@ ResidualNorm residual_layer_norm(const Tensor& x, const Tensor& branch,
                                  const Tensor& bias = {}, double eps = 1e-5,
                                  std::optional<DType> result = {});
 
-// The dtype in which a linear layer would read a normalisation of x.
+// Returns the dtype in which a linear layer would read a normalisation of x.
 DType dtype_for_linear(const Tensor& x);
 
-// x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (or undefined), computed
-// in f32 where x has 16 bits. Unless given eps is the spacing at 1 of the dtype it is computed in,
+// x / sqrt(mean of x^2 + eps) over the last dimensions, times the weight (if defined). Computed in
+// f32 where x has 16 bits. The default eps is the spacing at 1 of the dtype of the computation,
 // 2^-23 or 2^-52, as in PyTorch 2.15.
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                 std::optional<double> eps = {});
 
-// (n, channels, ...) over each of `groups` groups of channels; weight and bias (channels) or
-// undefined.
+// Normalises x (n, channels, ...) over each of `groups` groups of channels. weight and bias are
+// (channels) or undefined.
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 
 struct BatchNormOptions {
-  bool training = false;  // statistics of this batch, and the running ones updated
+  bool training = false;  // use this batch's statistics, and update the running ones
   double momentum = 0.1;  // running = (1 - momentum) * running + momentum * batch
   double eps = 1e-5;
 };
-// (n, channels, ...) over n and space. Running statistics (channels) may be undefined in training;
-// they change in place and get the unbiased variance, but stay as they are where x is empty.
+// Normalises x (n, channels, ...) over n and space. Running statistics (channels) may be undefined
+// in training. They are updated in place, the variance with the unbiased one, but keep their values
+// if x is empty.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight = {}, const Tensor& bias = {},
                   BatchNormOptions options = {});
-// relu(batch_norm(x, ...) + residual), residual of x's shape or undefined; in one pass over memory
-// for images with their channels last on a CPU, if no policy casts for relu or add.
+// relu(batch_norm(x, ...) + residual); residual has x's shape or is undefined. Takes one pass over
+// memory for channels-last images on a CPU, if no policy casts for relu or add.
 Tensor batch_norm_relu(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                        const Tensor& weight = {}, const Tensor& bias = {},
                        BatchNormOptions options = {}, const Tensor& residual = {});
@@ -95,19 +96,19 @@ struct ConvOptions {
   Size2d dilation = 1;
   int64_t groups = 1;
 };
-// weight (out, channels / groups, kh, kw), bias (out) or undefined.
+// weight is (out, channels / groups, kh, kw); bias is (out) or undefined.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               ConvOptions options = {});
 
 struct ConvTransposeOptions {
   Size2d stride = 1;
-  Size2d padding = 0;         // of the result: it is cut off there
-  Size2d output_padding = 0;  // lines more at the end; less than stride or dilation
+  Size2d padding = 0;         // cut off the result's sides
+  Size2d output_padding = 0;  // extra lines at the end; less than stride or dilation
   Size2d dilation = 1;
   int64_t groups = 1;
 };
-// conv2d's gradient of its input as a function: weight (channels, out / groups, kh, kw), bias (out)
-// or undefined. Each side becomes
+// The gradient of conv2d's input, as a function. weight is (channels, out / groups, kh, kw); bias
+// is (out) or undefined. Each side becomes
 //   (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         ConvTransposeOptions options = {});
@@ -115,13 +116,14 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 struct Conv1dOptions {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
 };
-// x (n, channels, length), weight (out, channels / groups, kernel), bias (out) or undefined.
+// x is (n, channels, length); weight is (out, channels / groups, kernel); bias is (out) or
+// undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Conv1dOptions options = {});
 
-// (n, channels factor^2, h, w) to (n, channels, h factor, w factor): Shi et al., 2016.
+// Rearranges (n, channels factor^2, h, w) to (n, channels, h factor, w factor) (Shi et al., 2016).
 Tensor pixel_shuffle(const Tensor& x, int64_t factor);
-// To a given height and width: the value at floor(i in / out).
+// Resizes to a given height and width: output i takes the value at floor(i in / out).
 Tensor interpolate_nearest(const Tensor& x, Size2d size);
 
 struct Scale2d {
@@ -132,63 +134,64 @@ struct Scale2d {
 
 struct InterpolateOptions {
   std::string mode = "bilinear";  // or bicubic, nearest, nearest-exact, area
-  bool align_corners = false;     // corners keep their places, not pixels their areas
-  bool antialias = false;         // pixels of a smaller image are means over areas, as Pillow's
+  bool align_corners = false;     // corner pixels keep their places, instead of pixels their areas
+  bool antialias = false;         // pixels of a smaller image are means over areas, as in Pillow
   std::optional<Size2d> size = {};           // either the new height and width
-  std::optional<Scale2d> scale_factor = {};  // or their ratios to the old ones, rounded down
+  std::optional<Scale2d> scale_factor = {};  // or the ratios to the old ones, rounded down
 };
-// By the weights along each axis that torch's interpolate has; those of bicubic are Keys' with a =
-// -0.75, or -0.5 with antialias. align_corners and antialias are for bilinear and bicubic alone.
-// With a scale_factor pixels are exactly that far apart, also where the size is rounded. Rows and
-// columns are matrix products with those weights: a pixel that is not finite reaches all of its row
-// and column, and with them the image, where torch's reaches its neighbours.
+// Resizes images with the weights of torch's interpolate along each axis. bicubic uses Keys' kernel
+// with a = -0.75, or -0.5 with antialias. align_corners and antialias are for bilinear and bicubic
+// only. With a scale_factor the pixel spacing is exact even where the size is rounded.
+//
+// Rows and columns are matrix products with those weights. A non-finite pixel therefore reaches its
+// whole row and column, and through them the image; in torch it reaches only its neighbours.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
-// To a given height and width.
+// Resizes to a given height and width.
 Tensor interpolate(const Tensor& x, Size2d size, InterpolateOptions options = {});
 
 struct PoolOptions {
-  std::optional<Size2d> stride = {};  // the kernel's size unless given
+  std::optional<Size2d> stride = {};  // default: the kernel's size
   Size2d padding = 0;
   bool count_padding = true;  // averages only: padding counts in the divisor
   Size2d dilation = 1;        // maxima only
-  bool ceil_mode = false;     // a last window, the first one too, may begin inside and end outside
+  bool ceil_mode = false;     // windows, even the first, may begin inside and end outside
 };
 Tensor max_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, PoolOptions options = {});
-// To a given height and width: windows from floor(i in / out) to ceil((i + 1) in / out).
+// Resizes to a given height and width; window i is floor(i in / out) to ceil((i + 1) in / out).
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d size);
 
 // --- attention (attention.cpp)
 struct AttentionOptions {
-  // Added to the scores, and may be learned; or of bool, true where a key is seen. Broadcasts to
+  // Added to the scores, and may be learned; a bool mask is true where a key is seen. Broadcasts to
   // (batch, heads, queries, keys).
   Tensor mask = {};
-  double dropout = 0;   // of the probabilities; for training only
+  double dropout = 0;   // of the probabilities; in training only
   bool causal = false;  // query i sees keys 0 ... i
-  std::optional<double> scale = {};  // 1 / sqrt(head size) unless given
+  std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 };
-// softmax(q k^T scale + mask) v without storing the scores. q, k, v (batch, heads, tokens, head
-// size) with any strides; the result's memory is (batch, tokens, heads, head size), so that joining
-// the heads is a view. A query with all keys masked gives zeros.
+// softmax(q k^T scale + mask) v, without storing the scores. q, k and v are (batch, heads, tokens,
+// head size) with any strides. The result is stored as (batch, tokens, heads, head size), so
+// joining the heads is a view. A query whose keys are all masked gives zeros.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options = {});
-// Self-attention of qkv (batch, tokens, 3, heads, head size), in the layout that one linear layer
-// writes; returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
+// Self-attention of qkv (batch, tokens, 3, heads, head size), the layout that one linear layer
+// writes. Returns (batch, tokens, heads * head size). Copies nothing, forward or backward.
 Tensor attention_packed(const Tensor& qkv, AttentionOptions options = {});
 
 // --- tables and noise (embedding.cpp, dropout.cpp)
-// Rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index shape...,
-// features). The row padding_index (from the end if negative) gets no gradient. Error for an index
-// outside the table.
+// Returns the rows of `table` (entries, features) at `index` (i64 or i32, any shape): (index
+// shape..., features). The row padding_index (from the end if negative) gets no gradient. Throws
+// for an index outside the table.
 Tensor embedding(const Tensor& index, const Tensor& table,
                  std::optional<int64_t> padding_index = {});
-// Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p); x itself when not
-// training.
+// Sets elements to 0 with probability p and multiplies the others by 1 / (1 - p). Returns x itself
+// when not training.
 Tensor dropout(const Tensor& x, double p, bool training = true,
                Generator& generator = default_generator());
-// The same for whole channels of (n, channels, ...).
+// As dropout, for whole channels of (n, channels, ...).
 Tensor dropout2d(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
-// The same for whole samples (first dimension) of a residual branch: stochastic depth.
+// As dropout, for whole samples (first dimension) of a residual branch: stochastic depth.
 Tensor drop_path(const Tensor& x, double p, bool training = true,
                  Generator& generator = default_generator());
 

@@ -50,7 +50,7 @@ void normal(Tensor x, double mean, double std, Generator& generator) {
 void truncated_normal(Tensor x, double mean, double std, double low, double high,
                       Generator& generator) {
   check(std > 0 && low < high, "truncated_normal: bad range; got std {}, {} to {}", std, low, high);
-  // Less than one number in 10^15 is beyond eight standard deviations: nothing to truncate.
+  // Fewer than one value in 10^15 lies beyond eight standard deviations: nothing to truncate.
   if (low < mean - 8 * std && high > mean + 8 * std) return normal(x, mean, std, generator);
   const double from = cumulative((low - mean) / std), to = cumulative((high - mean) / std);
   check(to > from, "truncated_normal: the range has no probability; got mean {}, std {}, {} to {}",
@@ -60,7 +60,8 @@ void truncated_normal(Tensor x, double mean, double std, double low, double high
     kernels::on({}).uniform(draws.view(), 0, 1, position);
     std::vector<double> values = draws.to_vector<double>();
     for (double& value : values) {
-      // The middle of the uniform number's step of 2^-24, so that neither end is reached.
+      // Takes the middle of each step of 2^-24 of the uniform value, so that neither end is
+      // reached.
       const double p = from + (to - from) * (value + 0x1p-25);
       value = std::clamp(mean + std * quantile(p), low, high);
     }

@@ -1,6 +1,6 @@
-// Initialisers: fill a parameter in place with random or constant numbers, never recorded. Formulae
-// are PyTorch's (torch.nn.init). They draw from the calling thread's generator unless another is
-// given.
+// Initialisers fill a parameter in place with random or constant values, never recorded on the
+// tape. Formulae are PyTorch's (torch.nn.init). They draw from the calling thread's generator
+// unless another is given.
 #pragma once
 
 #include "core/tensor/random/random.h"
@@ -12,12 +12,12 @@ void ones(Tensor x);
 void constant(Tensor x, double value);
 void uniform(Tensor x, double low = 0, double high = 1, Generator& generator = default_generator());
 void normal(Tensor x, double mean = 0, double std = 1, Generator& generator = default_generator());
-// A normal distribution cut off at `low` and `high` (absolute, not in standard deviations), exact
-// by the inverse of its cumulative distribution.
+// A normal distribution truncated to [low, high] (absolute bounds, not standard deviations), drawn
+// exactly by the inverse of its cumulative distribution.
 void truncated_normal(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2,
                       Generator& generator = default_generator());
 
-// Inputs and outputs of one unit of a weight (out, in, kernel...). Error below two dimensions.
+// Inputs and outputs of one unit of a weight (out, in, kernel...). Throws below two dimensions.
 struct Fans {
   int64_t in, out;
 };

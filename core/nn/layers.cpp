@@ -185,7 +185,7 @@ Module& Sequential::operator[](int64_t i) const {
   check(i >= 0 && i < size(), "Sequential: no such module; got {} of {}", i, size());
   return *children()[static_cast<size_t>(i)].second;
 }
-// Without modules it is one link that gives its input.
+// An empty Sequential is one link that returns its input.
 int Sequential::link_count() const {
   int count = 0;
   for (const auto& [name, module] : children()) count += module->link_count();

@@ -222,7 +222,7 @@ struct UpsampleOptions {
   std::string mode = "nearest";
   bool align_corners = false;
 };
-// Images of another size, or another scale: see interpolate.
+// Resizes images to a size or by a scale: see interpolate.
 class Upsample : public Module {
  public:
   using Options = UpsampleOptions;
@@ -268,7 +268,7 @@ class AdaptiveAvgPool2d : public Module {
   Size2d size_;
 };
 
-// Modules in a list, named 0, 1, ..., which the module that has it calls as it likes; calling the
+// Modules in a list, named 0, 1, .... The parent module calls the elements as it likes; calling the
 // list itself is an error.
 class ModuleList : public Module {
  public:
@@ -276,14 +276,14 @@ class ModuleList : public Module {
   explicit ModuleList(const std::vector<Model>& modules);
   void append(const Model& module);
   int64_t size() const { return static_cast<int64_t>(children().size()); }
-  // From the end if negative.
+  // Counts from the end if negative.
   Module& operator[](int64_t i) const;
 
  private:
   Tensor forward(const Tensor& x) override;
 };
 
-// Modules one after another, named 0, 1, ... Its links are those of its modules: "3", "4.0", "4.1".
+// Runs modules in sequence, named 0, 1, .... Its links are its modules' links: "3", "4.0", "4.1".
 class Sequential : public Module {
  public:
   Sequential(std::initializer_list<Model> modules = {}) : Sequential(std::vector<Model>(modules)) {}

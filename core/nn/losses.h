@@ -9,22 +9,23 @@
 
 namespace booster {
 
-// batch_mean, of kl_div alone: the sum divided by the size of the first dimension.
+// batch_mean is only for kl_div: the sum divided by the size of the first dimension.
 enum class Reduction { mean, sum, none, batch_mean };
-// From "mean", "sum" or "none"; error with the nearest name otherwise.
+// Returns the reduction named "mean", "sum" or "none"; throws with the nearest name otherwise.
 Reduction reduction_named(const std::string& name);
 
 struct CrossEntropyOptions {
-  Tensor weight = {};           // of each class, f32 (classes)
-  double label_smoothing = 0;   // in [0, 1]: share of the target that is spread over all classes
+  Tensor weight = {};           // per class, f32 (classes)
+  double label_smoothing = 0;   // in [0, 1]: share of the target spread over all classes
   int64_t ignore_index = -100;  // rows with this target are ignored
   Reduction reduction = Reduction::mean;
 };
-// -log softmax(logits)[target] for logits (n, classes), (n, classes, d1, ...) or (classes).
-// `target` holds class numbers (i64, i32 or u8: the logits' shape without classes) or
-// probabilities (floating, the logits' shape). `mean` divides class-number losses by the sum of the
-// targets' weights (without ignored rows; nan if none are left), probability losses by the number
-// of rows. Error, with row and value, for an invalid class number other than ignore_index.
+// -log softmax(logits)[target], for logits (n, classes), (n, classes, d1, ...) or (classes).
+// `target` holds class indices (i64, i32 or u8, in the logits' shape without classes) or
+// probabilities (floating, in the logits' shape). `mean` divides losses of class indices by the sum
+// of the targets' weights, without ignored rows: nan if no row is left. It divides losses of
+// probabilities by the number of rows. Throws, with row and value, for an invalid class index other
+// than ignore_index.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, CrossEntropyOptions options = {});
 
 struct NllOptions {
@@ -32,7 +33,7 @@ struct NllOptions {
   int64_t ignore_index = -100;
   Reduction reduction = Reduction::mean;
 };
-// The same from log-probabilities (n, classes): -weight[target] log_probability[target].
+// As cross_entropy, from log-probabilities (n, classes): -weight[target] log_probability[target].
 Tensor nll_loss(const Tensor& log_probability, const Tensor& target, NllOptions options = {});
 
 // The losses below are elementwise; target has output's shape.
@@ -49,21 +50,22 @@ Tensor huber_loss(const Tensor& output, const Tensor& target, double delta = 1,
                   Reduction reduction = Reduction::mean);
 
 struct KlDivOptions {
-  Reduction reduction = Reduction::mean;  // torch's advice: batch_mean, the divergence itself
-  bool log_target = false;                // the target holds logarithms too
+  Reduction reduction = Reduction::mean;  // torch recommends batch_mean, the divergence itself
+  bool log_target = false;                // the target holds logarithms
 };
 // target (log target - output), with output log-probabilities; 0 where the target is 0.
 Tensor kl_div(const Tensor& output, const Tensor& target, KlDivOptions options = {});
 
 struct BinaryCrossEntropyOptions {
-  Tensor weight = {};      // of each element, broadcasts
-  Tensor pos_weight = {};  // of positive targets, broadcasts; with logits only
+  Tensor weight = {};      // per element; broadcasts
+  Tensor pos_weight = {};  // of positive targets; broadcasts; with logits only
   Reduction reduction = Reduction::mean;
 };
 // -(pos_weight target log sigmoid(logits) + (1 - target) log(1 - sigmoid(logits)))
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         BinaryCrossEntropyOptions options = {});
-// The same from probabilities in [0, 1], with logarithms clamped at -100. Error for values outside.
+// As above, from probabilities in [0, 1], with logarithms clamped at -100. Throws for values
+// outside.
 Tensor binary_cross_entropy(const Tensor& probability, const Tensor& target,
                             BinaryCrossEntropyOptions options = {});
 

@@ -25,7 +25,7 @@ class Distinct {
   std::unordered_set<const TensorBody*> seen_;
 };
 
-// Tells the observer, if there is one, which module runs.
+// Reports to the observer, if there is one, which module runs.
 class ObservedModule {
  public:
   explicit ObservedModule(const Module& module) : module_(module), observer_(current_observer()) {
@@ -44,8 +44,8 @@ class ObservedModule {
   OpObserver* observer_;
 };
 
-// The body takes over the memory of `from`, which has no other owner. Its version keeps counting,
-// so that cached copies of the old numbers are recognised as stale.
+// x takes over the memory of `from`, which has no other owner. x's version keeps counting, so that
+// cached copies of the old values count as stale.
 void adopt(const Tensor& x, const Tensor& from) {
   TensorBody& body = *x.body();
   from.body()->storage->version = x.version() + 1;
@@ -105,7 +105,7 @@ Tensor Module::run_links(const Tensor& given, int first, int last) {
   const kernels::TraceScope span(name_of(memory_tag_), kernels::SpanKind::op);
   const ObservedModule observed(*this);
   Tensor x = given;
-  // A hook may add and remove some: these calls are of those that there are now.
+  // Copies the hooks: one that runs may add or remove some.
   const auto pre_hooks = first == 0 ? pre_hooks_ : std::vector<std::pair<int, ForwardPreHook>>();
   for (const auto& [number, hook] : pre_hooks)
     if (Tensor changed = hook(*this, x); changed.defined()) x = std::move(changed);
@@ -118,8 +118,8 @@ Tensor Module::run_links(const Tensor& given, int first, int last) {
   return y;
 }
 
-// Backward runs these links again, whichever ran since: until then the module is kept, or if no
-// handle owns it, asked whether it is still there.
+// Returns what backward runs again: these links, whichever links ran since. It keeps a module that
+// a Model owns; otherwise it throws if the module has ended.
 std::function<Tensor(const std::vector<Tensor>&)> Module::links_to_run_again(int first, int last) {
   const std::shared_ptr<Module> owned = weak_from_this().lock();
   return [this, owned, life = life_.watch(), kind = kind_, first,

@@ -12,7 +12,7 @@ struct MultiHeadAttentionOptions {
   bool causal = false;
 };
 
-// Calling it with x (batch, tokens, features) attends to x itself.
+// Calling it with x (batch, tokens, features) computes self-attention.
 class MultiHeadAttention : public Module {
  public:
   using Options = MultiHeadAttentionOptions;
@@ -30,7 +30,7 @@ class MultiHeadAttention : public Module {
  private:
   Tensor forward(const Tensor& x) override;
   AttentionOptions attention_options(const Tensor& mask) const;
-  // Third 0, 1 or 2 of the input projection, split into heads (batch, heads, tokens, head size).
+  // Third 0, 1 or 2 of the input projection, split into heads: (batch, heads, tokens, head size).
   Tensor projected(const Tensor& x, int third) const;
   MultiHeadAttentionOptions options_;
 };

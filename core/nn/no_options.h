@@ -1,13 +1,13 @@
-// What a program passes with `TorchDDPPlugin({})`: options of which none is set.
+// The type of `{}` in `TorchDDPPlugin({})`: options with none set.
 #pragma once
 
 #include <cstdint>
 
 namespace booster {
 
-// Braces that hold nothing could be options, or an object to copy that was made without any, and a
-// compiler must not choose. They convert to this without a conversion, so that a constructor that
-// takes it is preferred. It has no values to be given otherwise.
+// Without this type, empty braces would be ambiguous: default options, or a default-made object to
+// copy. Braces become this enum by an identity conversion, so overload resolution prefers a
+// constructor that takes it. It has no values that could be passed otherwise.
 enum class NoOptions : uint8_t {};
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// The layers that normalise: LayerNorm, RMSNorm, GroupNorm and BatchNorm. See layers.h.
+// Normalisation layers: LayerNorm, RMSNorm, GroupNorm and BatchNorm. See layers.h.
 #pragma once
 
 #include "core/nn/functional.h"
@@ -28,7 +28,7 @@ class LayerNorm : public Module {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = {};  // of rms_norm unless given
+  std::optional<double> eps = {};  // default: rms_norm's
   bool affine = true;              // with a weight
 };
 class RMSNorm : public Module {
@@ -64,13 +64,13 @@ class GroupNorm : public Module {
 
 struct BatchNorm2dOptions {
   double eps = 1e-5;
-  // Of the running statistics; std::nullopt: they are the plain average over all batches, of which
-  // num_batches_tracked is read (a GPU is waited for).
+  // Of the running statistics. std::nullopt makes them the plain average over all batches; the
+  // layer then reads num_batches_tracked and so waits for a GPU.
   std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
 };
-// What batch norms have in common; buffers running_mean, running_var and num_batches_tracked.
+// Base of the batch norms; buffers running_mean, running_var and num_batches_tracked.
 class BatchNorm : public Module {
  public:
   using Options = BatchNorm2dOptions;
@@ -80,11 +80,11 @@ class BatchNorm : public Module {
  protected:
   BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions options);
   Tensor normalized(const Tensor& x);
-  // relu(normalized(x) + residual), residual like x or undefined.
+  // relu(normalized(x) + residual); residual has x's shape or is undefined.
   Tensor normalized_with_relu(const Tensor& x, const Tensor& residual);
 
  private:
-  BatchNormOptions next_batch();  // counted
+  BatchNormOptions next_batch();  // counts the batch
   double momentum() const;
 
   BatchNorm2dOptions options_;
@@ -103,8 +103,8 @@ class BatchNorm2d : public BatchNorm {
  public:
   explicit BatchNorm2d(int64_t channels, BatchNorm2dOptions options = {})
       : BatchNorm("BatchNorm2d", channels, options) {}
-  // relu((*this)(x) + residual), residual like x or undefined. See batch_norm_relu; in steps if
-  // hooks need the normalisation's own output.
+  // relu((*this)(x) + residual); residual has x's shape or is undefined. Fused as in
+  // batch_norm_relu, but runs in separate steps if hooks need the normalisation's own output.
   Tensor with_relu(const Tensor& x, const Tensor& residual = {});
 
  private:

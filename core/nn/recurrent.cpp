@@ -13,7 +13,7 @@ void check_layer_sizes(const char* kind, int64_t in, int64_t hidden) {
   check(in > 0 && hidden > 0, "{}: sizes must be positive; got {} in, {} hidden", kind, in, hidden);
 }
 
-// All weights of a layer begin in +-1 / sqrt(hidden).
+// Initialises all weights of a layer in +-1 / sqrt(hidden).
 void init_weights(const RecurrentWeights& weights, int64_t hidden) {
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
   for (const Tensor& x :
@@ -21,9 +21,8 @@ void init_weights(const RecurrentWeights& weights, int64_t hidden) {
     if (x.defined()) init::uniform(x, -bound, bound);
 }
 
-// What the policy makes of input, states and weights: as torch's fused layers, one dtype for all.
-// Where a policy knows the products alone they are cast inside, and the state that they meet is
-// not.
+// Casts input, states and weights as the policy says: to one dtype, as in torch's fused layers. A
+// policy that knows only the products casts inside them; the state that they meet is not cast.
 void cast_all(Op op, Tensor& x, std::vector<Tensor>& state,
               std::vector<RecurrentWeights>& weights) {
   std::vector<Tensor> all = {x};

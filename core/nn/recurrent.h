@@ -1,6 +1,6 @@
-// Recurrent layers, by the formulas and with the names of torch.nn.LSTM, GRU and LSTMCell, so that
+// Recurrent layers with the formulae and names of torch.nn.LSTM, GRU and LSTMCell, so that
 // PyTorch's state dicts load unchanged: weight_ih_l0 (gates hidden, in), weight_hh_l0, bias_ih_l0,
-// bias_hh_l0, ..., of the other direction weight_ih_l0_reverse ...; initial values are uniform in
+// bias_hh_l0, ...; weight_ih_l0_reverse ... for the other direction. Initial values are uniform in
 // +-1 / sqrt(hidden).
 //
 //   LSTM lstm(10, 20, {.num_layers = 2});
@@ -18,8 +18,8 @@ struct RecurrentOptions {
   int64_t num_layers = 1;
   bool bias = true;
   bool batch_first = false;    // x is (batch, steps, in)
-  double dropout = 0;          // of what one layer gives the next one, in training
-  bool bidirectional = false;  // a second pass from the last step on; features are those of both
+  double dropout = 0;          // between layers, in training
+  bool bidirectional = false;  // adds a pass from the last step back; features of both are joined
 };
 
 // The weights of one layer in one direction; biases may be undefined.
@@ -27,7 +27,7 @@ struct RecurrentWeights {
   Tensor of_input, of_hidden, input_bias, hidden_bias;
 };
 
-// What LSTM and GRU have in common.
+// Base of LSTM and GRU.
 class Recurrent : public Module {
  public:
   using Options = RecurrentOptions;
@@ -35,7 +35,7 @@ class Recurrent : public Module {
   const int64_t input_size, hidden_size;
 
  protected:
-  // What a cell hands from step to step: hidden numbers first, (batch, hidden) each.
+  // What a cell passes from step to step, (batch, hidden) each; the hidden values come first.
   using State = std::vector<Tensor>;
 
   Recurrent(const char* kind, Op op, int64_t gates, int64_t states, int64_t in, int64_t hidden,
@@ -44,13 +44,14 @@ class Recurrent : public Module {
     Tensor output;
     State state;  // (layers times directions, batch, hidden) each
   };
-  // From undefined states: zeros.
+  // Undefined states are zeros.
   Result run(const Tensor& x, State initial);
 
  private:
-  // One step of a cell: `gates` is its input times the weights.
+  // Runs one step of a cell; `gates` is its input times the weights.
   virtual State step(const Tensor& gates, const State& state, const RecurrentWeights& weights) = 0;
-  // All steps (steps, batch, in) of one layer in one direction; `state` becomes the last one.
+  // Runs all steps (steps, batch, in) of one layer in one direction; `state` becomes the last
+  // step's.
   Tensor run_direction(const Tensor& x, State& state, const RecurrentWeights& weights,
                        bool reverse);
   Result run_layers(const Tensor& x, const State& initial,
@@ -68,9 +69,10 @@ struct LSTMState {
   Tensor h, c;  // (layers times directions, batch, hidden); undefined: zeros
 };
 
-// (steps, batch, in) to (steps, batch, hidden), or without batches (steps, in). With i, f, g, o
-// from x W_ih^T + b_ih + h W_hh^T + b_hh: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o)
-// tanh(c').
+// (steps, batch, in) to (steps, batch, hidden), or (steps, in) without a batch. With i, f, g, o
+// from x W_ih^T + b_ih + h W_hh^T + b_hh:
+//   c' = sigmoid(f) c + sigmoid(i) tanh(g)
+//   h' = sigmoid(o) tanh(c')
 class LSTM : public Recurrent {
  public:
   LSTM(int64_t in, int64_t hidden, const RecurrentOptions& options = {})
@@ -80,7 +82,7 @@ class LSTM : public Recurrent {
     LSTMState state;
   };
   using Module::operator();
-  // Without the module's hooks and recomputation.
+  // Does not run the module's hooks or recomputation.
   Output operator()(const Tensor& x, const LSTMState& state);
 
  private:
@@ -88,7 +90,7 @@ class LSTM : public Recurrent {
   State step(const Tensor& gates, const State& state, const RecurrentWeights& weights) override;
 };
 
-// The same with r, z and n: h' = (1 - z) n + z h, n = tanh(x W_in^T + b_in + r (h W_hn^T + b_hn)).
+// As LSTM, with r, z and n: h' = (1 - z) n + z h, n = tanh(x W_in^T + b_in + r (h W_hn^T + b_hn)).
 class GRU : public Recurrent {
  public:
   GRU(int64_t in, int64_t hidden, const RecurrentOptions& options = {})
@@ -104,14 +106,14 @@ class GRU : public Recurrent {
   State step(const Tensor& gates, const State& state, const RecurrentWeights& weights) override;
 };
 
-// One step of an LSTM: (batch, in) or (in) to h of the same form; weight_ih, weight_hh, bias_ih and
-// bias_hh.
+// One step of an LSTM: (batch, in) or (in) to h of the same form. Parameters weight_ih, weight_hh,
+// bias_ih and bias_hh.
 class LSTMCell : public Module {
  public:
   LSTMCell(int64_t in, int64_t hidden, bool bias = true);
   std::string options() const override;
   using Module::operator();
-  // h and c (batch, hidden), or undefined: zeros.
+  // The state's h and c are (batch, hidden), or undefined: zeros.
   LSTMState operator()(const Tensor& x, const LSTMState& state);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using kernels::BinaryOp;
 
-constexpr double norm_floor = 1e-6;  // PyTorch's; keeps a norm of 0 from dividing
+constexpr double norm_floor = 1e-6;  // PyTorch's; avoids division by 0
 
 std::vector<Tensor> gradients_of(const Parameters& parameters) {
   std::vector<Tensor> gradients;

@@ -1,10 +1,10 @@
-// The options of a parameter group under the names that the options structs have: where those take
-// a pair (betas of Adam, AdamW, LAMB), so does a group.
+// The options of a parameter group, under the names of the options structs. Where a struct takes a
+// pair (betas of Adam, AdamW, LAMB), so does a group.
 //
 //   AdamW({{body.parameters()}, {head.parameters(), {{"lr", 1e-2}, {"betas", {0.9, 0.95}}}}})
 //
-// The optimizer keeps each number under a name of its own: "betas" becomes "beta1" and "beta2",
-// which a group may be given as well.
+// The optimizer keeps each number under its own name: "betas" becomes "beta1" and "beta2". A group
+// accepts those names too.
 #pragma once
 
 #include "core/optim/update_rule.h"
@@ -36,9 +36,9 @@ class GroupOptions {
 
   GroupOptions() = default;
   GroupOptions(OptimizerOptions numbers) : numbers_(std::move(numbers)) {}
-  // Errors: an option given twice, betas that are not two, two numbers for another option.
+  // Throws if an option is given twice, if betas are not two, or if another option has two numbers.
   GroupOptions(std::initializer_list<Named> options);
-  // By the optimizer's own names.
+  // The options under the optimizer's own names.
   const OptimizerOptions& numbers() const { return numbers_; }
 
  private:

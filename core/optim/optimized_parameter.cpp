@@ -1,4 +1,4 @@
-// What an optimizer keeps for one parameter: the range that it owns, the f32 master, the rounding.
+// An optimizer's data for one parameter: the range it owns, the f32 master, the rounding.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "core/tensor/absence.h"
@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// A fresh copy of a part of what was kept for `held`, so that the memory of the rest goes.
+// Returns a fresh copy of a part of what was kept for `held`, so that the rest's memory is freed.
 Tensor narrowed(const Tensor& kept, ElementRange held, ElementRange wanted, MemoryTag tag) {
   if (!kept.defined()) return {};
   const MemoryScope memory(tag);

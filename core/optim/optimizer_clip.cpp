@@ -1,4 +1,4 @@
-// Clipping by an optimizer: by norm in the next step, by value at once.
+// Clipping by an optimizer: by norm in the next step, by value immediately.
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
 #include "kernels/host/recording.h"
@@ -8,7 +8,7 @@
 namespace booster {
 namespace {
 
-// The norm of gradients that an f32 factor on the device will multiply.
+// Returns the norm that the gradients will have after an f32 factor on the device scales them.
 Tensor norm_of_products(const Tensor& norm, const Tensor& factor) {
   const Tensor result = norm.clone(), wide = untracked::cast(factor, norm.dtype());
   kernels::on(norm.device())

@@ -16,14 +16,14 @@ void check_share(const char* name, double value) {
 }
 
 void update_average(OptimizedParameter& p, double decay) {
-  if (!p.average.defined()) return p.begin_average();  // its group was added since
+  if (!p.average.defined()) return p.begin_average();  // its group was added later
   if (p.average.dtype() != p.state_dtype())            // the model was converted since
     p.average = untracked::cast(p.average, p.state_dtype());
   const Tensor value = untracked::cast(p.value(), p.average.dtype()).to(p.home());
   p.average.mul_(decay).add_(value, 1 - decay);
 }
 
-// Tells whoever keeps a copy of the parameter that its numbers are others now.
+// Writes the parameter and bumps its version, which invalidates cached copies of it.
 void write(const OptimizedParameter& p, const Tensor& numbers) {
   p.working().copy_(numbers);
   p.tensor.bump_version();
@@ -84,7 +84,7 @@ AveragedWeights::AveragedWeights(const ParameterAverage& average, std::function<
       exchange_(std::move(exchange)),
       errors_before_(std::uncaught_exceptions()) {
   optimizer_.body_->for_each([&](OptimizedParameter& p) {
-    p.refresh_master();  // of weights that were loaded since the last step
+    p.refresh_master();  // weights may have been loaded since the last step
     before_.push_back(p.working().clone());
     if (p.average.defined()) write(p, p.average);
   });
@@ -97,11 +97,12 @@ AveragedWeights::~AveragedWeights() {
   try {
     share_written();
   } catch (const Error&) {
-    // A rank is gone; the next call that needs it says so.
+    // A rank is gone; the next call that needs it reports that.
   }
 }
 
-// Else the optimizer would take what was written for numbers to train on from.
+// Exchanges what was written, and marks it as in step: otherwise the optimizer would take it for
+// new weights to continue from.
 void AveragedWeights::share_written() {
   if (exchange_ && std::uncaught_exceptions() == errors_before_) exchange_();
   optimizer_.body_->for_each([](OptimizedParameter& p) { p.mark_in_step(); });

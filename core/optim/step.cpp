@@ -1,4 +1,4 @@
-// One optimizer step: what is needed is gathered first, and only then is anything changed.
+// One optimizer step. It gathers all that it needs before it changes anything.
 #include "core/autograd/op_policy.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
@@ -8,19 +8,19 @@
 namespace booster {
 namespace {
 
-// A parameter that takes part in this step, and the tensors that must outlive the kernel: what is
-// owned of it, where the step runs.
+// A parameter that takes part in this step, and the tensors that must outlive the kernel: its owned
+// part, on the device where the step runs.
 struct Participant {
   OptimizedParameter* parameter;
   Tensor value, grad;
   std::array<Tensor, max_states> state;
-  Tensor copy = {};  // the 16-bit numbers rewritten from the new value
+  Tensor copy = {};  // the 16-bit values rewritten from the new value
 };
 
-// Where the new value is needed in 16 bits: the parameter itself if a master is updated, else the
-// copy that autocast keeps of a leaf. A copy on another device is made anew when it is used.
+// Returns the 16-bit tensor to write the new value to. It is the parameter itself if a master is
+// updated, else autocast's copy of a leaf. A copy on another device is remade on its next use.
 Tensor working_copy(const OptimizedParameter& parameter) {
-  if (kernels::is_recording()) return {};  // recorded work converts the parameter for itself
+  if (kernels::is_recording()) return {};  // recorded work converts the parameter itself
   if (parameter.master.defined()) return parameter.working();
   if (parameter.tensor.dtype() != DType::f32) return {};
   if (parameter.home() != parameter.tensor.device()) return {};
@@ -51,7 +51,7 @@ std::vector<Participant> participants(Optimizer::Body::Group& group, const Updat
   result.reserve(group.parameters.size());
   const size_t states = rule.state_names(group.options).size();
   for (auto& parameter : group.parameters) {
-    parameter.refresh_master();  // frozen ones too: behind the step all count as in step
+    parameter.refresh_master();  // frozen ones too: after the step all are in step
     if (parameter.tensor.grad().defined()) result.push_back(participant(parameter, states, copies));
   }
   return result;
@@ -79,7 +79,8 @@ kernels::OptimizerSlot slot_of(const Participant& p, const StepCount& steps) {
   return slot;
 }
 
-// Takes over the state and tells autograd which numbers are new (in a skipped step: none are).
+// Takes over the state and bumps versions for autograd, even in a skipped step, which changes no
+// values.
 void commit(Participant& p) {
   OptimizedParameter& parameter = *p.parameter;
   parameter.state = std::move(p.state);
@@ -92,7 +93,7 @@ void commit(Participant& p) {
   }
 }
 
-// A step of all groups; lives as long as the call.
+// A step of all groups.
 class Step {
  public:
   Step(Optimizer::Body& optimizer, const kernels::StepControl& control);
@@ -108,7 +109,7 @@ class Step {
   void count(StepCount& steps);
   void add_group(Optimizer::Body::Group& group);
   void share_squares();
-  // Only where the step runs on the host.
+  // Meaningful only where the step runs on the host.
   bool changes_nothing() const { return control_.found_inf && *control_.found_inf != 0; }
 
   Optimizer::Body& optimizer_;
@@ -165,7 +166,7 @@ void Step::add_group(Optimizer::Body::Group& group) {
   work_.push_back(std::move(work));
 }
 
-// The step will count there, if it is taken.
+// Makes the step counted on the device, if it is taken.
 void Step::count(StepCount& steps) {
   if (!steps.on_device.defined()) steps.on_device = zeros({}, {DType::i64, device_});
   counters_.push_back({steps.on_device.data(), 1, DType::i64});
@@ -194,8 +195,8 @@ void Step::run() {
   if (copies_.wrote_any() && !changes_nothing()) copies_.give_back();
 }
 
-// A recorded step finds everything where it is: what the host makes at the first step, and what it
-// works out from versions, would not be done again by a replay.
+// Checks that a step can be recorded. A replay would repeat neither the host's work at the first
+// step nor its decisions from versions, so all must be ready.
 void check_recordable(const Optimizer::Body& optimizer) {
   if (!kernels::is_recording()) return;
   const auto refuse = [](const char* why, const char* instead) {
@@ -218,7 +219,8 @@ void check_recordable(const Optimizer::Body& optimizer) {
 void Optimizer::Body::step(kernels::StepControl control) {
   check_recordable(*this);
   if (control.clip_factor) settle_clip();
-  // Kept: gradients that nobody forgets or changes are still the clipped ones in the next step.
+  // Kept: gradients that are neither dropped nor changed are still the clipped ones in the next
+  // step.
   const Tensor clip = use_clip();
   if (clip.defined()) control.clip_factor = device_double(clip);
   Step(*this, control).run();

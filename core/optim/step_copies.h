@@ -1,6 +1,6 @@
-// What a step needs that does not lie where it runs: it gets copies there, and the numbers that it
-// writes go back when it is over. Where all lies there nothing is copied. Lives as long as the
-// step; for its thread.
+// Copies, for one optimizer step, of tensors that are not on the device where the step runs. The
+// values that the step writes are copied back when it is over. Tensors on that device are not
+// copied. Lives as long as the step, on its thread.
 #pragma once
 
 #include "core/tensor/staging.h"
@@ -13,14 +13,14 @@ namespace booster {
 
 class StepCopies {
  public:
-  // The step runs on `home`. `staging` is that of the GPU where other tensors are; empty until it
-  // is first used.
+  // The step runs on `home`. `staging` belongs to the GPU that has the other tensors; it is empty
+  // until first used.
   StepCopies(Device home, std::optional<Staging>& staging) : home_(home), staging_(staging) {}
 
-  // A dense x itself, if it is at home, or a copy of its numbers, for which the host waits.
-  // Undefined for an undefined x.
+  // Returns x (dense) itself if it is at home, else a copy, for which the host waits. Undefined for
+  // an undefined x.
   Tensor read(const Tensor& x);
-  // A number that lies on the device `there`. Null for null.
+  // Reads a number on the device `there`. Null for null.
   template <class T>
   const T* read(const T* number, Device there) {
     if (!number || there == home_) return number;
@@ -28,12 +28,12 @@ class StepCopies {
     const Tensor x = from_memory(const_cast<T*>(number), {}, {dtype_of<T>(), there}, nobody);
     return static_cast<const T*>(read(x).data());
   }
-  // The same for one that is written, too.
+  // As read, for a tensor that the step also writes.
   Tensor update(const Tensor& x);
-  // The same for one that is written alone: a copy holds any numbers at first.
+  // As read, for a tensor that the step only writes: a copy has arbitrary values at first.
   Tensor overwrite(const Tensor& x);
-  // Whether there are copies that were written; give_back() brings their numbers to where they
-  // belong, which nobody wants of a step that changed nothing.
+  // Whether any copies were written. give_back() copies their values to the originals; do not call
+  // it after a step that changed nothing.
   bool wrote_any() const { return !written_.empty(); }
   void give_back() const;
 
@@ -43,8 +43,8 @@ class StepCopies {
 
   Device home_;
   std::optional<Staging>& staging_;
-  std::vector<Tensor> read_;                        // kernels of the step use their memory
-  std::vector<std::pair<Tensor, Tensor>> written_;  // where it is, and its copy
+  std::vector<Tensor> read_;                        // kernels of the step use this memory
+  std::vector<std::pair<Tensor, Tensor>> written_;  // the original, and its copy
 };
 
 }  // namespace booster

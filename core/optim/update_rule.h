@@ -1,6 +1,6 @@
-// What differs from one optimizer to the next: which options it has, which state it keeps beside a
-// parameter, and the kernel that applies its formula. Stateless; Optimizer (optimizer.h) owns the
-// parameters, their state and the order of a step.
+// What differs between optimizers: the options, the state for each parameter, and the kernel that
+// applies the formula. Stateless; Optimizer (optimizer.h) owns the parameters, their state and the
+// order of a step.
 #pragma once
 
 #include "kernels/catalogue.h"
@@ -23,15 +23,15 @@ struct OptionRange {
   bool below_high = false;
 };
 
-// What a rule's kernels are given for the parameters of a group. Pointers are to the device.
+// The arguments of a rule's kernels for one group's parameters. Pointers are to device memory.
 struct GroupStep {
   Device device;
   const OptimizerOptions& options;
   kernels::OptimizerSlots slots = {};
-  const kernels::StepNumbers* numbers = nullptr;  // those of `options`
+  const kernels::StepNumbers* numbers = nullptr;  // of `options`
   kernels::StepControl control = {};
-  const double* grad_norm = nullptr;  // of all gradients, where max_grad_norm is not 0
-  double* squares = nullptr;          // two numbers for each slot, where the rule sums_squares
+  const double* grad_norm = nullptr;  // of all gradients, if max_grad_norm is not 0
+  double* squares = nullptr;          // two numbers per slot, if the rule sums_squares
 };
 
 inline constexpr size_t max_states = 3;
@@ -39,31 +39,32 @@ inline constexpr size_t max_states = 3;
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  // "sgd", "adamw": begins every message and marks saved state.
+  // The rule's name, such as "sgd" or "adamw": starts every message and marks saved state.
   virtual const char* name() const = 0;
   virtual std::vector<OptionRange> options() const = 0;
-  // Rules between options; errors name both.
+  // Checks rules between options; errors name both.
   virtual void check_together(const OptimizerOptions&) const {}
-  // Names of the state tensors that a parameter needs under these options; at most max_states.
+  // Names of a parameter's state tensors under these options; at most max_states.
   virtual std::vector<std::string> state_names(const OptimizerOptions& options) const = 0;
   // True if all parameters of a group share the group's count of steps.
   virtual bool counts_by_group() const { return false; }
-  // The global gradient norm that the rule clips to by itself; 0: it does not.
+  // The global gradient norm to which the rule itself clips; 0: it does not clip.
   virtual double max_grad_norm(const OptimizerOptions&) const { return 0; }
   // Options as the rule's kernels read them.
   virtual kernels::StepNumbers numbers(const OptimizerOptions& options) const = 0;
-  // True if the rule's step needs sums of squares over whole parameters , which
-  // prepare_step writes to GroupStep::squares.
+  // True if the rule's step needs sums of squares over whole parameters, which prepare_step writes
+  // to GroupStep::squares.
   virtual bool sums_squares() const { return false; }
-  // The kernels' work: both in turn for a group.
+  // Run the rule's kernels for a group, prepare_step first.
   virtual void prepare_step(const GroupStep&) const {}
   virtual void step(const GroupStep& group) const = 0;
 };
 
-// Checks every option's name and range and what must hold between them.
+// Checks every option's name and range, and the rules between options.
 void check_options(const UpdateRule& rule, const OptimizerOptions& options);
 
-// `defaults` with the values of `changes`; an error lists the legal names if one is unknown.
+// Returns `defaults` with the values of `changes`; an error lists the legal names if one is
+// unknown.
 OptimizerOptions merged(const UpdateRule& rule, OptimizerOptions defaults,
                         const OptimizerOptions& changes);
 

@@ -19,7 +19,7 @@ OpPolicy o1_policy(DeviceType device, const FP16ApexOptions& options) {
                                  .promote = options.promote_functions});
 }
 
-// As Python writes a float: 32768.0, 6.103515625e-05.
+// Formats a float as Python does: 32768.0, 6.103515625e-05.
 std::string python_text(double x) {
   std::string text = fmt::format("{}", x);
   const bool is_whole = text.find_first_of(".en") == std::string::npos;  // an exponent, nan, inf
@@ -43,7 +43,7 @@ void cast_to_f32(const Model& model, const ModelCast& cast) {
     if (!cast.keep || !cast.keep(name, *module)) module->convert_own(DType::f32);
 }
 
-// A master's gradient is its parameter's, so that clipping works on either.
+// Gives masters their parameters' gradients, so that clipping works on either.
 void share_gradients(const Optimizer& optimizer) {
   const Parameters parameters = optimizer.parameters(), masters = optimizer.master_parameters();
   for (size_t i = 0; i < parameters.size(); ++i)
@@ -182,7 +182,7 @@ std::vector<ApexAmp::Entry*> ApexAmp::entries(const std::vector<Optimizer>& opti
   return found;
 }
 
-// Copies, for a gradient's place may be written again (communication buckets).
+// Copies, because a gradient's memory may be overwritten (communication buckets).
 ApexAmp::Stash::Stash(const Entry& entry) : entry_(&entry) {
   for (const auto& [name, parameter] : entry.optimizer.parameters_with_grad()) {
     kept_.emplace_back(parameter, parameter.grad().clone());
@@ -239,7 +239,7 @@ void ApexAmp::begin_loss(const ScaleLossOptions& options,
   }
 }
 
-// The scale may have moved since a pass that left gradients scaled.
+// Rescales gradients that an earlier pass left scaled, since the scale may have changed.
 void ApexAmp::bring_to_scale(Entry& entry, const LossScaler& scaler) const {
   if (entry.generation == scaler.generation()) return;
   const auto gradients = entry.optimizer.gradients();
@@ -263,7 +263,7 @@ void ApexAmp::count_reached() {
   }
 }
 
-// The flag of all: an overflow in one optimizer's gradients is an overflow of the loss.
+// Returns one flag for all: an overflow in one optimizer's gradients is an overflow of the loss.
 Tensor ApexAmp::unscale() {
   if (!pass_.inverse.defined()) return {};
   count_reached();

@@ -1,5 +1,5 @@
-// Apex's decorators for O1, as wrappers and scopes: they have an effect only while an O1 policy is
-// active (inside a forward pass at that level), as Apex's do only while its handle is active.
+// Apex's decorators for O1, as wrappers and scopes. They have an effect only while an O1 policy is
+// active, in a forward pass at that level, as Apex's do only while its handle is active.
 //
 //   auto attention = half_function(my_attention);   // floating arguments are cast to f16
 //   {
@@ -18,7 +18,7 @@
 
 namespace booster {
 
-// Casts a function's tensor arguments as an op of that class would, then calls it.
+// Casts a function's tensor arguments as an op of that class does, then calls it.
 template <class F>
 auto cast_arguments_of(OpClass op_class, F function) {
   return [op_class, function = std::move(function)](auto... arguments) {
@@ -50,7 +50,7 @@ auto promote_function(F function) {
   return cast_arguments_of(OpClass::widest, std::move(function));
 }
 
-// Until the scope ends, every op of the thread has one class: lower_precision, fp32 or widest.
+// Gives every op of this thread one class until the scope ends: lower_precision, fp32 or widest.
 class ApexFunctionScope {
  public:
   explicit ApexFunctionScope(OpClass op_class) {

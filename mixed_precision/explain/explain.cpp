@@ -121,7 +121,7 @@ NumberType output_dtype(const Question& question) {
   return found == question.settings.end() ? NumberType::none : number_type_named(found->second);
 }
 
-// An explicit dtype argument wins over the policy.
+// An explicit dtype argument overrides the policy.
 void answer(const System& system, const KnownOp& op, const Types& types, NumberType output,
             Explanation& explanation) {
   const CastPlan plan = plan_of(system, op, types);
@@ -139,7 +139,7 @@ void answer(const System& system, const KnownOp& op, const Types& types, NumberT
   }
 }
 
-// The op's argument dtypes in a model that was converted as a whole.
+// Returns the op's argument dtypes in a wholly converted model.
 Types in_model(const System& system, const KnownOp& op, Types types) {
   const size_t count = system.keeps_batch_norm && op.name == "batch_norm" ? 1 : types.size();
   for (size_t i = 0; i < count; ++i)

@@ -1,5 +1,5 @@
-// The dtype that an op would run in under a strategy, and why: what the original system (torch's
-// autocast, Apex, Paddle) does, derived from its op lists and its result dtypes.
+// The dtype in which an op would run under a strategy, and why. It says what the original system
+// (torch's autocast, Apex, Paddle) does, derived from its op lists and its result dtypes.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// The strategies that explain() knows.
+// Names of the strategies that explain() knows.
 std::vector<std::string> explained_strategies();
 
 struct Question {
@@ -26,33 +26,33 @@ struct Question {
 
 struct Explanation {
   std::string op = {};
-  std::string device = {};  // whose rules these are: "cuda", "cpu"
+  std::string device = {};  // the device of these rules: "cuda", "cpu"
   std::vector<std::string> arguments = {};
-  std::string runs_in = {};  // the dtype that it computes in
-  std::string returns = {};  // of its first result; "none" if that is not a tensor
-  std::string in_model = {};  // the same in a model that the strategy converts; else empty
+  std::string runs_in = {};  // the dtype of the computation
+  std::string returns = {};  // the first result's dtype; "none" if that is not a tensor
+  std::string in_model = {};  // the same, in a model that the strategy converts; else empty
   std::string rule = {};     // what the strategy does to the arguments, in words
-  std::string list = {};     // the original's name of the list that the op is on; "none"
-  std::string source = {};   // where that list is from
-  std::string error = {};    // what goes wrong, instead of runs_in and returns
+  std::string list = {};     // the original's name of the op's list; "none"
+  std::string source = {};   // the source of that list
+  std::string error = {};    // the failure, instead of runs_in and returns
 };
 
-// "cuda" if `device` is empty; error for one that does not exist.
+// Returns "cuda" if `device` is empty; throws for an unknown device.
 std::string explained_device(const std::string& device);
 
-// Error for an op, dtype, strategy, level, device or setting that does not exist.
+// Throws for an unknown op, dtype, strategy, level, device or setting.
 Explanation explain(const Question& question);
 
 // A row of `booster list ops`.
 struct OpClassRow {
   std::string op;
-  std::vector<std::string> overloads;  // "" is the default one
+  std::vector<std::string> overloads;  // "" is the default overload
   std::string op_class;
   std::string list;
   std::string source;
 };
-// All ops on a strategy's lists, those that its settings put there among them; empty for a strategy
-// without lists. `question` names no op. Errors as above.
+// Returns all ops on a strategy's lists, including those that its settings add; empty for a
+// strategy without lists. `question` names no op. Throws as above.
 std::vector<OpClassRow> listed_ops(const Question& question);
 
 }  // namespace booster

@@ -69,7 +69,7 @@ class ApexO1 final : public TorchNamed {
   }
 
  private:
-  // Apex casts only CUDA tensors, but refuses banned ops on any device.
+  // Apex casts only CUDA tensors, but refuses banned ops on every device.
   static void leave_alone(KnownOp& op) {
     if (op.op_class == OpClass::banned_lower) return;
     op.op_class = OpClass::untouched;

@@ -13,14 +13,14 @@ inline bool has(const std::vector<std::string>& names, const std::string& name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "cuda" unless given.
+// Returns the question's device; "cuda" unless given.
 DeviceType device_of(const Question& question);
-// `standard` if the setting is not given.
+// Returns a setting; `standard` if it is not given.
 std::string setting(const Question& question, const std::string& name,
                     const std::string& standard = "");
-// A setting of the form "a,b" or, as in a config, ["a", "b"].
+// Returns a setting of the form "a,b" or, as in a config, ["a", "b"].
 std::vector<std::string> names_in_setting(const Question& question, const std::string& name);
-// "true" or "false"; `standard` if it is not given.
+// Returns a setting that is "true" or "false"; `standard` if it is not given.
 bool flag_setting(const Question& question, const std::string& name, bool standard);
 
 void check_settings(const Question& question, const std::vector<std::string>& legal);

@@ -10,7 +10,8 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-// "torch.nn.functional.conv2d" and "aten::conv2d.padding" are conv2d, "linalg.inv" linalg_inv.
+// Maps "torch.nn.functional.conv2d" and "aten::conv2d.padding" to conv2d, "linalg.inv" to
+// linalg_inv.
 std::string torch_name(std::string name) {
   for (const char* module : {"aten::", "torch.", "ops.aten.", "nn.functional.", "F.", "Tensor."})
     name = replaced(name, module, "");
@@ -86,7 +87,7 @@ class TorchAutocast : public TorchNamed {
   const OpTable& table_;
 };
 
-// bf16 autocast around layers that multiply in 8 bits.
+// bf16 autocast, with linear layers that multiply in 8 bits.
 class Fp8 final : public TorchAutocast {
  public:
   explicit Fp8(DeviceType device_type) : TorchAutocast(NumberType::bf16, device_type) {}

@@ -16,7 +16,7 @@ Quantized transposed(Quantized x) {
   return x;
 }
 
-// a b + bias; bias is f32, of 16 bits or absent.
+// Returns a b + bias; bias is f32, 16-bit or undefined.
 Tensor product(const Quantized& a, const Quantized& b, const Tensor& bias, DType dtype) {
   const Tensor y = empty({a.codes.size(0), b.codes.size(1)}, {dtype, a.codes.device()});
   kernels::on(y.device())
@@ -30,7 +30,7 @@ bool is_window_on(const Tensor& part, const Tensor& whole) {
   return part.shares_storage(whole) && begin >= 0 && begin < whole.numel();
 }
 
-// The data of one call that backward needs.
+// The data that one call's backward needs.
 struct Call {
   Quantized x, weight;
   Shape input_shape;
@@ -54,7 +54,7 @@ struct Call {
   }
 };
 
-// "fc1 (input)" of every layer, grouped by role.
+// Returns "fc1 (input)" for every layer, grouped by role.
 std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers,
                                   std::initializer_list<const char*> roles) {
   std::vector<std::string> names;
@@ -90,15 +90,15 @@ Fp8Linear::Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients,
     entries_.push_back({layer, static_cast<int64_t>(entries_.size()), {}});
 }
 
-// Looks up by memory address, so that a view of a weight is found too, and anew each time, since a
-// model may be converted after it was boosted.
+// Looks the weight up by memory address, so that it also finds a view of a weight. It searches each
+// time, since a model may be converted after it was boosted.
 Fp8Linear::Entry* Fp8Linear::entry_of(const Tensor& weight) {
   for (Entry& entry : entries_)
     if (is_window_on(weight, entry.layer.weight)) return &entry;
   return nullptr;
 }
 
-// An activation checkpoint first runs forward without a tape, so the magnitude always counts.
+// The magnitude always counts, since an activation checkpoint first runs forward without a tape.
 Quantized Fp8Linear::quantized_weight(Entry& entry, const Tensor& weight) {
   const int64_t index = static_cast<int64_t>(entries_.size()) + entry.index;
   if (!weight.same_body(entry.layer.weight)) return forward_.quantize(weight, index, true);

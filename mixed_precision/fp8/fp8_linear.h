@@ -5,9 +5,9 @@
 //             dw = dy^T x                                in the weight's dtype (f32)
 //             dbias = column sums of unquantized dy
 //
-// Products are computed by units that multiply 8-bit floats, or in bf16, which holds every code
-// exactly, with f32 sums: the result is the same, up to the order of the sums. Backward keeps one
-// byte per number. A weight is quantized when its numbers have changed and, with delayed scaling,
+// 8-bit units compute the products, or bf16 does, which holds every code exactly, with f32 sums.
+// The result is the same, up to the order of the sums. Backward keeps one byte per element. A
+// weight is quantized again when its values have changed. With delayed scaling this also happens
 // after every backward pass, since its scale may have changed. For one thread.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace booster {
 
-// A weight (out, in) that is multiplied in 8 bits, under the name of its layer.
+// A weight (out, in) to multiply in 8 bits, and its layer's name.
 struct Fp8Layer {
   std::string name;
   Tensor weight;
@@ -29,17 +29,18 @@ class Fp8Linear : public LinearMethod {
   // `gradients` is the format of dy. All weights are on one device.
   Fp8Linear(const Fp8Recipe& recipe, Fp8Format gradients, const std::vector<Fp8Layer>& layers);
 
-  // Handles the layers' weights and views of them (a third of an attention's input projection);
-  // weights of other sizes, and x in f64, are left to the default method.
+  // Handles the layers' weights and views of them (a third of an attention's input projection).
+  // Other weights, and f64, are left to the default method.
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) override;
 
-  // Magnitudes of forward tensors, or of all tensors: backward may have rerun parts of forward.
+  // Magnitudes of the forward tensors, or for backward of all tensors: it may have rerun parts of
+  // forward.
   Tensor maxima(Pass pass) const;
   void end_pass(Pass pass);
-  // One fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().
+  // Returns a fresh f32: not 0 if a quantized tensor was not finite since forget_non_finite().
   Tensor non_finite() const;
   void forget_non_finite();
-  // "fc1.fp8.input.scale" and so on, layer by layer.
+  // Tensors "fc1.fp8.input.scale" and so on, layer by layer.
   StateDict state() const;
 
  private:
@@ -55,7 +56,7 @@ class Fp8Linear : public LinearMethod {
 
   bool delayed_;
   std::vector<Entry> entries_;
-  Tensor amaxes_;  // inputs, weights, gradients of outputs: one of each per layer
+  Tensor amaxes_;  // inputs, weights, output gradients: one of each per layer
   Fp8ScaleTable forward_;
   std::shared_ptr<Fp8ScaleTable> backward_;  // shared with the tape
 };

@@ -12,19 +12,19 @@ constexpr float not_seen = -1;
 
 float* f32_at(const Tensor& x, int64_t i = 0) { return static_cast<float*>(x.data()) + i; }
 
-// The largest number of an input's dtype.
+// Returns the largest value of an input's dtype.
 float largest_of(DType dtype) {
   if (dtype == DType::f16) return 65504;
   return dtype == DType::bf16 ? 0x1.FEp127f : std::numeric_limits<float>::max();
 }
 
-// The magnitude that a delayed scale is based on, and how many passes ago it was seen.
+// The magnitude from which a delayed scale is computed, and its age in passes.
 struct Origin {
   double amax = 0;
   int64_t age = 1;
 };
 
-// `cursor` is the oldest entry of the ring, the one before it the newest.
+// `cursor` is the ring's oldest entry; the entry before it is the newest.
 Origin origin_of(const std::vector<double>& history, int64_t cursor, bool most_recent) {
   const auto length = static_cast<int64_t>(history.size());
   cursor = static_cast<uint32_t>(cursor) % length;  // as the kernel reads it

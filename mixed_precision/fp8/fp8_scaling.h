@@ -1,9 +1,9 @@
-// The scales that turn tensors into 8-bit floats: a table with one entry per tensor of a model.
+// The scales that convert tensors to 8-bit floats: a table with one entry per tensor of a model.
 //
-// Delayed scaling quantizes with a scale computed from the largest magnitudes of earlier passes,
-// records the magnitude of this one, and computes the next scales when the pass ends. Current
-// scaling reads each tensor first. All numbers stay on the device and the host reads none. For one
-// thread. Source: NVIDIA Transformer Engine's recipes DelayedScaling and Float8CurrentScaling.
+// Delayed scaling quantizes with a scale computed from the largest magnitudes of earlier passes. It
+// records the current magnitude, and computes the next scales when the pass ends. Current scaling
+// reads each tensor first. All values stay on the device and the host reads none. For one thread.
+// Source: NVIDIA Transformer Engine's recipes DelayedScaling and Float8CurrentScaling.
 #pragma once
 
 #include "core/autograd/observer.h"
@@ -24,7 +24,7 @@ struct Fp8Recipe {
   double eps = 0;  // lower bound of an amax
 };
 
-// A tensor in 8-bit floats: its numbers are the codes' values times *inverse_scale.
+// A tensor in 8-bit floats: its elements are the codes' values times *inverse_scale.
 struct Quantized {
   Tensor codes;          // u8
   Tensor inverse_scale;  // one f32
@@ -33,21 +33,21 @@ struct Quantized {
 
 class Fp8ScaleTable {
  public:
-  // One tensor per name. `amaxes` (f32, as many) may be a view of a larger tensor.
+  // One tensor per name. `amaxes` (f32, one per name) may be a view of a larger tensor.
   Fp8ScaleTable(const Fp8Recipe& recipe, Fp8Format format, std::vector<std::string> names,
                 Tensor amaxes);
 
-  // x (f32, f16 or bf16), saturating, as the table's i-th tensor. With `note` its magnitude counts
-  // for the next scale.
+  // Quantizes x (f32, f16 or bf16), saturating, as the table's i-th tensor. With `note`, its
+  // magnitude counts for the next scale.
   Quantized quantize(const Tensor& x, int64_t i, bool note);
-  // Computes the next scales from the recorded magnitudes, and clears those. A tensor that was not
-  // seen keeps its scale, and so does one whose magnitude was 0 or not finite.
+  // Computes the next scales from the recorded magnitudes, and clears the magnitudes. A tensor
+  // keeps its scale if it did not occur, or if its magnitude was 0 or not finite.
   void end_pass();
   // One f32: not 0 if a magnitude since forget_non_finite() was not finite.
   const Tensor& non_finite() const { return non_finite_; }
   void forget_non_finite() { non_finite_.zero_(); }
 
-  // The state of the i-th tensor that a resumed run needs, sharing memory with the table.
+  // The i-th tensor's state that a resumed run needs, sharing memory with the table.
   StateDict state(int64_t i, const std::string& prefix) const;
 
  private:

@@ -6,7 +6,7 @@
 namespace booster {
 namespace {
 
-// A parameter of an optimizer, and its numbers before the cast.
+// A parameter of an optimizer, and its values before the cast.
 struct Original {
   Optimizer optimizer;
   std::string name;

@@ -1,10 +1,10 @@
-// Precision: in what numbers a model trains. The seam between a training step and a strategy.
+// Precision: a precision strategy, the interface between a training step and a model's dtypes.
 //
-// The base class is fp32: every method does nothing or passes its argument through, and a strategy
-// overrides what it changes. A strategy never asks how the model is spread: `inspect` gives a local
-// verdict, the plugin makes it global, and `update` reads the agreed one. One object serves what
-// was boosted in one call, usually one optimizer, and one thread. The calls may come in any order
-// that docs/training-step.md allows.
+// The base class is fp32: every method does nothing or passes its argument through. A strategy
+// overrides what it changes. A strategy does not depend on how the model is distributed: `inspect`
+// gives a local verdict, the plugin makes it global, and `update` reads the agreed verdict. One
+// object serves what one call boosted, usually one optimizer, and one thread. The calls may come in
+// any order that docs/training-step.md allows.
 #pragma once
 
 #include "core/autograd/op_policy.h"
@@ -22,111 +22,112 @@
 
 namespace booster {
 
-// What a strategy says of a way to spread a model.
+// A strategy's verdict on a way to distribute a model.
 struct Interaction {
   bool supported = true;
   std::string reason = {};   // why not
   std::string instead = {};  // what to use
 };
 
-// What a look at the gradients found. Tensors of one f32 on the device; undefined where the
+// The result of checking the gradients. Each tensor is one f32 on the device; undefined if the
 // strategy has none.
 struct Verdict {
   Tensor found_inf;      // not 0: a gradient was not finite, the step must do nothing
-  Tensor inverse_scale;  // what the step must still multiply gradients by
-  Tensor scale;          // loss scale of this step, for reports
+  Tensor inverse_scale;  // the factor by which the step must still multiply gradients
+  Tensor scale;          // this step's loss scale, for reports
 };
 
-// A strategy's numbers for a checkpoint, by name.
+// A strategy's values for a checkpoint, by name.
 using PrecisionState = std::map<std::string, double>;
 
-// Numbers of which ranks take the largest: f32 on the device; undefined: none.
+// Values that ranks combine by maximum: f32 on the device; undefined: none.
 struct SharedNumbers {
   Tensor numbers = {};
   Among among = Among::everybody;
 };
 
-// What a program says of a loss.
+// A program's options for one loss.
 struct ScaleLossOptions {
-  int loss_id = 0;                    // which of the strategy's scalers (num_losses of fp16_apex)
-  bool delay_unscale = false;         // gradients stay scaled: another loss will unscale them
-  bool delay_overflow_check = false;  // neither skips nor moves the scale this time
+  int loss_id = 0;                    // index of the strategy's scaler (num_losses of fp16_apex)
+  bool delay_unscale = false;         // keep gradients scaled: another loss will unscale them
+  bool delay_overflow_check = false;  // neither skip nor update the scale this time
 };
 
-// Rank 0 prints what it notes: after prepare, after each step and in the end.
+// Rank 0 prints its notes: after prepare, after each step and at the end.
 class Precision : public NoteTaker {
  public:
   virtual ~Precision() = default;
   virtual const char* name() const { return "fp32"; }
   virtual Interaction interaction(const Layout&) const { return {}; }
 
-  // Before a model is boosted, and while it is as it was: error if the options name what it lacks.
+  // Called before a model is boosted, while it is unchanged. Throws if the options name parts that
+  // the model lacks.
   virtual void check_fits(const Model&) const {}
-  // Once, when model and optimizers are boosted: casts parameters, makes masters.
+  // Called once, when model and optimizers are boosted: casts parameters, makes masters.
   virtual void prepare(const Model&, const Optimizers&) {}
 
-  // The op policy in force during forward and loss; null: none.
+  // The op policy during forward and loss; null: none.
   virtual const OpPolicy* policy(Device) const { return nullptr; }
-  // What the model gets for x, and what its caller gets for y; both differentiable.
+  // Convert the model's input, and its output for the caller; both differentiable.
   virtual Tensor cast_input(const Tensor& x) const { return x; }
   virtual Tensor cast_output(const Tensor& y) const { return y; }
 
   // --- passes, in any number before a step
-  // The backward pass of a loss begins, or of many microbatches, whose gradients are for these
-  // optimizers; also on ranks that have no loss themselves. Error if the strategy cannot do what
-  // the program says of the loss.
+  // Begins the backward pass of one loss, or of many microbatches, with gradients for these
+  // optimizers. Also called on ranks that have no loss themselves. Throws if the strategy cannot do
+  // what `options` require.
   virtual void begin_loss(const ScaleLossOptions& options, const Optimizers& optimizers);
-  // That pass had gradients for an optimizer that it was not begun for.
+  // The pass had gradients for an optimizer that begin_loss did not name.
   virtual void reached(const Optimizer&) {}
-  // True if each loss is unscaled when its backward pass ends, and not by the step.
+  // Whether each loss is unscaled when its backward pass ends, instead of by the step.
   virtual bool unscales_each_loss() const { return false; }
-  // loss -> what backward starts from; in that pass
+  // Returns the loss from which the pass's backward starts.
   virtual Tensor scale(const Tensor& loss) { return loss; }
-  // A forward pass on the tape, or a backward pass, has ended: numbers that ranks must share, such
-  // as the largest magnitudes of each layer. They are written in place, and agreed() comes after.
+  // Ends a forward pass on the tape, or a backward pass. Returns values that ranks must share, such
+  // as each layer's largest magnitude. The ranks' result is written in-place; agreed() follows.
   virtual SharedNumbers end(Pass) { return {}; }
   virtual void agreed(Pass) {}
 
   // --- gradients of one optimizer
-  // Turns the optimizer's gradients into true gradients in memory (for clipping and inspection).
-  // Those of 16-bit parameters become f32, or they would lose small numbers.
+  // Makes the optimizer's gradients in memory true gradients (for clipping and inspection).
+  // Gradients of 16-bit parameters become f32; otherwise they would lose small values.
   virtual void unscale(Optimizer&) {}
-  // What the optimizer's gradients in memory must still be multiplied by to be the true ones: f32
-  // on the device; undefined: 1.
+  // The factor that makes the optimizer's gradients in memory true: f32 on the device; undefined:
+  // 1.
   virtual Tensor gradient_factor(const Optimizer&) const { return {}; }
-  // What makes the norm of the gradients in memory that of the true ones, so that clipping by norm
-  // costs no pass that writes. By default gradient_factor, or where there is none true gradients.
+  // The factor that makes the norm of the gradients in memory the true norm, so that clipping by
+  // norm needs no pass that writes. Default: gradient_factor; if that is undefined, unscales first.
   virtual Tensor norm_factor(Optimizer& optimizer);
-  // The local verdict before a step.
+  // Returns the local verdict before a step.
   virtual Verdict inspect(Optimizer&) { return {}; }
-  // The optimizer's gradients were thrown away.
+  // The optimizer's gradients were dropped.
   virtual void abandon(const Optimizer&) {}
-  // Once all optimizers that the losses were for have stepped, with the verdict that all ranks
-  // agreed on: an overflow in the gradients of one is one of the whole.
+  // Called once all optimizers of the losses have stepped, with the verdict that all ranks agreed
+  // on: an overflow in one optimizer's gradients counts for all.
   virtual void update(const Verdict&) {}
 
-  // What the next loss is multiplied by; 1 without a loss scale. Error if there is no such loss_id.
+  // Returns the factor of the next loss; 1 without a loss scale. Throws for an unknown loss_id.
   // Waits for the device.
   virtual double loss_scale(int loss_id) const;
-  // True if an overflow makes the loss scale smaller: skipped steps may be the search for one.
+  // Whether an overflow reduces the loss scale: skipped steps may then be the search for a scale.
   virtual bool seeks_scale() const { return false; }
-  // What its scaler refused so far and why, for people; "" if nothing. Waits for the device.
+  // What its scaler refused so far and why, as text for users; "" if nothing. Waits for the device.
   virtual std::string refusal() const { return ""; }
 
-  // The dtype in which checkpoints hold the model's floating tensors; nothing: as they are.
+  // The dtype of the model's floating tensors in checkpoints; nothing: unchanged.
   virtual std::optional<DType> saved_dtype() const { return {}; }
 
   virtual PrecisionState state() const { return {}; }
-  // All or nothing; error if a number is missing.
+  // Loads all values or none; throws if one is missing.
   virtual void load(const PrecisionState&) {}
-  // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there.
-  // Those of a layer begin with its name, so that plugins know whose they are (Plugin::join).
+  // Tensors for a checkpoint, by name. They share memory with the strategy: loading writes there. A
+  // layer's tensors start with its name, by which plugins assign them to ranks (Plugin::join).
   virtual StateDict state_tensors() const { return {}; }
-  // True if each rank has its own numbers in them: checkpoints hold those of every rank then, and
+  // Whether state_tensors differ between ranks. Checkpoints then hold every rank's tensors, and
   // plugins do not join them.
   virtual bool state_differs_by_rank() const { return false; }
 
-  // Adds notes on what the device did and the host has not asked for yet. Waits for the device.
+  // Adds notes on device events that the host has not read yet. Waits for the device.
   virtual void finish_notes() {}
 
  private:

@@ -46,7 +46,7 @@ std::string_view without_module(std::string_view name) {
   return name;
 }
 
-// torch's order: the larger of two of the same kind; f16 and bf16 promote to f32.
+// Follows torch's order: the larger of two of the same kind; f16 and bf16 promote to f32.
 NumberType meet(NumberType a, NumberType b) {
   if (a == b) return a;
   if (is_complex(a) != is_complex(b)) {

@@ -1,5 +1,5 @@
-// The dtypes used in questions about other systems: they include some that our tensors do not have
-// (fp8, complex numbers, small integers), with torch's promotion between them.
+// The dtypes in questions about other systems. They include some that our tensors do not have (fp8,
+// complex numbers, small integers), with torch's promotion between them.
 #pragma once
 
 #include <cstdint>
@@ -30,21 +30,21 @@ enum class NumberType : uint8_t {
 
 // "f16", "bool", "none".
 const char* name_of(NumberType type);
-// Accepts our names and torch's: f16, half, float16, torch.float16, cuda.HalfTensor's "Half". Error
-// with the nearest name for any other.
+// Accepts our names and torch's: f16, half, float16, torch.float16, cuda.HalfTensor's "Half".
+// Throws with the nearest name for any other.
 NumberType number_type_named(const std::string& name);
 
-// Real floating dtypes, including fp8.
+// True for real floating dtypes, including fp8.
 bool is_floating(NumberType type);
 bool is_8_bit_float(NumberType type);
 bool is_16_bit_float(NumberType type);
 bool is_complex(NumberType type);
 
-// The dtype that these dtypes promote to, as in torch (none: there is no tensor). f16 with
-// bf16 gives f32. Error for an fp8 dtype with another floating one.
+// Returns the dtype to which these dtypes promote, as in torch (none if there are no tensors). f16
+// with bf16 gives f32. Throws for an fp8 dtype with another floating one.
 NumberType promoted(std::span<const NumberType> types);
 
-// The complex dtype with parts of this type. Error if there is none.
+// Returns the complex dtype with parts of this type. Throws if there is none.
 NumberType complex_of(NumberType type);
 
 }  // namespace booster

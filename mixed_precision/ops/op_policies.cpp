@@ -38,7 +38,7 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower) {
   const OpTable& table = torch_op_table(device);
   fill(policy, [&](Op op) {
     const ListedOp* listed = table.find(torch_name_of(op));
-    // Its products are ops of ours, which are cast; its state is not.
+    // Its products are ops of ours, which are cast; its state is not cast.
     if (listed && listed->list == "composed with a state") return OpClass::untouched;
     return listed ? listed->op_class : OpClass::untouched;
   });
@@ -47,7 +47,7 @@ OpPolicy torch_autocast_policy(DeviceType device, DType lower) {
 
 namespace {
 
-// All of our ops that a name can mean: our own name, or torch's.
+// Returns all of our ops that a name can mean: our own name, or torch's.
 std::vector<Op> ops_called(const std::string& name) {
   std::vector<Op> ops;
   Names legal;
@@ -111,7 +111,7 @@ bool is_dead(const std::string& name) {
 }
 
 // Paddle itself accepts any name silently, so that `add` for elementwise_add has no effect. Names
-// on its own lists are taken here too, also where they have none: see ineffective_names.
+// on its own lists are accepted here too, even if they have no effect: see ineffective_names.
 void check_custom(const char* list, const Names& names) {
   for (const std::string& name : names) {
     if (paddle_result_rule(name) || is_dead(name)) continue;

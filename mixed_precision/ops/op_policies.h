@@ -1,5 +1,5 @@
-// The op policies of the strategies, built from the op tables: torch autocast, Apex O1, Paddle's
-// levels. OpClass documents what each class does to arguments.
+// Builds the strategies' op policies from the op tables: torch autocast, Apex O1, Paddle's levels.
+// OpClass documents what each class does to arguments.
 #pragma once
 
 #include "mixed_precision/ops/op_table.h"
@@ -9,40 +9,40 @@ namespace booster {
 // A torch autocast region on a device type with a lower dtype (f16 or bf16).
 OpPolicy torch_autocast_policy(DeviceType device, DType lower);
 
-// Functions that a program registers before it initialises Apex, by the names of our ops or of
-// torch's. Error for a name that is neither.
+// Functions that a program registers before it initialises Apex, by our op names or torch's.
+// Unknown names throw.
 struct ApexOverrides {
   std::vector<std::string> half = {}, floating = {}, promote = {};
 };
 // Apex O1: f16; f64 is cast like any other floating dtype. A function registered as half or float
-// is wrapped inside the lists' own wrapper and so takes precedence; one registered as promote that
-// is also on a list receives arguments that are already cast. Error for a name that is both half
-// and float.
+// is wrapped inside the lists' own wrapper and so takes precedence. A function registered as
+// promote that is also on a list receives arguments that are already cast. Throws for a name that
+// is both half and float.
 OpPolicy apex_o1_policy(DeviceType device, const ApexOverrides& overrides = {});
 
 enum class PaddleLevel : uint8_t { O0, OD, O1, O2 };
-// "O1" or "o1"; error with the legal names.
+// Returns the level of "O1" or "o1"; throws with the legal names for others.
 PaddleLevel paddle_level(const std::string& name);
 
 struct PaddleLists {
   std::vector<std::string> white = {}, black = {};  // custom lists, in Paddle's op names
-  bool use_promote = true;  // O2: false restores Paddle <= 2.4, all but black in lower
+  bool use_promote = true;  // O2: false restores Paddle <= 2.4: all but black in lower
   bool static_graph = false;  // O1: gray ops follow their arguments' producers, unlisted: f32
 };
-// Names in custom lists that Paddle has on lists of its own, though no operation of its looks them
-// up (matmul, whose operation is matmul_v2).
+// Returns names in custom lists that are on Paddle's own lists but that no operation of Paddle
+// looks up, such as matmul, whose operation is matmul_v2.
 std::vector<std::string> ineffective_names(const PaddleLists& lists);
-// Paddle's decision for an op, given its Paddle name: the dynamic graph's, or the static graph's.
+// Paddle's decision for an op by its Paddle name, in the dynamic or the static graph.
 class PaddleRules {
  public:
-  // Error for a name on both custom lists.
+  // Throws for a name on both custom lists.
   PaddleRules(PaddleLevel level, DType lower, const PaddleLists& lists = {});
 
   OpClass class_of(std::string_view name) const;
-  // True for an op that runs in f32 only because it has no 16-bit GPU kernel.
+  // Whether an op runs in f32 only because it has no 16-bit GPU kernel.
   bool lacks_kernel(std::string_view name) const;
-  // "white", "white fp16", "black", "extra black", "custom white", "custom black" or "unlisted"; of
-  // the static graph also "white fp16 static" and "gray static".
+  // Returns "white", "white fp16", "black", "extra black", "custom white", "custom black" or
+  // "unlisted"; for the static graph also "white fp16 static" and "gray static".
   std::string_view list_of(std::string_view name) const;
 
  private:

@@ -58,7 +58,7 @@ enum class PaddleKernels : uint8_t {
   gpu_lacks_bf16,
 };
 
-// True if the name is on that list of Paddle's kernels.
+// Whether the name is on that list of Paddle's kernels.
 bool is_listed(PaddleKernels list, std::string_view name) {
   static const auto lists = [] {
     std::array<std::unordered_set<std::string_view>, 5> filled;

@@ -1,5 +1,5 @@
-// The dtype that an op returns for the dtypes it runs in, without casts: torch's and Paddle's own
-// rules. A policy's casts are applied first, then these.
+// The dtype that an op returns for the dtypes in which it runs, without casts, by torch's and
+// Paddle's own rules. A policy's casts are applied first.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -20,11 +20,11 @@ struct ResultRule {
     first,         // the first decides
     second,        // the second decides (a loss with logits: the target)
     norm,          // all the same, or 16-bit values with f32 parameters
-    classes,       // beside class numbers (integers) equal_floats, else promotion
+    classes,       // with class indices (integers): equal_floats, else promotion
   };
   enum class Integers : uint8_t { keep, to_f32, to_i64, refuse, only };
-  // The result dtype: the one it runs in, the complex one of that, or always the same (none: a
-  // number of the host language).
+  // The result dtype: the dtype of the computation, its complex counterpart, or a fixed one (none:
+  // a number of the host language).
   struct Returns {
     enum class Kind : uint8_t { value, complex, fixed };
     constexpr Returns(Kind kind = Kind::value) : kind(kind) {}
@@ -38,7 +38,7 @@ struct ResultRule {
     only_f32,
     never_16_bit,
     f16_on_gpu,  // no other 16 bits
-    no_16_bit,   // from here on, only on CPUs
+    no_16_bit,   // this and the following: only on CPUs
     no_f16,
     no_bf16,
   };
@@ -50,20 +50,21 @@ struct ResultRule {
   Kernels kernels = Kernels::all;
 };
 
-// The rule of an op, or nothing if torch 2.15 has no op of that name.
+// Returns an op's rule, or nothing if torch 2.15 has no op of that name.
 std::optional<ResultRule> torch_result_rule(std::string_view name);
 std::vector<std::string> torch_op_names();
-// In Paddle's op names; nothing if Paddle 3.3 has no such op.
+// By Paddle's op names; nothing if Paddle 3.3 has no such op.
 std::optional<ResultRule> paddle_result_rule(std::string_view name);
 std::vector<std::string> paddle_op_names();
-// True if Paddle has no GPU kernel of this op for f16 or bf16: its AMP then runs the op in f32.
+// Whether Paddle has no GPU kernel of this op for f16 or bf16; its AMP then runs the op in f32.
 bool paddle_lacks_gpu_kernel(std::string_view name, DType lower);
 
 struct ResultTypes {
   NumberType runs_in;
   NumberType returns;
 };
-// Error (the system's own, in our wording) if the op does not take these dtypes on the device.
+// Throws (the system's own error, in our wording) if the op does not take these dtypes on the
+// device.
 ResultTypes result_types(std::string_view name, const ResultRule& rule,
                          std::span<const NumberType> arguments, DeviceType device);
 

@@ -54,7 +54,7 @@ LossScalePolicy scaler_of(const FP16PaddleOptions& o) {
   return scaler;
 }
 
-// amp_configs as options of the static interface, to which Fleet passes them.
+// Expands amp_configs to options of the static interface, to which Fleet passes them.
 FP16PaddleOptions expanded(FP16PaddleOptions o) {
   const FleetAmpConfigs fleet = *std::exchange(o.amp_configs, {});
   o.level = fleet.use_pure_fp16 || fleet.use_pure_bf16 ? "O2" : "O1";
@@ -74,8 +74,7 @@ FP16PaddleOptions expanded(FP16PaddleOptions o) {
   return o;
 }
 
-// Options that amp_configs determines must not be given next to it: it would be unclear which one
-// applies.
+// Throws if options that amp_configs sets are also given: it would be unclear which apply.
 void check_alone(const FP16PaddleOptions& o) {
   const FP16PaddleOptions plain;
   const std::pair<const char*, bool> given[] = {
@@ -100,7 +99,7 @@ void check_alone(const FP16PaddleOptions& o) {
           name);
 }
 
-// Paddle never scales a bf16 loss dynamically, and in the static interfaces not at all.
+// Paddle never scales a bf16 loss dynamically, nor at all in the static interfaces.
 void settle_bf16(PaddleSettings& settings, bool is_static, bool asked) {
   if (settings.lower != DType::bf16 || !(settings.scaler.dynamic || is_static)) return;
   settings.scales = false;

@@ -121,7 +121,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   mine.stage = Stage::unscaled;
 }
 
-// What torch's fused optimizers do: the step itself multiplies by the inverse, in f32.
+// Like torch's fused optimizers: the step itself multiplies by the inverse, in f32.
 void GradScaler::step_scaled(Optimizer& optimizer, Entry& mine) {
   scaler_.check_start();
   const Tensor& inverse = scaler_.inverse_tensor();

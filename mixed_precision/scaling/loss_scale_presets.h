@@ -22,14 +22,14 @@ struct LossScalePreset {
   std::string name;
   std::string description;
   LossScalePolicy policy;
-  bool counts_down = false;  // names what is left of the hysteresis rather than the bad steps
+  bool counts_down = false;  // reports the remaining hysteresis instead of the bad steps
 };
 
 const std::vector<LossScalePreset>& loss_scale_presets();
 std::vector<std::string> loss_scale_preset_names();
-// Error that lists the names and the nearest one.
+// Throws with the legal names and the nearest one.
 const LossScalePreset& find_loss_scale_preset(std::string_view name);
-// The policy of a preset, to be changed at will.
+// Returns a copy of a preset's policy, to change freely.
 LossScalePolicy loss_scale_preset(std::string_view name);
 
 }  // namespace booster

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t most_steps = 1'000'000;
 
-// The count at the beginning of `text`, which is taken off; 1 if there is none.
+// Removes and returns the count at the start of `text`; returns 1 if there is none.
 size_t take_count(std::string_view& text, std::string_view pattern) {
   size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;

@@ -177,12 +177,12 @@ bool has_f64(const std::vector<Tensor>& gradients) {
 
 Tensor find_non_finite(const Optimizer& optimizer, const Tensor& inverse) {
   std::vector<Tensor> gradients = optimizer.gradients();
-  // Clipping just read all of them: its norm in f32 tells as much, except of f64 gradients.
+  // Clipping has just read all of them: its norm in f32 shows the same, except for f64 gradients.
   const Tensor norm = optimizer.clipped_norm();
   const float* factor = device_float(inverse);
   if (norm.defined() && !has_f64(gradients)) {
     gradients = {untracked::cast(norm, DType::f32)};
-    factor = nullptr;  // the norm has it
+    factor = nullptr;  // the norm includes it
   }
   const Tensor found = zeros({}, {DType::f32, optimizer.device()});
   kernels::on(optimizer.device())

@@ -1,5 +1,5 @@
-// Flags of overflow (one f32 on the device, not 0: found), which add up until gradients are
-// forgotten. For one thread.
+// Overflow flags (one f32 on the device, not 0: found), accumulated until gradients are dropped.
+// For one thread.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"
@@ -9,24 +9,23 @@
 
 namespace booster {
 
-// noted = noted or found. `found` is a flag that nobody else writes.
+// noted = noted or found. `noted` may take over `found`, which nothing else may write.
 inline void note_overflow(Tensor& noted, const Tensor& found) {
   if (noted.defined()) noted.add_(found);
   else noted = found;
 }
 
-// What was found in the gradients of each optimizer, for strategies that do not scale their loss:
-// their gradients in memory are the true ones.
+// Overflows found in each optimizer's gradients, for strategies that do not scale the loss: the
+// gradients in memory are true.
 class OverflowMemory {
  public:
-  // Without `looks` nothing is looked for, and no step is skipped.
+  // Without `looks` it checks nothing, and no step is skipped.
   explicit OverflowMemory(bool looks) : looks_(looks) {}
 
   void note(const Optimizer& optimizer, const Tensor& found);
-  // Gradients are about to be changed in memory (a clip by value makes infinities finite): notes
-  // what is there now.
+  // Notes overflows before gradients change in memory: a clip by value makes infinities finite.
   void look(const Optimizer& optimizer);
-  // The local verdict: what was noted, or is there now.
+  // Returns the local verdict: overflows noted earlier, or present now.
   Verdict inspect(const Optimizer& optimizer) const;
   void forget(const Optimizer& optimizer);
 

@@ -14,8 +14,8 @@ namespace {
 
 bool has_gradients(const Optimizer& optimizer) { return !optimizer.parameters_with_grad().empty(); }
 
-// Of what the optimizer could have gradients for: ranks that hold other layers answer alike, and so
-// their gradients are multiplied by the same.
+// Considers all gradients that the optimizer could have. Ranks that hold other layers thus get the
+// same answer, and use the same factor.
 bool has_16_bit_gradients(const Optimizer& optimizer) {
   return std::ranges::any_of(optimizer.parameters(), [](const NamedTensor& parameter) {
     return is_16_bit(grad_dtype(parameter.tensor));

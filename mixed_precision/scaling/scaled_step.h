@@ -1,12 +1,11 @@
-// The loss-scaled part of a training step: what fp16, fp16_naive, fp16_apex and fp16_paddle share.
+// The loss-scaled part of a training step, shared by fp16, fp16_naive, fp16_apex and fp16_paddle.
 //
-// Gradients in memory are the true ones times a scale. Which scale, each optimizer's entry knows:
-// it is noted when a backward pass begins, so that a scale that grows in between cannot divide by
-// the wrong number. Gradients that are still there from before (accumulation, a clip by value that
-// had to unscale them, a step without zero_grad) are multiplied to the scale in force first, so
-// that what a pass adds always fits. An overflow that was found while unscaling is remembered as
-// long as there are these gradients, whatever is done to them after. Reads nothing from the device.
-// For one thread.
+// Gradients in memory are the true ones times a scale. Each optimizer's entry notes that scale when
+// a backward pass begins, so that a later growth cannot make the step divide by the wrong scale.
+// Gradients may remain from before a pass: by accumulation, a clip by value that unscaled them, or
+// a step without zero_grad. The pass first multiplies them to the current scale, so that what it
+// adds always fits. An overflow found while unscaling is remembered as long as these gradients
+// exist, whatever changes them later. Reads nothing from the device. For one thread.
 #pragma once
 
 #include "mixed_precision/interface/precision.h"
@@ -18,31 +17,30 @@ namespace booster {
 
 class ScaledStep {
  public:
-  // With `widens` 16-bit gradients become f32 when they are unscaled in memory. Without, they are
-  // unscaled in their own dtype, where small ones become 0: what Paddle does unless it is told to
-  // make master gradients.
+  // With `widens`, 16-bit gradients become f32 when they are unscaled in memory. Without, they are
+  // unscaled in their own dtype, where small ones become 0, as in Paddle without master gradients.
   explicit ScaledStep(const LossScalePolicy& policy, bool widens = true)
       : ScaledStep(LossScaler(policy), widens) {}
   explicit ScaledStep(LossScaler scaler, bool widens = true)
       : scaler_(std::move(scaler)), widens_(widens) {}
 
-  // The optimizers whose gradients a scaled loss may reach. Once.
+  // Sets the optimizers whose gradients a scaled loss may reach. Called once.
   void serve(const Optimizers& optimizers);
-  // A backward pass begins, here or on another rank. Error if an optimizer has gradients that no
+  // Begins a backward pass, on this or another rank. Throws if an optimizer has gradients that no
   // backward pass of ours made.
   void begin();
-  // loss * scale, in f32 at least.
+  // Returns loss * scale, in f32 at least.
   Tensor scale(const Tensor& loss) { return scaler_.scale(loss).loss; }
-  // True gradients in memory, those of 16-bit parameters as f32 if it widens. Does nothing where
-  // they are. Error as begin's.
+  // Makes gradients in memory true, and f32 for 16-bit parameters if it widens. Does nothing if
+  // they are true. Throws as begin().
   void unscale(Optimizer& optimizer);
-  // What gradients in memory must still be multiplied by; undefined where they are true.
+  // The factor that still applies to gradients in memory; undefined if they are true.
   Tensor pending_inverse(const Optimizer& optimizer) const;
-  // The local verdict. Error as begin's.
+  // Returns the local verdict. Throws as begin().
   Verdict inspect(Optimizer& optimizer);
-  // Grows or backs off.
+  // Grows the scale or backs off.
   void update(const Verdict& agreed);
-  // The optimizer's gradients were thrown away, and with them what was found there.
+  // The optimizer's gradients were dropped, and with them any overflow found there.
   void abandon(const Optimizer& optimizer);
 
   LossScaler& scaler() { return scaler_; }
@@ -53,9 +51,9 @@ class ScaledStep {
   struct Entry {
     Optimizer optimizer;
     Gradients gradients = Gradients::unknown;
-    Tensor inverse = {};      // where scaled: of the scale of that moment; keeps its place
-    int64_t generation = -1;  // of the scaler then
-    Tensor found_inf = {};    // by unscaling, since gradients were last forgotten
+    Tensor inverse = {};      // if scaled: of the scale at that time; stays in place
+    int64_t generation = -1;  // the scaler's at that time
+    Tensor found_inf = {};    // by unscaling, since gradients were last dropped
   };
 
   Entry& entry(const Optimizer& optimizer);

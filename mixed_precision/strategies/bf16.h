@@ -1,13 +1,13 @@
-// bf16 in two styles. It has f32's range, so the loss is not scaled; a step whose gradients are not
-// finite is skipped by default.
+// bf16 in two styles. It has f32's range, so the loss is not scaled. By default a step is skipped
+// if its gradients are not finite.
 //
 //   autocast   torch's: parameters stay f32, listed ops run in bf16
-//   cast       the model and its inputs are bf16, but for batch normalisation, whose statistics
+//   cast       the model and its inputs are bf16, except batch normalisation, whose statistics
 //              need f32. Steps update f32 masters, or the bf16 weights themselves:
 //              BF16MixedPrecision({.style = "cast", .master_weights = false, .update = "kahan"})
 //
-// Without masters `update` says how a new weight is rounded: "nearest" loses updates below half a
-// unit in the last place, "stochastic" is right on average, "kahan" keeps what is lost (2 bytes a
+// Without masters, `update` sets the rounding of new weights. "nearest" loses updates below half a
+// unit in the last place. "stochastic" is right on average. "kahan" keeps what is lost (2 bytes per
 // parameter) for the next step.
 #pragma once
 
@@ -24,13 +24,13 @@ struct BF16Options {
   bool master_weights = true;      // cast: f32 masters
   std::string update = "nearest";  // cast without masters: rounding of the new weights
   int64_t seed = 0;                // of stochastic rounding; the same on all ranks
-  bool skip_non_finite = true;     // look at the gradients before a step (one read of them)
-  bool round_gradients = false;    // autocast: those of weights to bf16, as torch does
+  bool skip_non_finite = true;     // check the gradients before a step (one read of them)
+  bool round_gradients = false;    // autocast: weight gradients to bf16, as torch does
 };
 
 class BF16MixedPrecision : public Precision {
  public:
-  // Errors: an unknown style or rounding, options that do not go together, a seed outside 32 bits.
+  // Throws for an unknown style or rounding, incompatible options, or a seed outside 32 bits.
   explicit BF16MixedPrecision(BF16Options options = {});
   explicit BF16MixedPrecision(NoOptions) : BF16MixedPrecision() {}
 
@@ -38,7 +38,7 @@ class BF16MixedPrecision : public Precision {
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
   Tensor cast_input(const Tensor& x) const override;
-  // Gradients are true already; but who asks will change them, and may make infinities finite.
+  // Gradients are already true, but the caller will change them, and may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }
@@ -49,7 +49,7 @@ class BF16MixedPrecision : public Precision {
 
   BF16Options options_;
   UpdateRounding rounding_;
-  std::array<OpPolicy, 2> policies_;  // of CPUs and of GPUs
+  std::array<OpPolicy, 2> policies_;  // for CPUs and for GPUs
   OverflowMemory overflows_;
 };
 

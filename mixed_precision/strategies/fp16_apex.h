@@ -1,10 +1,11 @@
-// fp16_apex: NVIDIA Apex's amp behind a Booster. O0 is fp32, O1 casts around ops by lists, O2 casts
-// the model and keeps f32 masters, O3 is f16 throughout. Options and defaults: apex_properties.h;
-// for a loop of one's own without a Booster: apex_amp.h.
+// fp16_apex: NVIDIA Apex's amp for use with a Booster. O0 is fp32, O1 casts around ops by lists, O2
+// casts the model and keeps f32 masters, O3 is f16 throughout. Options and defaults:
+// apex_properties.h; for custom loops without a Booster: apex_amp.h.
 //
-// With one loss and one optimizer the step unscales, and moves the scale: every backward pass but
-// the last of a step is as with Apex's delay_unscale. With num_losses > 1 or several optimizers
-// each loss is unscaled when its backward pass ends, and moves its own scale then, as in Apex.
+// With one loss and one optimizer, the step unscales and updates the scale: every backward pass but
+// the last of a step behaves as with Apex's delay_unscale. With num_losses > 1 or several
+// optimizers, each loss is unscaled when its backward pass ends, and then updates its own scale, as
+// in Apex.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -15,7 +16,7 @@ namespace booster {
 
 class FP16ApexMixedPrecision : public Precision {
  public:
-  // Errors: those of resolve(), and functions that are no ops.
+  // Throws as resolve() does, and for functions that are not ops.
   explicit FP16ApexMixedPrecision(FP16ApexOptions options = {});
   explicit FP16ApexMixedPrecision(NoOptions) : FP16ApexMixedPrecision() {}
 
@@ -44,14 +45,14 @@ class FP16ApexMixedPrecision : public Precision {
   ApexAmp& amp() { return amp_; }
 
  private:
-  // True if the step scales, unscales and looks for overflows.
+  // Whether the step scales, unscales and checks for overflows.
   bool scales() const { return !each_loss_ && amp_.properties().scales(); }
 
   ApexAmp amp_;
   int verbosity_;
   bool each_loss_;
-  int loss_id_ = 0;  // of the last loss
-  Tensor scale_;     // that it was multiplied by
+  int loss_id_ = 0;  // the last loss's
+  Tensor scale_;     // the factor of the last loss
 };
 
 }  // namespace booster

@@ -1,9 +1,9 @@
 // fp16_naive: the whole model in f16 with f32 masters, after Colossal-AI. Every op computes on f16
 // tensors; outputs, the loss and its scaling are f32. The loss scale backs off after `hysteresis`
-// overflows since it last grew.
+// overflows since its last growth.
 //
-// The divisor is the scale that the loss was multiplied by; Colossal-AI's own optimizer divides by
-// the doubled scale in steps in which it grows.
+// Gradients are divided by the scale that the loss was multiplied by. Colossal-AI's own optimizer
+// divides by the doubled scale in steps in which the scale grows.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -19,14 +19,14 @@ struct FP16NaiveOptions {
   int64_t growth_interval = 1000;      // finite steps before the scale grows; 0: never
   double min_scale = 1;                // 0: no limit
   double max_scale = 0x1p32;           // 0: no limit
-  int64_t hysteresis = 2;              // overflows since the last growth before it backs off
-  bool verbose = false;                // tells of skipped steps; waits for the device
-  bool log_num_zeros_in_grad = false;  // tells how many gradients are 0; waits for the device
+  int64_t hysteresis = 2;              // overflows since the last growth before a back-off
+  bool verbose = false;                // reports skipped steps; waits for the device
+  bool log_num_zeros_in_grad = false;  // reports how many gradients are 0; waits for the device
 };
 
 class FP16NaiveMixedPrecision : public Precision {
  public:
-  // Errors: an option out of range, a first scale outside the limits.
+  // Throws for an option out of range, or a first scale outside the limits.
   explicit FP16NaiveMixedPrecision(FP16NaiveOptions options = {});
   explicit FP16NaiveMixedPrecision(NoOptions) : FP16NaiveMixedPrecision() {}
 

@@ -27,7 +27,7 @@ void check_layers(const Model& model, const std::vector<std::string>& layers) {
           legal_names(layer, legal));
 }
 
-// A layer's name stands for its parameters and buffers and those below it.
+// A layer's name selects its parameters and buffers, and those of the layers below it.
 std::vector<Tensor> tensors_called(const Model& model, const std::vector<std::string>& names) {
   const StateDict state = model.state_dict();
   std::vector<std::string> legal;
@@ -65,7 +65,7 @@ FP16PaddleMixedPrecision::FP16PaddleMixedPrecision(FP16PaddleOptions options)
   for (const std::string& message : settings_.messages) add_note("fp16_paddle: " + message);
 }
 
-// Statistics of batches need f32; in f16 the other normalisations overflow too easily.
+// Batch statistics need f32; the other normalisations overflow too easily in f16.
 bool FP16PaddleMixedPrecision::stays_f32(const std::string& name, const Module& module) const {
   if (!module.own(Role::batch_norm).empty()) return true;
   if (settings_.lower == DType::f16 && !module.own(Role::layer_norm).empty()) return true;

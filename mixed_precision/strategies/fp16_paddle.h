@@ -1,13 +1,13 @@
-// fp16_paddle: PaddlePaddle's AMP, by the rules of its dynamic graph, on CPUs too (where Paddle's
-// own does nothing). Options and their defaults: paddle_options.h.
+// fp16_paddle: PaddlePaddle's AMP, by the rules of its dynamic graph, also on CPUs, where Paddle's
+// own does nothing. Options and their defaults: paddle_options.h.
 //
 //   O1  ops run by white and black list, the others in f32 if an argument is f32
-//   O2  the model is 16-bit but for normalisations; ops off the lists run in f32 if an argument is
+//   O2  the model is 16-bit except normalisations; ops off the lists run in f32 if an argument is
 //   OD  white ops run in 16 bits, all others in f32
 //   O0  f32
 //
-// Without master_grad 16-bit gradients are unscaled in their own dtype, where small ones become 0;
-// with it each backward pass adds them up in f32.
+// Without master_grad, 16-bit gradients are unscaled in their own dtype, where small ones become 0.
+// With it, each backward pass accumulates them in f32.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -21,12 +21,12 @@ namespace booster {
 
 class FP16PaddleMixedPrecision : public Precision {
  public:
-  // Errors: as resolved() in paddle_options.h.
+  // Throws as resolved() in paddle_options.h.
   explicit FP16PaddleMixedPrecision(FP16PaddleOptions options = {});
   explicit FP16PaddleMixedPrecision(NoOptions) : FP16PaddleMixedPrecision() {}
 
   const char* name() const override { return "fp16_paddle"; }
-  // Errors: excluded_layers or custom_black_varnames that the model has not.
+  // Throws for excluded_layers or custom_black_varnames that the model does not have.
   void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
@@ -34,7 +34,7 @@ class FP16PaddleMixedPrecision : public Precision {
   Tensor scale(const Tensor& loss) override;
   void unscale(Optimizer& optimizer) override;
   Tensor gradient_factor(const Optimizer& optimizer) const override;
-  // As Paddle: unscaled in memory, where 16-bit gradients lose what they lose.
+  // As in Paddle: unscales in memory, where 16-bit gradients lose precision.
   Tensor norm_factor(Optimizer& optimizer) override {
     unscale(optimizer);
     return {};
@@ -47,7 +47,7 @@ class FP16PaddleMixedPrecision : public Precision {
   std::string refusal() const override { return step_.scaler().diagnosis(); }
   std::optional<DType> saved_dtype() const override { return settings_.save_dtype; }
   // Paddle's keys: scale, incr_ratio, decr_ratio, incr_every_n_steps, decr_every_n_nan_or_inf,
-  // incr_count, decr_count, use_dynamic_loss_scaling; nothing where no loss is scaled.
+  // incr_count, decr_count, use_dynamic_loss_scaling. Empty if the loss is not scaled.
   PrecisionState state() const override;
   void load(const PrecisionState& state) override;
 
@@ -59,12 +59,12 @@ class FP16PaddleMixedPrecision : public Precision {
 
   PaddleSettings settings_;
   ScaledStep step_;
-  // By device type: what is in force inside a guard, and outside of it where there is one.
+  // By device type: the policies inside a guard, and outside it if guards are used.
   std::array<OpPolicy, 2> inside_, outside_;
 };
 
-// Ops between its construction and its end run by the lists of level O2, all others in f32, where
-// the thread is in a forward pass of fp16_paddle with use_fp16_guard; elsewhere it changes nothing.
+// In a forward pass of fp16_paddle with use_fp16_guard, ops run by the lists of level O2 while a
+// guard lives, and all others in f32. Elsewhere it has no effect.
 class FP16Guard {
  public:
   FP16Guard();

@@ -1,6 +1,6 @@
 // fp16: torch's automatic mixed precision. Parameters stay f32, listed ops run in f16, and a
-// dynamic loss scale (torch.amp.GradScaler's rules) keeps gradients in range; a step whose
-// gradients are not finite is skipped.
+// dynamic loss scale (by the rules of torch.amp.GradScaler) keeps gradients in range. A step is
+// skipped if its gradients are not finite.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -12,7 +12,7 @@ namespace booster {
 
 class FP16TorchMixedPrecision : public Precision {
  public:
-  // Errors: GradScaler's.
+  // Throws as GradScaler does.
   explicit FP16TorchMixedPrecision(GradScalerOptions options = {});
   explicit FP16TorchMixedPrecision(NoOptions) : FP16TorchMixedPrecision() {}
 
@@ -29,12 +29,12 @@ class FP16TorchMixedPrecision : public Precision {
   double loss_scale(int loss_id) const override;
   bool seeks_scale() const override { return options_.enabled; }
   std::string refusal() const override { return step_.scaler().diagnosis(); }
-  // torch's keys, as GradScaler::state_dict; nothing where it is not enabled.
+  // torch's keys, as in GradScaler::state_dict; empty if it is disabled.
   PrecisionState state() const override;
   void load(const PrecisionState& state) override;
 
   const GradScalerOptions& options() const { return options_; }
-  // Not checked, as torch's.
+  // Not checked, as in torch.
   void set_growth_interval(int64_t steps);
 
  private:

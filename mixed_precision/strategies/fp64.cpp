@@ -17,7 +17,7 @@ void FP64Precision::prepare(const Model& model, const Optimizers& optimizers) {
 
 Tensor FP64Precision::cast_input(const Tensor& x) const { return in_f64(x); }
 
-// Of what a module of the program's own casts itself: losses are f64 as well.
+// Casts the result of a custom module that casts for itself, so that losses are f64 as well.
 Tensor FP64Precision::cast_output(const Tensor& y) const { return in_f64(y); }
 
 }  // namespace booster

@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-constexpr int64_t unit = 16;  // sizes that 8-bit matrix units take are multiples of it
+constexpr int64_t unit = 16;  // 8-bit matrix units take sizes that are multiples of it
 
 void check_choice(const char* option, const std::string& value,
                   const std::vector<std::string>& choices, const char* hint = "") {
@@ -38,15 +38,15 @@ Fp8Recipe recipe_of(const FP8Options& options) {
           .eps = options.amax_epsilon};
 }
 
-// A linear weight is called as its module is, or, where it is one of several, by its own name below
-// it: "blocks.0.attn.in_proj".
+// A linear weight has its module's name or, if it is one of several, its own name below the module:
+// "blocks.0.attn.in_proj".
 std::string layer_name(const std::string& module, const std::string& weight) {
   const std::string own = weight == "weight" ? "" : weight.substr(0, weight.rfind("_weight"));
   if (module.empty()) return own.empty() ? "model" : own;
   return own.empty() ? module : module + "." + own;
 }
 
-// Every weight of this role once, in the order of the modules.
+// Returns every weight of this role once, in module order.
 std::vector<Fp8Layer> linear_layers(const Model& model) {
   std::vector<Fp8Layer> layers;
   std::unordered_set<const TensorBody*> seen;
@@ -63,7 +63,7 @@ bool is_excluded(const FP8Options& options, const std::string& layer) {
 
 bool fits(const Tensor& weight) { return weight.size(0) % unit == 0 && weight.size(1) % unit == 0; }
 
-// "fp8: fc1, fc2 run in bf16: the reason", or nothing to note.
+// Adds the note "fp8: fc1, fc2 run in bf16: the reason", or none without names.
 void note(NoteTaker& taker, const std::vector<std::string>& names, const std::string& reason) {
   if (names.empty()) return;
   taker.add_note(fmt::format("fp8: {} {} in bf16: {}", fmt::join(names, ", "),
@@ -137,8 +137,8 @@ void FP8MixedPrecision::begin_loss(const ScaleLossOptions& options, const Optimi
   of_loss_ = optimizers;
 }
 
-// A cast to 8 bits makes infinities finite: only the magnitudes tell of them, and belong to the
-// optimizers that this loss was for.
+// A cast to 8 bits makes infinities finite, so only the magnitudes show them. They count for this
+// loss's optimizers.
 void FP8MixedPrecision::agreed(Pass pass) {
   if (!linear_) return;
   linear_->end_pass(pass);

@@ -1,11 +1,11 @@
 // fp8: Linear layers and the projections of attention in 8-bit floats, E4M3 forward and E5M2 for
-// gradients, each tensor with a scale of its own; everything else as in bf16. Parameters stay f32.
-// 8-bit scales keep gradients in range, so the loss is not scaled.
+// gradients, with one scale per tensor; everything else as in bf16. Parameters stay f32. The 8-bit
+// scales keep gradients in range, so the loss is not scaled.
 //
-// On every processor the numbers are exactly those of 8-bit matrix units, up to the order of sums
-// (fp8_linear.h). A layer whose sizes are not multiples of 16, as those units want them, or that
-// `exclude` names runs in bf16; notes() says which and why. The rows of a batch may be any number:
-// filled up with zeros they give the same results.
+// On every processor the values are exactly those of 8-bit matrix units, up to the order of sums
+// (fp8_linear.h). A layer runs in bf16 if `exclude` names it or if its sizes are not multiples of
+// 16, as those units require; notes() lists these layers and the reasons. A batch may have any
+// number of rows: padding them with zeros gives the same results.
 #pragma once
 
 #include "core/nn/no_options.h"
@@ -21,24 +21,24 @@ struct FP8Options {
   int64_t amax_history_len = 1024;
   std::string amax_compute_algo = "max";  // of the history; or "most_recent"
   int64_t margin = 0;                     // scales are divided by 2^margin
-  bool reduce_amax = true;  // magnitudes are the largest over the ranks that hold a layer
+  bool reduce_amax = true;  // a magnitude is the largest over the ranks that hold a layer
   // current scaling
   bool power_of_two_scales = false;
-  double amax_epsilon = 0;  // smaller magnitudes count as this
+  double amax_epsilon = 0;  // lower bound of magnitudes
   // which layers
-  std::vector<std::string> exclude = {};  // names of layers or of modules that hold some
+  std::vector<std::string> exclude = {};  // names of layers, or of modules that hold layers
   bool first_and_last_in_bf16 = false;
-  bool skip_non_finite = true;  // look at gradients and quantized tensors before a step
+  bool skip_non_finite = true;  // check gradients and quantized tensors before a step
 };
 
 class FP8MixedPrecision : public Precision {
  public:
-  // Error if an option is out of its range.
+  // Throws if an option is out of range.
   explicit FP8MixedPrecision(FP8Options options = {});
   explicit FP8MixedPrecision(NoOptions) : FP8MixedPrecision() {}
 
   const char* name() const override { return "fp8"; }
-  // Error if `exclude` names no module.
+  // Throws if a name in `exclude` matches no linear layer.
   void check_fits(const Model& model) const override;
   void prepare(const Model& model, const Optimizers& optimizers) override;
   const OpPolicy* policy(Device device) const override;
@@ -46,7 +46,7 @@ class FP8MixedPrecision : public Precision {
   void reached(const Optimizer& optimizer) override { of_loss_.push_back(optimizer); }
   SharedNumbers end(Pass pass) override;
   void agreed(Pass pass) override;
-  // Gradients are true already; but who asks will change them, and may make infinities finite.
+  // Gradients are already true, but the caller will change them, and may make infinities finite.
   void unscale(Optimizer& optimizer) override { overflows_.look(optimizer); }
   Tensor norm_factor(Optimizer&) override { return {}; }
   Verdict inspect(Optimizer& optimizer) override { return overflows_.inspect(optimizer); }
@@ -54,16 +54,16 @@ class FP8MixedPrecision : public Precision {
   StateDict state_tensors() const override;
   bool state_differs_by_rank() const override { return !options_.reduce_amax; }
 
-  // The layers that run in 8 bits, by name.
+  // Names of the layers that run in 8 bits.
   const std::vector<std::string>& layers() const { return layers_; }
 
  private:
   FP8Options options_;
   Fp8Recipe recipe_;
-  std::shared_ptr<Fp8Linear> linear_;  // none before prepare, or where no layer fits
+  std::shared_ptr<Fp8Linear> linear_;  // null before prepare, or if no layer fits
   OpPolicy cpu_, cuda_;
   std::vector<std::string> layers_;
-  Optimizers of_loss_;  // the last one, named or reached
+  Optimizers of_loss_;  // the last loss's, named or reached
   OverflowMemory overflows_;
 };
 

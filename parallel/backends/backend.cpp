@@ -12,7 +12,7 @@ namespace booster {
 
 namespace {
 
-// How long others may still be at an operation after a rank that has done its part has ended.
+// How long others may still be in an operation after a rank that has done its part has ended.
 constexpr auto farewell = std::chrono::milliseconds(1500);
 
 // Below this, one exchange of everything beats reducing in parts.
@@ -32,7 +32,7 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-// One message to a rank, or several that arrive in this order.
+// One message to a rank, or several that arrive in order.
 template <class Byte>
 std::array<std::span<Byte>, 1> in_a_row(std::span<Byte> message) {
   return {message};
@@ -63,7 +63,7 @@ void Backend::narrow_to(const std::vector<int>& participants) {
   for (const int rank : participants) call_->participants.push_back(members_.ranks[rank]);
 }
 
-// What a rank has reported ends the wait at once.
+// A failure that a rank has reported ends the wait immediately.
 std::string Backend::trouble_in_wait(std::span<const int> awaited, Clock::time_point since) const {
   if (!members_.rendezvous) return "";
   if (Clock::now() - since < farewell) return members_.rendezvous->trouble({});
@@ -120,9 +120,9 @@ void Backend::exchange_with_all(OutgoingTo&& outgoing_to, IncomingFrom&& incomin
   exchange(outgoing, incoming);
 }
 
-// Every rank tells every other itself what it is about to do, before any data moves and whatever
-// the ways of the data are: so whoever does not come is named by all others, and not somebody who
-// waits for it too.
+// Every rank sends its next operation directly to every other rank, before any data moves and
+// however the data moves. If a rank does not arrive, all others therefore name that rank, and not
+// one that waits for it too.
 bool Backend::agree(Signature own) {
   own.sequence = ++call_->sequence;
   own.tag = call_->tag;
@@ -153,9 +153,9 @@ void Backend::reduce_whole(const Buffer& data, CollectiveOp reduction) {
   reduce_sources(data.data, sources, data.count, data.dtype, reduction, scratch_);
 }
 
-// Block by block, so that what arrives is reduced while it is in the cache and while the next
-// blocks are already on their way. With `share` every block that is reduced goes to all other ranks
-// along with the next blocks, while it is in the cache too.
+// Works block by block: it reduces arriving data while it is in the cache and while the next blocks
+// are already being sent. With `share`, each reduced block is sent to all other ranks together with
+// the next blocks, while it is still in the cache.
 void Backend::reduce_own_part(const Buffer& data, const Buffer& out, CollectiveOp reduction,
                               bool share) {
   const int64_t longest = part_of(data.count, 0, size()).length;
@@ -247,7 +247,7 @@ void Backend::all_to_all(const Buffer& out, const Buffer& in) {
   exchange_with_all(outgoing, incoming);
 }
 
-// To and from each of the two, where there is one. A third rank may have ended, and rightly so.
+// Exchanges with each of the two ranks that exist. A third rank may legitimately have ended.
 void Backend::swap(const Messages& with, std::span<const std::byte> outgoing,
                    std::span<std::byte> incoming) {
   const bool sends = with.to != nobody && !outgoing.empty(),
@@ -259,9 +259,9 @@ void Backend::swap(const Messages& with, std::span<const std::byte> outgoing,
   narrow_to({});
 }
 
-// The sender's signature goes ahead of its data. It carries no call number: ranks outside the pair
-// do not count the call. Where the sender could send directly the receiver answers whether it could
-// receive so.
+// The sender's signature precedes its data. It has no call number: ranks outside the pair do not
+// count the call. If the sender could send directly, the receiver answers whether it could receive
+// directly.
 Directly Backend::agree(const Messages& what, Directly possible) {
   const Signature sent = Signature::of(Collective::point_to_point, what.out).directly(possible.out),
                   wanted = Signature::of(Collective::point_to_point, what.in).directly(possible.in);

@@ -14,7 +14,7 @@ struct Row {
   std::unique_ptr<Backend> (*make)(Membership);
 };
 
-// The fastest first: the first that this machine can serve is used.
+// Fastest first: the first that this machine can serve is used.
 constexpr Row rows[] = {
     {"shm", make_shared_memory},
 #ifdef BOOSTER_HAS_GLOO
@@ -26,7 +26,7 @@ constexpr Row rows[] = {
 #endif
 };
 
-// Serves GPUs on top of one of them.
+// Serves GPUs on top of one of the backends above.
 constexpr const char* nccl = "nccl";
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gloo writes to connections in a way that raises SIGPIPE where the peer has closed them, which by
-// default ends the process without a word.
+// Gloo's writes raise SIGPIPE if the peer has closed the connection. By default that silently ends
+// the process.
 #pragma once
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// While it lives, such a write of the calling thread fails, and does no more.
+// While it lives, such a write of this thread fails instead of ending the process.
 class BrokenPipeFails {
  public:
   BrokenPipeFails() {
@@ -19,7 +19,7 @@ class BrokenPipeFails {
   ~BrokenPipeFails() {
     if (!is_ours_) return;
     constexpr timespec at_once = {};
-    sigtimedwait(&only_, nullptr, &at_once);  // a signal that waits would come with the old mask
+    sigtimedwait(&only_, nullptr, &at_once);  // unblocked first, it would be delivered
     pthread_sigmask(SIG_UNBLOCK, &only_, nullptr);
   }
   BrokenPipeFails(const BrokenPipeFails&) = delete;

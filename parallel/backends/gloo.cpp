@@ -1,8 +1,8 @@
 // The backend over TCP by Gloo. Ranks find each other's addresses at the rendezvous.
 //
-// In Gloo of 2022 each pair of ranks has a port of its own, which takes one connection, whoever
-// makes it. Ranks therefore show each other that they know the secret of the run, and where one has
-// been kept out, or meets a stranger, all try again, at other ports.
+// In Gloo of 2022 each pair of ranks has its own port, which accepts one connection, from any
+// client. Ranks therefore prove to each other that they know the run's secret. If a stranger took a
+// rank's connection, all ranks try again at other ports.
 #include "parallel/backends/backend.h"
 #include "parallel/backends/broken_pipe.h"
 #include "parallel/backends/gloo_device.h"
@@ -26,16 +26,16 @@ using gloo::transport::UnboundBuffer;
 constexpr auto watch_interval = std::chrono::milliseconds(50);
 
 // How long ranks that have all announced themselves may take to connect: at first, and twice as
-// long at each further attempt. Gloo waits five times as long for a connection as it is told.
+// long at each further attempt. Gloo waits five times its timeout for a connection.
 constexpr auto first_limit = std::chrono::milliseconds(5000);
 constexpr int most_attempts = 5, patience_of_gloo = 5;
 
-// One message under way: the buffer that Gloo fills or empties, and whom it concerns.
+// A message in progress: the buffer that Gloo fills or empties, and its peer.
 struct Pending {
   std::unique_ptr<UnboundBuffer> buffer;
   int peer;
   bool sends;
-  bool is_over = false;  // waited for
+  bool is_over = false;  // its wait has ended
 };
 
 class GlooBackend final : public Backend {
@@ -70,10 +70,10 @@ class GlooBackend final : public Backend {
   std::vector<uint64_t> sent_, received_;           // messages so far, by peer: Gloo's slots
   std::mutex mutex_;
   std::vector<Pending> pending_;  // guarded by mutex_ where its size changes
-  int waits_for_ = -1;            // the peer of the message that the operation waits for
-  Clock::time_point last_move_;   // when it began to connect, when the operation began, or a
-                                  // message of it was complete
-  std::optional<SlowWait> wait_;  // for it; all three guarded by mutex_
+  int waits_for_ = -1;            // peer of the message that the operation waits for
+  Clock::time_point last_move_;   // when connecting or the operation began, or when its last
+                                  // message completed
+  std::optional<SlowWait> wait_;  // for waits_for_; mutex_ guards all three
   std::atomic<bool> stopped_ = false, closing_ = false;
   std::thread watcher_;
 };
@@ -105,7 +105,7 @@ void GlooBackend::connect() {
   timeout_ = group_timeout();
 }
 
-// "" if this rank is connected with all others.
+// Returns "" if this rank is connected to all others.
 std::string GlooBackend::problem_of_attempt(int attempt) {
   try {
     connect_pairs(attempt);
@@ -117,7 +117,7 @@ std::string GlooBackend::problem_of_attempt(int attempt) {
   }
 }
 
-// As Gloo's own connectFullMesh does it, but the watcher can end it.
+// As Gloo's own connectFullMesh, but the watcher can end it.
 void GlooBackend::connect_pairs(int attempt) {
   const BrokenPipeFails guard;
   const int ranks = members().size(), own = members().rank;
@@ -148,7 +148,8 @@ void GlooBackend::connect_pairs(int attempt) {
     if (rank != own) context_->getPair(rank)->connect(addresses[rank]);
 }
 
-// Where every other rank listens for this one. `own`: where this one does for each of them in turn.
+// Returns where every other rank listens for this one. `own` holds the addresses where this rank
+// listens for each of them in turn.
 std::vector<std::vector<char>> GlooBackend::exchange_addresses(int attempt,
                                                                const std::vector<char>& own) {
   const auto key = [&](int rank) {
@@ -177,8 +178,8 @@ void GlooBackend::end_watch() {
   watcher_.join();
 }
 
-// Every pair of ranks shows each other that they know the secret of the run, each by signing what
-// the other has drawn.
+// Each pair of ranks proves to each other that they know the run's secret: each signs the other's
+// random bytes.
 void GlooBackend::verify_peers() {
   const int ranks = members().size(), own = members().rank;
   const std::string secret = members().rendezvous->secret();
@@ -215,9 +216,9 @@ bool GlooBackend::is_hopeless() {
   return stopped_ || !trouble_in_wait({&awaited, 1}, last_move_).empty();
 }
 
-// Gloo sees a closed connection only to the rank that it waits for; the watcher sees any death, and
-// wakes whoever waits. A second look lets data arrive that was sent before the end. Pairs that are
-// closed are connected no more.
+// Gloo detects a closed connection only to the rank that it waits for; the watcher detects any
+// death, and ends the wait. It acts on the third consecutive sign, so that data sent before the end
+// can arrive. Closed pairs are not connected again.
 void GlooBackend::watch_peers() {
   for (int strikes = 0; !closing_; std::this_thread::sleep_for(watch_interval)) {
     std::lock_guard lock(mutex_);
@@ -239,14 +240,14 @@ void GlooBackend::tell_wait() {
 }
 
 void GlooBackend::explain(int peer, const char* what) {
-  // The kernel closes connections and drops locks of an ended process at nearly the same time.
+  // The kernel closes an ended process's connections and drops its locks at nearly the same time.
   for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     check_members();
   fail_run("{} closed its connection: {}", members().describe(peer), what);
 }
 
-// Whose messages have not moved, among those that nobody has waited for. Those that have say so at
-// once, the others that they are closed.
+// Returns the peers of messages that have not completed, among those not waited for yet. Completed
+// messages report it immediately; the others report a closed connection.
 std::vector<int> GlooBackend::unfinished() {
   std::vector<int> peers;
   for (Pending& message : pending_) {

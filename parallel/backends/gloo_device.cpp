@@ -37,7 +37,7 @@ GlooDevice::GlooDevice(std::string address) : address_(std::move(address)) {
   }
   gloo::transport::tcp::attr attributes;
   attributes.hostname = address_;
-  // For its thread: a write to a dead peer must not end the process.
+  // For the device's thread: a write to a dead peer must not end the process.
   const kernels::BlockedSignals guard;
   device_ = gloo::transport::tcp::CreateDevice(attributes);
 }

@@ -1,10 +1,10 @@
-// A device of Gloo, lent to one group after the other.
+// A Gloo device, lent to one group at a time.
 //
-// A device has a thread and, in Gloo of 2023, one port for all who connect. Somebody who connects
-// there and says nothing is waited for by an operation that holds the thread's loop; where a device
-// is destroyed before that is over, its thread is the last to hold the loop, joins itself and ends
-// the process: any port scanner could do that. So devices are never destroyed, and one that a group
-// has done with serves the next at the same address.
+// A device has a thread and, in Gloo of 2023, one port for all connections. If a client connects
+// there and sends nothing, an operation waits for it and holds the thread's loop. If a device is
+// destroyed during that wait, its thread is the last to hold the loop: it joins itself and ends the
+// process. Any port scanner could cause that. So devices are never destroyed; a device that a group
+// has finished with serves the next group at the same address.
 #pragma once
 
 #include <gloo/transport/device.h>
@@ -16,9 +16,9 @@ namespace booster {
 
 class GlooDevice {
  public:
-  // Of this machine's address, in digits. Thread-safe.
+  // `address` is this machine's, in digits. Thread-safe.
   explicit GlooDevice(std::string address);
-  // Nothing that the device made may be left.
+  // Nothing that the device made may still exist.
   ~GlooDevice();
   GlooDevice(const GlooDevice&) = delete;
   gloo::transport::Device* operator->() const { return device_.get(); }

@@ -40,11 +40,11 @@ std::string nccl_version(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// What a rank says of itself; goes between ranks as it lies in memory.
+// A rank's GPU and NCCL; sent between ranks as its bytes in memory.
 struct GpuLink::Card {
   std::array<std::byte, 16> gpu = {};
   int32_t version = 0;
-  char missing[108] = {};  // cut to fit
+  char missing[108] = {};  // truncated to fit
 };
 
 GpuLink::GpuLink(Backend& host, std::vector<int> ranks) : host_(host), ranks_(std::move(ranks)) {}

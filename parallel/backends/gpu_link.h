@@ -1,6 +1,6 @@
-// The NCCL communicator between some members of a group, which is made when they first need it:
-// they tell each other, through the host, which GPU each has and which NCCL. The communicator's id
-// goes by the rendezvous. For one thread at a time.
+// The NCCL communicator between some members of a group, made on first use. The members first
+// exchange, through the host, their GPUs and NCCL versions. The rendezvous distributes the
+// communicator's id. For one thread at a time.
 #pragma once
 
 #include "kernels/device/communicator.h"
@@ -14,19 +14,19 @@ namespace booster {
 
 class GpuLink {
  public:
-  // `ranks` of the group that `host` connects: all of them or two, rising, own rank among them.
+  // `ranks` of the group that `host` connects: all of them or two, ascending, including this rank.
   GpuLink(Backend& host, std::vector<int> ranks);
 
-  // Whether memory on this device may go by it: so far, as long as nobody has asked for it.
+  // Whether memory on this device may use it; true until the first connect() decides.
   bool may_serve(Device device) const { return !is_known_ || (communicator_ && device_ == device); }
-  // All its ranks call it, each with its device. The communicator, which may still be connecting;
-  // null if there can be none.
+  // Returns the communicator, which may still be connecting; null if none is possible. All its
+  // ranks call it, each with its device.
   kernels::Communicator* connect(Device device);
   // Null before connect().
   kernels::Communicator* communicator() const { return communicator_.get(); }
-  // Why there can be none; "" if there can.
+  // Why no communicator is possible; "" if one is.
   const std::string& obstacle() const { return obstacle_; }
-  // The place of a rank of the group among `ranks`.
+  // Returns the index of a rank of the group in `ranks`.
   int place_of(int group_rank) const;
 
  private:
@@ -43,13 +43,13 @@ class GpuLink {
   std::unique_ptr<kernels::Communicator> communicator_;
 };
 
-// NCCL's version here, such as 22809; 0 if there is none, and why.
+// This machine's NCCL version, such as 22809; 0 and the reason if there is none.
 struct NcclHere {
   int version = 0;
   std::string missing;
 };
 NcclHere nccl_here();
-// "2.28.9" for 22809.
+// Returns "2.28.9" for 22809.
 std::string nccl_version(int version);
 
 }  // namespace booster

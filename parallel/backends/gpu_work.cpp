@@ -15,7 +15,7 @@ void GpuWork::order(kernels::Stream stream) {
   used_.clear();
 }
 
-// Giving up ends what is waited for here.
+// Giving up makes the events awaited here complete.
 void GpuWork::synchronize() {
   for (const auto& end : ends_) end->wait();
   std::lock_guard lock(mutex_);

@@ -1,5 +1,4 @@
-// An operation that was given to GPUs: it is complete when its streams have come so far.
-// Thread-safe.
+// An operation issued to GPUs; complete when its streams have passed it. Thread-safe.
 #pragma once
 
 #include "kernels/device/moment.h"
@@ -15,9 +14,9 @@ namespace booster {
 
 class GpuWork final : public Completion {
  public:
-  // It begins when `begin` is past and is complete when all of `ends` are. Until then, or until
-  // somebody's stream has been told to wait, it keeps the memory that it uses: nobody else shall
-  // get that.
+  // It begins when `begin` is past and is complete when all of `ends` are. It keeps the memory that
+  // it uses until then, or until a stream has been ordered after it, so that the memory cannot be
+  // reused.
   GpuWork(std::shared_ptr<kernels::Moment> begin,
           std::vector<std::shared_ptr<kernels::Moment>> ends, std::vector<Buffer> used)
       : begin_(std::move(begin)), ends_(std::move(ends)), used_(std::move(used)) {}
@@ -26,7 +25,7 @@ class GpuWork final : public Completion {
   void synchronize() override;
   bool is_done() override;
   bool has_begun() const { return begin_->is_past(); }
-  // It was given up: waits throw this from now on.
+  // Marks it as given up: from now on waits throw `reason`.
   void fail(const std::string& reason);
 
  private:

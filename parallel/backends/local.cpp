@@ -1,5 +1,5 @@
-// The backend of a group of one rank: numbers only ever move from its input to its output, on
-// whatever device both are, in the order of what the caller queues there.
+// The backend of a group of one rank: it only copies inputs to outputs, on their device, in the
+// order of the caller's work there.
 #include "kernels/catalogue.h"
 #include "parallel/backends/backend.h"
 

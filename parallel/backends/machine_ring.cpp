@@ -20,8 +20,8 @@ std::span<std::byte> start_of(std::vector<std::byte>& memory, int64_t bytes) {
 
 }  // namespace
 
-// With to_all, `written` is `read`, and a lane is a run of it. Else lane i has the parts of the
-// i-th ranks of all machines, one after another.
+// With to_all, `written` is `read`, and a lane is a contiguous range of it. Otherwise lane i has
+// the parts of the i-th ranks of all machines, in sequence.
 struct MachineRing::Task {
   Buffer read, written;
   CollectiveOp reduction;
@@ -37,7 +37,7 @@ struct MachineRing::Task {
   int64_t partial_bytes(const Block& block) const {
     return block.length * size_of(partial_dtype(dtype()));
   }
-  // Where the block's result belongs, on its owner.
+  // Returns where the block's result belongs, on its owner.
   std::span<std::byte> place(const Block& block) const {
     return written.part(block.first - (to_all ? 0 : block.owner * written.count), block.length);
   }
@@ -98,9 +98,9 @@ MachineRing::Block MachineRing::block_of(const Task& task, int lane, int64_t ind
              index % task.part_blocks * task.length, owner);
 }
 
-// After step s, machine m adds to block s-m+1, which has then come from the one before it; in the
-// next step it sends the block on. The last machine is done with block s-last+1 after step s, and
-// the result reaches machine m in step s+1+m.
+// After step s, machine m adds to block s-m+1, which has arrived from the machine before it; it
+// sends the block on in the next step. After step s the last machine has finished block s-last+1,
+// and the result reaches machine m in step s+1+m.
 void MachineRing::run(const Task& task) {
   if (task.blocks == 0) return;
   for (int lane = 0; lane < lanes(); ++lane) {
@@ -130,7 +130,7 @@ void MachineRing::step(const Task& task, int64_t step) {
     if (handles(lane)) reduce(task, lane, block_of(task, lane, reduced));
 }
 
-// What the ranks of this machine have of the block goes to its handler.
+// Sends this machine's data of the block to the block's handler.
 void MachineRing::collect(const Task& task, int lane, const Block& block, Messages& messages) {
   if (block.length == 0) return;
   if (!handles(lane))
@@ -153,8 +153,8 @@ void MachineRing::hand_on(const Task& task, int lane, int64_t step, Messages& me
                                  start_of(lanes_[lane].incoming, task.partial_bytes(expected))});
 }
 
-// Results go from the last machine to the first and on, up to the one before the last; what has
-// come in one step is sent on in the next, and told to all ranks of the machine.
+// Results travel from the last machine to the first and onwards, up to the one before the last.
+// What arrives in one step is sent on in the next, and also to all ranks of the machine.
 void MachineRing::pass_around(const Task& task, int lane, int64_t step, Messages& messages) {
   const int64_t told_after = here_ == last_ ? last_ : last_ + 1 + here_;
   const Block known = block_of(task, lane, step - told_after);
@@ -174,7 +174,7 @@ void MachineRing::pass_around(const Task& task, int lane, int64_t step, Messages
     if (rank != rank_) messages.outgoing.push_back({rank, task.place(known)});
 }
 
-// From the last machine straight to the result's owner.
+// Sends the result from the last machine directly to its owner.
 void MachineRing::deliver(const Task& task, int lane, const Block& block, Messages& messages) {
   const int sender = machines_.owner(last_, lane);
   if (block.length == 0 || sender == block.owner) return;

@@ -1,11 +1,11 @@
-// Reductions over several machines in which each number crosses a link between two of them once on
-// its way to the sum, and once more on its way back.
+// Reductions over several machines. Each value crosses a link between two machines once towards the
+// sum, and once more on its return.
 //
-// Machines stand in a ring, in the order of their ranks. The first reduces what its ranks have,
-// each further one adds what its own have, and the last one finishes; results then go once more
-// around the ring. So the order is that of all ranks, as on one machine, and so are the bits. The
-// numbers are cut into lanes, each with one rank per machine that handles it, and those into
-// blocks, so that all links and the memory of all machines are busy at once. One thread at a time.
+// The machines form a ring, in rank order. The first reduces its ranks' values, each further
+// machine adds its own, and the last one finishes. Results then travel once more around the ring.
+// The order is therefore the rank order, as on one machine, and the bits are the same. Values are
+// divided into lanes, each with one handling rank per machine, and lanes into blocks. All links and
+// all machines' memory are thus busy at once. One thread at a time.
 #pragma once
 
 #include "parallel/backends/backend.h"
@@ -19,17 +19,17 @@ namespace booster {
 
 class MachineRing {
  public:
-  // That of the group's backend.
+  // The exchange of the group's backend.
   using Exchange = std::function<void(std::span<const Outgoing>, std::span<const Incoming>)>;
-  // Each machine's members must follow one another in the group.
+  // Each machine's members must be consecutive in the group.
   MachineRing(const Machines& machines, int rank, Exchange exchange);
 
-  // In place.
+  // In-place.
   void reduce_to_all(const Buffer& data, CollectiveOp reduction);
   // `in` has as many elements for each rank as `out`.
   void reduce_to_owners(const Buffer& out, const Buffer& in, CollectiveOp reduction);
 
-  // The most that a machine sends, relative to the data that each rank has.
+  // The maximum that a machine sends, relative to each rank's data.
   double sent_to_all(DType dtype) const;
   double sent_to_owners(DType dtype) const;
 
@@ -37,17 +37,17 @@ class MachineRing {
   struct Task;
   struct Block {
     int64_t first = 0, length = 0;
-    int owner = 0;  // of the result, if it has one owner
+    int owner = 0;  // rank that gets the result, if only one does
   };
   struct Messages {
     std::vector<Outgoing> outgoing;
     std::vector<Incoming> incoming;
   };
-  // What the handler of a lane keeps.
+  // Memory of a lane's handler.
   struct Lane {
-    std::vector<std::byte> raw;                 // of the other ranks here
+    std::vector<std::byte> raw;                 // from the other ranks of this machine
     std::vector<std::byte> incoming, outgoing;  // partial sums
-    std::vector<std::byte> result;              // that belongs to another rank
+    std::vector<std::byte> result;              // if it belongs to another rank
   };
 
   void run(const Task& task);

@@ -1,8 +1,8 @@
-// The backend over MPI: a site's own fabric and process manager carry the ranks. Chosen by
-// BOOSTER_BACKEND=mpi, in processes that mpirun or srun started.
+// The backend over MPI, on a site's own fabric and process manager. BOOSTER_BACKEND=mpi selects it,
+// in processes that mpirun or srun started.
 //
-// Ranks still meet at a rendezvous, which knows who has died. One lock is around all calls into
-// MPI, so that it need not serve several threads at once.
+// Ranks still meet at a rendezvous, which detects dead ranks. One lock guards all calls into MPI,
+// so that it need not serve several threads at once.
 #include "parallel/backends/backend.h"
 #include "parallel/backends/mpi_module.h"
 #include "platform/error.h"
@@ -24,20 +24,20 @@ constexpr size_t longest_message = 1 << 30;  // MPI counts in int
 constexpr auto mpi_look_every = std::chrono::milliseconds(20);
 constexpr auto mpi_farewell = std::chrono::seconds(1);
 
-// One for the process. MPI's end is a meeting of all, so it comes last: a rank that ends early has
-// left the rendezvous by then, and the others know that they wait in vain.
+// One per process. MPI's end is collective over all processes, so it comes last: a rank that ends
+// early has left the rendezvous by then, and the others know that they wait in vain.
 struct Mpi {
   const MpiModule* module = nullptr;
   int rank = 0, size = 0, largest_tag = 0;
-  std::atomic<bool> has_lost_one = false;  // a message failed, or its time was up
+  std::atomic<bool> has_lost_one = false;  // a message failed, or timed out
   std::mutex mutex;
   ~Mpi() {
     if (module) module->finish(has_lost_one);
   }
-} the_mpi;  // made before all that is made at its first use, and so destroyed behind it
+} the_mpi;  // constructed before all that its first use makes, and so destroyed after it
 
 const MpiModule& load_module() {
-  // MPI's own plugins look for its symbols among those of the program.
+  // MPI's own plugins look for its symbols in the program.
   const kernels::ModuleFile file = kernels::open_module("mpi", "parallel", RTLD_NOW | RTLD_GLOBAL);
   if (!file.handle) fail_run("BOOSTER_BACKEND=mpi: cannot load {}: {}", file.path, file.missing);
   const void* table = dlsym(file.handle, mpi_module_symbol);
@@ -85,7 +85,7 @@ class MpiBackend final : public Backend {
 
   Mpi& mpi_ = mpi();
   const std::chrono::milliseconds timeout_ = group_timeout();
-  std::vector<int> mpi_ranks_;  // of the members
+  std::vector<int> mpi_ranks_;  // the members'
   int tag_ = 0;                 // of the group's messages
   std::vector<Pending> pending_;
   std::atomic<bool> stopped_ = false;
@@ -99,8 +99,8 @@ MpiBackend::MpiBackend(Membership joined) : Backend(std::move(joined)) {
   find_peers();
 }
 
-// Groups that share two ranks need different tags: made of their first rank and of a number that it
-// counts up.
+// Groups that share two ranks need different tags. A tag combines the group's first rank and a
+// number that this rank counts up.
 void MpiBackend::find_peers() {
   static std::atomic<int> groups = 0;
   Rendezvous& rendezvous = *members().rendezvous;
@@ -130,7 +130,7 @@ void MpiBackend::start(int peer, bool sends, std::byte* data, size_t bytes) {
   }
 }
 
-// Whether something has arrived or left.
+// Returns whether a message has arrived or been sent.
 bool MpiBackend::advance() {
   std::lock_guard lock(mpi_.mutex);
   bool moved = false;
@@ -173,9 +173,9 @@ void MpiBackend::wait() {
   }
 }
 
-// What was to be received may be let go at once; what is being sent gets a moment to leave.
+// Receives may be dropped immediately; sends get a moment to complete.
 void MpiBackend::abandon() {
-  if (!stopped_) mpi_.has_lost_one = true;  // a group may be left amid an operation
+  if (!stopped_) mpi_.has_lost_one = true;  // an operation may be unfinished
   const auto end = Clock::now() + mpi_farewell;
   try {
     while (!pending_.empty() && Clock::now() < end) advance();
@@ -203,7 +203,7 @@ void MpiBackend::exchange(std::span<const Outgoing> outgoing, std::span<const In
 
 std::unique_ptr<Backend> make_mpi(Membership members) {
   const char* forced = std::getenv("BOOSTER_BACKEND");
-  if (!forced || std::string_view(forced) != "mpi") return nullptr;  // only when it is asked for
+  if (!forced || std::string_view(forced) != "mpi") return nullptr;  // only on request
   return std::make_unique<MpiBackend>(std::move(members));
 }
 

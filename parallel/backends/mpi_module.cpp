@@ -1,6 +1,6 @@
 #include "parallel/backends/mpi_module.h"
 
-// Not the C++ interface that old ones add.
+// Excludes the C++ interface that old versions add.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -26,7 +26,7 @@ const char* start(int* rank, int* size, int* largest_tag) {
   int* found = nullptr;
   int is_set = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &found, &is_set);
-  *largest_tag = is_set ? *found : 32767;  // which the standard promises
+  *largest_tag = is_set ? *found : 32767;  // the standard's guaranteed minimum
   return nullptr;
 }
 

@@ -23,8 +23,8 @@ kernels::Reduction named(CollectiveOp reduction) {
   return same[static_cast<int>(reduction)];
 }
 
-// NCCL's maximum and minimum of floating numbers pass over nan, ours do not: those of all ranks
-// come here and are compared by our kernel.
+// NCCL's maximum and minimum of floating values ignore nan, ours do not. So all ranks' values are
+// gathered here, and our kernel compares them.
 bool is_compared_here(CollectiveOp reduction, DType dtype) {
   return is_floating(dtype) && (reduction == CollectiveOp::max || reduction == CollectiveOp::min);
 }
@@ -67,7 +67,7 @@ void NcclBackend::begin(const char* operation, OperationTag tag,
   narrow_to({});
 }
 
-// Null if the ranks of the link cannot use NCCL.
+// Returns null if the link's ranks cannot use NCCL.
 kernels::Communicator* NcclBackend::connect(GpuLink& link, Device device) {
   Communicator* const known = link.communicator();
   Communicator* const found = link.connect(device);
@@ -87,8 +87,8 @@ kernels::Communicator* NcclBackend::connect(GpuLink& link, Device device) {
   return found;
 }
 
-// The communicator of all ranks if all have their memory on a GPU of their own. Else null, and the
-// host's backend goes on with the operation.
+// Returns the communicator of all ranks if each has its memory on its own GPU. Otherwise null, and
+// the host's backend runs the operation.
 kernels::Communicator* NcclBackend::between_all(const Signature& own, Device device) {
   if (device.type == DeviceType::cpu || !whole_.may_serve(device)) return nullptr;
   Communicator* const all = host_->agree(own.directly(true)) ? connect(whole_, device) : nullptr;
@@ -96,7 +96,7 @@ kernels::Communicator* NcclBackend::between_all(const Signature& own, Device dev
   return all;
 }
 
-// Part r of `in` goes to rank r, and what comes from rank r to place r of `out`.
+// Sends part r of `in` to rank r, and receives rank r's part at place r of `out`.
 void NcclBackend::exchange_parts(Communicator& all, std::byte* out, const Buffer& in) {
   const int64_t count = in.count / size(), bytes = count * size_of(in.dtype);
   auto* parts = static_cast<std::byte*>(in.data);
@@ -113,7 +113,7 @@ void NcclBackend::exchange_parts(Communicator& all, std::byte* out, const Buffer
   all.exchange(sent, received);
 }
 
-// `sources` holds the numbers of all ranks, one rank's behind the other's.
+// `sources` holds all ranks' values, rank by rank.
 void NcclBackend::compare(Communicator& all, const Buffer& out, std::byte* sources,
                           CollectiveOp reduction) {
   const auto step =

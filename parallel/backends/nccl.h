@@ -1,15 +1,15 @@
-// Memory on GPUs goes between them by NCCL, where each rank has a GPU of its own; all else goes
-// through the backend of the host that this one holds, and so do the checks that ranks agree. NCCL
-// is given an operation only once all ranks have come to it, unless BOOSTER_CHECK_COLLECTIVES=0: a
-// rank that died or calls something else is named by the host's backend, and no GPU waits for it.
+// Moves GPU memory by NCCL if each rank has its own GPU. The host backend that it holds does all
+// else, including the checks that ranks agree. NCCL gets an operation only once all ranks have
+// arrived at it, unless BOOSTER_CHECK_COLLECTIVES=0. The host backend thus names a rank that died
+// or calls something else, and no GPU waits for it.
 //
-// For messages "all ranks" are the two that a message goes between. One of them may yet wait, in
-// the same call, for a third that never comes: the other's GPU then waits as long as
-// BOOSTER_TIMEOUT. So a rank must not wait for a stream that another rank uses, too (ranks that are
-// threads, with one GPU), before it has issued what that rank's operations need.
+// For a message, "all ranks" are its two ranks. One of them may still wait, in the same call, for a
+// third rank that never arrives; the other's GPU then waits up to BOOSTER_TIMEOUT. A rank must
+// therefore issue what another rank's operations need before it waits for a stream that they share.
+// Ranks that are threads with one GPU share a stream.
 //
-// What NCCL does runs on a stream of its own: behind what the caller's device was given before the
-// operation was issued, and in front of what it is given after Work::wait().
+// NCCL runs on its own stream: after the work that the caller's device had when the operation was
+// issued, and before the work that it gets after Work::wait().
 #pragma once
 
 #include "kernels/device/communicator.h"
@@ -97,7 +97,7 @@ class NcclBackend final : public Backend {
   const bool is_wanted_;
   const std::chrono::milliseconds timeout_ = group_timeout();
   GpuLink whole_;
-  std::map<int, GpuLink> pairs_;  // by the other rank, for messages before there is a whole
+  std::map<int, GpuLink> pairs_;  // by the other rank; for messages before `whole_` connects
   std::shared_ptr<kernels::Moment> behind_;
   std::shared_ptr<GpuWork> running_;
   std::deque<InFlight> in_flight_;

@@ -16,14 +16,15 @@ bool are_on_two_gpus(const Messages& what) {
 
 }  // namespace
 
-// The whole group's, once it is connected: ranks come to that in the same order as to a message.
+// Returns the whole group's link once it is connected: ranks reach that point in the same order as
+// a message.
 GpuLink& NcclBackend::link_to(int peer) {
   if (size() == 2 || whole_.communicator()) return whole_;
   const std::vector<int> both = {std::min(rank(), peer), std::max(rank(), peer)};
   return pairs_.try_emplace(peer, *host_, both).first->second;
 }
 
-// Lower pairs first, on all ranks: so a ring of them does not wait for itself.
+// Connects lower pairs first, on all ranks, so that a ring of them does not wait for itself.
 void NcclBackend::connect_pairs(const Messages& what, Directly& directly) {
   const auto pair_with = [&](int peer) { return std::minmax({rank(), peer}); };
   const bool out_first = pair_with(what.to) < pair_with(what.from);
@@ -51,7 +52,7 @@ void NcclBackend::move_through_host(const Messages& what, Directly directly) {
   copy(is_on_gpu(what.out) ? what.out.device : what.in.device, body);
 }
 
-// What goes through the host in the same call follows while NCCL is at work.
+// Messages of the same call that go through the host follow while NCCL works.
 void NcclBackend::move_directly(const Messages& what, Directly directly) {
   std::vector<Communicator*> used;
   std::vector<Buffer> memory;

@@ -1,4 +1,4 @@
-// What NCCL runs: the waits for it, and how they end.
+// Work that NCCL runs: the waits for it, and how they end.
 #include "parallel/backends/nccl.h"
 
 #include "kernels/device/cuda_module.h"
@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-constexpr auto nccl_look_every = std::chrono::milliseconds(20);  // whether members still live
+constexpr auto nccl_look_every = std::chrono::milliseconds(20);  // how often to check members
 constexpr auto quick = std::chrono::microseconds(50);
 constexpr auto nccl_nap = std::chrono::microseconds(100);
 constexpr auto nccl_farewell = std::chrono::seconds(1);
@@ -21,7 +21,7 @@ double seconds_of(std::chrono::milliseconds time) {
 
 }  // namespace
 
-// What was left running has been given to the GPUs of all ranks, and so comes to an end.
+// Work left running has been issued to the GPUs of all ranks, and so will complete.
 NcclBackend::~NcclBackend() {
   try {
     for (; !in_flight_.empty(); std::this_thread::sleep_for(nccl_nap)) watch();
@@ -33,7 +33,7 @@ NcclBackend::~NcclBackend() {
   }
 }
 
-// Waits until NCCL has connected the ranks, or has taken a call. What it took by half may be stuck.
+// Waits until NCCL has connected the ranks, or has accepted a call. A half-accepted call may hang.
 void NcclBackend::await(Communicator& communicator) {
   try {
     wait_for(communicator);
@@ -45,7 +45,7 @@ void NcclBackend::await(Communicator& communicator) {
 
 void NcclBackend::wait_for(Communicator& communicator) {
   const auto since = Clock::now();
-  // NCCL takes most calls within some microseconds.
+  // NCCL accepts most calls within some microseconds.
   while (Clock::now() - since < quick)
     if (communicator.is_ready()) return;
   for (; !communicator.is_ready(); std::this_thread::sleep_for(nccl_nap)) {
@@ -69,8 +69,8 @@ void NcclBackend::finish(const std::vector<Communicator*>& used, std::vector<Buf
   in_flight_.push_back({running_, participants()});
 }
 
-// Copies through the host run on a stream of their own, which waits for nothing that may be stuck:
-// what the device has to do first is waited for here, where NCCL is looked after meanwhile.
+// Copies through the host run on their own stream, which waits for nothing that may hang. So this
+// thread waits for the device's earlier work, and watches NCCL meanwhile.
 void NcclBackend::copy(Device device, const std::function<void()>& body) {
   if (!behind_) return body();
   for (; !behind_->is_past(); std::this_thread::sleep_for(nccl_nap)) watch();
@@ -85,8 +85,8 @@ std::vector<kernels::Communicator*> NcclBackend::communicators() const {
   return all;
 }
 
-// Time counts once the GPU has come to the operation. A rank that has ended has perhaps done its
-// part, so that what was begun still comes to its end: that is given a moment.
+// Time counts from when the GPU reaches the operation. A rank that has ended may have done its
+// part, so work in progress gets a moment to complete.
 void NcclBackend::look() {
   for (Communicator* each : communicators())
     if (const std::string trouble = each->trouble(); !trouble.empty())
@@ -117,8 +117,8 @@ void NcclBackend::watch() {
   }
 }
 
-// Whoever waits for the GPU goes on when NCCL ends, and is to find the reason then. What NCCL reads
-// and writes lives until it has ended.
+// Waits for the GPU end when NCCL ends, so the reason is set first. The memory that NCCL uses stays
+// alive until NCCL has ended.
 void NcclBackend::give_up(const std::string& reason) {
   for (const InFlight& each : in_flight_) each.work->fail(reason);
   for (Communicator* each : communicators()) each->abort(reason);

@@ -1,9 +1,9 @@
 // The backend of ranks on one machine: a byte ring in shared memory for each ordered pair of ranks.
 //
-// A rank that waits spins for a moment, then sleeps on its bell (a futex), which every rank rings
-// that has written to it or made room for it. It wakes from time to time to see whether the others
-// still live. The segment is a file in the folder of the rendezvous that is unlinked once all have
-// mapped it, or, where there is no such folder, memory of the first rank that has no name.
+// A rank that waits spins for a moment, then sleeps on its bell (a futex). Every rank that has
+// written to it, or made room for it, rings that bell. It wakes from time to time to check that the
+// others still live. The segment is a file in the rendezvous's folder, unlinked once all ranks have
+// mapped it. Without such a folder it is unnamed memory of the first rank.
 #include "parallel/backends/backend.h"
 #include "parallel/rendezvous/machines.h"
 
@@ -30,13 +30,13 @@ namespace {
 
 constexpr size_t line = 64;                  // cache line
 constexpr size_t most_ring_bytes = 1 << 20;  // of one pair
-constexpr size_t most_bytes = 32 << 20;      // of all rings: containers often have 64 MB in all
-constexpr size_t piece_bytes = 64 << 10;     // what is copied before the other side is told
+constexpr size_t most_bytes = 32 << 20;      // all rings together: containers often have only 64 MB
+constexpr size_t piece_bytes = 64 << 10;     // bytes to copy before notifying the other side
 constexpr int spins = 200, yields = 20;
 constexpr auto crowded = std::chrono::microseconds(50);
 constexpr auto longest_sleep = std::chrono::milliseconds(50);
 
-// Leaves the core's other thread its turn.
+// Yields to the core's other hardware thread.
 void spin_once() {
 #ifdef __x86_64__
   __builtin_ia32_pause();
@@ -50,7 +50,7 @@ struct alignas(line) Bell {
   std::atomic<uint32_t> asleep;
 };
 
-// Bytes ever written and read; their difference is what lies in the ring.
+// Bytes ever written and read; the difference is the ring's content.
 struct Ring {
   alignas(line) std::atomic<uint64_t> written;
   alignas(line) std::atomic<uint64_t> read;
@@ -129,7 +129,7 @@ class SharedMemoryBackend final : public Backend {
   std::vector<bool> busy_;
 };
 
-// Memory does not tell who has ended, and a store only as long as rank 0 keeps it.
+// Memory does not show that a rank has ended, and a store does only as long as rank 0 runs it.
 SharedMemoryBackend::SharedMemoryBackend(Membership joined, int file)
     : Backend(std::move(joined)), segment_(file, members().size()), timeout_(group_timeout()) {
   if (members().rendezvous->folder().empty()) depend_on(0);
@@ -149,7 +149,7 @@ void SharedMemoryBackend::sleep(uint32_t seen) {
   bell.asleep = 0;
 }
 
-// Moves one piece of the message and shortens it; false if the ring is full.
+// Moves one piece of the message and shortens the message; false if the ring is full.
 bool SharedMemoryBackend::write_some(Outgoing& message) {
   Ring& ring = segment_.ring(me(), message.to);
   const size_t capacity = segment_.capacity();
@@ -183,7 +183,7 @@ bool SharedMemoryBackend::read_some(Incoming& message) {
 int peer_of(const Outgoing& message) { return message.to; }
 int peer_of(const Incoming& message) { return message.from; }
 
-// Moves the first unfinished message of every peer; drops finished ones.
+// Moves each peer's first unfinished message; drops finished ones.
 template <class Message, class Move>
 bool SharedMemoryBackend::advance(std::vector<Message>& messages, Move&& move) {
   bool moved = false;
@@ -231,7 +231,8 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
       const auto yielded = Clock::now();
       if (idle == spins) last_move = yielded;
       sched_yield();
-      // Where others need the core it comes back late; a message wakes at once whoever sleeps.
+      // If others need the core, this thread returns late from a yield; a sleeping thread is woken
+      // by a message immediately.
       if (Clock::now() - yielded > crowded) idle = spins + yields - 1;
     } else {
       if (!wait) wait.emplace(world_rank());
@@ -246,7 +247,7 @@ void SharedMemoryBackend::exchange(std::span<const Outgoing> outgoing,
   }
 }
 
-// A file of memory, and where the other ranks find it.
+// A file in memory, and where the other ranks find it.
 struct SegmentFile {
   int file = -1;  // none if there is no room
   std::string path;
@@ -272,8 +273,8 @@ SegmentFile create_segment(const Membership& members) {
   return {};
 }
 
-// Descriptor of the file that rank 0 has made; -1 if this process may not open it. A shorter one
-// would end this process by SIGBUS.
+// Returns the descriptor of rank 0's file; -1 if this process may not open it. Throws for a shorter
+// file, which would end this process by SIGBUS.
 int open_segment(const std::string& path, int ranks) {
   const int no_link = path.starts_with("/proc/") ? 0 : O_NOFOLLOW;
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | no_link | O_NONBLOCK);

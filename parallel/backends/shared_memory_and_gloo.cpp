@@ -1,5 +1,6 @@
 // The backend of ranks on several machines, some with several ranks: shared memory within a machine
-// and Gloo between them, at the same time. What all ranks of a machine need comes to it once.
+// and Gloo between machines, at the same time. Data that all ranks of a machine need is sent to it
+// once.
 #include "parallel/backends/backend.h"
 #include "parallel/backends/machine_ring.h"
 #include "parallel/operations/parts.h"
@@ -17,10 +18,10 @@ namespace booster {
 
 namespace {
 
-// Up to so much, times the machines besides the first, one message to each beats a ring: what it
-// costs is that of a few hops (docs/machines.md has the figures).
+// Up to this size, times the number of other machines, one message to each is faster than a ring:
+// its cost is that of a few hops (figures in docs/machines.md).
 constexpr int64_t small_bytes = 16 << 10;
-// How much later the time for the network may be up than that for shared memory, or earlier.
+// The maximum difference between the timeouts of the network and of shared memory.
 constexpr auto both_times = std::chrono::milliseconds(500);
 
 class SharedMemoryAndGloo final : public Backend {
@@ -52,7 +53,7 @@ class SharedMemoryAndGloo final : public Backend {
     std::vector<Incoming> incoming;
     bool empty() const { return outgoing.empty() && incoming.empty(); }
   };
-  // From machine to machine, beginning with that of the root.
+  // A broadcast from machine to machine, starting at the root's machine.
   struct Chain {
     int root;
     bool is_star;  // the root sends to all machines itself
@@ -64,17 +65,18 @@ class SharedMemoryAndGloo final : public Backend {
   int here() const { return machines_.of(me()); }
   bool is_small(int64_t bytes) const { return bytes <= small_bytes * (machines_.count() - 1); }
   bool is_near(int rank) const { return machines_.of(rank) == here(); }
-  // Who takes what a rank of another machine has for all ranks of this one.
+  // The rank that receives, on `machine`, another machine's rank's data for all ranks there.
   int taker(int machine, int rank) const {
     return machines_.owner(machine, machines_.place_of(rank));
   }
   double sent_directly() const;
-  // Whose lanes a rank of a machine handles in a chain: the root all, on its own machine.
+  // The rank that handles a lane of a chain on a machine; on the root's machine the root handles
+  // all.
   int handler(const Chain& chain, int machine, int lane) const {
     return machine == machines_.of(chain.root) ? chain.root : machines_.owner(machine, lane);
   }
   int position(const Chain& chain, int machine) const;
-  // `bytes` of each lane; `length` at a time.
+  // `bytes` of each lane, `length` at a time.
   void pass_on(const Chain& chain, const Buffer& bytes, int64_t length, int64_t step,
                Load& messages);
 
@@ -121,9 +123,9 @@ void SharedMemoryAndGloo::exchange(std::span<const Outgoing> outgoing,
   exchange_both(near, far);
 }
 
-// Neither may wait for the other: a rank here may be waiting for one there that waits for this one.
-// The first error is the one that counts, and ends the other's wait; but where the time of one is
-// up, that of the other is up in a moment, and ranks may be missing in both.
+// The two exchanges run concurrently: a rank here may be waiting for a rank there that waits for
+// this one. The first error counts, and ends the other exchange. If one exchange times out, the
+// other will in a moment, and both may have missing ranks.
 void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   std::atomic<bool> has_failed = false;
   std::exception_ptr error;
@@ -160,8 +162,8 @@ void SharedMemoryAndGloo::exchange_both(const Load& near, const Load& far) {
   }
 }
 
-// Each rank's bytes go to one rank of each other machine, which shares them there, a piece at a
-// time while the next one comes.
+// Sends each rank's bytes to one rank of each other machine, which distributes each piece there
+// while it receives the next.
 void SharedMemoryAndGloo::gather(std::span<const std::byte> own, std::span<std::byte> all) {
   const auto bytes = static_cast<int64_t>(own.size()), length = piece_of(bytes);
   const int64_t pieces = (bytes + length - 1) / length;
@@ -195,7 +197,7 @@ void SharedMemoryAndGloo::gather(std::span<const std::byte> own, std::span<std::
   }
 }
 
-// As the ring's: the most that a machine sends where ranks send each other their parts.
+// As for the ring: the maximum that a machine sends if ranks send each other their parts.
 double SharedMemoryAndGloo::sent_directly() const {
   double most = 0;
   const double all = machines_.members();
@@ -283,7 +285,7 @@ Membership members_here(const Membership& all, const Machines& machines) {
 
 }  // namespace
 
-// Sums in the order of ranks go from machine to machine only where ranks of one follow one another.
+// Sums in rank order can go from machine to machine only if each machine's ranks are consecutive.
 std::unique_ptr<Backend> make_shared_memory_and_gloo(Membership members) {
   const Machines machines = Machines::of(members);
   if (machines.count() == 1 || machines.most_members() == 1 || !machines.are_runs()) return nullptr;

@@ -1,8 +1,8 @@
-// Lets a backend of the host serve memory on devices, through copies in host memory: any number of
-// ranks on any GPUs, several on one among them, with the numbers of the CPU.
+// Lets a host backend serve memory on devices, through copies in host memory. It allows any number
+// of ranks on any GPUs, even several on one, with the CPU's results.
 //
-// A copy is queued behind what the caller has queued on the device, since all threads of a process
-// share the device's stream (kernels/cuda/runtime/device.h), and it is waited for.
+// A copy is queued after the caller's work on the device, since all threads of a process share the
+// device's stream (kernels/cuda/runtime/device.h). The host waits for the copy.
 #include "kernels/device/memory.h"
 #include "parallel/backends/backend.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 bool is_on_host(const Buffer& buffer) { return buffer.device.type == DeviceType::cpu; }
 
-// A buffer's place in host memory: itself, or as many bytes of `memory`, which grows.
+// A buffer's host memory: the buffer itself, or as many bytes of `memory`, which grows.
 class HostPlace {
  public:
   HostPlace(const Buffer& buffer, std::vector<std::byte>& memory) : buffer_(buffer), host_(buffer) {
@@ -22,14 +22,14 @@ class HostPlace {
     host_ = Buffer(memory.data(), buffer.count, buffer.dtype);
   }
 
-  // With the buffer's numbers.
+  // Returns the host memory with the buffer's values.
   const Buffer& filled() const {
     if (!is_on_host(buffer_)) copy(host_, buffer_);
     return host_;
   }
-  // To be written.
+  // Returns the host memory, to be written.
   const Buffer& room() const { return host_; }
-  // What was written there reaches the buffer.
+  // Copies what was written there back to the buffer.
   void give_back() const {
     if (!is_on_host(buffer_)) copy(buffer_, host_);
   }

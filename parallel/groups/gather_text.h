@@ -1,4 +1,4 @@
-// Texts of all ranks on every rank, for reports. A collective: all ranks call it.
+// Gathers every rank's text on every rank, for reports. A collective: all ranks call it.
 #pragma once
 
 #include "parallel/groups/group.h"
@@ -8,7 +8,7 @@
 
 namespace booster {
 
-// By rank.
+// Returns the texts by rank.
 std::vector<std::string> gather_text(const std::string& mine, const Group& group);
 
 }  // namespace booster

@@ -23,7 +23,7 @@ struct Group::State {
     if (const auto& meeting = backend->members().rendezvous)
       record_at_sigterm(meeting->rank(), meeting->size());
   }
-  // Puts the operation into the process's record.
+  // Adds the operation to the process's record.
   uint64_t record(const char* operation, OperationTag tag, const Buffer* data) {
     return FlightRecorder::of_process().add({.sequence = ++issued,
                                              .group = name,
@@ -32,14 +32,14 @@ struct Group::State {
                                              .count = data ? data->count : 0,
                                              .dtype = data ? data->dtype : DType::f32});
   }
-  // Whoever still waits for this rank sees its process end; this rank does not wait for anybody.
+  // Ranks that still wait for this rank see its process end; this rank waits for none.
   ~State() { backend->stop(); }
 
   std::shared_ptr<kernels::Moment> mark(const Buffer* read, const Buffer* written) {
     const bool is_read_there = read && read->device.type != DeviceType::cpu;
     return backend->mark(is_read_there ? read->device : written ? written->device : Device{});
   }
-  // These run on the group's thread.
+  // The following run on the group's thread.
   struct Call {
     uint64_t number;  // in the process's record
     const char* operation;
@@ -51,7 +51,7 @@ struct Group::State {
   void fail(uint64_t number, const char* operation, const char* reason);
   void tell_others(const std::string& reason) const;
 
-  // An operation that a device has not completed.
+  // An operation that a device has not completed yet.
   struct Running {
     uint64_t number;
     const char* operation;
@@ -117,7 +117,7 @@ std::string Group::backend() const { return state_->backend->name(); }
 
 namespace {
 
-// It is a file's name, too, which cannot be of any length.
+// The name is also a file name, whose length is limited.
 std::string shortened(const std::string& name) {
   if (name.size() <= 100) return name;
   return fmt::format("{}..{:016x}", name.substr(0, 60), std::hash<std::string>()(name));
@@ -153,7 +153,7 @@ void Group::name_places(const std::vector<std::string>& places) const {
     members.rendezvous->set_place(members.ranks[rank], places[rank]);
 }
 
-// Adds the operation's name to an error, and tells the others.
+// Records the group's first error with the operation's name, and reports it to the others.
 void Group::State::fail(uint64_t number, const char* operation, const char* reason) {
   auto& recorder = FlightRecorder::of_process();
   recorder.note(number, FlightState::failed);
@@ -194,7 +194,7 @@ std::shared_ptr<Completion> Group::State::run(const Call& call,
   return work;
 }
 
-// Whether devices still have operations to complete.
+// Returns whether devices still have operations to complete.
 bool Group::State::look() {
   if (running.empty()) return false;
   try {
@@ -208,7 +208,7 @@ bool Group::State::look() {
   return !running.empty();
 }
 
-// Runs the operation on the group's thread.
+// Issues the operation to the group's thread.
 template <class Operation>
 Work Group::issue(const char* name, OperationTag tag, Memory memory, Operation&& operation) const {
   kernels::refuse_to_record(name, "because ranks would not meet for it in a replay",

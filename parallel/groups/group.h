@@ -1,24 +1,25 @@
-// Group: some ranks that work together, and the collectives between them.
+// Group: a set of ranks, and the collectives between them.
 //
 // A handle; copies share one group. Every member must call the same collectives in the same order,
-// with the same element count, dtype and tag; a difference is an error on all members that names
-// the ranks (BOOSTER_CHECK_COLLECTIVES=0 saves that check). Each collective has a form `..._async`
-// that returns at once: operations run in the order of issue on the group's own thread, and errors
-// are thrown by Work::wait(). A rank that has died is an error that names it, and so is one that
-// does not come within BOOSTER_TIMEOUT seconds (600). After any error the group can only be left.
-// What is not complete when the last handle goes is given up.
+// with the same element count, dtype and tag. A difference throws on all members and names the
+// ranks (BOOSTER_CHECK_COLLECTIVES=0 skips that check). Each collective has an `..._async` form
+// that returns immediately. Operations run in issue order on the group's own thread, and
+// Work::wait() throws their errors. A rank that has died, or that does not arrive within
+// BOOSTER_TIMEOUT seconds (600), causes an error that names it. After any error the group can only
+// be left. Operations incomplete when the last handle is destroyed are given up.
 //
-// A collective that writes a tensor raises its version, on the caller's thread and before it
-// returns, so that copies in 16 bits and what the tape saved are known to be old. A broadcast
-// writes nothing at its root. Between the issue and Work::wait() the new version has no numbers
-// yet: a copy taken then would be wrong and count as up to date.
+// A collective that writes a tensor raises its version on the caller's thread before it returns.
+// 16-bit copies and tensors saved by the tape thus count as stale. A broadcast writes nothing at
+// its root. Between the issue and Work::wait() the new version has no values yet: a copy made then
+// would be wrong but count as current.
 //
-// Tensors may lie on any device, and ranks on different ones: what the caller has queued there
-// comes first. Ranks with a GPU each use NCCL, and wait() only puts what the caller queues next
-// behind it (docs/cuda.md). All else is copied to the host and back, in the stream's order.
+// Tensors may be on any device, and on different devices on different ranks. An operation runs
+// after the work that the caller has queued there. Ranks that each have their own GPU use NCCL;
+// wait() then only orders the caller's next work after the operation (docs/cuda.md). All else is
+// copied through the host, in the stream's order.
 //
-// Reductions give the same bits on all ranks, and the same on one machine and on several. One
-// thread of a program should use a group at a time.
+// Reductions give the same bits on all ranks, and on one machine as on several. Use a group on one
+// thread of a program at a time.
 #pragma once
 
 #include "parallel/operations/buffer.h"
@@ -37,44 +38,44 @@ class Rendezvous;
 
 class Group {
  public:
-  // This rank alone.
+  // Only this rank.
   Group();
-  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as World has it. All
-  // must call it.
+  // The ranks that meet() at a place, a private folder or tcp://HOST:PORT, as in World. Collective
+  // over them.
   Group(const std::string& place, int rank, int size);
-  // All ranks of a rendezvous; all must call it.
+  // All ranks of a rendezvous. Collective over them.
   explicit Group(std::shared_ptr<Rendezvous> rendezvous);
 
   int rank() const;
   int size() const;
-  // The members' ranks in the world, in the order of this group.
+  // The members' ranks in the world, in this group's order.
   const std::vector<int>& world_ranks() const;
-  // "local", "shm", "shm+gloo" (ranks of several machines), "gloo" or "mpi"; "nccl" once tensors on
-  // GPUs have gone by it.
+  // Returns "local", "shm", "shm+gloo" (ranks of several machines), "gloo" or "mpi"; "nccl" once
+  // GPU tensors have used it.
   std::string backend() const;
 
-  // The group of these members of this group (their ranks here, own rank among them, in the order
-  // in which they shall count). Only they call it; groups with the same members in the same order.
+  // Returns a group of some members, given by their ranks here in the new group's order, including
+  // this rank. Only they call it; groups with the same members, in the same order.
   Group subgroup(const std::vector<int>& ranks) const;
 
-  // Tells the other ranks that this one works no more on what they do together, and why: those who
-  // wait for it, now or later, get an error that says so.
+  // Reports to the other ranks that this rank stops taking part, and why. Their present and later
+  // waits for it throw that reason.
   void give_up(const std::string& reason) const;
 
-  // Counts its calls, from 0: one number on all members that make the same calls.
+  // Counts its calls, from 0: the same on all members that make the same calls.
   uint32_t next_number() const;
 
-  // Where each member stands, such as "data 1, tensor 0" (parallel/mesh.h), by rank. From now on
-  // errors of all groups of the run say it of these ranks; only this rank notes it.
+  // Sets each member's place, such as "data 1, tensor 0" (parallel/mesh.h), by rank. On this rank,
+  // errors of all groups of the run then name these places.
   void name_places(const std::vector<std::string>& places) const;
 
-  // `tag`: what it is for, which has to be the same on all ranks.
+  // `tag`: the operation's purpose, which must be the same on all ranks.
   // data = reduction of all ranks' data.
   Work all_reduce_async(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum,
                         OperationTag tag = {}) const;
   // data = the root's data.
   Work broadcast_async(const Buffer& data, int root = 0) const;
-  // out = all ranks' `in`, one after the other; out.count == size() * in.count.
+  // out = all ranks' `in`, concatenated; out.count == size() * in.count.
   Work all_gather_async(const Buffer& out, const Buffer& in, OperationTag tag = {}) const;
   // out = this rank's part of the reduction of all ranks' `in`; in.count == size() * out.count.
   Work reduce_scatter_async(const Buffer& out, const Buffer& in,
@@ -85,9 +86,9 @@ class Group {
   Work all_to_all_async(const Buffer& out, const Buffer& in) const;
   Work send_async(const Buffer& data, int to) const;
   Work receive_async(const Buffer& data, int from) const;
-  // Both at once: for rings, where everybody sends before anybody receives.
+  // Both at once: for rings, where all ranks send before any receives.
   Work send_receive_async(const Buffer& out, int to, const Buffer& in, int from) const;
-  // Complete when all ranks have come to it.
+  // Complete when all ranks have arrived.
   Work barrier_async() const;
 
   void all_reduce(const Buffer& data, CollectiveOp reduction = CollectiveOp::sum) const {
@@ -110,7 +111,7 @@ class Group {
  private:
   struct State;
   explicit Group(Membership members);
-  // What an operation touches.
+  // The memory of an operation.
   struct Memory {
     const Buffer* read = nullptr;
     const Buffer* written = nullptr;

@@ -17,7 +17,7 @@ namespace booster {
 
 namespace {
 
-std::atomic<int> bell = -1;  // rung by the handler
+std::atomic<int> bell = -1;  // the handler rings it
 std::atomic<pid_t> owner = 0;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
@@ -26,7 +26,7 @@ void end_by(int number) {
   kill(getpid(), number);
 }
 
-// Only async-signal-safe calls. A child of fork has this handler, but not the thread.
+// Makes only async-signal-safe calls. A child of fork has this handler, but not the thread.
 void on_sigterm(int number) {
   const int error = errno;
   const uint64_t ring = 1;
@@ -41,8 +41,8 @@ void wait_for_bell(int rank, int size) {
   end_by(SIGTERM);
 }
 
-// oneDNN's matrix products let the stack pointer point into a small block of the heap, below which
-// a handler must not write. Signals go to the first thread as long as it takes them.
+// oneDNN's matrix products point the stack pointer into a small heap block, below which a handler
+// must not write. The kernel delivers signals to the first thread as long as it accepts them.
 bool has_stack_for_signals() {
   if (gettid() != getpid()) return false;
   stack_t own = {};

@@ -7,7 +7,7 @@ Buffer::Buffer(const kernels::View& view)
   check(view.contiguous(), "Buffer: the tensor is not contiguous; make a contiguous copy first");
 }
 
-// The storage and not the tensor: what goes on the group's thread must not take a tape with it.
+// Keeps the storage instead of the tensor: a tape must not reach the group's thread.
 Buffer::Buffer(const Tensor& tensor) : Buffer(tensor.view()) {
   storage = tensor.body()->storage;
 }

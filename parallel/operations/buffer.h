@@ -1,4 +1,4 @@
-// What a collective sees of memory: a pointer, a count of elements and a dtype; dense, on a device.
+// A collective's view of memory: a pointer, an element count and a dtype; contiguous, on a device.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -12,7 +12,7 @@
 
 namespace booster {
 
-// Made from a Tensor it keeps the tensor's memory alive; else the memory must stay until the
+// Made from a Tensor it keeps the tensor's memory alive. Other memory must stay alive until the
 // operation that uses it is complete.
 struct Buffer {
   void* data = nullptr;
@@ -27,7 +27,7 @@ struct Buffer {
     check(count >= 0, "Buffer: a count is negative; got {}", count);
     check(data || count == 0, "Buffer: {} elements at a null pointer", count);
   }
-  // Error if the view is not contiguous.
+  // Throws if the view is not contiguous.
   Buffer(const kernels::View& view);  // NOLINT: a view is a buffer wherever one is wanted
   Buffer(const Tensor& tensor);       // NOLINT: likewise
   template <class T>
@@ -35,14 +35,14 @@ struct Buffer {
       : Buffer(values.data(), static_cast<int64_t>(values.size()), dtype_of<T>()) {}
 
   int64_t bytes() const { return count * size_of(dtype); }
-  // Only where the device is the CPU.
+  // Only for the CPU.
   std::span<std::byte> all() const { return part(0, count); }
   // `length` elements from element `first` on.
   std::span<std::byte> part(int64_t first, int64_t length) const {
     const int64_t item = size_of(dtype);
     return {static_cast<std::byte*>(data) + first * item, static_cast<size_t>(length * item)};
   }
-  // The numbers change: raises the tensor's version. For the thread that the tensor belongs to.
+  // Marks the values as changed: raises the tensor's version. Call it on the tensor's thread.
   void note_change() const {
     if (storage) ++storage->version;
   }

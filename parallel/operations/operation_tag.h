@@ -1,9 +1,9 @@
-// OperationTag: which of several things alike an operation is for.
+// OperationTag: distinguishes operations of the same form by their purpose.
 //
-// Ranks that go through their buckets, units or optimizers in different orders make calls of one
-// kind, size and dtype, and would add up what does not belong together. So do those that train two
-// models by turns, or have gradients of other parameters. Their tags differ, so it is an error that
-// names both.
+// Ranks may go through their buckets, units or optimizers in different orders. Their calls have the
+// same kind, size and dtype, and would add up unrelated data. The same holds for ranks that train
+// two models in turn, or whose gradients are of other parameters. Their tags differ, which is an
+// error that names both.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,13 +13,13 @@
 
 namespace booster {
 
-// Goes between ranks as it lies in memory.
+// Sent between ranks as its bytes in memory.
 struct OperationTag {
   enum Kind : uint32_t { none, bucket, unit, optimizer };
   Kind kind = none;
   uint32_t number = 0;
-  uint32_t training = 0;  // which of those that the ranks have begun
-  uint32_t absent = 0;    // a hash of the members of a bucket that have nothing to give; 0: all do
+  uint32_t training = 0;  // sequence number of the training on these ranks
+  uint32_t absent = 0;    // hash of a bucket's members without data; 0: all have data
 
   static OperationTag of(Kind kind, int64_t number, uint32_t training = 0) {
     return {.kind = kind, .number = static_cast<uint32_t>(number), .training = training};
@@ -40,7 +40,7 @@ struct OperationTag {
   friend bool operator==(const OperationTag&, const OperationTag&) = default;
 };
 
-// The members that are absent, added in their order.
+// The absent members of a bucket, added in order.
 class AbsentMembers {
  public:
   void add(int64_t member) {

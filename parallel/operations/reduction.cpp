@@ -35,7 +35,7 @@ BinaryOp step_of(CollectiveOp reduction) {
   }
 }
 
-// The last step writes `out`, the earlier ones `partial`: a source that is also `out` is whole
+// The last step writes `out`, earlier steps `partial`, so a source that is also `out` stays intact
 // until it has been read.
 void reduce_directly(View out, const std::vector<const void*>& sources, View partial,
                      BinaryOp step) {
@@ -67,7 +67,7 @@ void reduce_sources(void* out, const std::vector<const void*>& sources, int64_t 
                     CollectiveOp reduction, std::vector<std::byte>& scratch) {
   if (count == 0) return;
   const View target = run_of(out, count, dtype);
-  // One step of two 16-bit operands already computes in f32 and rounds once.
+  // One step on two 16-bit operands already computes in f32 and rounds once.
   const bool one_step = sources.size() == 2 && reduction != CollectiveOp::mean;
   if (is_16_bit(dtype) && !one_step) {
     scratch.resize(static_cast<size_t>(2 * count * size_of(DType::f32)));

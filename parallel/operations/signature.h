@@ -1,4 +1,4 @@
-// What one rank is about to do: all ranks of a collective must say the same.
+// Signature: a rank's next operation; all ranks of a collective must have the same one.
 #pragma once
 
 #include "parallel/operations/buffer.h"
@@ -20,7 +20,7 @@ enum class Collective : uint8_t {
   barrier
 };
 
-// Goes between ranks as it lies in memory.
+// Sent between ranks as its bytes in memory.
 struct Signature {
   uint64_t sequence = 0;
   int64_t count = 0;
@@ -29,9 +29,9 @@ struct Signature {
   Collective operation = Collective::barrier;
   CollectiveOp reduction = CollectiveOp::sum;
   DType dtype = DType::f32;
-  uint8_t is_direct = 0;  // 1: this rank's numbers could go from GPU to GPU; ranks may differ in it
+  uint8_t is_direct = 0;  // 1: this rank could send from GPU to GPU; ranks may differ in it
 
-  // `data`: what one rank gives or gets, the smaller of the two; `root` is a rank of the world.
+  // `data`: a rank's input or output, the smaller of the two; `root` is a rank of the world.
   static Signature of(Collective operation, const Buffer& data,
                       CollectiveOp reduction = CollectiveOp::sum, int root = 0) {
     return {.count = data.count,

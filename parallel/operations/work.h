@@ -1,4 +1,4 @@
-// Work: the receipt for an operation that runs while the program goes on.
+// Work: a handle to an operation that runs asynchronously.
 #pragma once
 
 #include "kernels/host/stream.h"
@@ -8,22 +8,23 @@
 
 namespace booster {
 
-// How a backend says that an operation is complete: a flag of its own thread (work_queue.h) or an
-// event on a device's stream. Thread-safe.
+// How a backend signals completion: a flag of its own thread (work_queue.h), or an event on a
+// device's stream. Thread-safe.
 class Completion {
  public:
   virtual ~Completion() = default;
-  // Work put into `stream` from now on sees the result. Only the host has to wait for that on its
-  // own thread; an event is left in the stream. Throws the operation's error if it is known.
+  // Orders the following work on `stream` after the operation. For host work it blocks this thread
+  // until then; for a device it leaves an event in the stream. Throws the operation's error if it
+  // is known.
   virtual void order(kernels::Stream stream) = 0;
-  // The calling thread blocks until the operation is complete. Throws its error, every time.
+  // Blocks this thread until the operation is complete. Throws its error, every time.
   virtual void synchronize() = 0;
   // True once the operation is complete or has failed; then synchronize() does not block.
   virtual bool is_done() = 0;
 };
 
-// Copies share one operation. Thread-safe. Until wait() returns, what the operation writes must be
-// neither read nor written, and what it reads must not change.
+// Copies share one operation. Thread-safe. Until wait() returns, do not read or write the
+// operation's outputs, and do not change its inputs.
 class Work {
  public:
   // A finished operation.
@@ -32,15 +33,15 @@ class Work {
   explicit Work(std::shared_ptr<Completion> completion, kernels::Stream stream = {})
       : completion_(std::move(completion)), stream_(stream) {}
 
-  // What the caller does next on the buffers' device sees the result. In host memory it blocks
-  // until the operation is complete; on a device with streams it need not. Throws the operation's
-  // error, every time.
+  // Orders the caller's next work on the buffers' device after the operation. In host memory it
+  // blocks until the operation is complete; on a device with streams it need not. Throws the
+  // operation's error, every time.
   void wait() const { wait(stream_); }
   // The same for another stream of that device.
   void wait(kernels::Stream stream) const {
     if (completion_) completion_->order(stream);
   }
-  // Blocks until the operation is complete on any device: before the host reads what it wrote.
+  // Blocks until the operation is complete on any device; use it before the host reads the result.
   void synchronize() const {
     if (completion_) completion_->synchronize();
   }

@@ -51,7 +51,7 @@ class WorkQueue::Flag : public Completion {
   std::condition_variable finished_;
   bool done_ = false;
   std::exception_ptr error_;
-  std::shared_ptr<Completion> running_;  // what the host has started; set once
+  std::shared_ptr<Completion> running_;  // what the operation left running on a device; set once
 };
 
 WorkQueue::~WorkQueue() {
@@ -85,12 +85,12 @@ void WorkQueue::run(Item item, bool is_given_up) {
   } catch (...) {
     error = std::current_exception();
   }
-  item.operation = nullptr;  // what it kept alive may go before the waiter does
+  item.operation = nullptr;  // frees what it kept alive, possibly before the waiter returns
   item.flag->finish(error, running);
 }
 
 void WorkQueue::run() {
-  omp_set_num_threads(1);  // the cores belong to the thread that computes
+  omp_set_num_threads(1);  // the cores belong to the computing thread
   std::unique_lock lock(mutex_);
   for (;;) {
     lock.unlock();

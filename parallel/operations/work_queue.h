@@ -1,4 +1,4 @@
-// Operations in the order of their issue, on a background thread of the host.
+// Runs operations in issue order on a background thread of the host.
 #pragma once
 
 #include "parallel/operations/work.h"
@@ -15,15 +15,15 @@ namespace booster {
 
 class WorkQueue {
  public:
-  // What it leaves running on a device; null if it is complete.
+  // Returns what it leaves running on a device; null if it is complete.
   using Operation = std::function<std::shared_ptr<Completion>()>;
 
-  // Its operations leave nothing running.
+  // For operations that leave nothing running.
   WorkQueue() : WorkQueue([] { return false; }) {}
-  // `look` is called by the thread between operations, and now and then while there are none as
-  // long as it returns true: whether something is still running.
+  // The thread calls `look` between operations, and regularly while idle as long as it returns
+  // true, which means that something is still running.
   explicit WorkQueue(std::function<bool()> look) : look_(std::move(look)) {}
-  // Operations that have not begun are given up; their wait() throws.
+  // Gives up operations that have not begun; their wait() throws.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -44,7 +44,7 @@ class WorkQueue {
   std::condition_variable arrived_;
   std::deque<Item> items_;
   bool closing_ = false;
-  std::thread thread_;  // started by the first operation
+  std::thread thread_;  // the first operation starts it
 };
 
 }  // namespace booster

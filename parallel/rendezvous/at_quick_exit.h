@@ -1,4 +1,4 @@
-// What is still to be done when a program ends by quick_exit(), which destroys nothing.
+// Runs actions when a program ends by quick_exit(), which calls no destructors.
 #pragma once
 
 #include <functional>

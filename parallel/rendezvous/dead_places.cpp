@@ -17,8 +17,8 @@ bool is_place(std::string_view name) {
          (name.starts_with("rank-") && name.find('.') == std::string_view::npos);
 }
 
-// What may lie directly in a meeting place or in a run tool's folder: places, also unfinished ones,
-// subfolders of runs, and of attempts by their number.
+// Names allowed directly in a meeting place or a run tool's folder: places, including unfinished
+// ones, subfolders of runs, and numbered subfolders of attempts.
 bool is_ours(std::string_view name) {
   const std::string_view stem = name.substr(0, name.find('.'));
   return is_place(stem) || name.starts_with("run-") ||

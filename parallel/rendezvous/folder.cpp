@@ -25,10 +25,10 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr milliseconds poll_interval(5);
-// How long a place may still be held by a process of an earlier run that is about to end.
+// How long an earlier run's process that is about to end may still hold a place.
 constexpr std::chrono::seconds handover(2);
 
-// Readers see the whole value or none.
+// Writes a value so that readers see all of it or nothing.
 void write_whole(const std::string& path, int rank, std::string_view value) {
   const std::string temporary = fmt::format("{}.{}.tmp", path, rank);
   std::ofstream file(temporary, std::ios::binary);
@@ -38,7 +38,7 @@ void write_whole(const std::string& path, int rank, std::string_view value) {
     fail_run("rendezvous: cannot write {}: {}", path, std::strerror(errno));
 }
 
-// A run that ends removes the folder when it is empty, so it may go while we look.
+// A run that ends removes the folder when it is empty, so the folder may vanish meanwhile.
 void make_private_folder(const std::string& path) {
   std::error_code ignored;
   if (const auto parent = fs::path(path).parent_path(); !parent.empty())
@@ -67,7 +67,7 @@ struct Leader {
   std::string job;
 
   std::string text() const { return fmt::format("{}\n{}\n{}", run, process, job); }
-  // Of a text that may be anything; nothing if it is not a leader's.
+  // Parses a text, which may be anything; nothing if it is not a leader's.
   static std::optional<Leader> from(const std::string& text) {
     const size_t first = text.find('\n'), second = text.find('\n', first + 1);
     if (first == text.npos || second == text.npos) return std::nullopt;
@@ -85,7 +85,7 @@ std::string been_stopped() {
                      heartbeat_limit().count() / 1000.0);
 }
 
-// Calls `attempt` until it gives a value; nothing after `limit`.
+// Calls `attempt` until it returns a value; returns nothing after `limit`.
 template <class Attempt>
 auto keep_trying(milliseconds limit, Attempt&& attempt) -> decltype(attempt()) {
   for (const auto end = Clock::now() + limit;;) {
@@ -114,7 +114,7 @@ FolderRendezvous::FolderRendezvous(std::string folder, int rank, int size, std::
 
 void FolderRendezvous::give_up(const std::string& obstacle) const {
   std::error_code ignored;
-  fs::remove(meeting_place_, ignored);  // only if nothing is in it
+  fs::remove(meeting_place_, ignored);  // only if it is empty
   if (!obstacle.empty()) fail_run("rendezvous: {}", obstacle);
   fail_run("rendezvous: rank 0 did not come to {} within {} s", meeting_place_,
            group_timeout().count() / 1000.0);
@@ -126,17 +126,17 @@ FolderRendezvous::~FolderRendezvous() {
 }
 
 void FolderRendezvous::leave() {
-  own_.reset();  // first: of two that leave together one is the last
+  own_.reset();  // first: of two ranks that leave together one is the last
   std::error_code ignored;
   const bool failed = fs::exists(folder_ + "/failure", ignored);
   if (failed ? is_last() : rank() == 0) fs::remove_all(folder_, ignored);
   if (leader_) fs::remove(meeting_place_ + "/leader", ignored);
-  fs::remove(meeting_place_, ignored);  // only if nothing is in it
+  fs::remove(meeting_place_, ignored);  // only if it is empty
   leader_.reset();
 }
 
-// quick_exit() is how a program ends that has failed: the others must not take the end of rank 0
-// for the end of the run.
+// A program that has failed ends by quick_exit(). The others must not take the end of rank 0 for
+// the end of the run.
 void FolderRendezvous::leave_in_failure() {
   if (!is_last()) publish_failure(describe(rank()) + " has ended while other ranks still need it");
   leave();
@@ -147,7 +147,7 @@ std::string FolderRendezvous::try_to_join() {
   return rank() == 0 ? lead() : follow();
 }
 
-// Why this rank cannot join the run of `leader`, which another process holds.
+// Returns why this rank cannot join the run of `place`, which another process holds.
 std::string FolderRendezvous::other_leader(const Place& place) const {
   const auto leader = Leader::from(place.text());
   if (!leader)
@@ -178,7 +178,7 @@ std::string FolderRendezvous::lead() {
   const Leader leader{fs::path(run).filename().string(), own_process(), job_};
   if (own_) leader_ = Place::take(path, leader.text());
   std::error_code ignored;
-  if (!leader_) {  // somebody was faster, or what is there is no file of ours
+  if (!leader_) {  // another rank 0 was faster, or the file there is not ours
     own_.reset();
     fs::remove_all(run, ignored);
     return fmt::format("cannot make {}: a file that is not a rank's is in the way", path);
@@ -191,7 +191,7 @@ std::string FolderRendezvous::lead() {
   return "";
 }
 
-// A rank that has died leaves its place taken: its run fails, and another may come.
+// A rank that has died leaves its place taken: its run fails, and another one may come.
 std::string FolderRendezvous::follow() {
   const auto place = Place::look(meeting_place_ + "/leader");
   if (!place || !place->is_held()) return "";
@@ -242,7 +242,7 @@ std::string FolderRendezvous::get(const std::string& key, const std::vector<int>
   return *value;
 }
 
-// Ranks that have not joined yet, as "1, 3".
+// Returns the ranks that have not joined yet, as "1, 3".
 std::string FolderRendezvous::missing(const std::vector<int>& ranks) const {
   std::lock_guard lock(mutex_);
   std::string list;
@@ -301,7 +301,7 @@ std::string FolderRendezvous::trouble_of(const std::vector<int>& ranks) {
     const std::string text =
         fmt::format("{} has {} while other ranks still need it", describe(rank), end);
     publish_failure(text);
-    const std::string first = first_failure();  // perhaps why that rank has ended
+    const std::string first = first_failure();  // possibly why that rank has ended
     return first.empty() ? text : first;
   }
   return "";
@@ -312,13 +312,13 @@ void FolderRendezvous::report_failure(std::string_view text) {
   publish_failure(text);
 }
 
-// The first report wins: a link does not replace, and nobody writes to the file once it is there.
+// The first report wins: a link does not replace an existing file, and no rank writes to it later.
 void FolderRendezvous::publish_failure(std::string_view text) {
   std::lock_guard lock(mutex_);
   const std::string path = folder_ + "/failure";
   const std::string own = fmt::format("{}-{}", path, rank());
   std::ofstream(own, std::ios::binary) << text;
-  std::error_code late;  // somebody was first, or the run is over
+  std::error_code late;  // another report was first, or the run is over
   fs::create_hard_link(own, path, late);
   unlink(own.c_str());
 }

@@ -1,12 +1,12 @@
-// The rendezvous of ranks on one machine: a private folder (mode 0700, owned by this user).
+// The rendezvous of ranks on one machine, in a private folder (mode 0700, owned by this user).
 //
-// Rank 0 holds the place `leader`, whose text says which job meets here, and in which subfolder
-// `run-XXXXXX`, so that what a crashed run left behind is never taken for this one. Every rank
-// holds a place in there as long as it lives, so the others can tell that it died, and which one.
-// Two jobs at one folder never mix: whoever belongs to another job than the rank 0 that came first,
-// or has a rank that is taken, ends with an error. Rank 0 clears the subfolder away when it leaves;
-// after a failure the last rank does, so that all can read whose it was. Ranks leave when the
-// process ends by exit() or quick_exit(), too. Thread-safe.
+// Rank 0 holds the place `leader`. Its text names the job that meets here and the subfolder
+// `run-XXXXXX`, so that leftovers of a crashed run are never taken for this run. Every rank holds a
+// place there as long as it lives, so the others can detect its death. Two jobs in one folder never
+// mix: a process whose job differs from the first rank 0's, or whose rank is taken, ends with an
+// error. Rank 0 removes the subfolder when it leaves. After a failure the last rank does, so that
+// all can read the cause. Ranks also leave when the process ends by exit() or quick_exit().
+// Thread-safe.
 #pragma once
 
 #include "parallel/rendezvous/at_quick_exit.h"
@@ -26,9 +26,9 @@ namespace booster {
 
 class FolderRendezvous final : public Rendezvous {
  public:
-  // Joins the run of this job that meets in `folder`, which is made if it is absent. Error if the
-  // folder is not private, if another job meets there, if another living process has this rank, or
-  // if rank 0 does not come in time. `job`: as job_of() gives it.
+  // Joins this job's run that meets in `folder`, which is made if absent. Throws if the folder is
+  // not private, if another job meets there, if another living process has this rank, or if rank 0
+  // does not arrive in time. `job` is as job_of() returns it.
   FolderRendezvous(std::string folder, int rank, int size, std::string job);
   ~FolderRendezvous() override;
 
@@ -45,7 +45,7 @@ class FolderRendezvous final : public Rendezvous {
   std::string process(int rank) const override;
 
  private:
-  // Each returns what stands in the way for now; "" if nothing does, or nobody has come yet.
+  // Each returns the current obstacle; "" if there is none, or if no one has arrived yet.
   std::string try_to_join();
   std::string lead();
   std::string follow();
@@ -58,16 +58,16 @@ class FolderRendezvous final : public Rendezvous {
   bool is_lost(int rank);
   bool is_last() const;
   std::string trouble_of(const std::vector<int>& ranks);
-  std::string first_failure() const;  // what was reported first; "" for nothing
+  std::string first_failure() const;  // the first report; "" for none
   void publish_failure(std::string_view text);
   std::string missing(const std::vector<int>& ranks) const;
 
   std::string meeting_place_, job_;
-  std::string folder_;           // "" until this rank has joined
-  std::optional<Place> leader_;  // of rank 0
+  std::string folder_;           // "" before this rank joins
+  std::optional<Place> leader_;  // held by rank 0
   std::optional<Place> own_;
   std::optional<AtQuickExit> at_quick_exit_;
-  std::atomic<bool> gave_up_ = false;  // this rank has reported why
+  std::atomic<bool> gave_up_ = false;  // this rank has reported the reason
   const std::chrono::milliseconds heartbeat_ = heartbeat_limit();
   mutable std::mutex mutex_;
   mutable std::map<int, Place> members_;  // those seen so far

@@ -33,7 +33,7 @@ bool names_the_rank(std::string name) {
   return name == "__rank" || name == "__local_rank" || name == "__node_rank";
 }
 
-// FNV-1a: tells apart jobs whose texts are too long to keep.
+// FNV-1a; distinguishes jobs whose texts are too long to keep.
 uint64_t hash_of(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -47,7 +47,7 @@ std::string command_line() {
   for (size_t i = 0; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     if (!names_the_rank(words[i].substr(0, equals))) text += " " + words[i];
-    else if (equals == std::string::npos) ++i;  // its value is the next word
+    else if (equals == std::string::npos) ++i;  // the next word is its value
   }
   return fmt::format("{} in {}", text, fs::current_path(ignored).string());
 }

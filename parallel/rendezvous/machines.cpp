@@ -7,7 +7,7 @@
 
 namespace booster {
 
-// Ranks that meet in a folder are on one machine, or they could not.
+// Ranks that meet in a folder are necessarily on one machine.
 Machines Machines::of(const Membership& members) {
   std::vector<std::string> names(members.ranks.size());
   Rendezvous& rendezvous = *members.rendezvous;

@@ -1,4 +1,4 @@
-// On which machines the members of a group are.
+// Assigns the members of a group to machines.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@ namespace booster {
 
 struct Membership;
 
-// A machine is where ranks can share memory: see Rendezvous::machine().
+// A machine is a set of ranks that can share memory: see Rendezvous::machine().
 class Machines {
  public:
-  // Asks all members; all of them must call it.
+  // Queries all members; collective over them.
   static Machines of(const Membership& members);
-  // The name of each member's machine, by rank.
+  // `names`: the name of each member's machine, by rank.
   explicit Machines(const std::vector<std::string>& names);
 
-  // Machines count in the order of their first members.
+  // Machines are numbered in the order of their first members.
   int count() const { return static_cast<int>(members_.size()); }
   int members() const { return static_cast<int>(machine_of_.size()); }
   int of(int rank) const { return machine_of_[rank]; }
-  // The ranks on a machine, the least first.
+  // The ranks on a machine, ascending.
   const std::vector<int>& on(int machine) const { return members_[machine]; }
-  // A rank's place in on(of(rank)).
+  // The index of a rank in on(of(rank)).
   int place_of(int rank) const { return place_of_[rank]; }
   int most_members() const;
-  // Whether the ranks of each machine follow one another.
+  // Whether each machine's ranks are consecutive.
   bool are_runs() const;
-  // Who handles the lane `lane` of what moves between machines.
+  // The rank on `machine` that handles lane `lane` of the data between machines.
   int owner(int machine, int lane) const {
     return members_[machine][lane % static_cast<int>(members_[machine].size())];
   }

@@ -16,8 +16,8 @@ namespace {
 
 constexpr off_t longest_text = 1 << 20;
 
-// What a byte of the file is locked for. A holder's lock must not be mistaken for that of somebody
-// who clears a dead one's file away.
+// The purpose of a lock on a byte of the file. A holder's lock must differ from the lock of a
+// process that removes a dead holder's file.
 enum class For : off_t { holding = 0, clearing = 1 };
 
 struct flock lock_for(For purpose) {
@@ -34,14 +34,15 @@ bool try_lock(int file, For purpose) {
   return fcntl(file, F_SETLK, &lock) == 0;
 }
 
-// Who has locked the file: 0 for a process in another PID namespace; nothing if nobody has.
+// Returns the holder of the lock: 0 for a process in another PID namespace; nothing if there is
+// none.
 std::optional<pid_t> locker(int file) {
   struct flock lock = lock_for(For::holding);
   if (fcntl(file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
   return lock.l_pid;
 }
 
-// O_NONBLOCK: a named pipe does not make us wait.
+// O_NONBLOCK: opening a named pipe does not wait.
 int open_private(const std::string& path, int flags) {
   const int file = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   struct stat found = {};
@@ -94,8 +95,8 @@ std::optional<Place> Place::look(const std::string& path) {
   return std::nullopt;
 }
 
-// Who clears holds the file's second lock, so nobody else removes it between our look and our
-// unlink, and a file that a new holder has linked there since is another one.
+// Holds the file's second lock, so that no other process removes the file between our check and our
+// unlink. A file that a new holder has linked there meanwhile is a different file.
 void Place::clear(const std::string& path) {
   const int file = open_private(path, O_RDWR);
   if (file < 0) return;

@@ -1,5 +1,5 @@
-// A place that one process holds: a file that is locked as long as the process lives, however it
-// ends, and whose text says who that is. It appears under its name locked and filled.
+// A place that one process holds: a file locked as long as the process lives, however it ends. Its
+// text identifies the process. The file appears under its name already locked and filled.
 //
 // The lock is the process's own (POSIX): children do not inherit it. One thread at a time.
 #pragma once
@@ -14,11 +14,11 @@ namespace booster {
 
 class Place {
  public:
-  // Takes the place for this process; nothing if there is a file already, or if its folder is gone.
-  // Error if it cannot be written for another reason.
+  // Takes the place for this process. Returns nothing if the file exists already, or if its folder
+  // is gone. Throws if it cannot be written for another reason.
   static std::optional<Place> take(const std::string& path, std::string_view text);
-  // Another process's place; nothing if there is none, or if the file is not one: a link, not a
-  // regular file, another user's or too long.
+  // Returns another process's place. Nothing if there is none, or if the file is invalid: a link,
+  // not a regular file, another user's or too long.
   static std::optional<Place> look(const std::string& path);
   // Removes a file that no living process holds, even if others do the same or take the place
   // meanwhile.
@@ -26,12 +26,12 @@ class Place {
 
   Place(Place&& other) noexcept;
   Place& operator=(Place&& other) noexcept;
-  ~Place();  // this process holds it no more
+  ~Place();  // releases the place
 
   const std::string& text() const { return text_; }
-  // Whether another process that lives holds it, on this machine or in a container on it.
+  // Whether another living process holds it, on this machine or in a container on it.
   bool is_held() const { return holder().has_value(); }
-  // Which process that is, or 0 if it has no number here: it is in another PID namespace.
+  // Returns the holder, or 0 if it has no number here: it is in another PID namespace.
   std::optional<pid_t> holder() const;
 
  private:
@@ -40,11 +40,11 @@ class Place {
   std::string text_;
 };
 
-// Whether it is a folder of this user, and no link, that nobody else may enter.
+// Whether it is this user's folder, not a link, and closed to all other users.
 bool is_private_folder(const std::string& path);
 
-// The text of a private file that this process did not write; nothing if there is none, or if it is
-// a link, not a regular file, another user's or longer than 1 MB. Never waits.
+// Returns the text of a private file that another process wrote. Nothing if there is none, or if it
+// is a link, not a regular file, another user's or longer than 1 MB. Never waits.
 std::optional<std::string> read_private(const std::string& path);
 
 }  // namespace booster

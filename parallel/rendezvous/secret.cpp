@@ -15,8 +15,8 @@ namespace booster {
 
 namespace {
 
-// Threads of a rendezvous use libcrypto until the program's last objects go, which is behind the
-// point where it would clear itself away.
+// A rendezvous's threads use libcrypto until the program's last objects are destroyed, which is
+// after libcrypto would clean itself up.
 void keep_libcrypto() {
   static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   if (!kept) fail_run("libcrypto does not start");

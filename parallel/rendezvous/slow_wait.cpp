@@ -16,7 +16,7 @@ SlowWait::SlowWait(int rank)
       next_(since_ + seconds_variable("BOOSTER_SLOW_WAIT", 10).count() / 1000.0) {}
 
 namespace {
-// Several threads of this process may wait; their last word is the note.
+// Several threads of this process may wait; the latest report is the note.
 std::mutex noted_mutex;
 int noted = 0;
 }  // namespace

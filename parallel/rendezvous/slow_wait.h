@@ -1,5 +1,5 @@
-// A wait for other ranks that is told while it lasts: after BOOSTER_SLOW_WAIT seconds (10), then
-// each time after twice as long, on stderr, or by a note to the run tool, which then tells it for
+// Reports a long wait for other ranks while it lasts: after BOOSTER_SLOW_WAIT seconds (10), then at
+// intervals that double. It writes to stderr, or a note to the run tool, which then reports it for
 // all ranks. One thread at a time.
 #pragma once
 
@@ -12,13 +12,13 @@ namespace booster {
 
 class SlowWait {
  public:
-  // The wait of rank `rank` begins.
+  // Begins a wait of rank `rank`.
   explicit SlowWait(int rank);
-  ~SlowWait();  // it is over
+  ~SlowWait();  // ends the wait
   SlowWait(const SlowWait&) = delete;
 
-  // To be called while it lasts, some times per second. `what` is called if it is time to tell: for
-  // whom the rank waits, as "rank 1 (pid 4242 on host)", and where.
+  // Call it a few times per second while the wait lasts. When a report is due it calls `waits_for`,
+  // which names the awaited rank as "rank 1 (pid 4242 on host)", and `where`.
   void still(const std::function<std::string()>& waits_for,
              const std::function<std::string()>& where);
 

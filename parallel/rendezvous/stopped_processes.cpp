@@ -20,8 +20,8 @@ struct ProcessState {
   int64_t ticks = 0;
 };
 
-// Behind the program's name, which is in parentheses: the state, ten numbers, the time in user mode
-// and that in the kernel (proc(5)).
+// After the program's name, which is in parentheses, come the state, ten numbers, and the times in
+// user mode and in the kernel (proc(5)).
 ProcessState state_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;

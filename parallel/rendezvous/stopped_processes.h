@@ -1,5 +1,5 @@
-// Processes of this machine that are stopped: by SIGSTOP, Ctrl-Z or a debugger. They live, but do
-// nothing.
+// Detects processes of this machine that are stopped, by SIGSTOP, Ctrl-Z or a debugger: alive, but
+// doing nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -11,18 +11,18 @@ namespace booster {
 
 bool is_stopped(pid_t pid);
 
-// How long processes have been stopped without a break. One thread at a time.
+// How long processes have been stopped without interruption. One thread at a time.
 class StoppedProcesses {
  public:
-  // Seconds for which calls have found the process stopped. Calls that lie more than a second
-  // apart count as a second: this process may have been stopped itself meanwhile.
+  // Returns the seconds for which calls have found the process stopped. A gap of more than a second
+  // between calls counts as one second: this process may itself have been stopped.
   double seconds(pid_t pid);
 
  private:
   struct Seen {
-    double looked = 0;  // the last time, by the monotonic clock
+    double looked = 0;  // the last look, by the monotonic clock
     bool stopped = false;
-    int64_t ticks = 0;  // of processor time, which a stopped process gets none of
+    int64_t ticks = 0;  // processor time, of which a stopped process gets none
     double seconds = 0;
   };
   std::map<pid_t, Seen> seen_;

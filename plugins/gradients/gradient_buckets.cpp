@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t first_bytes = 1 << 20;
 
-// The last bucket cannot leave before backward has ended, so it should be a small share of all; on
-// the other hand a message below a MiB costs more than it saves.
+// The last bucket cannot be sent before backward ends, so it should be a small share of the total.
+// But a message below one MiB costs more than it saves.
 constexpr int64_t least_messages = 8;
 
 }  // namespace
@@ -35,7 +35,7 @@ void GradientBuckets::add(const Parameters& parameters) {
 }
 
 void GradientBuckets::pack(const std::vector<int64_t>& order) {
-  // A bucket is one tensor, so it holds one dtype; one is open for each.
+  // A bucket is one tensor and so has one dtype; one bucket is open for each dtype.
   struct Open {
     std::vector<int64_t> members;
     int64_t bytes = 0;
@@ -126,8 +126,8 @@ void GradientBuckets::send_mean(const Tensor& target, OperationTag tag) {
   messages_.push_back({target, sent, group_.all_reduce_async(sent, CollectiveOp::mean, tag)});
 }
 
-// A rank without a gradient does not learn whether others had one, so unless that is asked later
-// all must lack the same ones.
+// A rank without a gradient does not learn whether others have one. So all must lack the same ones,
+// unless `may_differ` settles that later.
 OperationTag GradientBuckets::tag_of(const Bucket& bucket) const {
   const int64_t number = &bucket - buckets_.data();
   const auto tag = OperationTag::of(OperationTag::bucket, number, training_);
@@ -138,7 +138,7 @@ OperationTag GradientBuckets::tag_of(const Bucket& bucket) const {
   return tag.without(absent.hash());
 }
 
-// Windows of gradients that are absent count as 0: another rank may have one.
+// Absent gradients count as 0 in their windows: another rank may have one.
 void GradientBuckets::send(Bucket& bucket) {
   const NoGradGuard no_grad;
   const OperationTag tag = tag_of(bucket);
@@ -152,7 +152,7 @@ void GradientBuckets::send(Bucket& bucket) {
     } else if (grad.dtype() == slot.window.dtype()) {
       slot.window.copy_(grad);
       away_.push_back(i);
-    } else {  // made wider when it was unscaled: it goes by itself
+    } else {  // unscaling made it wider: it is sent separately
       send_mean(grad, tag);
     }
   }

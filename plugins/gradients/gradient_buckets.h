@@ -1,17 +1,17 @@
-// Gradient buckets: gradients packed side by side, so that ranks exchange few large messages, the
+// Gradient buckets: gradients packed side by side, so that ranks exchange a few large messages, the
 // first while backward still computes the rest.
 //
-// Buckets fill in the reverse order of the parameters, about the order in which backward completes
-// them, or in an order that was seen. A bucket is one flat tensor of one dtype; each gradient is a
-// window of it, so nothing is copied, unless the gradient is kept elsewhere. What is exchanged is
-// the sum so far: averaging it again after more passes is right, since the mean of equal numbers is
-// that number. Every rank must make the same calls; buckets are sent in their order.
+// Buckets fill in the reverse order of the parameters, roughly the order in which backward
+// completes them, or in an observed order. A bucket is one flat tensor of one dtype. Each gradient
+// is a window of it, so nothing is copied, unless the gradient is kept elsewhere. Ranks exchange
+// the sum so far. Averaging it again after more passes is right, since the mean of equal values is
+// that value. Every rank must make the same calls; buckets are sent in order.
 //
-// With `sent_as` wider gradients travel in 16 bits: each rank's numbers are rounded once, summed in
-// f32, and the mean is rounded once more, so all ranks get the same bits. A number beyond what the
-// dtype holds becomes infinite, on all ranks. A sum that is averaged again is rounded again: that
-// changes nothing where the sum is as it was, and costs half a unit in its last place where a later
-// pass added to it, as a rounded contribution would.
+// With `sent_as`, wider gradients are sent in 16 bits. Each rank's values are rounded once and
+// summed in f32; the mean is rounded once more, so all ranks get the same bits. A value beyond the
+// dtype's range becomes infinite, on all ranks. A sum that is averaged again is rounded again. That
+// changes nothing where the sum is unchanged. Where a later pass added to it, the error is half a
+// unit in its last place, as for any rounded contribution.
 #pragma once
 
 #include "core/tensor/named_tensor.h"
@@ -23,41 +23,42 @@
 namespace booster {
 
 struct GradientBucketOptions {
-  int64_t cap_bytes = 25 << 20;    // closes a bucket; smaller ones where it would close few
-  bool views = true;               // gradients live in the buckets; false: copied there
+  int64_t cap_bytes = 25 << 20;    // closes a bucket; smaller ones if there would be few
+  bool views = true;               // gradients are in the buckets; false: copied there
   std::optional<DType> sent_as{};  // f16 or bf16
-  bool may_differ = false;         // ranks may have gradients of different parameters in a pass
+  bool may_differ = false;         // in a pass, ranks may have gradients of different parameters
 };
 
 class GradientBuckets {
  public:
   GradientBuckets(Group group, GradientBucketOptions options);
 
-  // The number that tells its messages from those of others on the group.
+  // Sets the number that tags its messages on the group.
   void serve(uint32_t training) { training_ = training; }
   // Packs more parameters.
   void add(const Parameters& parameters);
-  // Packs all anew: `order` lists those that are exchanged, as backward completes them, out of all;
-  // those whose gradients come on this rank are `awaited`. Gradients that exist keep their numbers.
+  // Packs everything anew. `order` lists the exchanged parameters, in the order in which backward
+  // completes them. `awaited` marks, out of all, those whose gradients come on this rank. Existing
+  // gradients keep their values.
   void pack_again(const std::vector<int64_t>& order, const std::vector<bool>& awaited);
 
   int64_t parameters() const { return static_cast<int64_t>(slots_.size()); }
   int64_t count() const { return static_cast<int64_t>(buckets_.size()); }
-  // The place of a parameter's gradient; undefined where the parameter is in no bucket.
+  // The window of a parameter's gradient; undefined if the parameter is in no bucket.
   const Tensor& window(int64_t parameter) const { return slots_[parameter].window; }
 
-  // --- a pass whose gradients are exchanged
+  // --- a pass that exchanges its gradients
   void begin();
-  // The parameter's gradient is complete: a bucket that is full now is sent, in order.
+  // Marks the parameter's gradient as complete, and sends full buckets, in order.
   void mark_ready(int64_t parameter);
-  // Sends the other buckets that were touched in the pass, or all, and waits for everything; throws
-  // what went wrong.
+  // Sends the other buckets that the pass touched, or all, and waits for everything. Throws any
+  // error of the exchange.
   void finish(bool all);
 
-  // --- gradients that are this rank's own
+  // --- gradients local to this rank
   void mark_local(int64_t parameter) { slots_[parameter].local = true; }
   bool any_local() const;
-  // Sends the buckets that hold some, or all, and waits.
+  // Sends the buckets that hold local gradients, or all, and waits.
   void exchange_local(bool all);
 
  private:
@@ -66,9 +67,9 @@ class GradientBuckets {
     Tensor parameter;
     int64_t bucket = in_none;
     Tensor window = {};
-    bool awaited = true;  // its gradient comes in a pass, on this rank
+    bool awaited = true;  // a pass completes its gradient on this rank
     bool ready = false;   // in this pass
-    bool local = false;   // its gradient is this rank's own
+    bool local = false;   // its gradient is local to this rank
   };
   struct Bucket {
     Tensor flat;
@@ -76,7 +77,7 @@ class GradientBuckets {
     int64_t missing = 0;  // awaited members that are not ready in this pass
     bool sent = false;    // in this pass
   };
-  // A tensor that becomes the mean over the ranks, and what travels for it: itself, or a copy.
+  // A tensor that becomes the mean over the ranks, and the tensor that is sent: itself or a copy.
   struct Message {
     Tensor target, sent;
     Work work;
@@ -90,7 +91,7 @@ class GradientBuckets {
   void send(Bucket& bucket);
   OperationTag tag_of(const Bucket& bucket) const;
   void send_mean(const Tensor& target, OperationTag tag);
-  // Waits, and copies what travelled to where it belongs.
+  // Waits, and copies the received means to their targets.
   void receive();
 
   Group group_;
@@ -100,7 +101,7 @@ class GradientBuckets {
   uint32_t training_ = 0;
   int64_t next_ = 0;  // buckets before it were sent in this pass
   std::vector<Message> messages_;
-  std::vector<int64_t> away_;  // sent parameters whose gradients are not in their windows
+  std::vector<int64_t> away_;  // sent parameters with gradients outside their windows
 };
 
 }  // namespace booster

@@ -17,7 +17,7 @@ void raise_to(const Tensor& x, double power) {
   x.bump_version();
 }
 
-// The norms of gradients that are parts of layers, and of the others, with their p-th powers.
+// Returns the norms of gradients that are parts of layers, and of the others, as p-th powers.
 Tensor two_powers(const HeldParameters& held, double power) {
   std::vector<Tensor> gradients[2];
   for (const auto& [name, parameter] : *held.all) {
@@ -39,7 +39,7 @@ void add_squares_of_parts(const Tensor& squares, const Parameters& parameters,
   for (size_t i = 0; i < parameters.size(); ++i)
     if (is_apart(parameters[i].tensor))
       places.push_back(untracked::narrow(squares, 0, 2 * static_cast<int64_t>(i), 2));
-  if (places.empty()) return;  // on all ranks alike
+  if (places.empty()) return;  // the same on all ranks
   const Tensor packed = cat(places);
   layers.all_reduce(packed);
   for (size_t i = 0; i < places.size(); ++i)

@@ -1,4 +1,4 @@
-// Norms over gradients that ranks hold apart. Nothing is read from the device.
+// Norms over gradients that are sharded over ranks. Nothing is read from the device.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -10,8 +10,8 @@
 
 namespace booster {
 
-// The p-norm of the gradients of all ranks of the group as one: f64, no dimensions. Each number of
-// `gradients` must be on this rank alone. All ranks must call it.
+// Returns the p-norm of all ranks' gradients as one vector: f64, no dimensions. Each element of
+// `gradients` must be on this rank only. Collective over the group.
 Tensor norm_over_ranks(const std::vector<Tensor>& gradients, double power, Device device,
                        const Group& group);
 
@@ -19,15 +19,15 @@ Tensor norm_over_ranks(const std::vector<Tensor>& gradients, double power, Devic
 // ranks of the group. `parameters` may grow later.
 NormSharing share_over_ranks(std::shared_ptr<const std::vector<Tensor>> parameters, Group group);
 
-// How ranks hold an optimizer's parameters, so that a norm counts each number once.
+// How ranks hold an optimizer's parameters, so that a norm counts each element once.
 struct HeldParameters {
   std::shared_ptr<const Parameters> all;        // may grow later
-  std::function<bool(const Tensor&)> is_apart;  // a part of a layer of `layers`; else whole
-  // Whether it is for this one to count, of several stages that have it. Absent: always.
+  std::function<bool(const Tensor&)> is_apart;  // true: a part of a layer of `layers`; else whole
+  // Whether this stage counts a parameter that several stages have. Absent: always.
   std::function<bool(const Tensor&)> counts_here = {};
-  Group owners;  // each has a part of every parameter; alone: all of it
-  Group layers;  // they have parts of the same layers, and the same numbers in all else
-  Group stages;  // they have different layers
+  Group owners;  // each has a part of every parameter; a single rank has all of it
+  Group layers;  // ranks with parts of the same layers, and the same values in all else
+  Group stages;  // ranks with different layers
 };
 NormSharing share_over_mesh(HeldParameters held);
 

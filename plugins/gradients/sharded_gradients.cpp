@@ -11,7 +11,7 @@
 namespace booster {
 
 namespace {
-// More would hold their memory without being any faster.
+// More would hold their memory without being faster.
 constexpr size_t most_under_way = 3;
 }  // namespace
 
@@ -19,7 +19,7 @@ ShardedGradients::ShardedGradients(Group group, Group replicas, ShardedGradientO
     : group_(std::move(group)), replicas_(std::move(replicas)), options_(options) {}
 
 void ShardedGradients::add(const Parameters& parameters) {
-  // A bucket is one tensor, so it holds one dtype; one is open for each.
+  // A bucket is one tensor and so has one dtype; one bucket is open for each dtype.
   struct Open {
     std::vector<int64_t> members;
     int64_t elements = 0;
@@ -39,7 +39,7 @@ void ShardedGradients::add(const Parameters& parameters) {
   for (const auto& [dtype, rest] : open) add_bucket(parameters, rest.members, first);
 }
 
-// `members` count within `parameters`, whose slots begin at `first`.
+// `members` are indices into `parameters`, whose slots begin at `first`.
 void ShardedGradients::add_bucket(const Parameters& parameters, const std::vector<int64_t>& members,
                                   int64_t first) {
   Bucket bucket{.packed = PackedParts(group_.size()), .members = {}};
@@ -107,7 +107,7 @@ void ShardedGradients::send(Bucket& bucket) {
   for (int64_t i : bucket.members) {
     const Slot& slot = slots_[i];
     bucket.packed.pack(all, slot.place, slot.local ? dense_grad(slot.parameter) : Tensor());
-    // What is not local is this rank's part of an earlier exchange.
+    // A gradient that is not local is this rank's part of an earlier exchange.
     if (options_.free_whole && slot.local) clear_grad(slot.parameter);
   }
   bucket.summed = empty({bucket.packed.part()}, options);

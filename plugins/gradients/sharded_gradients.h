@@ -1,11 +1,11 @@
-// Gradients that each rank keeps a part of: packed in buckets, summed over the ranks by
-// reduce-scatter while backward computes the rest.
+// Gradients sharded over the ranks: packed in buckets and summed by reduce-scatter while backward
+// computes the rest.
 //
-// Between passes a parameter's gradient is either this rank's own of the whole parameter (after a
-// pass without exchange), or the mean over all ranks of the part that this rank owns (RankParts),
-// flat. What earlier passes left is put aside when a pass begins, since clips and changes of the
-// loss scale reached this rank's part alone; only what a pass added is exchanged. Every rank must
-// make the same calls; buckets are sent in their order.
+// Between passes a parameter's gradient is in one of two states. After a pass without exchange it
+// is this rank's own, of the whole parameter. Otherwise it is the mean over all ranks of the part
+// that this rank owns (RankParts), flat. A pass sets earlier results aside when it begins, since
+// clips and changes of the loss scale reached only this rank's part. It exchanges only what it
+// adds. Every rank must make the same calls; buckets are sent in order.
 #pragma once
 
 #include "core/tensor/named_tensor.h"
@@ -18,27 +18,27 @@ namespace booster {
 
 struct ShardedGradientOptions {
   int64_t bucket_elements = 12 << 20;
-  bool overlap = true;      // buckets leave during backward, not after it
-  bool free_whole = false;  // a whole gradient is given up when its bucket leaves
+  bool overlap = true;      // send buckets during backward, not after it
+  bool free_whole = false;  // free a whole gradient when its bucket is sent
 };
 
 class ShardedGradients {
  public:
-  // Parts are those of `group`; `replicas` have the same part, and the mean is over all of both.
+  // Parts are sharded over `group`; `replicas` have the same part. The mean is over both.
   ShardedGradients(Group group, Group replicas, ShardedGradientOptions options);
 
-  // The number that tells its messages from those of others on the group.
+  // Sets the number that tags its messages on the group.
   void serve(uint32_t training) { training_ = training; }
-  // Packs more parameters, about in the order in which backward completes them.
+  // Packs more parameters, last first, roughly as backward completes them.
   void add(const Parameters& parameters);
 
-  // A pass begins; with `exchange` its gradients go to all ranks.
+  // Begins a pass; with `exchange` all ranks exchange its gradients.
   void begin(bool exchange);
-  // The parameter's gradient is complete.
+  // Marks the parameter's gradient as complete.
   void mark_ready(int64_t parameter);
-  // Sends what was not sent, if the pass exchanges, and waits; throws what went wrong.
+  // If the pass exchanges, sends what is left and waits; throws any error of the exchange.
   void end();
-  // Exchanges the gradients that are this rank's own.
+  // Exchanges the gradients that are local to this rank.
   void exchange_local();
 
  private:
@@ -47,20 +47,20 @@ class ShardedGradients {
     int64_t bucket = 0;
     size_t place = 0;    // in the bucket
     bool ready = false;  // in this pass
-    bool local = false;  // has a gradient of this rank alone
-    Tensor kept = {};    // its part of what earlier passes left, put aside
+    bool local = false;  // its gradient is local to this rank
+    Tensor kept = {};    // its part from earlier passes, set aside
   };
   struct Bucket {
     PackedParts packed;
     std::vector<int64_t> members;
     int64_t missing = 0;  // members that are not ready in this pass
     bool sent = false;    // in this pass
-    Tensor summed = {};   // this rank's part of the sums, under way
+    Tensor summed = {};   // this rank's part of the sums, in progress
     Work work = {};
   };
 
   void add_bucket(const Parameters& parameters, const std::vector<int64_t>& members, int64_t first);
-  // Gradients that zero_grad dropped are nobody's.
+  // Clears the local state of gradients that zero_grad dropped.
   void forget_dropped();
   bool has_local(const Bucket& bucket) const;
   size_t index_of(const Bucket& bucket) const {
@@ -69,12 +69,13 @@ class ShardedGradients {
   OperationTag tag_of(const Bucket& bucket) const {
     return OperationTag::of(OperationTag::bucket, slots_[bucket.members[0]].bucket, training_);
   }
-  // A rank without a gradient takes no part of it, so all must lack the same ones.
+  // The members without a local gradient. A rank without a gradient receives no part of it, so all
+  // ranks must lack the same ones.
   AbsentMembers absent_in(const Bucket& bucket) const;
   void send(Bucket& bucket);
-  // Waits for the sums, and goes on to those of the replicas.
+  // Waits for the sums, and starts the sums over the replicas.
   void reduce_over_replicas(Bucket& bucket);
-  // Waits for them and makes them gradients.
+  // Waits for the sums and makes them gradients.
   void deliver(Bucket& bucket);
   void send_and_deliver();
 

@@ -21,8 +21,8 @@ void StaticGraph::reach(int64_t parameter) {
   reached_.push_back(parameter);
 }
 
-// The place of a parameter is the earliest that it has on any rank: one message tells all ranks the
-// order, and which parameters have no place anywhere.
+// A parameter's place is its earliest on any rank. One message gives all ranks the order, and the
+// parameters that have no place anywhere.
 void StaticGraph::learn(const Parameters& parameters, const Group& group) {
   const auto count = static_cast<int64_t>(parameters.size());
   std::vector<int64_t> places(parameters.size(), count);

@@ -1,9 +1,9 @@
-// StaticGraph: which parameters get gradients between two exchanges, where it is always the same
-// ones, and in which order they come.
+// StaticGraph: which parameters get gradients between two exchanges, and in which order, for a
+// model where both never change.
 //
-// Learned once, from the first exchange. The ranks agree on the order, and on the set, which is
-// that of all ranks together: each may use another part of it. From then on it is only looked at
-// whether this rank's part is the same, which needs no message.
+// Learned once, at the first exchange. The ranks agree on the order and on the set, the union over
+// all ranks: each may use a different part of it. Later exchanges only check that this rank's part
+// is unchanged, which needs no message.
 #pragma once
 
 #include "core/tensor/named_tensor.h"
@@ -16,24 +16,24 @@ namespace booster {
 
 class StaticGraph {
  public:
-  // A pass begins. Gradients that were dropped since the last exchange have not been reached.
+  // Begins a pass. Gradients dropped since the last exchange count as not reached.
   void begin(const Parameters& parameters);
-  // A pass has reached the parameter.
+  // Records that a pass has reached the parameter.
   void reach(int64_t parameter);
 
   bool has_reached() const { return !reached_.empty(); }
   bool is_known() const { return known_; }
-  // What was reached since the last exchange is the graph. All ranks call it.
+  // Makes what was reached since the last exchange the graph. All ranks call it.
   void learn(const Parameters& parameters, const Group& group);
-  // Parameters that some rank uses, about as they come.
+  // Parameters that some rank uses, roughly in the order of their gradients.
   const std::vector<int64_t>& order() const { return order_; }
-  // By parameter: this rank uses it.
+  // By parameter: whether this rank uses it.
   const std::vector<bool>& used_here() const { return used_here_; }
   bool is_used_here(int64_t parameter) const {
     return parameter < static_cast<int64_t>(used_here_.size()) && used_here_[parameter];
   }
-  // The gradients were exchanged. Error that names a parameter if what was reached since the last
-  // time is not the graph.
+  // Ends an exchange. Throws an error that names a parameter if those reached since the last
+  // exchange differ from the graph.
   void end_exchange(const Parameters& parameters);
 
  private:

@@ -47,7 +47,7 @@ ParameterUnits::~ParameterUnits() {
   }
 }
 
-// A parameter that several units use belongs to the rest.
+// A parameter in several units belongs to the rest.
 void ParameterUnits::make_units(const std::vector<Module*>& modules) {
   std::unordered_map<const TensorBody*, size_t> unit_of;
   for (size_t i = 0; i < modules.size(); ++i)
@@ -96,11 +96,12 @@ void ParameterUnits::after_forward(size_t i, const Tensor& result) {
     };
     register_grad_hook(result, use_again);
   }
-  if (phase_ != Phase::backward) release(i);  // else its backward follows at once
+  if (phase_ != Phase::backward) release(i);  // else its backward follows immediately
 }
 
-// Once all are complete every call that read one of them has gone back, unless some are frozen:
-// those may be read later, and the unit stays to the end of the pass.
+// Frees a unit in backward when all its gradients are complete: then every call that read its
+// parameters has run backward. Frozen parameters complete no gradient and may be read later, so
+// such a unit stays until the pass ends.
 void ParameterUnits::grad_arrived(size_t i) {
   if (phase_ == Phase::backward && --units_[i].missing == 0) release(i);
 }
@@ -115,7 +116,7 @@ void ParameterUnits::begin(Pass pass) {
 
 void ParameterUnits::end(Pass pass, bool stay_whole) {
   if (pass == Pass::backward) in_backward_ = false;
-  // A forward pass may be a part of a backward pass: that of a microbatch, which is next.
+  // A forward pass may be part of a backward pass: a microbatch's, whose backward follows.
   phase_ = in_backward_ ? Phase::backward : Phase::outside;
   if (stay_whole) return gather_all();
   const bool backward_follows = pass == Pass::forward && grad_enabled();
@@ -170,7 +171,7 @@ void ParameterUnits::start(size_t i) {
   }
 }
 
-// The host does not wait for what goes to a GPU.
+// The host does not wait for copies to a GPU.
 Tensor ParameterUnits::own_parts(const Unit& unit, const std::vector<size_t>& members,
                                  const PackedParts& packed) {
   const Tensor& any = unit.members[members[0]].parameter;
@@ -198,7 +199,7 @@ void ParameterUnits::gather(size_t i) {
       take_memory(member.parameter);
       member.version = member.parameter.version();
       arriving.packed.unpack(arriving.all, place, member.parameter);
-      member.parameter.body()->storage->version = member.version;  // the numbers are the same
+      member.parameter.body()->storage->version = member.version;  // the values are the same
     }
   }
   unit.is_whole = true;

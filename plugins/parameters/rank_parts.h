@@ -1,5 +1,5 @@
-// A tensor's elements in as many ranges as there are ranks: each takes the same number, the last
-// ones what is left. It depends on nothing but both numbers, so a part keeps its meaning when
+// Divides a tensor's elements into one range per rank: all take the same number, and the last ones
+// what is left. A part depends only on the numbers of elements and ranks, so it stays valid when
 // buckets, dtypes or other parameters change.
 #pragma once
 
@@ -21,13 +21,13 @@ struct RankParts {
   }
 };
 
-// A flat window on some elements of a dense tensor.
+// Returns a flat window of some elements of a dense tensor.
 inline Tensor flat_window(const Tensor& x, ElementRange range) {
   return untracked::narrow(untracked::reshape(x.detach(), {-1}), 0, range.begin, range.size());
 }
 
-// Parts of several tensors side by side, as collectives move them: the parts of rank 0, then those
-// of rank 1, and so on. All are of one dtype and device.
+// Parts of several tensors side by side, in the order of collectives: all parts of rank 0, then of
+// rank 1, and so on. All are of one dtype and device.
 class PackedParts {
  public:
   explicit PackedParts(int ranks) : ranks_(ranks) {}
@@ -38,22 +38,22 @@ class PackedParts {
   }
 
   size_t count() const { return tensors_.size(); }
-  // Elements of one rank.
+  // Elements that one rank holds.
   int64_t part() const { return part_; }
   int64_t elements() const { return part_ * ranks_; }
   const RankParts& parts(size_t tensor) const { return tensors_[tensor]; }
 
-  // Where the part of `rank` stands, without padding, in what holds the parts of all ranks, and in
-  // what holds that rank's alone.
+  // Return the place of a rank's part of a tensor, without padding. `all` holds all ranks' parts,
+  // `own` holds one rank's.
   Tensor place(const Tensor& all, size_t tensor, int rank) const {
     return flat_window(all, range_at(rank * part_, tensor, rank));
   }
   Tensor own_place(const Tensor& own, size_t tensor, int rank) const {
     return flat_window(own, range_at(0, tensor, rank));
   }
-  // A whole dense tensor, or zeros for an undefined one, goes to its places; padding becomes 0.
+  // Copies a whole dense tensor, or zeros for an undefined one, to its places; padding becomes 0.
   void pack(const Tensor& all, size_t tensor, const Tensor& whole) const;
-  // The parts come back as a whole.
+  // Copies the parts back into a whole tensor.
   void unpack(const Tensor& all, size_t tensor, const Tensor& whole) const;
 
  private:
@@ -68,11 +68,11 @@ class PackedParts {
   std::vector<RankParts> tensors_;
 };
 
-// A whole tensor and back, for Plugin::join and split. On rank 0 the whole from what each rank has
-// of it, `part` here, of any shape; on the others `part`. Nobody but rank 0 needs memory for it.
+// Joins a sharded tensor on rank 0, for Plugin::join. `part` is what this rank has, of any shape.
+// Returns the whole on rank 0 and `part` on the others, which need no memory for the whole.
 Tensor joined_on_first(const Tensor& part, const Shape& whole, const Group& group);
-// This rank's part of the whole, in memory of its own: of one dimension, or of the whole's shape if
-// it is all of it, as optimizers keep what they own.
+// Returns this rank's part of the whole, in its own memory, for Plugin::split. It has one
+// dimension, or the whole's shape if the part is all of it, as optimizers keep what they own.
 Tensor part_of(const Tensor& whole, const Group& group);
 
 }  // namespace booster

@@ -17,12 +17,12 @@ bool lies_below(const std::string& name, const std::string& module) {
   return name.starts_with(module) && name.size() > module.size() && name[module.size()] == '.';
 }
 
-// The outermost of those that are chosen. The model itself is none.
+// Returns the outermost chosen modules, never the model itself.
 std::vector<Module*> outermost(const std::vector<Named>& modules,
                                const std::function<bool(const Named&)>& is_chosen) {
   std::vector<Module*> chosen;
   std::string last;
-  for (const Named& module : modules) {  // each after its parent
+  for (const Named& module : modules) {  // sorted: a parent precedes its children
     if (module.first.empty() || (!chosen.empty() && lies_below(module.first, last))) continue;
     if (!is_chosen(module) || module.second->parameter_count() == 0) continue;
     last = module.first;
@@ -55,7 +55,7 @@ std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::strin
       return std::ranges::any_of(patterns,
                                  [&](const auto& text) { return matches(text, module.first); });
     });
-  // Models that were boosted together are the elements of no list.
+  // Models that were boosted together do not count as elements of a list.
   const bool several = model.kind() == "SeveralModels";
   const auto is_block = [&](const Named& module) {
     return is_numbered(module.first) &&

@@ -1,4 +1,4 @@
-// Which modules of a model are treated as units: gathered, recomputed or placed as a whole.
+// Selects the modules of a model that are units: gathered, recomputed or placed as a whole.
 #pragma once
 
 #include "core/nn/module.h"
@@ -8,10 +8,10 @@
 
 namespace booster {
 
-// The outermost modules with parameters whose names match one of the patterns ("blocks.*", where *
-// stands for any text and ? for any letter), in the order of names. Without patterns: the blocks of
-// the model, which are the elements of its lists (modules named by a number), or else its direct
-// parts. Error, which `option` begins, for a pattern that matches none.
+// Returns the outermost modules with parameters whose names match a pattern, in the order of names.
+// In a pattern ("blocks.*") * matches any text and ? any letter. Without patterns it returns the
+// model's blocks: the elements of its lists (modules named by a number), or else its direct parts.
+// For a pattern that matches none it throws an error that starts with `option`.
 std::vector<Module*> modules_to_wrap(Module& model, const std::vector<std::string>& patterns,
                                      const char* option);
 

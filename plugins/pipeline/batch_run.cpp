@@ -53,8 +53,8 @@ void BatchRun::expect_activation() {
   pipeline_.from_previous_.expect(message(microbatch, piece(chunk) - 1));
 }
 
-// A stage that goes forward knows what the gradient will look like. Outputs without a gradient get
-// no message.
+// A stage that has run forward knows the form of the gradient. Outputs that need no gradient get no
+// message.
 void BatchRun::expect_gradients() {
   constexpr size_t ahead = 2;
   while (pipeline_.from_next_.waiting() < ahead && next_returning_ < returning_.size()) {
@@ -110,7 +110,7 @@ void BatchRun::backward(const PipelineAction& action) {
   expect_gradients();
 }
 
-// An input that no result depends on has none.
+// Sends zeros for an input that no result depends on.
 void BatchRun::send_gradient(const Tensor& input) {
   const Tensor gradient = input.grad();
   pipeline_.to_previous_.send(gradient.defined() ? gradient : zeros_like(input));

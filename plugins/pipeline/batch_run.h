@@ -1,4 +1,4 @@
-// BatchRun: one batch on its way through the pieces of a model on this stage. For one thread.
+// BatchRun: runs one batch through this stage's pieces of a model. For one thread.
 #pragma once
 
 #include "core/autograd/deferred_gradients.h"
@@ -12,21 +12,21 @@ namespace booster {
 
 class BatchRun {
  public:
-  // `begins`: see cut_batch().
+  // `begins` is the result of cut_batch().
   BatchRun(PipelineStages& pipeline, const MicroStep& step, const Tensor& input,
            const Tensor& target, std::vector<int64_t> begins);
-  // Does this stage's part of the schedule.
+  // Runs this stage's part of the schedule.
   void run(const PipelineSchedule& schedule);
 
   // On the last stage: the mean over the rows.
   const Tensor& loss() const { return loss_; }
-  // On the last stage without gradients: of each microbatch.
+  // On the last stage of a pass without gradients: the outputs of each microbatch.
   const std::vector<Tensor>& outputs() const { return outputs_; }
 
  private:
   // A microbatch in a piece.
   struct Passage {
-    Tensor input, output;     // the last piece's output is its share of the loss
+    Tensor input, output;     // in the last piece, output is its share of the loss
     DeferredGradients later;
   };
   using Key = std::pair<int, int>;  // microbatch, chunk
@@ -39,7 +39,7 @@ class BatchRun {
   Tensor loss_of(const Tensor& output, int microbatch);
   void backward(const PipelineAction& action);
   void send_gradient(const Tensor& input);
-  // Asks for what comes next, as far as its form is known.
+  // Both request what comes next, as far as its form is known.
   void expect_activation();
   void expect_gradients();
 
@@ -49,7 +49,7 @@ class BatchRun {
   std::vector<int64_t> begins_;
   bool on_tape_;
   std::map<Key, Passage> passages_;
-  std::vector<Key> incoming_, returning_;  // in the order in which they come
+  std::vector<Key> incoming_, returning_;  // in the order of arrival
   size_t next_incoming_ = 0, next_returning_ = 0;
   Tensor loss_;
   std::vector<Tensor> outputs_;

@@ -22,7 +22,7 @@ std::vector<double> parameter_costs(Module& model) {
 
 namespace {
 
-// Modules below may be in another mode than the model.
+// Modules below the model may be in another mode.
 class Evaluation {
  public:
   explicit Evaluation(Module& model) {
@@ -30,7 +30,7 @@ class Evaluation {
       modes_.emplace_back(module, module->training());
     model.eval();
   }
-  // Parents come first, so that what is below them has the last word.
+  // Restores parents first, so that the modules below them override.
   ~Evaluation() {
     for (const auto& [module, training] : modes_) module->train(training);
   }
@@ -41,7 +41,7 @@ class Evaluation {
   std::vector<std::pair<Module*, bool>> modes_;
 };
 
-// The link's result, with its gradients computed and forgotten.
+// Returns the link's result, after computing and discarding its gradients.
 Tensor there_and_back(Module& model, int i, const Tensor& x) {
   std::vector<Tensor> trained;
   if (x.requires_grad()) trained.push_back(x);

@@ -1,4 +1,4 @@
-// What the links of a model cost, for a cut into stages of equal cost (stage_cut.h).
+// Costs of a model's links, for a cut into stages of equal cost (stage_cut.h).
 #pragma once
 
 #include "core/nn/module.h"
@@ -7,13 +7,13 @@
 
 namespace booster {
 
-// The number of elements of each link's parameters and buffers, and 1: a link without any is not
-// for nothing.
+// Returns for each link the number of elements of its parameters and buffers, plus 1: even a link
+// without any has a cost.
 std::vector<double> parameter_costs(Module& model);
 
-// Seconds that each link takes, forward and backward as far as training wants gradients of it, on
-// the batch that the link before it gave: the fastest of `rounds`. The model is in evaluation mode
-// meanwhile, so statistics of batches do not change, nor do gradients.
+// Returns the seconds of each link, the fastest of `rounds`, on the batch that the previous link
+// returned. It times forward, and backward as far as training needs its gradients. The model is in
+// evaluation mode meanwhile, so neither batch statistics nor gradients change.
 std::vector<double> measured_costs(Module& model, const Tensor& input, int rounds = 3);
 
 }  // namespace booster

@@ -1,4 +1,4 @@
-// How many rows of a batch each microbatch has. Pure arithmetic.
+// Divides a batch's rows into microbatches. Pure arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 
 namespace booster {
 
-// One of the two is given.
+// Set either count or size.
 struct MicrobatchRule {
   int count = 0;         // microbatches of each batch
-  int64_t size = 0;      // rows of each microbatch, at most
-  int multiple_of = 1;   // their number is divisible by this, where there are rows enough
+  int64_t size = 0;      // maximum of rows in a microbatch
+  int multiple_of = 1;   // divides the number of microbatches, if there are enough rows
 };
 
-// Where each microbatch begins, and the end: as even as whole rows allow, and none is empty, so a
-// batch of few rows has fewer. Error for a batch without rows.
+// Returns where each microbatch begins, and the end. The sizes are as even as whole rows allow.
+// None is empty, so a batch of few rows has fewer microbatches. Throws for a batch without rows.
 std::vector<int64_t> cut_batch(int64_t rows, const MicrobatchRule& rule);
 
 }  // namespace booster

@@ -12,12 +12,12 @@ constexpr PipelineStyle all_styles[] = {PipelineStyle::gpipe, PipelineStyle::one
 
 using Actions = std::vector<PipelineAction>;
 
-// The forward passes of one stage, and its backward passes, each in the order of their counts.
+// One stage's forward and backward passes, each in order.
 struct Orders {
   Actions forwards, backwards;
 };
 
-// Chunk after chunk, each with all microbatches; back from the last chunk.
+// Takes all microbatches through one chunk after another; backward from the last chunk.
 Orders by_chunks(int microbatches, int chunks) {
   Orders orders;
   for (int chunk = 0; chunk < chunks; ++chunk)
@@ -28,7 +28,7 @@ Orders by_chunks(int microbatches, int chunks) {
   return orders;
 }
 
-// As many microbatches as there are stages go through a chunk, then through the next.
+// Takes one microbatch per stage through a chunk, then through the next.
 Orders by_rounds(int stages, int microbatches, int chunks) {
   Orders orders;
   for (int round = 0; round < microbatches; round += stages)
@@ -40,7 +40,7 @@ Orders by_rounds(int stages, int microbatches, int chunks) {
   return orders;
 }
 
-// `ahead` forward passes, then a forward and a backward pass in turn.
+// `ahead` forward passes, then a forward and a backward pass alternately.
 Actions in_turn(const Orders& orders, int ahead) {
   const size_t count = orders.forwards.size(), first = static_cast<size_t>(ahead);
   Actions actions(orders.forwards.begin(),
@@ -52,8 +52,8 @@ Actions in_turn(const Orders& orders, int ahead) {
   return actions;
 }
 
-// Stage s puts the gradients of weights off by s microbatches, so that all stages hold as many as
-// the first, and are busy when the pipeline drains.
+// Stage s defers the weights' gradients by s microbatches. All stages then hold as many as the
+// first one, and are busy while the pipeline drains.
 Actions with_weights_apart(const Actions& in_turn, int stage) {
   Actions actions;
   int done = 0, put_off = 0;

@@ -42,7 +42,8 @@ class Simulation {
 
  private:
   using Kind = PipelineAction::Kind;
-  // What is known at a time: the result of a piece, or the gradient of its input.
+  // A result with a time: a piece's output (false) or its input's gradient (true), microbatch,
+  // piece.
   using Key = std::tuple<bool, int, int>;
 
   int piece(const PipelineAction& action, size_t stage) const {
@@ -59,7 +60,7 @@ class Simulation {
     return costs_.weight;
   }
 
-  // When what the action needs is there; nothing: not yet known.
+  // Returns when the action's inputs are ready; nothing if that is not known yet.
   std::optional<double> ready_at(const PipelineAction& action, size_t stage) const {
     const int i = action.microbatch, at = piece(action, stage);
     double time = 0;

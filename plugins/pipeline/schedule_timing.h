@@ -1,5 +1,5 @@
-// How long a schedule takes where sending costs nothing: a simulation, to compare styles and to
-// show what theory says of them.
+// Simulates how long a schedule takes if sending costs nothing, to compare styles with each other
+// and with theory.
 #pragma once
 
 #include "plugins/pipeline/schedule.h"
@@ -8,19 +8,19 @@
 
 namespace booster {
 
-// The time of each action on one chunk; both gradients together take input + weight.
+// The time of each action on one chunk; a whole backward takes input + weight.
 struct ActionCosts {
   double forward = 1, input = 1, weight = 1;
 };
 
 struct ScheduleTiming {
   double makespan = 0;                // from the first action to the end of the last one
-  double bubble = 0;                  // the share of the stages' time that none of them works
-  std::vector<int> peak_activations;  // of each stage: chunks of microbatches, from the forward
-                                      // pass until the gradients of its weights
+  double bubble = 0;                  // idle share of the stages' time
+  std::vector<int> peak_activations;  // by stage: microbatch chunks held from their forward until
+                                      // their weights' gradients are done
 };
 
-// Error for a schedule in which stages wait for each other for ever.
+// Throws for a schedule in which stages wait for each other forever.
 ScheduleTiming time_schedule(const PipelineSchedule& schedule, const ActionCosts& costs = {});
 
 }  // namespace booster

@@ -23,12 +23,13 @@ void check_pieces(int links, int pieces) {
 
 constexpr double impossible = std::numeric_limits<double>::infinity();
 
-// The best value of cutting all links, where a piece that begins at a link and ends before another
-// has a value, and `join` of the pieces' values is to be small. `cut` gets where pieces begin.
+// Returns the best joined value of a cut of all links. `value` rates a piece that begins at one
+// link and ends before another; `join` combines two values, smaller is better. Sets `cut` to where
+// pieces begin.
 double best_cut(int links, int pieces, const std::function<double(int, int)>& value,
                 const std::function<double(double, double)>& join, StageCut* cut) {
   const auto ends = static_cast<size_t>(links + 1);
-  // best[k][end]: of the first k pieces, which end before link `end`.
+  // best[k][end]: the first k pieces, which end before link `end`.
   std::vector<std::vector<double>> best(static_cast<size_t>(pieces + 1),
                                         std::vector<double>(ends, impossible));
   std::vector<std::vector<int>> begins(static_cast<size_t>(pieces + 1), std::vector<int>(ends));

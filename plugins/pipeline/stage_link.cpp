@@ -7,7 +7,8 @@
 namespace booster {
 namespace {
 
-// batch_rows, rows, microbatch, piece, on_tape; wants_gradient, changed, dtype, dimensions, sizes
+// The header's order: batch_rows, rows, microbatch, piece, on_tape; wants_gradient, changed, dtype,
+// dimensions, sizes.
 constexpr int message_size = 5, header_size = message_size + 4 + kernels::max_dims;
 
 struct Header {

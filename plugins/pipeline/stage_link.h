@@ -1,13 +1,12 @@
-// What goes from one stage of a pipeline to the next, and the gradients that come back: each
-// direction between two stages has a group of its own, so that nothing waits behind what goes the
-// other way. Sends return at once, and the next thing to be received is asked for ahead.
-// For one thread.
+// Transfers activations from one stage of a pipeline to the next, and gradients back. Each
+// direction between two stages has its own group, so that neither waits for the other. Sends return
+// immediately, and each side requests its next tensor ahead. For one thread.
 //
-// Ahead of every tensor goes a header: which it is, its dtype, shape, and whether it wants a
-// gradient. Both sides remember the shape that a number of rows had the last time. While it stays,
-// the receiver has asked for the tensor before the header is there, and nobody waits for anybody;
-// when it changes, what the receiver asked for is filled with zeros, and the tensor follows.
-// Gradients have no header: they look like what they are of.
+// A header precedes each activation: which one it is, its dtype, its shape, and whether it wants a
+// gradient. Both sides remember the last shape for each number of rows. While the shape stays the
+// same, the receiver requests the tensor before the header arrives, so no side waits. If it
+// changes, the sender fills the requested tensor with zeros and then sends the real one. Gradients
+// have no header: they have their activation's form.
 #pragma once
 
 #include "core/tensor/tensor.h"
@@ -21,29 +20,29 @@
 
 namespace booster {
 
-// Which tensor it is: the two sides of a link compare them.
+// Identifies a tensor: both sides of a link compare it.
 struct StageMessage {
   int64_t batch_rows = 0, rows = 0;  // of the batch, and of the microbatch
   int64_t microbatch = 0;
-  int64_t piece = 0;                 // that gave it
+  int64_t piece = 0;                 // the piece that made it
   int64_t on_tape = 0;               // 1: the pass has gradients
 };
 
-// What an activation looks like.
+// The form of an activation.
 struct ActivationForm {
   DType dtype = DType::f32;
   Shape shape;
   friend bool operator==(const ActivationForm&, const ActivationForm&) = default;
 };
 
-// Sends in progress. What is sent must not change before it is done.
+// Sends in progress. A tensor must not change until its send is done.
 class Outbox {
  public:
   Outbox() = default;
   Outbox(Group group, int to) : group_(std::move(group)), to_(to) {}
-  // Errors of earlier sends are thrown here.
+  // Throws errors of earlier sends.
   void send(const Tensor& tensor);
-  // Waits for all.
+  // Waits for all sends.
   void finish();
 
  private:
@@ -67,13 +66,13 @@ class ActivationSender {
 class ActivationReceiver {
  public:
   ActivationReceiver() = default;
-  // Activations come to `device`.
+  // Activations arrive on `device`.
   ActivationReceiver(Group group, int from, Device device)
       : group_(std::move(group)), from_(from), device_(device) {}
-  // Asks for the next one. The last one must have been taken: its form may have changed.
+  // Requests the next activation. The previous one must have been taken: its form may have changed.
   void expect(const StageMessage& message);
-  // The one that was asked for: a leaf, which requires a gradient where the sender's did. Error
-  // where the sender sent another.
+  // Returns the requested activation: a leaf that requires a gradient if the sender's does. Throws
+  // if the sender sent a different one.
   Tensor take();
 
  private:
@@ -93,11 +92,11 @@ class GradientReceiver {
  public:
   GradientReceiver() = default;
   GradientReceiver(Group group, int from) : group_(std::move(group)), from_(from) {}
-  // Asks for the gradient of `activation`.
+  // Requests the gradient of `activation`.
   void expect(const Tensor& activation);
-  // How many are asked for and not yet taken.
+  // The number of gradients requested and not yet taken.
   size_t waiting() const { return expected_.size(); }
-  // The first of them.
+  // Returns the first of them.
   Tensor take();
 
  private:

@@ -12,14 +12,14 @@
 namespace booster {
 namespace {
 
-// What is left of a tensor whose numbers go.
+// Returns the placeholder for a tensor that is on another stage.
 Tensor emptied(const Tensor& tensor) {
   Shape none = tensor.ndim() > 0 ? tensor.shape() : Shape{0};
   none[0] = 0;
   return empty(none, {tensor.dtype(), tensor.device()});
 }
 
-// An empty tensor adds nothing to a loss, silently.
+// Refuses gradients: otherwise an empty tensor would silently add nothing to a loss.
 void refuse_gradients(const NamedTensor& parameter) {
   if (!parameter.tensor.requires_grad()) return;
   register_grad_hook(parameter.tensor, [name = parameter.name](const Tensor&) -> Tensor {
@@ -46,7 +46,7 @@ StagesOf stages_of_links(const Model& model, const StageCut& cut, int stages) {
   return users;
 }
 
-// A line for each tensor: dtype, sizes, ":" and the name.
+// One line per tensor: dtype, sizes, ":" and the name.
 std::string described(const StateDict& state) {
   std::string text;
   for (const auto& [name, tensor] : state) {
@@ -57,7 +57,7 @@ std::string described(const StateDict& state) {
   return text;
 }
 
-// What was described, on the CPU and without numbers yet.
+// Makes the described tensors on the CPU, with no values yet.
 StateDict announced(const std::string& text) {
   StateDict state;
   std::istringstream lines(text);
@@ -148,7 +148,7 @@ void StageParts::join(StateDict& state) const {
     }
 }
 
-// Counts of steps, and what else is not a tensor of the parameter's shape, are whole everywhere.
+// Counts of steps, and other tensors without the parameter's shape, are whole on every stage.
 void StageParts::split(StateDict& state) const {
   for (auto& [name, tensor] : state) {
     const std::vector<int>* stages = stages_of_tensor(name);

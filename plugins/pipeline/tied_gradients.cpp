@@ -7,7 +7,8 @@
 
 namespace booster {
 
-// In the same order on all stages, so that nobody waits for a group that others make later.
+// Makes groups in the same order on all stages, so that none waits for a group made later
+// elsewhere.
 TiedGradients::TiedGradients(const StageParts& parts, const Group& group) {
   std::map<std::vector<int>, Group> groups;
   for (const auto& [tensor, stages] : parts.shared()) {
@@ -17,7 +18,7 @@ TiedGradients::TiedGradients(const StageParts& parts, const Group& group) {
   }
 }
 
-// The gradient's memory may be a bucket's, which the pass writes first.
+// Copies the gradient: its memory may be a bucket's, which the pass overwrites first.
 void TiedGradients::begin() {
   for (Tied& tied : all_) {
     tied.gradient = tied.parameter.grad();
@@ -38,7 +39,7 @@ void TiedGradients::end() {
       parameter.set_grad(before);
       continue;
     }
-    // By a pass of the tape, so that it comes where the parameter wants its gradient.
+    // By a pass of the tape, so that it is stored where the parameter wants its gradient.
     if (!parameter.grad().defined()) backward(parameter, {.grad = zeros_like(parameter)});
     Tensor grad = parameter.grad();
     if (!grad.is_contiguous()) parameter.set_grad(grad = untracked::contiguous(grad));

@@ -1,5 +1,5 @@
-// TiedGradients: a parameter that several stages use (the embedding of a language model that is
-// also its head) is on each of them, and its gradient is the sum of theirs. For one thread.
+// TiedGradients: gradients of a parameter that several stages hold, such as a language model's
+// embedding that is also its head. The gradient is the sum over these stages. For one thread.
 #pragma once
 
 #include "plugins/pipeline/stage_parts.h"
@@ -12,19 +12,19 @@ namespace booster {
 class TiedGradients {
  public:
   TiedGradients() = default;
-  // All stages call it, and what follows.
+  // Collective over all stages, as are begin and end.
   TiedGradients(const StageParts& parts, const Group& group);
-  // A pass over a batch begins: what it adds to gradients is to be told from what they are.
+  // Begins a pass over a batch: separates what the pass will add from the present gradients.
   void begin();
-  // It has ended on this stage: gradients are, on all stages that have the parameter, what they
-  // were and the sum of what the pass added on each.
+  // Ends the pass on this stage. On all stages that hold the parameter, its gradient becomes the
+  // earlier gradient plus the sum over the stages of what the pass added.
   void end();
 
  private:
   struct Tied {
     Tensor parameter;
     Group holders;
-    Tensor gradient, numbers;  // when the pass began, and a copy of its numbers; undefined: none
+    Tensor gradient, numbers;  // when the pass began, and a copy of its values; undefined: none
   };
   std::vector<Tied> all_;
 };

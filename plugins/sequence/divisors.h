@@ -1,4 +1,4 @@
-// Sizes that fit, for errors about those that do not.
+// Lists valid sizes, for errors about invalid ones.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace booster {
 
-// "1, 2, 3, 6": the numbers of ranks among which n things divide, up to 1024.
+// Returns "1, 2, 3, 6": the numbers of ranks, up to 1024, among which n items divide evenly.
 inline std::string divisors_of(int64_t n) {
   constexpr int64_t most = 1024;
   std::string all = "1";

@@ -11,7 +11,7 @@ namespace booster {
 
 namespace {
 
-// Keys and values, or their gradients, in one piece: (2, batch, heads, tokens, size).
+// Keys and values, or their gradients, in one tensor: (2, batch, heads, tokens, size).
 Tensor pair_of(const Tensor& k, const Tensor& v, DType dtype) {
   Shape shape = k.shape();
   shape.insert(0, 2);
@@ -21,7 +21,7 @@ Tensor pair_of(const Tensor& k, const Tensor& v, DType dtype) {
   return pair;
 }
 
-// A pair that goes from rank to rank.
+// A pair that circulates from rank to rank.
 class Travelling {
  public:
   Travelling(Tensor first, const Group& ranks)
@@ -29,7 +29,7 @@ class Travelling {
   Tensor pair() const { return now_; }
   Tensor first() const { return untracked::select(now_, 0, 0); }
   Tensor second() const { return untracked::select(now_, 0, 1); }
-  // On to the next rank; what is sent may be read meanwhile.
+  // Starts sending to the next rank; the pair being sent may still be read.
   void leave() {
     const int size = ranks_.size(), rank = ranks_.rank();
     work_ = ranks_.send_receive_async(now_, (rank + 1) % size, next_, (rank + size - 1) % size);
@@ -45,7 +45,7 @@ class Travelling {
   Work work_;
 };
 
-// What queries got so far, in the dtype of the statistics.
+// The queries' results so far, in the dtype of the statistics.
 class Joined {
  public:
   void add(const AttentionResult& result) {
@@ -67,7 +67,7 @@ class Joined {
   }
 
  private:
-  // Of log_sums, in units of log 2: what is largest, and what a sum's logarithm is above it.
+  // Of log_sums, in units of log 2: the largest score, and how far the log of the sum exceeds it.
   static Tensor largest(const Tensor& log_sum) { return select(log_sum, -1, 0); }
   static Tensor more(const Tensor& log_sum) { return select(log_sum, -1, 1); }
   static Tensor power_of_2(const Tensor& x) { return exp(x * std::numbers::ln2); }
@@ -124,7 +124,7 @@ void RingAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& d
   const DType dtype = result.log_sum.dtype();
   Travelling keys(pair_of(k, v, k.dtype()), ranks_);
   const TensorOptions sums{dtype, k.device()};
-  Travelling slopes(zeros(keys.pair().shape(), sums), ranks_);  // of the keys that are here
+  Travelling slopes(zeros(keys.pair().shape(), sums), ranks_);  // of the current keys
   Tensor of_queries = zeros(q.shape(), sums);
   for (int step = 0; step < size; ++step) {
     const int owner = (ranks_.rank() + size - step) % size;
@@ -138,7 +138,7 @@ void RingAttention::backward(const Tensor& dq, const Tensor& dk, const Tensor& d
       slopes.pair().add_(pair_of(part_k, part_v, dtype));
     }
     if (!is_last) keys.arrive();
-    slopes.leave();  // behind the last step: home
+    slopes.leave();  // after the last step they are home
     slopes.arrive();
   }
   const std::pair<Tensor, Tensor> results[] = {

@@ -1,9 +1,9 @@
-// Attention over ranks that have some of the tokens each: queries stay, keys and values go round.
+// Attention over sequence-sharded ranks: queries stay, keys and values circulate in a ring.
 //
-// Each rank sends the keys and values that it has to the next one while it works on them, so that
-// no rank holds more than two runs of them, and joins what its queries got from each by their
+// Each rank sends its current keys and values to the next rank while it computes with them, so no
+// rank holds more than two blocks of them. It joins its queries' results from all blocks by their
 // log-sum-exps (Liu et al., "Ring attention with blockwise transformers", 2023). Backward, the
-// gradients of keys and values go round with them.
+// gradients of keys and values circulate with them.
 #pragma once
 
 #include "core/nn/attention_method.h"
@@ -13,10 +13,10 @@ namespace booster {
 
 class RingAttention : public AttentionMethod {
  public:
-  // The ranks have equal runs of tokens, in their order; all call attention in the same order.
+  // The ranks hold equal blocks of tokens, in rank order; all call attention in the same order.
   explicit RingAttention(Group ranks) : ranks_(std::move(ranks)) {}
   int runs_of_keys() const override { return ranks_.size(); }
-  // Error for a mask, which would have to be of all keys.
+  // Throws for a mask, which would have to cover all keys.
   AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v,
                           const AttentionCall& call) const override;
   void backward(const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& g,
@@ -24,10 +24,10 @@ class RingAttention : public AttentionMethod {
                 const AttentionCall& call) const override;
 
  private:
-  // The call on one rank's keys.
+  // Returns the call for one rank's keys.
   AttentionCall on_keys_of(int rank, const AttentionCall& call, const Tensor& q,
                            const Tensor& k) const;
-  // Whether no query here sees a key of that rank.
+  // Whether no query on this rank sees a key of that rank.
   bool is_hidden(int rank, const AttentionCall& call) const {
     return call.causal && rank > ranks_.rank();
   }

@@ -13,7 +13,7 @@ Tensor permuted(const Tensor& x, const std::vector<int>& order) {
   return untracked::contiguous(untracked::permute(x, order));
 }
 
-// (batch, tokens, features) as one run of tokens for each rank, and back.
+// Splits (batch, tokens, features) into one block of tokens per rank; in_one() is the inverse.
 Tensor by_ranks(const Tensor& x, int ranks) {
   const Shape shape = {x.size(0), ranks, x.size(1) / ranks, x.size(2)};
   return permuted(untracked::reshape(x, shape), {1, 0, 2, 3});
@@ -23,7 +23,7 @@ Tensor in_one(const Tensor& runs) {
   return untracked::reshape(x, {x.size(0), x.size(1) * x.size(2), x.size(3)});
 }
 
-// --- without a tape
+// --- off the tape
 Tensor gathered(const Tensor& x, const Group& group) {
   Shape shape = x.shape();
   shape.insert(0, group.size());
@@ -37,7 +37,7 @@ Tensor piece(const Tensor& x, const Group& group) {
   return untracked::contiguous(untracked::narrow(x, 1, group.rank() * size, size));
 }
 
-// Does `meanwhile` while ranks exchange.
+// Runs `meanwhile` while ranks exchange.
 template <class F>
 Tensor summed_piece(const Tensor& x, const Group& group, F&& meanwhile) {
   const Tensor runs = by_ranks(x, group.size());
@@ -57,8 +57,8 @@ Tensor exchanged(const Tensor& parts, const Group& group) {
   return received;
 }
 
-// (batch, tokens here, matrices, ranks, heads of one) to (batch, ranks, tokens here, matrices,
-// heads of one): rank r gets its heads of everybody's tokens.
+// (batch, own tokens, matrices, ranks, heads of one) to (batch, ranks, own tokens, matrices, heads
+// of one): rank r gets its heads of all ranks' tokens.
 Tensor to_heads(const Tensor& x, int64_t matrices, const Group& group) {
   const int64_t ranks = group.size(), each = x.size(2) / (matrices * ranks);
   const Tensor split = untracked::reshape(x, {x.size(0), x.size(1), matrices, ranks, each});

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t first_calls = 4, calls_between = 64;
 
-// Sums of a GPU may differ in the last digits from run to run.
+// Sums on a GPU may differ in the last digits from run to run.
 double tolerance_for(DType dtype) { return size_of(dtype) < 4 ? 1e-2 : 1e-4; }
 
 double norm_of(const Tensor& parameter) {
@@ -39,8 +39,8 @@ void GradientAgreement::check_same(const Parameters& whole) {
         name.empty() ? "a parameter that other ranks have" : name);
 }
 
-// The largest and the smallest norm on any rank, by one message. Gradients that overflowed say
-// nothing: the step is skipped.
+// Finds the largest and smallest norm over the ranks in one message. Gradients that overflowed are
+// ignored: their step is skipped.
 std::string GradientAgreement::differing(const Parameters& whole) const {
   std::vector<double> ends;
   for (const auto& [name, parameter] : whole) {

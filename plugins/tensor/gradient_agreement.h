@@ -1,8 +1,8 @@
-// GradientAgreement: what ranks of a tensor group hold whole must get the same gradient on all.
+// GradientAgreement: checks that ranks of a tensor group agree on gradients of whole parameters.
 //
-// It does where all of them compute with the same activations. A parameter that works on parts of
-// the features, or on some tokens, gets a part of its gradient on each, and the ranks would train
-// different models, silently. For one thread.
+// They agree if all ranks compute with the same activations. A parameter that works on parts of the
+// features, or on some tokens, gets a part of its gradient on each rank. The ranks would then
+// silently train different models. For one thread.
 #pragma once
 
 #include "core/tensor/named_tensor.h"
@@ -14,13 +14,13 @@ class GradientAgreement {
  public:
   explicit GradientAgreement(const Mesh& mesh)
       : ranks_(mesh.group("tensor")), world_(mesh.world()) {}
-  // All ranks of the mesh call it, with gradients that are complete. Looks in the first steps and
-  // then now and again, since a gradient that is 0 at first is the same everywhere. Error on all
-  // ranks, with the parameter's name on those that have it.
+  // All ranks of the mesh call it, with complete gradients. It checks the first steps and then a
+  // step from time to time, since gradients that are 0 at first agree everywhere. On a difference
+  // it throws on all ranks, with the parameter's name on the ranks that have it.
   void check_same(const Parameters& whole);
 
  private:
-  // "": all are the same.
+  // Returns the name of a parameter that differs; "" if all agree.
   std::string differing(const Parameters& whole) const;
 
   Group ranks_, world_;

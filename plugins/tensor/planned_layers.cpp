@@ -15,7 +15,7 @@ std::string parent_of(const std::string& name) {
   return dot == name.npos ? "" : name.substr(0, dot);
 }
 
-// Its own name, or that of a module that holds it.
+// Matches the name itself, or the name of a module that holds it.
 bool matches_part_of(const std::string& pattern, const std::string& name) {
   for (std::string part = name; !part.empty(); part = parent_of(part))
     if (matches_name(pattern, part)) return true;

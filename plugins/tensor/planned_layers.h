@@ -1,4 +1,4 @@
-// The layers of a model that a tensor plan names.
+// Finds the layers of a model that a tensor plan names.
 #pragma once
 
 #include "plugins/tensor/tensor_plan.h"
@@ -14,17 +14,17 @@ struct PlannedLayer {
   Module* parent = nullptr;
   LayerPlan plan;
 
-  // What is cut. Error if the module has no weight of the plan's style.
+  // The tensor to shard. Throws if the module has no weight for the plan's style.
   Tensor weight() const;
   Tensor bias() const;  // undefined if there is none
 };
 
-// True if a pattern with * and ? stands for the name.
+// Whether the name matches a pattern with * and ?.
 bool matches_name(const std::string& pattern, const std::string& name);
 
-// Each pattern of a layer has one at least, each layer one pattern; error otherwise.
+// Throws unless each pattern of a layer matches at least one layer, and each layer one pattern.
 std::vector<PlannedLayer> planned_layers(const TensorPlan& plan, Module& model);
-// The parameters of the plan's patterns of style shared; each has one at least, error otherwise.
+// Returns the parameters of the plan's patterns of style shared; throws for a pattern without any.
 Parameters shared_parameters(const TensorPlan& plan, Module& model);
 
 }  // namespace booster

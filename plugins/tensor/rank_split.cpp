@@ -10,7 +10,7 @@ namespace booster {
 
 namespace {
 
-// A dense tensor with the numbers of g, in its memory if nobody else wants that.
+// Returns a dense tensor with g's values, in g's memory if nothing else uses it.
 Tensor own_copy(const Tensor& g) {
   const Tensor dense = untracked::contiguous(g);
   Tensor copy = room_in_place_of(dense, dense);
@@ -18,7 +18,7 @@ Tensor own_copy(const Tensor& g) {
   return copy;
 }
 
-// x as the parts of all ranks read it: its gradient is the sum of what they want.
+// Returns x for all ranks' parts to read: its gradient is the sum over the ranks.
 Tensor read_by_all(const Tensor& x, const Group& group) {
   return record(x.detach(), "read_by_all", {x}, exchange([group](const Tensor& g, Gradients& d) {
                   d[0] = own_copy(g);
@@ -28,14 +28,15 @@ Tensor read_by_all(const Tensor& x, const Group& group) {
                 }));
 }
 
-// The sum of all ranks' y; its gradient is everybody's. y is fresh: nobody else reads it.
+// Returns the sum of all ranks' y; each y's gradient is the sum's. Writes into y, which is fresh
+// and not used elsewhere.
 Tensor sum_over_ranks(const Tensor& y, const Group& group) {
   const Tensor sum = untracked::contiguous(y.detach());
   group.all_reduce(sum);
   return record(sum, "sum_over_ranks", {y}, [](const Tensor& g, Gradients& d) { d[0] = g; });
 }
 
-// The last dimension padded with zeros to `size`.
+// Pads the last dimension with zeros to `size`.
 Tensor padded(const Tensor& y, int64_t size) {
   if (y.shape().back() == size) return untracked::contiguous(y.detach());
   Shape shape = y.shape();
@@ -45,7 +46,7 @@ Tensor padded(const Tensor& y, int64_t size) {
   return wide;
 }
 
-// Everybody's x, which is dense, along a new first dimension.
+// Gathers every rank's x, which is dense, along a new first dimension.
 Tensor stacked(const Tensor& x, const Group& group) {
   Shape shape = x.shape();
   shape.insert(0, group.size());
@@ -64,7 +65,7 @@ Tensor all_of(const Tensor& y, const RankParts& parts, const Group& group) {
   return cat(pieces, y.ndim() - 1);
 }
 
-// The ranks that have the features of a result.
+// The ranks that share the features of a result.
 class FeatureRanks : public ColumnRanks {
  public:
   FeatureRanks(const RankParts& parts, Group group) : parts_(parts), group_(std::move(group)) {}
@@ -80,8 +81,8 @@ class FeatureRanks : public ColumnRanks {
   Group group_;
 };
 
-// The features of all ranks side by side, now or when something reads them; the gradient of this
-// rank's is its piece.
+// Joins the features of all ranks, now or when something reads them. Its gradient on this rank is
+// this rank's piece.
 Tensor all_features(const Tensor& y, const RankParts& parts, const Group& group, bool now) {
   const auto ranks = std::make_shared<FeatureRanks>(parts, group);
   const Tensor whole =
@@ -124,7 +125,7 @@ Tensor RankSplit::from_part(const Tensor& y) const {
 void sum_gradient_over(const Group& ranks, const Tensor& parameter) {
   Tensor leaf = parameter;
   const bool is_trained = leaf.requires_grad();
-  leaf.requires_grad_(true);  // one that is frozen now may be thawed
+  leaf.requires_grad_(true);  // a frozen one may be unfrozen later
   register_grad_hook(leaf, [ranks](const Tensor& g) {
     const Tensor sum = untracked::contiguous(g).clone();
     ranks.all_reduce(sum);

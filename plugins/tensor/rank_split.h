@@ -1,8 +1,8 @@
-// A layer whose weight is cut over the ranks of a group: what `linear` and `embedding` exchange.
+// A layer whose weight is sharded over a group: the exchanges of its `linear` or `embedding`.
 //
-// Column parallel layers have some of the output features on each rank, row parallel ones some of
+// Column parallel layers have some of the output features on each rank, row parallel layers some of
 // the input features (Shoeybi et al., "Megatron-LM", 2019, section 3). Between the two, activations
-// are parts, and dropout draws from a stream of this rank's own.
+// are parts, and dropout draws from this rank's own stream.
 #pragma once
 
 #include "core/autograd/layer_split.h"
@@ -11,15 +11,15 @@
 
 namespace booster {
 
-// Streams of random numbers (set_random_stream) that a layer leaves behind.
+// Random streams (set_random_stream) that a layer leaves set for the following code.
 struct SplitStreams {
-  uint64_t whole = 0;  // where its result is all features
-  uint64_t part = 0;   // where it is this rank's
+  uint64_t whole = 0;  // if its result has all features
+  uint64_t part = 0;   // if its result is this rank's part
 };
 
 class RankSplit : public LayerSplit {
  public:
-  // `cut` are the features, out of all, of which the ranks of `group` have parts.
+  // The ranks of `group` shard `cut` features.
   RankSplit(Group group, Result result, int64_t cut, SplitStreams streams)
       : group_(std::move(group)), result_(result), parts_{cut, group_.size()}, streams_(streams) {}
 
@@ -31,15 +31,15 @@ class RankSplit : public LayerSplit {
   Tensor sum_of_rows(const Tensor& y) const override;
 
  protected:
-  // What all parts of a layer read, and what the sum of their results becomes.
+  // What the parts of a layer read, and what the sum of their results becomes.
   virtual Tensor for_parts(const Tensor& x) const;
   virtual Tensor sum_of_parts(const Tensor& y) const;
-  // What a result with all features becomes behind the layer.
+  // Converts a result with all features after the layer.
   virtual Tensor left_whole(const Tensor& y) const { return y; }
   const Group& group() const { return group_; }
 
  private:
-  // The last features of x that are this rank's, where x has all.
+  // This rank's slice of x's last dimension, if x has all features; else x.
   Tensor own_features(const Tensor& x) const;
 
   Group group_;
@@ -48,7 +48,7 @@ class RankSplit : public LayerSplit {
   SplitStreams streams_;
 };
 
-// From now on a parameter that works on another part on each rank gets the sum of their gradients.
+// Makes the ranks sum their gradients of a parameter that works on a different part on each rank.
 void sum_gradient_over(const Group& ranks, const Tensor& parameter);
 
 }  // namespace booster

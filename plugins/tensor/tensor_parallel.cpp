@@ -14,7 +14,7 @@ namespace {
 
 using Result = LayerSplit::Result;
 
-// What the ranks share evenly: features, or heads where those belong together.
+// Units that the ranks share evenly: features, or heads where those must stay together.
 int64_t units_of(const PlannedLayer& layer, const Tensor& weight) {
   const int dim = layer.plan.style == SplitStyle::row ? 1 : 0;
   const int64_t features = weight.size(dim) / layer.plan.groups;
@@ -27,14 +27,14 @@ bool may_be_uneven(const LayerPlan& plan) {
   return plan.gather || plan.style == SplitStyle::vocabulary;
 }
 
-// Whether each rank gets some of the units: as many as the others, unless parts may be uneven.
+// Whether each rank gets units: as many as the others, unless parts may be uneven.
 bool divides(const PlannedLayer& layer, int ranks) {
   const int64_t units = units_of(layer, layer.weight());
   if (!may_be_uneven(layer.plan)) return units % ranks == 0;
   return ElementRange(RankParts{units, ranks}.of(ranks - 1)).size() > 0;
 }
 
-// The numbers of ranks that all layers divide among.
+// Lists the numbers of ranks among which all layers divide.
 std::string fitting_sizes(const std::vector<PlannedLayer>& layers) {
   constexpr int64_t most = 1024;
   int64_t units = most;  // no more ranks than any layer has
@@ -154,7 +154,7 @@ void TensorParallel::join(StateDict& state) const {
     if (const TensorCut* cut = cut_of(held, false)) held.tensor = joined(held.tensor, *cut);
 }
 
-// On the first rank; the others keep their parts.
+// Returns the whole on the first rank; the others keep their parts.
 Tensor TensorParallel::joined(const Tensor& part, const TensorCut& cut) const {
   const Tensor mine = untracked::contiguous(part.detach());
   if (group_.rank() != 0) {

@@ -1,7 +1,7 @@
-// TensorParallel: layers of a model cut over the ranks of a tensor group by a plan.
+// TensorParallel: shards layers of a model over the ranks of a tensor group by a plan.
 //
-// Ranks of the group see the same batch, and hold the same numbers in what is not cut: gradients of
-// those are the same bits on all of them, without a message, unless they work on parts (style
+// Ranks of the group see the same batch and hold the same values in unsharded parameters. Their
+// gradients are bit-identical on all ranks without a message, unless they work on parts (style
 // shared). An optimizer sees the parts.
 #pragma once
 
@@ -18,33 +18,33 @@
 
 namespace booster {
 
-// How a tensor is cut: along `dim`, in `groups` pieces one behind the other, each over all ranks.
+// How a tensor is sharded: along `dim`, in `groups` consecutive pieces, each over all ranks.
 struct TensorCut {
   Shape whole;
   int dim = 0;
   int64_t groups = 1;
 
-  // Of each of the groups.
+  // The parts of one group.
   RankParts parts(int ranks) const { return {whole[dim] / groups, ranks}; }
   Shape part_shape(int rank, int ranks) const;
-  // The whole's window that is the rank's part of group i.
+  // Returns the window of the whole that is the rank's part of group i.
   Tensor window(const Tensor& whole, int64_t i, int rank, int ranks) const;
-  // A rank's part, in memory of its own.
+  // Returns a rank's part in its own memory.
   Tensor part_of(const Tensor& whole, int rank, int ranks) const;
   void put_part(const Tensor& whole, const Tensor& part, int rank, int ranks) const;
 };
 
 class TensorParallel {
  public:
-  // With `late_gather`, training gathers features only where something reads all of them.
+  // With `late_gather`, training gathers features only where an op reads all of them.
   explicit TensorParallel(Group group, bool late_gather = false)
       : group_(std::move(group)), gathered_(late_gather ? LayerSplit::Result::spread
                                                         : LayerSplit::Result::whole) {}
 
-  // Cuts the model's layers by the plan; `make` says how their ranks exchange. Parameters become
-  // this rank's parts; all ranks hold the same whole ones before. Error for a pattern without a
-  // module, a layer that cannot be cut like this, and sizes that do not divide among the ranks,
-  // with those that would.
+  // Shards the model's layers by the plan; `make` says how their ranks exchange. Parameters become
+  // this rank's parts; before, all ranks hold the same whole parameters. Throws for a pattern
+  // without a module, for a layer that cannot be sharded this way, and for sizes that do not divide
+  // among the ranks, with the sizes that would.
   using SplitMaker = std::function<std::shared_ptr<const LayerSplit>(
       const std::string& layer, LayerSplit::Result result, int64_t cut)>;
   void cut(const Model& model, const TensorPlan& plan, const SplitMaker& make);
@@ -52,10 +52,10 @@ class TensorParallel {
   const Group& group() const { return group_; }
   // Whether a parameter of the model is a part.
   bool is_cut(const Tensor& parameter) const;
-  // Whether the ranks sum their gradients of it, as its style is shared.
+  // Whether the ranks sum their gradients of it, because its style is shared.
   bool is_shared(const Tensor& parameter) const;
 
-  // Checkpoints: as Plugin::join and split, within the group.
+  // For checkpoints: as Plugin::join and split, within the group.
   void join(StateDict& state) const;
   void split(StateDict& state) const;
 
@@ -66,7 +66,7 @@ class TensorParallel {
   };
   void share(const Parameters& parameters);
   void cut_tensor(const Tensor& tensor, const TensorCut& cut);
-  // How a parameter, or what an optimizer keeps for one, is cut; null: not at all.
+  // Returns how a parameter, or its optimizer state, is sharded; null: it is not.
   const TensorCut* cut_of(const NamedTensor& held, bool is_whole) const;
   Tensor joined(const Tensor& part, const TensorCut& cut) const;
 

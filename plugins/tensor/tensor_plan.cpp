@@ -27,17 +27,17 @@ const TensorPlan gpt2 = {
     {"transformer.h.*.mlp.c_proj", {.style = SplitStyle::row}},
 };
 
-// Functions of one element at a time work on parts of the features.
+// Elementwise functions also work on parts of the features.
 bool is_elementwise(const Module& module) {
   for (const char* kind : {"ReLU", "GELU", "Tanh", "Sigmoid", "SiLU", "Dropout", "Identity"})
     if (module.kind() == kind) return true;
   return false;
 }
 
-// Linear layers by twos, with nothing but elementwise functions between them.
+// Pairs linear layers that have only elementwise functions between them.
 TensorPlan plan_of_chain(Module& chain) {
   TensorPlan plan;
-  std::string first;  // a linear layer that waits for its second
+  std::string first;  // a linear layer without its pair yet
   for (const auto& [name, module] : chain.named_modules()) {
     if (name.empty()) continue;
     if (name.find('.') != name.npos) return {};  // more than a chain

@@ -10,8 +10,8 @@ namespace booster::testing {
 using SpreadMaker = std::function<Spread(const Group& world)>;
 
 // Trains in fp32, and in this run's share of all strategies by all optimizers and their resumes
-// (tests/draws.h): doctest checks. With EQUIVALENCE=FILE it adds the distances to that file, of which
-// scripts/equivalence.sh makes a table.
+// (tests/draws.h): doctest checks. With EQUIVALENCE=FILE it adds the distances to that file, of
+// which scripts/equivalence.sh makes a table.
 void train_all(const SpreadMaker& spread);
 // As above, but takes one optimizer for each strategy, in turn from `turn` on, and on GPUs every
 // sixth strategy.

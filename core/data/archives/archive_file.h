@@ -9,7 +9,7 @@ namespace booster {
 
 class ArchiveFile {
  public:
-  // Errors, here and below, are of kind data.
+  // All errors of this class are of kind data.
   explicit ArchiveFile(const std::string& path);
   ~ArchiveFile();
   ArchiveFile(const ArchiveFile&) = delete;
@@ -20,9 +20,9 @@ class ArchiveFile {
   bool holds(uint64_t offset, uint64_t bytes) const {
     return offset <= size_ && bytes <= size_ - offset;
   }
-  // Error if the file ends before.
+  // Throws if the file ends too early.
   void read(uint64_t offset, void* to, size_t bytes) const;
-  // "archive 'PATH': " and what is wrong.
+  // Throws "archive 'PATH': WHAT".
   [[noreturn]] void fail(std::string_view what) const;
 
  private:
@@ -31,7 +31,7 @@ class ArchiveFile {
   uint64_t size_ = 0;
 };
 
-// A number that stands in a file with its low byte first.
+// Reads a number stored in a file with its low byte first.
 template <class Number>
 Number little_endian(const uint8_t* bytes) {
   Number value = 0;

@@ -33,7 +33,7 @@ std::vector<std::string> files_of(bool train) {
   return files;
 }
 
-// Records of a label and a plane of each colour.
+// A record is a label and one plane per colour.
 void add_records(const std::string& path, PackedContents& contents) {
   const auto bytes = read_gzip_or_plain("CIFAR10", path, images_per_file * record);
   if (bytes.empty() || bytes.size() % record != 0)

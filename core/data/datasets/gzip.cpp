@@ -15,11 +15,11 @@
 namespace booster {
 namespace {
 
-// A file that zlib reads, whether it is compressed or not.
+// A file, compressed or not, that zlib reads.
 class GzipFile {
  public:
   GzipFile(const char* what, const std::string& path) : what_(what), path_(path) {
-    // Non-blocking, so that a pipe is refused instead of waited for.
+    // Non-blocking, so that open() refuses a pipe instead of waiting for it.
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) refuse(std::strerror(errno));
     struct stat status {};
@@ -35,13 +35,13 @@ class GzipFile {
   GzipFile(const GzipFile&) = delete;
   GzipFile& operator=(const GzipFile&) = delete;
 
-  // Fewer than asked for at the end.
+  // Returns fewer bytes than requested at the end.
   size_t read(uint8_t* to, unsigned bytes) {
     const int n = gzread(file_, to, bytes);
     if (n < 0) refuse(message());
     return static_cast<size_t>(n);
   }
-  // A stream that is cut off shows only here.
+  // Throws for a truncated stream, which shows only here.
   void close() {
     const int code = gzclose(std::exchange(file_, nullptr));
     if (code == Z_BUF_ERROR) refuse("it ends within the compressed data");

@@ -22,8 +22,8 @@ std::string find_file(const std::string& root, const std::string& name) {
             root, name);
 }
 
-// An idx file: two zeros, the type of the elements (8: bytes), the number of dimensions, their
-// sizes as 32-bit numbers with the highest byte first, the elements.
+// An idx file has two zeros, the element type (8: bytes), the number of dimensions, their sizes as
+// big-endian 32-bit numbers, then the elements.
 struct IdxFile {
   std::vector<size_t> sizes;
   std::vector<uint8_t> elements;

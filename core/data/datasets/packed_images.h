@@ -1,5 +1,5 @@
-// Data sets of many small images of one size, which lie in memory as bytes. Immutable values that
-// share their images; copies are cheap.
+// Data sets of many small images of one size, held in memory as bytes. Immutable values that share
+// their images; copies are cheap.
 #pragma once
 
 #include "core/data/dataset.h"
@@ -21,16 +21,16 @@ struct PackedContents {
 
 class PackedImages : public Dataset {
  public:
-  // Error of kind data, naming the kind, for a label that is none of the classes.
+  // Throws an error of kind data, naming the kind, for a label outside the classes.
   PackedImages(PackedContents contents, Compose transform);
   int64_t size() const override;
   Sample load(int64_t index, RandomStream& random) const override;
-  // By the labels in their order.
+  // Given by the labels in their order.
   DatasetIdentity identity() const override;
 
   const std::vector<std::string>& classes() const;
   int64_t label(int64_t index) const;
-  // The same images with another transform.
+  // Returns the same images with another transform.
   PackedImages with_transform(Compose transform) const;
 
  private:

@@ -1,4 +1,4 @@
-// Some samples of a data set, and data sets cut into random parts.
+// A subset of a data set's samples, and random splits of data sets.
 #pragma once
 
 #include "core/data/dataset.h"
@@ -12,11 +12,11 @@ namespace booster {
 // The samples at these indices, in this order.
 class Subset : public Dataset {
  public:
-  // Error for an index outside of the data set.
+  // Throws for an index outside the data set.
   Subset(std::shared_ptr<const Dataset> dataset, std::vector<int64_t> indices);
   int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
   Sample load(int64_t index, RandomStream& random) const override;
-  // By the whole and the indices.
+  // Given by the whole data set and the indices.
   DatasetIdentity identity() const override;
   const std::vector<int64_t>& indices() const { return indices_; }
 
@@ -25,10 +25,10 @@ class Subset : public Dataset {
   std::vector<int64_t> indices_;
 };
 
-// Parts of a data set, drawn without replacement; every sample is in one. `lengths` are numbers of
-// samples that add up to all, or fractions that add up to 1: then each part gets its fraction
-// rounded down, and what is left over goes to the first parts, one each, as in PyTorch. The draw
-// depends on the seed alone. Errors: lengths that are neither, or below 0.
+// Splits a data set at random without replacement; every sample is in exactly one part. `lengths`
+// are either sample counts that add up to all, or fractions that add up to 1. With fractions each
+// part gets its share rounded down; the first parts get one more each until none are left, as in
+// PyTorch. The draw depends only on the seed. Throws for lengths that are neither, or below 0.
 std::vector<Subset> random_split(std::shared_ptr<const Dataset> dataset,
                                  const std::vector<double>& lengths, uint64_t seed = 0);
 template <std::derived_from<Dataset> D>

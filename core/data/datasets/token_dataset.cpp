@@ -16,7 +16,7 @@ Tensor window(const Tensor& tokens, int64_t start, int64_t length) {
   return untracked::cast(untracked::narrow(tokens, 0, start, length), DType::i64);
 }
 
-// Little-endian numbers of sizeof(U) bytes from `bytes`, as T.
+// Reads `bytes` as little-endian numbers of type U, and returns them as T.
 template <class U, class T>
 Tensor widened(const std::vector<char>& bytes) {
   std::vector<T> tokens(bytes.size() / sizeof(U));
@@ -72,7 +72,7 @@ Tensor read_tokens(const std::string& path, TokenFileOptions options) {
   check(options.bytes == 1 || options.bytes == 2 || options.bytes == 4,
         "read_tokens: bytes of a token; got {}, want 1, 2 or 4", options.bytes);
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);  // of a regular file alone
+  const auto size = std::filesystem::file_size(path, error);  // fails unless it is a regular file
   if (error) fail_data("read_tokens: cannot read '{}': {}", path, error.message());
   errno = 0;
   std::ifstream file(path, std::ios::binary);

@@ -21,13 +21,13 @@ constexpr int64_t alignment = 16;
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-// Batches need about as much memory, and not quite the same: few sizes let them use it again.
+// Batches need similar but not equal amounts of memory: few distinct sizes let them reuse it.
 int64_t rounded_up(int64_t bytes) {
   constexpr uint64_t least = uint64_t{1} << 16;
   return static_cast<int64_t>(std::bit_ceil(std::max(static_cast<uint64_t>(bytes), least)));
 }
 
-// Where things go in memory whose size is not known yet: first all are told, then copied.
+// Lays out data in memory of unknown size: first collects all parts, then copies them.
 class Layout {
  public:
   // The data must live until write().
@@ -36,7 +36,7 @@ class Layout {
     const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(numbers[0]));
     return add_rows(numbers.data(), bytes, bytes, 1);
   }
-  // Rows that are `stride` bytes apart; they become dense.
+  // Adds rows that are `stride` bytes apart; they become dense.
   ImageBytes add_rows(const void* data, int64_t row_bytes, int64_t stride, int64_t rows) {
     const int64_t at = std::exchange(size_, size_ + aligned(row_bytes * rows));
     if (row_bytes > 0)
@@ -60,7 +60,7 @@ class Layout {
   std::vector<Part> parts_;
 };
 
-// The tables of a batch. Passes of a round read what those before have written.
+// The tables of a batch. A round's passes read the previous round's output.
 class Tables {
  public:
   Tables(size_t images, size_t rounds)
@@ -119,7 +119,7 @@ class Tables {
                      .vertical = pass.vertical};
     return out;
   }
-  // Mostly all images have the same.
+  // Most images have the same values.
   ImageBytes values_of(const ImagePlan& plan) {
     if (last_ && last_->values == plan.values) return last_values_;
     last_ = &plan;
@@ -136,7 +136,7 @@ class Tables {
     return layout.add(all);
   }
 
-  const ImagePlan* last_ = nullptr;  // that has other values than the one before
+  const ImagePlan* last_ = nullptr;  // the last plan with new values
   ImageBytes last_values_;
   std::vector<std::vector<ImageErasure>> erasures_;  // by image
 };

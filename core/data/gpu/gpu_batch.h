@@ -1,6 +1,6 @@
-// A batch of images that a GPU makes of their bytes: cropped, resized, flipped, normalised and
-// erased there, to the bits that LazyImage::write() gives. Workers compute weights and hand over
-// the bytes that the GPU does not have.
+// A batch of images that a GPU computes from their bytes: it crops, resizes, flips, normalises and
+// erases them, bit for bit as LazyImage::write(). Workers compute the weights and supply the bytes
+// that the GPU does not have.
 #pragma once
 
 #include "core/data/images/lazy_image.h"
@@ -16,16 +16,17 @@ class GpuBatch {
  public:
   GpuBatch(Device device, int64_t size) : device_(device), images_(static_cast<size_t>(size)) {}
 
-  // The image of one position; several threads may set different ones. Error as of write().
+  // Sets one position's image; several threads may set different positions. Throws as write() does.
   void set(int64_t position, const LazyImage& image);
-  // Puts what was set into memory from which the GPU copies: once, by one thread, before the next.
-  // The staging is null where the device is the CPU, which takes the same way in tests.
+  // Packs the images that were set into memory from which the GPU copies. One thread calls it once,
+  // before tensor(). The staging is null if the device is the CPU, which runs the same code in
+  // tests.
   void pack(const Staging* staging);
-  // (images that were set, channels, height, width) f32 on the device. Returns at once.
+  // Returns (images that were set, channels, height, width) f32 on the device, without waiting.
   Tensor tensor(const Staging* staging) const;
 
  private:
-  // `address` is that of the whole image on the GPU; null: its part travels with the batch.
+  // `address` is the whole image's on the GPU; null: the needed part is sent with the batch.
   struct Prepared {
     ImagePlan plan;
     const uint8_t* address = nullptr;
@@ -35,10 +36,10 @@ class GpuBatch {
   std::vector<std::optional<Prepared>> images_;
   Tensor upload_;
   kernels::ImageBatch call_;
-  std::vector<int64_t> largest_;  // of call_
+  std::vector<int64_t> largest_;  // the largest sizes in call_
   int64_t scratch_bytes_ = 0;
   Shape shape_;
-  std::vector<std::shared_ptr<const StoredImage>> read_;  // by address
+  std::vector<std::shared_ptr<const StoredImage>> read_;  // kept alive for their addresses
 };
 
 }  // namespace booster

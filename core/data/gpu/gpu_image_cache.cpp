@@ -24,7 +24,7 @@ size_t aligned_image(size_t bytes) {
 GpuImageCache::GpuImageCache(Device gpu, size_t budget_bytes, size_t files)
     : gpu_(gpu), budget_(budget_bytes), left_(budget_bytes), entries_(files) {}
 
-// The allocator gives the memory to what is queued behind the kernels that read it.
+// The allocator reuses this memory only for work queued after the kernels that read it.
 GpuImageCache::~GpuImageCache() {
   for (const Slab& slab : slabs_) release(gpu_, slab.data, slab.bytes, MemoryTag::data);
 }
@@ -49,7 +49,7 @@ std::optional<GpuImageCache::Kept> GpuImageCache::offer(size_t file, const Image
     entries_[file] = entry;
     from = slabs_.back().from;
   }
-  // On a stream of this thread's own, which does not wait for what the training has queued.
+  // Copies on this thread's own stream, which does not wait for work that the training has queued.
   kernels::cuda_module_for(gpu_).run_beside(gpu_.index, [&] {
     from->precede(nullptr);
     kernels::device_copy(entry.address, gpu_, image.data(), {}, image.bytes());
@@ -60,7 +60,7 @@ std::optional<GpuImageCache::Kept> GpuImageCache::offer(size_t file, const Image
   return Kept{entry.address, entry.width, entry.height, entry.channels};
 }
 
-// Null if there is no room.
+// Returns null if there is no room.
 uint8_t* GpuImageCache::take(size_t bytes) {
   const bool fits = !slabs_.empty() && slabs_.back().bytes - slabs_.back().used >= bytes;
   if (!fits && !add_slab(bytes)) {
@@ -71,7 +71,7 @@ uint8_t* GpuImageCache::take(size_t bytes) {
   return slab.data + std::exchange(slab.used, slab.used + bytes);
 }
 
-// False beyond the budget, and where the GPU has no more: then it is not asked again.
+// Returns false beyond the budget, or if the GPU has no more memory; then it is not asked again.
 bool GpuImageCache::add_slab(size_t least) {
   const size_t bytes = std::min(std::max(least, slab_bytes), left_);
   if (bytes < least) return false;

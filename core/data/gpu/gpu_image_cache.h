@@ -1,4 +1,4 @@
-// Decoded images in a GPU's memory, up to a budget: as images/image_cache.h, the first ones are
+// Decoded images in a GPU's memory, up to a budget. As in images/image_cache.h, the first ones are
 // kept for good. Thread-safe.
 #pragma once
 
@@ -25,10 +25,10 @@ class GpuImageCache {
     int width, height, channels;
   };
   Device device() const { return gpu_; }
-  // Nothing if it is not there.
+  // Returns nothing if the image is not cached.
   std::optional<Kept> find(size_t file) const;
-  // Copies the image there if there is room; nothing if there is none, or while another thread
-  // copies it. The first time that there is none a line for the user says so.
+  // Copies the image to the GPU if there is room. Returns nothing if there is none, or while
+  // another thread copies it. Prints one line for the user the first time that room runs out.
   std::optional<Kept> offer(size_t file, const Image& image);
 
  private:
@@ -37,11 +37,11 @@ class GpuImageCache {
     int width = 0, height = 0, channels = 0;
     bool is_there = false;
   };
-  // Memory of the GPU, of which images take their parts one after another.
+  // A block of GPU memory, from which images take consecutive parts.
   struct Slab {
     uint8_t* data;
     size_t bytes, used;
-    std::shared_ptr<kernels::Moment> from;  // when kernels have left it that were queued before
+    std::shared_ptr<kernels::Moment> from;  // when kernels queued earlier have stopped using it
   };
   uint8_t* take(size_t bytes);
   bool add_slab(size_t least);

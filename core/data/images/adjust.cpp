@@ -9,7 +9,7 @@
 namespace booster {
 namespace {
 
-// Pillow's luma, by ITU-R 601 in 16 bits behind the point.
+// Pillow's luma, by ITU-R 601 with 16 fraction bits.
 uint8_t luma(const uint8_t* rgb) {
   return static_cast<uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
@@ -21,7 +21,7 @@ uint8_t grey_of(const Image& image, size_t pixel) {
 
 size_t pixels_of(const Image& image) { return size_t(image.width()) * image.height(); }
 
-// In f32 and cut off, not rounded, as Image.blend does.
+// Computes in f32 and truncates instead of rounding, as Image.blend does.
 uint8_t blended(uint8_t from, uint8_t to, float factor) {
   const float value = static_cast<float>(from) + factor * static_cast<float>(int{to} - int{from});
   return static_cast<uint8_t>(std::clamp(value, 0.0f, 255.0f));
@@ -49,7 +49,7 @@ std::array<int64_t, 256> histogram(const Image& image, int channel) {
   return counts;
 }
 
-// The mean of nine pixels, the middle one of weight 5; border pixels stay.
+// Returns the weighted mean of each pixel (weight 5) and its eight neighbours; border pixels stay.
 Image smoothed(const Image& image) {
   Image out(image.width(), image.height(), image.channels());
   std::memcpy(out.data(), image.data(), image.bytes());

@@ -1,25 +1,25 @@
-// Changes of an image's colours, with Pillow's results to the bit (ImageEnhance, ImageOps). Images
-// of one channel count as grey ones of three. Pure functions.
+// Colour changes of an image, with Pillow's results to the bit (ImageEnhance, ImageOps). Images of
+// one channel count as grey images of three. Pure functions.
 #pragma once
 
 #include "core/data/images/image.h"
 
 namespace booster {
 
-// Between a degenerate image (0) and the image itself (1), and beyond: black, grey, of the mean
-// grey, and smoothed.
+// Interpolates between a degenerate image (factor 0) and the image itself (1), or extrapolates
+// beyond. The degenerate image is, in this order: black; grey; uniform, of the mean grey; smoothed.
 Image adjust_brightness(Image image, double factor);
 Image adjust_color(Image image, double factor);
 Image adjust_contrast(Image image, double factor);
 Image adjust_sharpness(Image image, double factor);
 
-// Keeps the upper bits, 1 to 8, of each byte.
+// Keeps the upper `bits` bits of each byte, 1 to 8.
 Image posterize(Image image, int bits);
-// Inverts bytes from `threshold` on.
+// Inverts bytes that are at least `threshold`.
 Image solarize(Image image, double threshold);
-// Each channel's darkest byte becomes 0, its lightest 255.
+// Maps each channel's darkest byte to 0 and its lightest to 255.
 Image autocontrast(Image image);
-// Each channel's bytes become about equally frequent.
+// Makes each channel's bytes about equally frequent.
 Image equalize(Image image);
 
 }  // namespace booster

@@ -28,7 +28,7 @@ bool is_inside(const Image& image, int64_t x, int64_t y) {
   return x >= 0 && x < image.width() && y >= 0 && y < image.height();
 }
 
-// Along each axis by itself: positions are added up in double, from the first pixel on.
+// For each axis separately: positions are accumulated in double from the first pixel on.
 std::vector<int> sources(double first, double step, int count, int size) {
   std::vector<int> from(static_cast<size_t>(count), -1);
   double at = first + step * 0.5;
@@ -52,7 +52,7 @@ Image scaled(const Image& image, const AffineMap& m, uint8_t fill) {
   return out;
 }
 
-// Positions in units of 2^-16 pixels, as Pillow adds them up.
+// Accumulates positions in units of 2^-16 pixels, as Pillow does.
 Image nearest(const Image& image, const AffineMap& m, uint8_t fill) {
   const auto fixed = [](double v) { return static_cast<int64_t>(std::floor(v * 65536 + 0.5)); };
   Image out = filled(image, fill);
@@ -69,7 +69,7 @@ Image nearest(const Image& image, const AffineMap& m, uint8_t fill) {
   return out;
 }
 
-// At a position in pixels' corners; border pixels go on outwards.
+// Interpolates at a position measured from the pixels' corners; border pixels extend outwards.
 double interpolated(const Image& image, double x, double y, int channel) {
   const double left = std::floor(x), top = std::floor(y);
   const auto value = [&](double column, double line) {
@@ -100,7 +100,7 @@ Image bilinear(const Image& image, const AffineMap& m, uint8_t fill) {
   return out;
 }
 
-// Python's round(x, 15): the decimal digits are those of the exact number, which x 1e15 is not.
+// Python's round(x, 15), which rounds the exact decimal digits of x; x * 1e15 would be inexact.
 double to_15_digits(double x) {
   const std::string digits = fmt::format("{:.15f}", x);
   double rounded = 0;
@@ -116,7 +116,7 @@ Image affine(const Image& image, const AffineMap& map, AffineFilter filter, uint
 }
 
 AffineMap rotation(double degrees, int width, int height) {
-  // In Pillow's order: another would give other last digits.
+  // In Pillow's order; another order would change the last digits.
   const double turn = std::fmod(degrees, 360);
   const double angle = -((turn < 0 ? turn + 360 : turn) * (std::numbers::pi / 180));
   const double cosine = to_15_digits(std::cos(angle)), sine = to_15_digits(std::sin(angle));

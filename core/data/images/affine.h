@@ -10,14 +10,15 @@ namespace booster {
 
 enum class AffineFilter { nearest, bilinear };
 
-// Where a pixel comes from: x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5], for the
-// centres of pixels.
+// The source (x', y') of a pixel (x, y), both at pixel centres:
+//   x' = m[0] x + m[1] y + m[2]
+//   y' = m[3] x + m[4] y + m[5]
 using AffineMap = std::array<double, 6>;
 
-// An image of the same size; `fill`, in every channel, where nothing comes from.
+// Returns an image of the same size; pixels with no source get `fill` in every channel.
 Image affine(const Image& image, const AffineMap& map, AffineFilter filter, uint8_t fill = 0);
 
-// Of a rotation about the image's middle, counter-clockwise by `degrees`, as Image.rotate has it.
+// Returns the rotation about the image's centre by `degrees` counter-clockwise, as Image.rotate.
 AffineMap rotation(double degrees, int width, int height);
 
 }  // namespace booster

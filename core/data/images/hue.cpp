@@ -9,8 +9,8 @@
 namespace booster {
 namespace {
 
-// Hue, saturation and value in bytes; the circle of hues has 255 steps, cut off. Intermediate
-// results are f32 where Pillow's are: the last bits decide where a step ends.
+// Hue, saturation and value in bytes. The hue circle has 255 steps, truncated. Intermediate results
+// are f32 where Pillow's are: the last bits decide where a step ends.
 struct Hsv {
   uint8_t hue = 0, saturation = 0, value = 0;
 };

@@ -5,8 +5,8 @@
 
 namespace booster {
 
-// Turns the hue by this part of the circle of colours, -0.5 to 0.5 (error beyond). Grey images have
-// none.
+// Shifts the hue by `factor` of the colour circle, -0.5 to 0.5; throws outside that. Grey images do
+// not change.
 Image adjust_hue(Image image, double factor);
 
 }  // namespace booster

@@ -53,7 +53,7 @@ bool starts_with(Bytes file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
 
-// Guesses the type of a file that is neither JPEG nor PNG.
+// Guesses the type of a file that is neither JPEG nor PNG, for the error.
 std::string guess_kind(Bytes file) {
   struct Kind {
     std::string_view magic;
@@ -95,7 +95,7 @@ class File {
     return size;
   }
 
-  // Reads up to bytes.size() bytes and shrinks `bytes` to what the file has.
+  // Reads up to bytes.size() bytes and shrinks `bytes` to what was read.
   void read_all(const std::string& path, std::vector<uint8_t>& bytes) const {
     size_t done = 0;
     while (done < bytes.size()) {

@@ -1,7 +1,7 @@
-// Image: 8-bit pixels in memory, and decoding them from files.
+// Image: 8-bit pixels in memory, decoded from files.
 //
-// Decoding trusts nothing: the format is detected from the content, sizes are checked in the header
-// before pixels are allocated, and any damage that the decoders report is an error that names the
+// Decoding trusts nothing. It detects the format from the content and checks sizes in the header
+// before it allocates pixels. Any damage that the decoders report becomes an error that names the
 // file. Distinct images may be used from distinct threads.
 #pragma once
 
@@ -32,7 +32,7 @@ class Image {
   uint8_t* row(int y) { return data() + y * row_bytes(); }
   const uint8_t* row(int y) const { return data() + y * row_bytes(); }
 
-  // Changes the size; contents become undefined, memory is reused if it suffices.
+  // Changes the size; contents become undefined. Memory is reused if it is large enough.
   void reshape(int width, int height, int channels);
 
   // Bytes after the last pixel that may be read and written, so that a pixel of three bytes can be
@@ -56,20 +56,20 @@ inline constexpr size_t file_bytes = size_t{64} << 20;
 }  // namespace image_limits
 
 struct DecodeOptions {
-  // Rotates the image according to its EXIF orientation. Off, because torchvision's loader does
-  // not.
+  // Rotates the image according to its EXIF orientation. Off by default, as in torchvision's
+  // loader.
   bool apply_orientation = false;
 };
 
 // Decodes a JPEG (libjpeg-turbo: slow integer DCT, fancy upsampling) or a PNG, detected from the
-// content, as Pillow does: grey stays one channel; CMYK becomes RGB; palettes are expanded; alpha
-// is dropped; of 16-bit samples the high byte is kept, but grey ones without alpha, which Pillow
-// clips, are scaled. `name` is for messages. Error of kind data, which begins with "bad image
-// 'NAME'", for anything else.
+// content, as Pillow does. Grey stays one channel, CMYK becomes RGB, palettes are expanded, alpha
+// is dropped. 16-bit samples keep the high byte, but grey ones without alpha are scaled (Pillow
+// clips them). `name` is for messages. For anything else it throws an error of kind data that
+// starts with "bad image 'NAME'".
 Image decode_image(std::span<const uint8_t> file, const std::string& name,
                    const DecodeOptions& options = {});
 
-// The same from a file, which must be a regular file.
+// As decode_image, from a file, which must be a regular file.
 Image load_image(const std::string& path, const DecodeOptions& options = {});
 
 // Encodes a JPEG with libjpeg's quality 1..100 (4:2:0 colour); returns the file's bytes.

@@ -1,4 +1,4 @@
-// Files of images, still encoded. Thread-safe.
+// Reads encoded image files. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace booster {
 
-// The bytes of a regular file within image_limits; else it is a bad image (image.h).
+// Returns the bytes of a regular file within image_limits; throws bad_image (image.h) otherwise.
 std::vector<uint8_t> read_image_file(const std::string& path);
 
 }  // namespace booster

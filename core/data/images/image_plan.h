@@ -1,5 +1,5 @@
-// What is left to compute of a lazy image, for somebody else to compute it: LazyImage::write() in
-// numbers. Plain data.
+// The pending work of a lazy image, as plain data that other code can carry out. It describes what
+// LazyImage::write() computes.
 #pragma once
 
 #include "core/data/images/resize.h"
@@ -12,8 +12,8 @@
 namespace booster {
 
 struct ImagePlan {
-  // Resizes along one axis, to bytes again. Output i of that axis is made of `count` inputs from
-  // first[i] on, by weights of resample_bits of fraction.
+  // Resizes along one axis, again to bytes. Output i along that axis is made of `count` inputs from
+  // first[i] on, with weights of resample_bits fraction bits.
   struct Pass {
     bool vertical;
     int rows, columns;  // of the output
@@ -22,16 +22,16 @@ struct ImagePlan {
   };
   struct Erased {
     Box box;
-    std::vector<float> values;  // one for each channel, or channels x height x width
+    std::vector<float> values;  // one per channel, or channels x height x width
   };
 
-  std::shared_ptr<const StoredImage> stored;  // null where pixels were changed on the host
-  std::shared_ptr<const Image> pixels;        // null: only `stored` has them
-  int source_width = 0, source_channels = 1;  // whose rows have no gaps
-  Box part;                                   // of the source: what the first pass reads
-  std::vector<Pass> passes;                   // each reads all of what the one before has written
-  // The last output, or `part`, is shown: flipped, grey in all channels, and by these values of
-  // each byte; then erased, in this order.
+  std::shared_ptr<const StoredImage> stored;  // null if pixels were changed on the host
+  std::shared_ptr<const Image> pixels;        // null: only `stored` has the pixels
+  int source_width = 0, source_channels = 1;  // rows have no gaps
+  Box part;                                   // of the source: the input of the first pass
+  std::vector<Pass> passes;                   // each reads the previous one's whole output
+  // The final image is the last output, or `part` without passes. It is flipped, grey is repeated
+  // in all channels, each byte is mapped by `values`; then `erased` is applied in order.
   bool is_flipped = false;
   int channels = 1;
   std::array<std::array<float, 256>, 3> values;

@@ -13,8 +13,8 @@
 namespace booster {
 namespace {
 
-// libjpeg leaves a failed call by longjmp, which must not skip the destructor of a C++ object. So
-// all its state is in this plain struct, and the functions that call setjmp own nothing.
+// libjpeg leaves a failed call by longjmp, which must not skip a C++ destructor. So all its state
+// is in this plain struct, and the functions that call setjmp own nothing.
 struct Frame {
   jpeg_error_mgr errors;
   jmp_buf escape;
@@ -45,7 +45,7 @@ void install(Frame& frame, j_common_ptr info) {
 }
 
 struct Decoder {
-  jpeg_decompress_struct info;  // first: limit_scans finds the rest from it
+  jpeg_decompress_struct info;  // first, so that limit_scans can cast it to Decoder
   Frame frame;
   jpeg_progress_mgr progress;
   int64_t scanned_pixels;
@@ -79,7 +79,7 @@ bool read_header(Decoder& decoder, std::span<const uint8_t> file, bool want_exif
   return true;
 }
 
-// As in Pillow: inks are stored inverted (Adobe's convention), black scales the others.
+// As in Pillow: inks are stored inverted (Adobe's convention), and black scales the others.
 void cmyk_to_rgb(const uint8_t* in, uint8_t* out, int width) {
   for (int x = 0; x < width; ++x, in += 4, out += 3)
     for (int c = 0; c < 3; ++c) {
@@ -107,7 +107,7 @@ void read_cmyk_rows(j_decompress_ptr info, Image& image, uint8_t* row) {
   }
 }
 
-// `cmyk_row` holds one row of four channels, or is null if there are at most three.
+// `cmyk_row` holds one row of four channels; null for three channels or fewer.
 bool read_pixels(Decoder& decoder, Image& image, uint8_t* cmyk_row) {
   if (setjmp(decoder.frame.escape)) return false;
   j_decompress_ptr info = &decoder.info;
@@ -117,7 +117,7 @@ bool read_pixels(Decoder& decoder, Image& image, uint8_t* cmyk_row) {
     read_cmyk_rows(info, image, cmyk_row);
   else
     read_rows(info, image);
-  jpeg_finish_decompress(info);  // reads to the end marker: a file without it is damaged
+  jpeg_finish_decompress(info);  // reads to the end marker; a file without one is damaged
   return true;
 }
 

@@ -116,7 +116,7 @@ void LazyImage::normalize(const std::vector<double>& mean, const std::vector<dou
   }
 }
 
-// Working memory of a thread, kept so that steady state allocates nothing.
+// A thread's working memory, kept so that the steady state allocates nothing.
 struct LazyImage::Workshop {
   struct Step {
     Taps x, y;
@@ -136,7 +136,7 @@ PixelView LazyImage::shown(Workshop& workshop) const {
   return region(stages_.size(), window_, workshop);
 }
 
-// The pixels `need` of the result of the first `stages` stages.
+// Returns the pixels `need` of the result of the first `stages` stages.
 PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) const {
   if (stages == 0)
     return {source().row(need.top) + need.left * ptrdiff_t{source().channels()},
@@ -157,7 +157,7 @@ PixelView LazyImage::region(size_t stages, const Box& need, Workshop& workshop) 
 
 namespace {
 
-// Adds the passes of one resizing, in the order of resample().
+// Adds the passes of one resize, in resample()'s order.
 void add_passes(const Taps& x, const Taps& y, ImagePlan& plan) {
   const auto add = [&](bool vertical, const Taps& taps, int rows, int columns) {
     if (taps.identity()) return;
@@ -223,7 +223,7 @@ void LazyImage::settle() {
   flipped_ = false;
 }
 
-// As region(), which reads what is planned here.
+// Plans what region() would compute.
 void LazyImage::plan_region(size_t stages, const Box& need, ImagePlan& plan) const {
   if (stages == 0) {
     plan.part = need;

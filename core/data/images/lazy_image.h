@@ -1,8 +1,8 @@
 // An image with pending changes.
 //
 // Transforms only record what to do. When the pixels are needed, the required region is traced back
-// through all steps and only that is computed, so a crop after a resize costs only what it keeps.
-// The pixels are the same as if each step were computed in full. One object is for one thread;
+// through all steps, and only that region is computed. A crop after a resize thus costs only what
+// it keeps. The pixels are as if each step were computed in full. One object is for one thread;
 // distinct objects may share a source.
 #pragma once
 
@@ -23,7 +23,7 @@ class LazyImage {
  public:
   // `name` is for messages.
   LazyImage(std::shared_ptr<const Image> source, std::string name);
-  // `pixels` are the image's, if they are on the host already, or null.
+  // `pixels` are the image's if they are already on the host, else null.
   LazyImage(std::shared_ptr<const StoredImage> stored, std::shared_ptr<const Image> pixels,
             std::string name);
 
@@ -32,7 +32,7 @@ class LazyImage {
   int channels() const { return rgb_ ? 3 : source_channels_; }
   const std::string& name() const { return name_; }
 
-  // Error of kind data, naming the image, if the result exceeds image_limits::pixels.
+  // Throws an error of kind data, naming the image, if the result exceeds image_limits::pixels.
   void resize(int width, int height, Interpolation interpolation);
   // `box` must be within the image.
   void crop(const Box& box);
@@ -41,23 +41,23 @@ class LazyImage {
   void flip_horizontal();
   // Grey becomes three equal channels.
   void repeat_grey();
-  // From here on values are floats, byte / 255.
+  // Makes values floats, byte / 255, from here on.
   void to_tensor();
   // value -> (value - mean) / std in f32; one mean and std per channel, or one for all.
   void normalize(const std::vector<double>& mean, const std::vector<double>& std);
 
-  // Puts other values of a tensor in place of those in `box`, which must be within the image: one
-  // for each channel, or channels x height x width of the box. Geometry cannot change behind it;
-  // normalize() takes these values along.
+  // Replaces the tensor's values in `box`, which must be within the image: one value per channel,
+  // or channels x height x width of the box. No change of geometry may follow; normalize() also
+  // applies to these values.
   void erase(const Box& box, std::vector<float> values);
-  // Computes the pixels now and goes on with what `change` makes of them.
+  // Computes the pixels now and continues with the result of `change`.
   void change_pixels(const std::function<Image(Image pixels)>& change);
 
-  // The pixels, whether or not to_tensor was called.
+  // Returns the pixels, whether or not to_tensor was called.
   Image pixels() const;
-  // channels() x height() x width() floats in that order; requires to_tensor.
+  // Writes channels() x height() x width() floats in that order; requires to_tensor.
   void write(float* out) const;
-  // The same as a plan, of which nothing is computed but weights; requires to_tensor.
+  // Returns the same work as a plan, computing only the weights; requires to_tensor.
   ImagePlan plan() const;
 
  private:
@@ -80,14 +80,14 @@ class LazyImage {
   void plan_region(size_t stages, const Box& need, ImagePlan& plan) const;
   void check_is_tensor() const;
 
-  std::shared_ptr<const StoredImage> stored_;    // null where the source was changed
-  mutable std::shared_ptr<const Image> source_;  // null: nobody on the host has needed it
+  std::shared_ptr<const StoredImage> stored_;    // null if the source was changed
+  mutable std::shared_ptr<const Image> source_;  // null: not needed on the host yet
   int source_width_, source_channels_;
   std::string name_;
   std::vector<Stage> stages_;
   Box window_;  // visible part of the last stage
   bool flipped_ = false, rgb_ = false, is_tensor_ = false;
-  std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; once a tensor
+  std::array<std::array<float, 256>, 3> values_;  // of each byte, per channel; valid once a tensor
   std::vector<Erased> erased_;
 };
 

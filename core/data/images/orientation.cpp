@@ -26,8 +26,8 @@ class TiffReader {
   bool little_;
 };
 
-// Bytes of a whole number of this TIFF type; 0: of another type. A single unsigned byte is none, as
-// in Pillow.
+// The size in bytes of an integer of this TIFF type; 0 for other types. A single unsigned byte does
+// not count, as in Pillow.
 size_t whole_number_bytes(uint32_t type) {
   enum : uint32_t { u16 = 3, u32 = 4, i8 = 6, i16 = 8, i32 = 9 };
   if (type == i8) return 1;
@@ -35,8 +35,8 @@ size_t whole_number_bytes(uint32_t type) {
   return type == u32 || type == i32 ? 4 : 0;
 }
 
-// The first value of a directory's entry: in the entry itself, or elsewhere where there are many.
-// 0 if it has none that is a whole number.
+// Returns the first value of a directory entry, stored in the entry itself or, if they do not fit,
+// elsewhere. Returns 0 if it has no integer value.
 uint32_t first_value(const TiffReader& reader, size_t entry) {
   const size_t bytes = whole_number_bytes(reader.u16(entry + 2));
   const uint64_t count = reader.u32(entry + 4);

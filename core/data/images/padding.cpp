@@ -8,7 +8,7 @@
 namespace booster {
 namespace {
 
-// The pixel of 0 ... n - 1 that is shown at `at`, which may lie outside; -1: the fill.
+// Returns the pixel of 0 ... n - 1 shown at `at`, which may lie outside; -1: the fill.
 int source_of(int at, int n, PaddingMode mode) {
   if (at >= 0 && at < n) return at;
   switch (mode) {

@@ -7,15 +7,15 @@
 
 namespace booster {
 
-// torchvision's names. Of a row 1 2 3 4, two pixels more on each side:
+// torchvision's names. The row 1 2 3 4 with two pixels added on each side:
 enum class PaddingMode {
-  constant,   // f f 1 2 3 4 f f, f the fill
+  constant,   // f f 1 2 3 4 f f, where f is the fill
   edge,       // 1 1 1 2 3 4 4 4
   reflect,    // 3 2 1 2 3 4 3 2
   symmetric,  // 2 1 1 2 3 4 4 3
 };
 
-// Pixels that are added at each side.
+// The number of pixels to add at each side.
 struct Borders {
   int left = 0, top = 0, right = 0, bottom = 0;
   Borders() = default;
@@ -25,7 +25,7 @@ struct Borders {
       : left(left), top(top), right(right), bottom(bottom) {}
 };
 
-// The colour of a constant border: one number for all channels, or red, green and blue.
+// The colour of a constant border: one value for all channels, or red, green and blue.
 struct Fill {
   std::array<int, 3> values;
   bool is_color;
@@ -33,8 +33,8 @@ struct Fill {
   Fill(int red, int green, int blue) : values{red, green, blue}, is_color(true) {}
 };
 
-// As torchvision's pad on Pillow's images. Errors: a border below 0, a fill that is no byte, a
-// colour for a grey image.
+// As torchvision's pad on Pillow's images. Throws for a border below 0, a fill that is no byte, or
+// a colour for a grey image.
 Image padded(const Image& image, const Borders& borders,
              PaddingMode mode = PaddingMode::constant, const Fill& fill = 0);
 

@@ -37,7 +37,7 @@ void read_bytes(png_structp png, png_bytep to, size_t n) {
   decoder->left -= n;
 }
 
-// Metadata that may be large when unpacked and is not needed for the pixels.
+// Metadata that may be large when unpacked and does not affect the pixels.
 constexpr char ignored_chunks[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT\0hIST";
 
 void set_limits(png_structp png) {
@@ -59,14 +59,14 @@ bool read_png_header(PngDecoder& decoder) {
   return true;
 }
 
-// Everything becomes 8-bit grey or RGB without alpha.
+// Converts everything to 8-bit grey or RGB without alpha.
 bool set_conversions(PngDecoder& decoder) {
   if (setjmp(decoder.escape)) return false;
   png_structp png = decoder.png;
   const int colour = png_get_color_type(png, decoder.info);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (colour == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
-  // Pillow keeps the high byte; it would clip grey without alpha, so that is scaled exactly.
+  // Pillow keeps the high byte, but clips grey without alpha; here grey is scaled exactly instead.
   if (colour == PNG_COLOR_TYPE_GRAY)
     png_set_scale_16(png);
   else
@@ -91,8 +91,8 @@ uint32_t big_endian(const uint8_t* p) {
   return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3];
 }
 
-// What the last eXIf chunk has, which may stand before the pixels or behind them; libpng of 2025
-// passes over one behind them.
+// Returns the content of the last eXIf chunk, which may come before or after the pixels. libpng of
+// 2025 skips one after them.
 std::span<const uint8_t> exif_of(std::span<const uint8_t> file) {
   constexpr size_t signature = 8, around = 12;  // length, type and checksum of a chunk
   std::span<const uint8_t> found;

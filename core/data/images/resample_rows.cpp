@@ -43,14 +43,14 @@ void resample_rgb(const HorizontalPass& pass) {
 #ifdef __x86_64__
 #define AVX2 __attribute__((target("avx2")))
 
-// Four pixels of two rows, from one load each.
+// Loads four pixels of each of two rows.
 AVX2 inline __m256i load_pixels(const uint8_t* upper, const uint8_t* lower) {
   const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(upper));
   const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(lower));
   return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
 }
 
-// One of the four pixels, with one byte in each 32-bit lane.
+// Returns one of the four pixels, with one byte in each 32-bit lane.
 template <int pixel>
 AVX2 inline __m256i widened(__m256i pixels) {
   constexpr int p = 3 * pixel, zeros = 0x80808000;
@@ -65,7 +65,7 @@ AVX2 inline __m256i added(__m256i sum, __m256i pixels, const int32_t* weights) {
       sum, _mm256_mullo_epi32(widened<pixel>(pixels), _mm256_set1_epi32(weights[pixel])));
 }
 
-// The first `bytes` of each row's pixel.
+// Stores the first `bytes` of each row's pixel.
 template <int bytes>
 AVX2 inline void store_pixels(__m256i sum, uint8_t* upper, uint8_t* lower) {
   const __m256i value = _mm256_srai_epi32(sum, resample_bits);
@@ -99,8 +99,8 @@ AVX2 inline __m256i weighted_sum(const uint8_t* upper, const uint8_t* lower, con
   return sum;
 }
 
-// Two rows at a time, which share their weights; an odd last row is computed twice. Pixels are
-// stored as four bytes; the next pixel overwrites the fourth.
+// Processes two rows at a time, which share their weights; an odd last row is computed twice.
+// Pixels are stored as four bytes; the next pixel overwrites the fourth.
 template <int fixed>
 AVX2 void resample_rgb_avx2(const HorizontalPass& pass) {
   const int count = fixed ? fixed : pass.count;

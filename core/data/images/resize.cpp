@@ -67,8 +67,8 @@ void Taps::compute(int in_size, int out_size, Interpolation interpolation, int b
   compute_weights(scale, in_size, interpolation, begin);
 }
 
-// All outputs get the same number of weights, so that the passes run without branches: if fewer
-// inputs count, the rest are zeros, for inputs that are needed anyway.
+// Gives all outputs the same number of weights, so that the passes run without branches. Surplus
+// weights are zeros, for inputs that are needed anyway.
 void Taps::compute_weights(double scale, int in_size, Interpolation interpolation, int begin) {
   const double filter_scale = std::max(scale, 1.0);
   const double support = radius(interpolation) * filter_scale;
@@ -97,7 +97,7 @@ void copy_rows(const PixelView& in, Image& out) {
     std::memcpy(out.row(y), in.at(in.left, in.top + y), out.row_bytes());
 }
 
-// The first `rows` rows of `in`, resized along x.
+// Resizes the first `rows` rows of `in` along x.
 void horizontal_pass(const PixelView& in, const Taps& x, int rows, Image& out) {
   out.reshape(x.outputs(), rows, in.channels);
   const HorizontalPass pass = {.in = in.at(0, in.top),
@@ -112,7 +112,7 @@ void horizontal_pass(const PixelView& in, const Taps& x, int rows, Image& out) {
   in.channels == 1 ? resample_rows_grey(pass) : resample_rows_rgb(pass);
 }
 
-// The first `columns` columns of `in`, resized along y.
+// Resizes the first `columns` columns of `in` along y.
 void vertical_pass(const PixelView& in, const Taps& y, int columns, Image& out) {
   out.reshape(columns, y.outputs(), in.channels);
   for (int row = 0; row < out.height(); ++row)
@@ -120,7 +120,7 @@ void vertical_pass(const PixelView& in, const Taps& y, int columns, Image& out) 
                out.row(row), static_cast<int>(out.row_bytes()));
 }
 
-// `in` without the pixels before the first one that x and y need.
+// Returns `in` without the pixels before the first one that x and y need.
 PixelView needed(const PixelView& in, const Taps& x, const Taps& y) {
   const int left = x.input_begin(), top = y.input_begin();
   return {in.at(left, top), in.row_bytes, in.channels, left, top};

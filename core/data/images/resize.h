@@ -1,9 +1,9 @@
 // Antialiased resizing that gives Pillow's pixels, bit for bit.
 //
-// Two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits. The
-// horizontal one comes first, unless the height shrinks by more than twice the pixels that the
+// Makes two passes, each with weights in 22-bit fixed point, each rounded and clamped to 8 bits.
+// The horizontal pass comes first, unless the height shrinks by more than twice the pixels that the
 // width shrinks by (as in Pillow since version 13). A pass that does not change a size is skipped.
-// Any part of a result can be computed separately, at the cost of that part only. Thread-safe.
+// Any part of a result can be computed separately, at the cost of only that part. Thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -20,8 +20,8 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// The part `box` of an image, resized; pixels outside the box do not count. Error of kind usage if
-// the box is empty or outside the image, or a size is below 1.
+// Resizes the part `box` of an image; pixels outside the box have no effect. Throws an error of
+// kind usage if the box is empty or outside the image, or if a size is below 1.
 Image resize(const Image& image, int width, int height,
              Interpolation interpolation = Interpolation::bilinear);
 Image resize(const Image& image, int width, int height, Interpolation interpolation,
@@ -29,10 +29,11 @@ Image resize(const Image& image, int width, int height, Interpolation interpolat
 
 // --- building blocks, for resizing in steps
 
-// The weights of the inputs for each of the outputs [begin, end) along one axis: `count` weights
-// that begin at input first[i]. Formula: weights w((j + 0.5 - c) / s) of the inputs j in
-// [int(c - r s + 0.5), int(c + r s + 0.5)), divided by their sum, with c = (i + 0.5) in / out,
-// s = max(in / out, 1), r the filter's radius (1 bilinear, 2 bicubic with a = -0.5).
+// The input weights of each output in [begin, end) along one axis: `count` weights from input
+// first[i] on. Input j in [int(c - r s + 0.5), int(c + r s + 0.5)) has the weight w((j + 0.5 - c) /
+// s), divided by the sum of these weights, where
+//   c = (i + 0.5) in / out,  s = max(in / out, 1),
+//   r = the filter's radius (1 bilinear, 2 bicubic with a = -0.5).
 class Taps {
  public:
   void compute(int in_size, int out_size, Interpolation interpolation, int begin, int end);
@@ -41,7 +42,7 @@ class Taps {
   int shrinks_by() const { return shrinks_by_; }
   int outputs() const { return outputs_; }
   int count() const { return count_; }
-  // The range of inputs that any output needs.
+  // The range of inputs that the outputs need.
   int input_begin() const { return input_begin_; }
   int input_end() const { return input_end_; }
   const int* first() const { return first_.data(); }
@@ -70,8 +71,8 @@ struct PixelView {
   }
 };
 
-// Computes x.outputs() by y.outputs() pixels from `in`, which must hold all inputs of x and y and
-// be in an Image (for its slack). `between` is working memory.
+// Computes x.outputs() by y.outputs() pixels from `in`. `in` must hold all inputs of x and y, and
+// must be in an Image (for its slack). `between` is working memory.
 void resample(const PixelView& in, const Taps& x, const Taps& y, Image& between, Image& out);
 
 }  // namespace booster

@@ -1,5 +1,5 @@
-// An image of a data set whose pixels may lie in a GPU's memory already, so that nobody need decode
-// it. Immutable; thread-safe.
+// An image of a data set whose pixels may already be in a GPU's memory, so that it need not be
+// decoded. Immutable; thread-safe.
 #pragma once
 
 #include "core/data/images/image.h"
@@ -15,10 +15,11 @@ class StoredImage {
   virtual int width() const = 0;
   virtual int height() const = 0;
   virtual int channels() const = 0;
-  // On the host; decodes them if need be. Error of kind data, naming the image, if that fails.
+  // The pixels on the host, decoded if necessary. Throws an error of kind data, naming the image,
+  // if decoding fails.
   virtual std::shared_ptr<const Image> pixels() const = 0;
-  // In that device's memory, rows without gaps, as long as this object lives; null if they are not
-  // there and there is no room.
+  // The pixels in the device's memory, rows without gaps, valid as long as this object lives. Null
+  // if they are not there and there is no room.
   virtual const uint8_t* on(Device device) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// torchvision's ColorJitter: brightness, contrast, saturation and hue are changed by random factors
-// in a random order. Immutable; thread-safe.
+// torchvision's ColorJitter: changes brightness, contrast, saturation and hue by random factors in
+// a random order. Immutable; thread-safe.
 //
 //   ColorJitter({.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1})
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace booster {
 
-// Of what a factor is drawn: a range, or a number x for what lies up to x from no change (from 1,
-// and not below 0; hue: from 0).
+// The range from which a factor is drawn: [low, high], or a spread x around no change. x means
+// [max(0, 1 - x), 1 + x], and [-x, x] for hue.
 class JitterRange {
  public:
   JitterRange(double spread) : spread_(spread) {}  // NOLINT: 0.4 is a range
@@ -26,17 +26,17 @@ class JitterRange {
 
 struct ColorJitterOptions {
   JitterRange brightness = 0, contrast = 0, saturation = 0;
-  JitterRange hue = 0;  // parts of the circle of colours, -0.5 to 0.5
+  JitterRange hue = 0;  // parts of the colour circle, -0.5 to 0.5
 };
 
 class ColorJitter : public Transform {
  public:
   explicit ColorJitter(ColorJitterOptions options);
-  // Before ToTensor.
+  // Use before ToTensor.
   void apply(LazyImage& image, RandomStream& random) const override;
 
-  // Of brightness, contrast, saturation and hue: factors, nothing where they stay as they are, and
-  // the order in which they are applied.
+  // The factors of brightness, contrast, saturation and hue, empty where unchanged, and the order
+  // in which they are applied.
   struct Choice {
     std::array<std::optional<double>, 4> factors;
     std::array<int, 4> order;

@@ -13,7 +13,7 @@ void check_share(const char* name, double value) {
   check(value >= 0 && value <= 1, "Mixup: {} out of range; got {}, want 0 to 1", name, value);
 }
 
-// A dense copy, last sample first.
+// Returns a dense copy, last sample first.
 Tensor reversed(const Tensor& x) {
   const Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   const int64_t n = x.size(0);
@@ -22,7 +22,7 @@ Tensor reversed(const Tensor& x) {
   return y;
 }
 
-// What a mix changes of images.
+// Returns the part of the images that a mix changes.
 Tensor part_of(const Tensor& image, const Mixup::Mix& mix) {
   if (!mix.box) return image;
   check(image.ndim() == 4, "Mixup: CutMix wants images (n, channels, height, width); got {}",
@@ -35,7 +35,7 @@ bool changes_nothing(const Mixup::Mix& mix) {
   return mix.box ? mix.box->width == 0 || mix.box->height == 0 : mix.lam == 1;
 }
 
-// `part` by what lies there in the partners.
+// Mixes `part` with the partners' values at the same place.
 void blend(Tensor part, const Tensor& partners, const Mixup::Mix& mix) {
   if (mix.box)
     part.copy_(partners);
@@ -43,13 +43,13 @@ void blend(Tensor part, const Tensor& partners, const Mixup::Mix& mix) {
     part.mul_(mix.lam).add_(partners, 1 - mix.lam);
 }
 
-// Of one side: where a part of this length lies whose centre is drawn, clipped.
+// For one side: the clipped range of this length around a drawn centre.
 std::pair<int, int> clipped_part(int side, int length, RandomStream& random) {
   const int centre = static_cast<int>(random.below(side));
   return {std::clamp(centre - length / 2, 0, side), std::clamp(centre + (length + 1) / 2, 0, side)};
 }
 
-// Of one side: a part of drawn length and place.
+// For one side: a range of drawn length and place.
 std::pair<int, int> whole_part(int side, std::pair<double, double> minmax, RandomStream& random) {
   const int low = static_cast<int>(side * minmax.first);
   const int high = static_cast<int>(side * minmax.second);
@@ -96,7 +96,7 @@ Box Mixup::moved_box(double lam, int width, int height, RandomStream& random) co
   return {left, top, right - left, bottom - top};
 }
 
-// With cutmix_minmax there is no share but the rectangle's.
+// With cutmix_minmax the rectangle alone determines the share.
 Mixup::Mix Mixup::cut(int width, int height, RandomStream& random) const {
   const double alpha = options_.cutmix_minmax ? 1 : options_.cutmix_alpha;
   Mix mix{.lam = random.beta(alpha, alpha)};
@@ -155,7 +155,7 @@ Tensor Mixup::targets(const Tensor& label, const std::vector<Mix>& mixes) const 
         "Mixup: want a mix for each label; got {} for {}", mixes.size(), label.shape());
   const std::vector<int64_t> classes = label.to_vector<int64_t>();
   const int64_t count = options_.num_classes;
-  // In f32 and in this order, which is timm's.
+  // In f32 and in timm's order.
   const auto off = static_cast<float>(options_.label_smoothing / static_cast<double>(count));
   const auto on = static_cast<float>(1 - options_.label_smoothing +
                                      options_.label_smoothing / static_cast<double>(count));
@@ -167,7 +167,7 @@ Tensor Mixup::targets(const Tensor& label, const std::vector<Mix>& mixes) const 
     const int64_t mine = classes[row], other = classes[n - 1 - row];
     check(mine >= 0 && mine < count, "Mixup: label is no class; got {} in row {}, want 0 to {}",
           mine, row, count - 1);
-    if (other < 0 || other >= count) continue;  // told in its own row
+    if (other < 0 || other >= count) continue;  // reported in its own row
     float* value = &values[row * static_cast<size_t>(count)];
     std::fill_n(value, count, off * own + off * others);
     value[mine] = on * own + off * others;

@@ -15,8 +15,8 @@ struct Place {
   int width, height;
 };
 
-// The number of a bin among those from `first` to `last`, in f32 as torch.linspace makes it: from
-// the nearer end.
+// The value of the magnitude's bin between `first` and `last`, in f32 as torch.linspace computes
+// it: from the nearer end.
 double bin(const RandAugmentOptions& options, double first, double last) {
   const int bins = options.num_magnitude_bins, i = options.magnitude;
   const auto begin = static_cast<float>(first), end = static_cast<float>(last);
@@ -37,7 +37,7 @@ double bits(const Place& p) {
 }
 
 Image sheared(const RandAugmentOptions& options, const Image& image, double x, double y) {
-  // torchvision goes by degrees and back.
+  // torchvision converts to degrees and back.
   const auto slope = [](double size) { return std::tan(std::atan(size)); };
   return affine(image, {1, slope(x), 0, slope(y), 1, 0}, options.interpolation, options.fill);
 }
@@ -50,13 +50,13 @@ Image moved(const RandAugmentOptions& options, const Image& image, double x, dou
 // A row of torchvision's table.
 struct Row {
   const char* name;
-  bool is_signed;  // half of the time the other way
+  bool is_signed;  // half of the time negated
   double (*magnitude)(const Place& place);
   Image (*apply)(const RandAugmentOptions& options, Image image, double magnitude);
 };
 using Options = RandAugmentOptions;
 
-constexpr double translation = 150.0 / 331.0;  // of a side, at most
+constexpr double translation = 150.0 / 331.0;  // the maximum, as a share of a side
 
 const Row rows[] = {
     {"Identity", false, none, [](const Options&, Image x, double) { return x; }},

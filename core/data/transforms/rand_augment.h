@@ -1,6 +1,6 @@
-// RandAugment (Cubuk et al., 2020) as torchvision has it, with Pillow's results on images: a number
-// of operations drawn from fourteen, all of one magnitude. Before ToTensor. Immutable: many threads
-// may use one at the same time.
+// RandAugment (Cubuk et al., 2020) as in torchvision, with Pillow's results on images: num_ops
+// operations drawn from fourteen, all of one magnitude. Use before ToTensor. Immutable: many
+// threads may use one at the same time.
 //
 //   Compose(RandomResizedCrop(224), RandomHorizontalFlip(), RandAugment(), ToTensor(), ...);
 #pragma once
@@ -19,9 +19,9 @@ struct RandAugmentOptions {
   int magnitude = 9;  // of 0 to num_magnitude_bins - 1
   int num_magnitude_bins = 31;
   AffineFilter interpolation = AffineFilter::nearest;  // of shears, translations and rotations
-  uint8_t fill = 0;                                    // what comes in from outside
+  uint8_t fill = 0;                                    // for pixels with no source
 };
-// "nearest" or "bilinear"; error with the legal names otherwise.
+// Returns the filter "nearest" or "bilinear"; throws with the legal names otherwise.
 AffineFilter affine_filter(const std::string& name);
 
 class RandAugment : public Transform {
@@ -36,9 +36,9 @@ class RandAugment : public Transform {
     std::string name;
     double magnitude = 0;
   };
-  // What would be done to an image of this size.
+  // Draws the operations for an image of this size.
   std::vector<Operation> draw(int width, int height, RandomStream& random) const;
-  // Error for a name that is none of these.
+  // Throws for any other name.
   Image applied(const Operation& operation, Image image) const;
 
  private:

@@ -19,7 +19,7 @@ RandomCrop::RandomCrop(ImageSize size, RandomCropOptions options) : size_(size),
         image_limits::side);
 }
 
-// The width before the height, as torchvision: a border mirrors what is there already.
+// Pads the width before the height, as torchvision does: a border mirrors what is already there.
 void RandomCrop::pad(LazyImage& image) const {
   const auto add = [&](const Borders& borders) {
     if (!borders.left && !borders.top && !borders.right && !borders.bottom) return;

@@ -1,5 +1,5 @@
-// torchvision's RandomCrop: a part of fixed size at a random place, of an image that may get a
-// border first. Immutable; thread-safe.
+// torchvision's RandomCrop: a part of fixed size at a random place of an image, after an optional
+// border. Immutable; thread-safe.
 //
 //   Compose transform(RandomCrop(32, {.padding = 4}), RandomHorizontalFlip(), ToTensor());
 #pragma once
@@ -11,15 +11,16 @@ namespace booster {
 
 struct RandomCropOptions {
   Borders padding = {};
-  bool pad_if_needed = false;  // a side that is too short gets what it lacks at both ends
-  Fill fill = 0;               // of PaddingMode::constant
+  bool pad_if_needed = false;  // pads a side that is too short by its shortfall at both ends
+  Fill fill = 0;               // for PaddingMode::constant
   PaddingMode padding_mode = PaddingMode::constant;
 };
 
 class RandomCrop : public Transform {
  public:
   explicit RandomCrop(ImageSize size, RandomCropOptions options = {});
-  // An image that stays smaller than the part is a bad image. Before ToTensor if it pads.
+  // An image smaller than the part, even after padding, is a bad image. If it pads, use before
+  // ToTensor.
   void apply(LazyImage& image, RandomStream& random) const override;
 
  private:

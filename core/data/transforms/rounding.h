@@ -1,4 +1,4 @@
-// Internal: how Python rounds, and so torchvision and timm.
+// Internal: rounding as in Python, and so in torchvision and timm.
 #pragma once
 
 #include <cmath>

@@ -21,7 +21,7 @@ class Transform {
   virtual void apply(LazyImage& image, RandomStream& random) const = 0;
 };
 
-// Applies transforms one after the other. An empty list changes nothing.
+// Applies transforms in sequence. An empty list changes nothing.
 class Compose : public Transform {
  public:
   Compose() = default;
@@ -37,7 +37,7 @@ class Compose : public Transform {
   std::vector<std::shared_ptr<const Transform>> steps_;
 };
 
-// Height and width; one number is a square.
+// Height and width; one number means a square.
 struct ImageSize {
   int height, width;
   ImageSize(int side) : height(side), width(side) {}  // NOLINT: 224 is a size
@@ -46,11 +46,11 @@ struct ImageSize {
 
 struct ResizeOptions {
   Interpolation interpolation = Interpolation::bilinear;
-  int max_size = 0;  // limit on the long side when one number is given; 0: none
+  int max_size = 0;  // limit on the long side if one number is given; 0: none
 };
 
-// With one number, that becomes the short side, and the long side becomes int(size * long / short).
-// With two, the image gets this height and width.
+// Resizes the short side to one number; the long side becomes int(size * long / short). With two
+// numbers, resizes to that height and width.
 class Resize : public Transform {
  public:
   explicit Resize(int size, ResizeOptions options = {});
@@ -72,13 +72,13 @@ struct RandomResizedCropOptions {
   Interpolation interpolation = Interpolation::bilinear;
 };
 
-// Crops a part of random area and aspect ratio and resizes it. After ten draws that do not fit,
-// takes the largest central part with a legal aspect ratio.
+// Crops a part of random area and aspect ratio and resizes it. If ten draws do not fit, takes the
+// largest central part with a legal aspect ratio.
 class RandomResizedCrop : public Transform {
  public:
   explicit RandomResizedCrop(ImageSize size, RandomResizedCropOptions options = {});
   void apply(LazyImage& image, RandomStream& random) const override;
-  // The part that would be cropped from an image of this size.
+  // Draws the part to crop from an image of this size.
   Box draw(int width, int height, RandomStream& random) const;
 
  private:
@@ -96,7 +96,7 @@ class RandomHorizontalFlip : public Transform {
   double p_;
 };
 
-// Crops the centre; an image that is too small gets a black border first. Offsets are rounded half
+// Crops the centre; an image that is too small first gets a black border. Offsets are rounded half
 // to even.
 class CenterCrop : public Transform {
  public:
@@ -107,13 +107,13 @@ class CenterCrop : public Transform {
   ImageSize size_;
 };
 
-// Bytes become floats, byte / 255, channels first.
+// Converts bytes to floats, byte / 255, channels first.
 class ToTensor : public Transform {
  public:
   void apply(LazyImage& image, RandomStream& random) const override;
 };
 
-// Grey images get three equal channels; others do not change. Before or after ToTensor.
+// Repeats grey images in three equal channels; others do not change. Use before or after ToTensor.
 class Gray2RGB : public Transform {
  public:
   void apply(LazyImage& image, RandomStream& random) const override;

@@ -40,7 +40,7 @@ AttentionCall call_for(const Tensor& q, const Tensor& k, const AttentionOptions&
           "constant");
   }
   if (options.dropout > 0) {
-    const int64_t each = (scores.numel() + 3) / 4 * 4;  // runs begin where a block of four does
+    const int64_t each = (scores.numel() + 3) / 4 * 4;  // each run starts at a block of four
     call.position = default_generator().take(method.runs_of_keys() * each);
   }
   return call;
@@ -62,19 +62,19 @@ void check_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
   arguments::same_dtype("attention", "v", v, q);
 }
 
-// Kernels need the numbers of a head contiguous.
+// The kernels need each head's values contiguous.
 Tensor dense_heads(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 ? x : untracked::contiguous(x);
 }
 
-// q, k or v (batch, heads, tokens, size) in qkv (batch, tokens, 3, heads, size).
+// Returns q, k or v (batch, heads, tokens, size) of qkv (batch, tokens, 3, heads, size).
 Tensor part_of(const Tensor& qkv, int which) {
   return untracked::transpose(untracked::select(qkv, 2, which), 1, 2);
 }
 
 }  // namespace
 
-// (batch, heads, tokens, size) in memory of (batch, tokens, heads, size).
+// (batch, heads, tokens, size), stored as (batch, tokens, heads, size).
 Tensor heads_like(const Tensor& x) {
   const Tensor memory =
       empty({x.size(0), x.size(2), x.size(1), x.size(3)}, {x.dtype(), x.device()});
@@ -135,7 +135,7 @@ Tensor attention(const Tensor& queries, const Tensor& keys, const Tensor& values
       [q = Saved(dense_q), k = Saved(dense_k), v = Saved(dense_v), out = Saved(result.out),
        log_sum = Saved(result.log_sum), mask = Saved(call.mask), method,
        call](const Tensor& g, Gradients& d) {
-        mask.get();  // error if it was changed since
+        mask.get();  // throws if it has changed since
         const Tensor dq = heads_like(q), dk = heads_like(k), dv = heads_like(v);
         method->backward(dq, dk, dv, dense_heads(g), q, k, v, {out, log_sum}, call);
         d[0] = dq;

@@ -33,20 +33,20 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape("conv2d", "bias", bias, {weight.size(0)});
 }
 
-// For a sum that a kernel writes, unless there is nothing to sum.
+// Returns memory for a sum that a kernel writes; zeros if there is nothing to sum.
 Tensor zeros_or_room(const Shape& shape, TensorOptions options, bool empty_sum) {
   return empty_sum ? zeros(shape, options) : empty(shape, options);
 }
 
-// In the order of x, but on a GPU windows that lie beside each other are a product whose result has
-// its channels last (kernels/cuda/products/patch_convolution.h).
+// Returns memory in x's order. On a GPU, adjacent windows that do not overlap are one product,
+// whose result is channels-last (kernels/cuda/products/patch_convolution.h).
 Tensor room_for(const Tensor& x, const Shape& shape, const kernels::Window2d& window) {
   const TensorOptions options{x.dtype(), x.device()};
   const bool is_product = x.device().type == DeviceType::cuda && kernels::are_patches(window);
   return is_product ? empty_channels_last(shape, options) : empty_in_order_of(x, shape, options);
 }
 
-// Paddle's convolution with a bias is two ops, each with its own dtype.
+// In Paddle, a convolution with a bias is two ops, each with its own dtype.
 bool adds_bias_apart(const Tensor& bias) {
   const OpPolicy* policy = current_policy();
   return bias.defined() && policy && policy->bias_apart && policy->device == bias.device().type;
@@ -99,7 +99,7 @@ Tensor conv2d(const Tensor& input, const Tensor& filter, const Tensor& offset,
 
 namespace {
 
-// The height and width of conv_transpose2d's result, checked.
+// Returns the checked height and width of conv_transpose2d's result.
 Size2d transposed_size(const Tensor& x, const kernels::Window2d& window, Size2d more) {
   const int64_t added[2] = {more.height, more.width};
   int64_t size[2];
@@ -135,7 +135,7 @@ void check_transposed(const Tensor& x, const Tensor& weight, const Tensor& bias,
   arguments::optional_shape(op, "bias", bias, {weight.size(1) * groups});
 }
 
-// As many lines of zeros behind x as a convolution of the result would have more than x.
+// Appends the lines of zeros to x that a convolution of the result would have more than x.
 Tensor with_lines_for(const Tensor& x, Size2d size, const kernels::Window2d& window) {
   int64_t more[2];
   const int64_t sides[2] = {size.height, size.width};
@@ -146,19 +146,19 @@ Tensor with_lines_for(const Tensor& x, Size2d size, const kernels::Window2d& win
   return more[0] > 0 || more[1] > 0 ? pad(x, {0, more[1], 0, more[0]}) : x;
 }
 
-// A vector beside the channels of images.
+// Reshapes a vector to broadcast along the channels of images.
 Tensor along_channels(const Tensor& vector) {
   return untracked::reshape(vector, {1, vector.numel(), 1, 1});
 }
 
-// What spread_windows needs beside its arguments.
+// What spread_windows needs in addition to its tensors.
 struct Transposed {
   Size2d size;
   kernels::Window2d window;
   DType dw_dtype, db_dtype;  // of the gradients
 };
 
-// The kernel that gives conv2d's input its gradient, as a function of its own, and the bias.
+// The kernel of conv2d's input gradient as a function of its own, and the bias.
 Tensor spread_windows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Transposed& how) {
   const Tensor image = untracked::contiguous(x), kernel = untracked::contiguous(weight);

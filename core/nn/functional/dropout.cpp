@@ -50,7 +50,7 @@ Tensor drop_path(const Tensor& x, double p, bool training, Generator& generator)
   for (int i = 1; i < samples.ndim(); ++i) samples[i] = 1;
   const TensorOptions options{x.dtype(), x.device()};
   if (p == 1) return mul(x, zeros(samples, options));
-  // Whole samples are dropped, on all ranks that have parts of them.
+  // Drops whole samples, the same on all ranks that hold parts of them.
   const uint64_t stream = set_random_stream(0);
   const kernels::RandomPosition position = generator.take(x.size(0));
   set_random_stream(stream);

@@ -15,7 +15,7 @@ namespace {
        rows.to_vector<int64_t>()[at], at, entries - 1);
 }
 
-// Rows of the table by their numbers in it.
+// Returns the table's rows at the indices `rows`.
 Tensor rows_of(const Tensor& rows, Tensor table, int64_t padding) {
   apply_policy(Op::embedding, {&table});
   Shape shape = rows.shape();
@@ -63,7 +63,7 @@ Tensor split_rows(const LayerSplit& split, const Tensor& rows, const Tensor& tab
   return split.sum_of_rows(mul(found, cast(mask, found.dtype())));
 }
 
-// -1: there is none.
+// Returns -1 if there is none.
 int64_t padding_row(std::optional<int64_t> index, int64_t entries) {
   if (!index) return -1;
   check(*index >= -entries && *index < entries,

@@ -44,7 +44,7 @@ Tensor room_for(const Tensor& x, Size2d size) {
   return empty({x.size(0), x.size(1), size.height, size.width}, {x.dtype(), x.device()});
 }
 
-// Zeros where nothing arrives, else what `kernel(dx)` writes.
+// Returns zeros if g is empty, else what `kernel(dx)` writes.
 template <class Kernel>
 Tensor image_gradient(const Shape& shape, const Tensor& g, Kernel kernel) {
   if (g.numel() == 0) return zeros(shape, {g.dtype(), g.device()});

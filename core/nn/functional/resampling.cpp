@@ -1,4 +1,4 @@
-// Images of other sizes, of the same numbers.
+// Resizing of images.
 #include "core/nn/arguments.h"
 #include "core/nn/functional.h"
 
@@ -10,7 +10,7 @@
 namespace booster {
 namespace {
 
-// Keys' cubic convolution.
+// Keys' cubic convolution kernel.
 double cubic(double x, double a) {
   x = std::fabs(x);
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -22,10 +22,10 @@ double triangle(double x) { return std::max(1 - std::fabs(x), 0.0); }
 // One side of an image.
 struct Side {
   int64_t in, out;
-  double step;  // places of the input for one of the output: in / out, or as scale_factor wants it
+  double step;  // input places per output place: in / out, or as scale_factor says
 };
 
-// What each of `out` places takes of each of `in`: (out, in), rows with a sum of 1.
+// The weight of each of `in` places in each of `out` places: (out, in), rows sum to 1.
 class Weights {
  public:
   Weights(const Side& side, const InterpolateOptions& options)
@@ -82,8 +82,8 @@ class Weights {
   std::vector<double> values_;
 };
 
-// Which place of the input each of the output takes its value from, in PyTorch's arithmetic: the
-// rounding of floats decides where a quotient is whole.
+// Returns the input place whose value each output place takes. Uses PyTorch's arithmetic, since
+// float rounding decides where a quotient is integral.
 Tensor nearest(const Side& side, bool exact, Device device) {
   const auto step = static_cast<float>(side.step);
   std::vector<int64_t> places(static_cast<size_t>(side.out));
@@ -105,7 +105,7 @@ void check_images(const char* op, const Tensor& x) {
 
 bool is_nearest(const std::string& mode) { return mode == "nearest" || mode == "nearest-exact"; }
 
-// Both sides, from the size or the scale of the options.
+// Returns both sides, from the options' size or scale.
 std::pair<Side, Side> sides_of(const char* op, const Tensor& x, const InterpolateOptions& options) {
   check_images(op, x);
   check(options.size.has_value() != options.scale_factor.has_value(),

@@ -14,10 +14,10 @@ inline kernels::Window2d window_of(Size2d kernel, Size2d stride, Size2d padding,
           groups};
 }
 
-// floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 along each side of x
-// (n, c, h, w); error if the window does not fit. With ceil_mode one more where some of the image
-// is left, unless that window would begin in the padding; the first one, too, may go beyond the
-// image then, by less than the stride.
+// Returns the output's height and width for x (n, c, h, w); throws if the window does not fit. Each
+// is floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1. ceil_mode adds a window for
+// a remainder of the image, unless that window would begin in the padding. With it even the first
+// window may extend past the image, by less than the stride.
 inline Size2d output_size(const char* op, const Tensor& x, const kernels::Window2d& window,
                           bool ceil_mode = false) {
   int64_t size[2];

@@ -42,7 +42,7 @@ Gpt2Attention::Gpt2Attention(const Gpt2Options& options)
       attn_pdrop_(options.attn_pdrop) {}
 
 Tensor Gpt2Attention::forward(const Tensor& x) {
-  // As many heads and tokens as c_attn gives: a rank may hold some of them.
+  // c_attn's output gives the numbers of heads and tokens: a rank may hold only some of them.
   const Tensor packed = c_attn(x);
   const Tensor heads = reshape(packed, {packed.size(0), packed.size(1), 3, -1, head_size_});
   const double drop = training() ? attn_pdrop_ : 0;
@@ -108,7 +108,7 @@ Tensor Gpt2Transformer::embedded(const Tensor& ids) {
   return drop(wte(ids) + places);
 }
 
-// Within these links the residual stream stays apart; where they end it is summed.
+// Keeps the residual stream's parts separate within these links and sums them at the end.
 Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
   ResidualStream stream{first == 0 ? embedded(x) : x, {}};
   const int norm = link_count() - 1;
@@ -123,7 +123,7 @@ Tensor Gpt2Transformer::forward_links(const Tensor& x, int first, int last) {
 Gpt2::Gpt2(const Gpt2Options& options)
     : Module("Gpt2"), transformer(add<Gpt2Transformer>("transformer", options)) {
   apply(initialize_gpt2);
-  // What branches add to the stream shrinks with their number.
+  // Scales down each branch's contribution to the stream by the number of branches.
   const double deviation = initial_deviation / std::sqrt(2 * static_cast<double>(*options.n_layer));
   apply([&](Module& module) {
     if (auto* attention = dynamic_cast<Gpt2Attention*>(&module))
@@ -171,7 +171,7 @@ std::string own_name(const std::string& stored) {
   return stored;
 }
 
-// A c_proj may be square: what tells is the c_attn of the same block, (in, 3 in) in files.
+// A c_proj may be square; the same block's c_attn, (in, 3 in) in files, decides.
 bool in_own_form(const std::string& stored, const StoredShapes& all) {
   const size_t number = stored.find("h.") + 2;
   const auto beside = all.find(stored.substr(0, stored.find('.', number)) + ".attn.c_attn.weight");

@@ -1,10 +1,10 @@
 // GPT-2 (Radford et al., 2019) with the language model's head, as Hugging Face's GPT2LMHeadModel:
-// same parameter names and initial distributions. Its files load unchanged by Booster::load_model,
-// and save_model writes such files.
+// same parameter names and initial distributions. Booster::load_model reads Hugging Face's files
+// unchanged, and save_model writes such files.
 //
-// Layers are plain Linear ones with (out, in) weights, which precision strategies and plugins know.
-// Hugging Face's are Conv1D with (in, out), and so the weights stand in files: FileForm transposes
-// c_attn, c_fc and both c_proj, there and back.
+// Layers are plain Linear with (out, in) weights, which precision strategies and plugins know.
+// Hugging Face uses Conv1D with (in, out), and files keep that form. FileForm transposes c_attn,
+// c_fc and both c_proj on loading and saving.
 #pragma once
 
 #include "core/nn/file_form.h"
@@ -28,21 +28,21 @@ struct Gpt2Options {
   std::optional<int64_t> n_head = {};
 };
 
-// gpt2 (124 M parameters), gpt2-medium, gpt2-large, gpt2-xl. Takes ids of tokens (n, tokens), whole
-// numbers below vocab_size; returns logits (n, tokens, vocab_size) of the token that follows each.
-// Errors: any other name, with the nearest; in forward, more tokens than n_positions.
+// Makes gpt2 (124 M parameters), gpt2-medium, gpt2-large or gpt2-xl. Takes token ids (n, tokens),
+// integers below vocab_size; returns the logits (n, tokens, vocab_size) of each next token. Throws
+// for any other name, with the nearest one; forward throws for more tokens than n_positions.
 Model gpt2(const std::string& name, Gpt2Options options = {});
 std::vector<std::string> gpt2_names();
-// `options` with what the name fixes filled in. Error for sizes that do not fit together: heads
-// that do not divide the features.
+// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
+// together: heads that do not divide the features.
 Gpt2Options gpt2_options(const std::string& name, Gpt2Options options = {});
 
-// Every optional of `options` must be given to the modules below.
+// `options` must have a value in every optional, here and in the modules below.
 class Gpt2Attention : public Module {
  public:
   explicit Gpt2Attention(const Gpt2Options& options);
   int64_t attention_heads() const override { return c_proj.weight.size(1) / head_size_; }
-  Linear& c_attn;  // queries, keys, values, each of all heads
+  Linear& c_attn;  // queries, keys, values, each for all heads
   Linear& c_proj;
   Dropout& resid_dropout;
 
@@ -78,7 +78,7 @@ class Gpt2Block : public Module {
   Tensor forward(const Tensor& x) override { return advance({x, {}}).sum(); }
 };
 
-// Ids (n, tokens) to features (n, tokens, n_embd), normalised.
+// Token ids (n, tokens) to normalised features (n, tokens, n_embd).
 class Gpt2Transformer : public Module {
  public:
   explicit Gpt2Transformer(const Gpt2Options& options);
@@ -102,14 +102,15 @@ class Gpt2 : public Module, public FileForm {
  public:
   explicit Gpt2(const Gpt2Options& options);
   Gpt2Transformer& transformer;
-  // The transformer's; the last one, "head", goes on to the logits, by the first one's wte.weight.
+  // The transformer's links, but the last, "head", goes on to the logits, with the first link's
+  // wte.weight.
   int link_count() const override { return transformer.link_count(); }
   Link link(int i) const override;
   // As many tokens as there are positions.
   Tensor example_input(int64_t rows) const override;
 
-  // Published files have no "transformer." before names, older ones masks of attention
-  // ("h.0.attn.bias"), and some the head ("lm_head.weight"), which is wte.weight again.
+  // Published files have no "transformer." before names. Older ones hold attention masks
+  // ("h.0.attn.bias"); some hold the head ("lm_head.weight"), a second copy of wte.weight.
   NamedTensor to_file(const NamedTensor& own) const override;
   NamedTensor from_file(const NamedTensor& stored, const StoredShapes& all) const override;
 

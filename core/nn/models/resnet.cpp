@@ -7,7 +7,7 @@
 namespace booster::models {
 namespace {
 
-// On a CPU the layers pass images on with their channels last: 1.2 to 1.3 times as fast.
+// Channels-last images make the layers 1.2 to 1.3 times as fast on a CPU.
 Tensor in_convolutions_order(const Tensor& x) {
   return x.ndim() == 4 && x.device() == Device{} ? channels_last(x) : x;
 }

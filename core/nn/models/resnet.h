@@ -20,7 +20,7 @@ class ResidualBlock : public Module {
 
  private:
   Tensor forward(const Tensor& x) override;
-  // Every stride-th position of x, with zero channels appended for those that x lacks.
+  // Returns every stride-th position of x, with zero channels appended for those that x lacks.
   Tensor shortcut(const Tensor& x) const;
   int64_t stride_, added_channels_;
 };
@@ -57,7 +57,7 @@ class ResNet20 : public Module {
   std::vector<Block> blocks_;
 };
 
-// Takes images (n, in_chans, height, width) of any size; gives logits (n, num_classes).
+// Takes images (n, in_chans, height, width) of any size; returns logits (n, num_classes).
 Model resnet20(const ResNetOptions& options = {});
 
 }  // namespace booster::models

@@ -49,7 +49,7 @@ VitAttention::VitAttention(int64_t features, int64_t heads, const VitOptions& op
 
 Tensor VitAttention::forward(const Tensor& x) {
   const Tensor packed = qkv(x);
-  const int64_t heads = packed.size(2) / (3 * head_size_);  // those of this rank
+  const int64_t heads = packed.size(2) / (3 * head_size_);  // this rank's
   const Shape split = {packed.size(0), packed.size(1), 3, heads, head_size_};
   const double drop = training() ? attn_drop_ : 0;
   return proj_drop(proj(attention_packed(reshape(packed, split), {.dropout = drop})));
@@ -163,7 +163,7 @@ Link VisionTransformer::link(int i) const {
   return embedding;
 }
 
-// Within these links the residual stream stays apart; where they end it is summed.
+// Keeps the residual stream's parts separate within these links and sums them at the end.
 Tensor VisionTransformer::forward_links(const Tensor& x, int first, int last) {
   ResidualStream stream{first == 0 ? embedded(x) : x, {}};
   const int head = link_count() - 1;

@@ -17,7 +17,7 @@ struct VitOptions {
   double attn_drop_rate = 0;   // attention probabilities
   double proj_drop_rate = 0;   // after the projections of attention and MLP
   double pos_drop_rate = 0;    // after the position embedding
-  double drop_path_rate = 0;   // of the last block's branches, rising linearly from 0 in the first
+  double drop_path_rate = 0;   // of the last block's branches; rises linearly from 0 at the first
   int64_t in_chans = 3;
   // Set by the model's name unless given here.
   std::optional<Size2d> img_size = {};
@@ -29,14 +29,14 @@ struct VitOptions {
   bool qkv_bias = true;
 };
 
-// vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, vit_base_patch16_224,
-// vit_base_patch32_224, vit_large_patch16_224, vit_large_patch32_224. Takes images
-// (n, in_chans, height, width) of img_size; returns logits (n, num_classes). Error with the nearest
-// name for any other name.
+// Makes vit_tiny_patch16_224, vit_small_patch16_224, vit_small_patch32_224, vit_base_patch16_224,
+// vit_base_patch32_224, vit_large_patch16_224 or vit_large_patch32_224. Takes images (n, in_chans,
+// height, width) of img_size; returns logits (n, num_classes). Throws with the nearest name for any
+// other name.
 Model vit(const std::string& name, VitOptions options = {});
 std::vector<std::string> vit_names();
-// `options` with what the name fixes filled in. Error for sizes that do not fit together: an image
-// smaller than a patch, heads that do not divide the features.
+// Returns `options` with the sizes that the name fixes filled in. Throws for sizes that do not fit
+// together: an image smaller than a patch, heads that do not divide the features.
 VitOptions vit_options(const std::string& name, VitOptions options = {});
 
 class VitAttention : public Module {
@@ -98,7 +98,7 @@ class PatchEmbed : public Module {
 
 class VisionTransformer : public Module {
  public:
-  // Every optional of `options` must be given.
+  // `options` must have a value in every optional.
   explicit VisionTransformer(const VitOptions& options);
   const Tensor cls_token, pos_embed;
   PatchEmbed& patch_embed;
@@ -106,7 +106,7 @@ class VisionTransformer : public Module {
   Sequential& blocks;
   LayerNorm& norm;
   Dropout& head_drop;
-  // "embedding", each block ("blocks.0", ...), and "head", which begins with the last norm.
+  // "embedding", each block ("blocks.0", ...), and "head", which starts with the last norm.
   int link_count() const override { return static_cast<int>(each_block_.size()) + 2; }
   Link link(int i) const override;
   Tensor example_input(int64_t rows) const override { return patch_embed.example_input(rows); }

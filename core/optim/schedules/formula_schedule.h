@@ -1,4 +1,4 @@
-// Schedules that are formulas, and what those are made of; for the files of this room only.
+// Schedules given by formulae, and their parts; for the files of this folder only.
 #pragma once
 
 #include "core/optim/schedules/lr_scheduler.h"
@@ -37,7 +37,7 @@ inline double share(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// A schedule that is a formula of t, base and group alone.
+// A schedule that depends only on t, base and group.
 template <class F>
 class FormulaSchedule : public Schedule {
  public:

@@ -62,7 +62,7 @@ void check_parts(const Optimizer& optimizer, const std::vector<LRScheduler>& par
   }
 }
 
-// Checked before the first one's rates are asked for.
+// Checks the parts before it asks the first one for its rates.
 std::unique_ptr<Schedule> sequence(const Optimizer& optimizer,
                                    const std::vector<LRScheduler>& parts,
                                    const std::vector<int64_t>& milestones) {

@@ -48,13 +48,12 @@ void check_options(const TimmCosineOptions& o) {
         o.cycle_mul);
 }
 
-// A step's cycle, and where in it the step is.
+// The cycle of a step, and the step's position in it.
 struct CyclePosition {
   double cycle, length, at;
 };
 
-// Cycles of lengths t_initial, t_initial m, t_initial m^2, ... begin at t_initial (1 - m^i) / (1 -
-// m).
+// With m = cycle_mul, cycle i is t_initial m^i long and starts at t_initial (1 - m^i) / (1 - m).
 CyclePosition cycle_of(const TimmCosineOptions& o, int64_t t) {
   const auto first = static_cast<double>(o.t_initial), now = static_cast<double>(t);
   if (o.cycle_mul == 1) {

@@ -1,6 +1,6 @@
 // The messages between a store and its ranks: a kind and some texts.
 //
-// On the wire: the length of what follows (4 bytes, little endian), the kind (1 byte), and for each
+// On the wire: the length of the rest (4 bytes, little endian), the kind (1 byte), and for each
 // text its length (4 bytes) and its bytes.
 #pragma once
 
@@ -21,8 +21,8 @@ enum class FrameKind : uint8_t {
   get,        // rank: key
   value,      // store: key, value
   joined,     // store: rank, process
-  left,       // store: rank, why ("" if it has merely ended)
-  failed,     // both: why a rank gives up; the store passes on the first
+  left,       // store: rank, why ("" if it has simply ended)
+  failed,     // both: why a rank gives up; the store forwards the first
   alive       // both: a sign of life
 };
 
@@ -32,18 +32,18 @@ struct Frame {
 };
 
 std::string encoded(const Frame& frame);
-// What the proof of a hello is for: all that it says.
+// What the proof of a hello covers: its whole content.
 std::string purpose_of(const Frame& hello);
 
-// Cuts what arrives into frames. One thread at a time.
+// Cuts the received bytes into frames. One thread at a time.
 class FrameReader {
  public:
-  // Frames that are longer than `longest` bytes are an error.
+  // Throws for frames longer than `longest` bytes.
   explicit FrameReader(size_t longest) : longest_(longest) {}
   void set_longest(size_t bytes) { longest_ = bytes; }
   void add(std::string_view bytes) { received_ += bytes; }
-  // The next whole frame, if one is there. Error (kind data) for bytes that are none, or for a
-  // number of texts other than its kind's.
+  // Returns the next complete frame, if there is one. Throws (kind data) for bytes that are no
+  // frame, or for another number of texts than the kind has.
   std::optional<Frame> next();
 
  private:
@@ -51,7 +51,8 @@ class FrameReader {
   size_t longest_;
 };
 
-// A rank, or another number of at most `most`, as a frame's text; error (kind data) if it is none.
+// Parses a rank, or another number up to `most`, from a frame's text; throws (kind data) if it is
+// none.
 int number_in(const std::string& text, int most);
 
 }  // namespace booster

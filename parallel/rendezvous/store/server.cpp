@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t longest_hello = 4096;
 constexpr auto time_for_hello = std::chrono::seconds(5);
-constexpr auto time_for_farewell = std::chrono::seconds(1);  // to all together
+constexpr auto time_for_farewell = std::chrono::seconds(1);  // for all together
 constexpr size_t most_unknown = 256;
 constexpr size_t most_stored = 64 << 20;
 constexpr size_t most_outgoing = 64 << 20;
@@ -42,7 +42,7 @@ StoreServer::~StoreServer() {
 
 void StoreServer::serve() {
   for (bool last = false; !last;) {
-    last = stopping_;  // what rank 0 said before it left still counts
+    last = stopping_;  // what rank 0 sent before it left still counts
     wait();
     accept_all();
     for (Peer& peer : peers_)
@@ -57,7 +57,7 @@ void StoreServer::serve() {
 }
 
 void StoreServer::wait() {
-  // Without a descriptor for who knocks the listener would be ready all the time.
+  // Without a descriptor for the new connection, the listener would always be ready.
   const bool can_accept = Clock::now() >= full_until_;
   std::vector<pollfd> files = {{listener_.file(), static_cast<short>(can_accept ? POLLIN : 0), 0}};
   for (const Peer& peer : peers_)
@@ -91,7 +91,7 @@ void StoreServer::serve(Peer& peer) {
   if (peer.closing && peer.outgoing.empty()) peer.gone = true;
 }
 
-// A peer that sends what is no frame is not answered: it may be anybody.
+// A peer that sends invalid frames gets no answer: it may be any client.
 void StoreServer::read(Peer& peer) {
   std::string bytes;
   if (!peer.socket.read_into(bytes)) peer.gone = true;
@@ -126,7 +126,7 @@ void StoreServer::answer(Peer& peer, const Frame& frame) {
   }
 }
 
-// Why this rank cannot take part; "" if it can.
+// Returns why this rank cannot take part; "" if it can.
 std::string StoreServer::objection(const Frame& hello) const {
   const int rank = number_in(hello.texts[2], 1 << 20);
   const std::string& job = hello.texts[4];
@@ -178,8 +178,8 @@ void StoreServer::admit(Peer& peer) {
   find_address(peer);
 }
 
-// Where rank 0's machine is reached from others, which it may not know itself: where somebody from
-// elsewhere has reached it.
+// Finds the address at which others reach rank 0's machine. The machine may not know it; it is the
+// address at which a rank from elsewhere has connected.
 void StoreServer::find_address(const Peer& peer) {
   const bool all_here = static_cast<int>(processes_.size()) == run_.size;
   if (values_.contains("address") || (peer.socket.is_loopback() && !all_here)) return;
@@ -207,7 +207,7 @@ void StoreServer::fail_run_once(const std::string& why) {
   tell_all({FrameKind::failed, {why}});
 }
 
-// Rank 0 is this process: that its thread has not spoken says nothing.
+// Rank 0 is this process: its thread's silence has no meaning.
 void StoreServer::drop_silent() {
   const auto now = Clock::now();
   for (Peer& peer : peers_) {

@@ -1,10 +1,10 @@
-// The store at which ranks on several machines meet: rank 0's process keeps it, on a thread of its
-// own.
+// The store at which ranks on several machines meet; rank 0's process runs it, on its own thread.
 //
-// Ranks show that they know the secret before anything that they say counts, and the store shows
-// it to them. A rank takes part once it is heard after it was welcomed: one that has given up
-// meanwhile may come again. Whoever does not within a few seconds is cut off, and so is the oldest
-// of too many that have not yet. Frames and the sum of all values are limited.
+// Ranks must prove that they know the secret before the store uses their messages, and the store
+// proves it to them. A rank takes part once it sends a message after its welcome: a rank that gave
+// up before that may come again. The store disconnects a client that has not proved the secret
+// within a few seconds, and the oldest of too many such clients. Frames and the total size of all
+// values are limited.
 #pragma once
 
 #include "parallel/rendezvous/store/frames.h"
@@ -27,12 +27,12 @@ class StoreServer {
  public:
   struct Run {
     int size = 0;
-    std::string job;  // as all ranks must give it
+    std::string job;  // the same on all ranks
     std::string secret;
   };
-  // Error if the endpoint cannot be listened at.
+  // Throws if it cannot listen at the endpoint.
   StoreServer(Socket listener, Run run);
-  // Sends what is still to be sent, for a second at most.
+  // Sends what is left, for at most a second.
   ~StoreServer();
 
  private:
@@ -45,12 +45,12 @@ class StoreServer {
     Clock::time_point since;
     Silence silence;
     bool ready = true;         // may have something to read, or room to write to
-    int rank = -1;             // -1: has not shown that it knows the secret
-    std::string process = {};  // which it says it is
-    bool takes_part = false;   // has been heard since it was welcomed
-    bool closing = false;      // once `outgoing` is sent
+    int rank = -1;             // -1: has not proved that it knows the secret
+    std::string process = {};  // as it states
+    bool takes_part = false;   // has sent a message since its welcome
+    bool closing = false;      // closes once `outgoing` is sent
     bool gone = false;
-    std::string why = {};  // it is, if there is more to say than that
+    std::string why = {};  // the reason, if there is more to say
   };
 
   void serve();
@@ -77,13 +77,13 @@ class StoreServer {
   std::chrono::milliseconds heartbeat_;
   std::list<Peer> peers_;
   std::map<int, std::string> processes_;  // of all ranks that ever took part
-  std::map<int, std::string> left_;       // those that are gone, and why
+  std::map<int, std::string> left_;       // ranks that are gone, and why
   std::map<std::string, std::string> values_;
-  std::map<std::string, std::vector<int>> waiting_;  // ranks, by the key that they want
+  std::map<std::string, std::vector<int>> waiting_;  // ranks, by awaited key
   size_t stored_ = 0;                                // bytes of all values
   std::string failure_;
   Clock::time_point told_alive_;
-  Clock::time_point full_until_;  // no descriptor was left for who connected
+  Clock::time_point full_until_;  // no descriptor was left for a new connection
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// How long nothing has been heard of somebody, as far as this process was there to hear it: while
-// it was stopped itself, or its machine was, nobody is to blame. One thread at a time.
+// How long a peer has been silent, counting only time in which this process could hear it: time
+// during which it or its machine was stopped does not count. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ class Silence {
   using Clock = std::chrono::steady_clock;
 
   explicit Silence(Clock::time_point now) : looked_(now) {}
-  // Something has been heard.
+  // The peer has sent something.
   void end() { length_ = {}; }
-  // To be called some times per second. Calls that lie more than a second apart count as a second.
+  // Call it a few times per second. A gap of more than a second counts as one second.
   Clock::duration length(Clock::time_point now) {
     length_ += std::min<Clock::duration>(now - looked_, std::chrono::seconds(1));
     looked_ = now;

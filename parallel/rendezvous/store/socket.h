@@ -1,4 +1,4 @@
-// A TCP connection or a place to wait for some. Thread-safe where two threads use it for different
+// A TCP connection or a listening socket. Thread-safe if two threads use it for different
 // directions.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace booster {
 struct Endpoint {
   std::string host;
   int port = 0;
-  // Error for anything else.
+  // Throws for anything else.
   static Endpoint from(const std::string& place);
   std::string text() const;
 };
@@ -25,25 +25,25 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket();
 
-  // Waits for connections at this host's port: on loopback alone where the host is a loopback
-  // address, on the host's address where this machine has it, else (a name that means another
-  // address here than elsewhere) on all. Undefined, with the reason in `problem`, if that fails.
+  // Listens at this host's port: only on loopback if the host is a loopback address, on the host's
+  // address if this machine has it, else on all addresses (a name may resolve differently here than
+  // elsewhere). Undefined, with the reason in `problem`, if that fails.
   static Socket listening(const Endpoint& endpoint, std::string& problem);
-  // Undefined, with the reason in `problem`, if there is no connection within `limit`.
+  // Connects. Undefined, with the reason in `problem`, if there is no connection within `limit`.
   static Socket connected(const Endpoint& endpoint, std::chrono::milliseconds limit,
                           std::string& problem);
-  // The next connection that waits; undefined if none does.
+  // Returns the next waiting connection; undefined if there is none.
   Socket accept() const;
 
   bool defined() const { return file_ >= 0; }
   int file() const { return file_; }
-  // Appends what has arrived; false once the other side has ended or the connection is broken.
+  // Appends the received bytes; false once the other side has closed or the connection is broken.
   bool read_into(std::string& bytes) const;
-  // Removes what could be sent now; false when the connection is broken.
+  // Removes what could be sent now; false if the connection is broken.
   bool write_from(std::string& bytes) const;
-  // Sends all; false when the connection is broken or the other side takes nothing within `limit`.
+  // Sends all; false if the connection is broken or the other side accepts nothing within `limit`.
   bool write_all(std::string_view bytes, std::chrono::milliseconds limit) const;
-  // Own address, and whether both ends are on this machine's loopback.
+  // The own address, and whether both ends are on this machine's loopback.
   std::string own_address() const;
   bool is_loopback() const;
 

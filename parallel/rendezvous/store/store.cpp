@@ -22,7 +22,7 @@ constexpr auto pause_between_tries = milliseconds(50);
 constexpr auto one_try = std::chrono::seconds(5);
 constexpr auto longest_send = std::chrono::seconds(10);
 constexpr auto store_tick = milliseconds(200);
-// How long a process of an earlier run may still hold the port.
+// How long an earlier run's process may still hold the port.
 constexpr auto store_handover = std::chrono::seconds(2);
 constexpr const char* has_ended = "has ended";
 
@@ -42,7 +42,7 @@ StoreRendezvous::StoreRendezvous(Endpoint endpoint, int rank, int size, std::str
     const kernels::BlockedSignals guard;
     listener_ = std::thread([this] { listen(); });
   }
-  // So a program ends that has failed: what it told must still reach the others.
+  // A failed program ends this way: what it reported must still reach the others.
   at_quick_exit_.emplace([this] { leave(); });
 }
 
@@ -79,7 +79,7 @@ void StoreRendezvous::keep_store() {
 void StoreRendezvous::join() {
   const auto start = Clock::now();
   SlowWait wait(rank());
-  std::optional<Clock::time_point> refused;  // perhaps by an earlier run that is about to end
+  std::optional<Clock::time_point> refused;  // possibly by an earlier run that is about to end
   for (;; std::this_thread::sleep_for(pause_between_tries)) {
     std::string refusal;
     const std::string obstacle = try_to_join(refusal);
@@ -139,8 +139,8 @@ Frame StoreRendezvous::next_frame(Clock::time_point end) {
   }
 }
 
-// The thread that hears what the store says and shows it that this rank lives. That rank 0's own
-// store is silent says nothing.
+// Runs on the thread that receives the store's messages and sends signs of life. On rank 0 the
+// store's silence has no meaning: it is this process's own.
 void StoreRendezvous::listen() {
   auto told = Clock::now();
   Silence silence(told);
@@ -187,7 +187,7 @@ void StoreRendezvous::lose_store(const std::string& why) {
   changed_.notify_all();
 }
 
-// After a part of a frame nothing else can be sent: whoever waits for an answer learns it.
+// After a partial frame nothing else can be sent; losing the store reports that to waiting threads.
 void StoreRendezvous::send(const Frame& frame) {
   const auto is_sent = [&] {
     std::lock_guard lock(sending_);
@@ -196,7 +196,7 @@ void StoreRendezvous::send(const Frame& frame) {
   if (!is_sent() && !leaving_) lose_store(has_ended);
 }
 
-// False when the time is over; error for trouble.
+// Returns false on a timeout; throws for trouble.
 template <class Ready, class Where>
 bool StoreRendezvous::wait_until(const std::vector<int>& ranks, Ready&& ready, Where&& where) {
   const auto end = Clock::now() + group_timeout();
@@ -231,7 +231,7 @@ void StoreRendezvous::put(const std::string& key, std::string_view value) {
 std::string StoreRendezvous::get(const std::string& key, const std::vector<int>& ranks) {
   send({FrameKind::get, {key}});
   std::vector<int> needed = ranks;
-  if (!std::ranges::count(needed, 0)) needed.push_back(0);  // who keeps the store
+  if (!std::ranges::count(needed, 0)) needed.push_back(0);  // it runs the store
   const auto is_there = [&] { return values_.contains(key); };
   if (!wait_until(needed, is_there, [&] { return key; }))
     fail_run("rendezvous: a rank did not announce '{}' within {:g} s", key,
@@ -270,7 +270,7 @@ std::string StoreRendezvous::trouble(const std::vector<int>& ranks) {
   return text;
 }
 
-// The first of the ranks that is gone.
+// Returns the first of the ranks that is gone.
 std::optional<int> StoreRendezvous::lost_of(const std::vector<int>& ranks) const {
   const auto lost = std::ranges::find_if(ranks, [&](int rank) { return left_.contains(rank); });
   return lost == ranks.end() ? std::nullopt : std::optional(*lost);
@@ -281,7 +281,7 @@ void StoreRendezvous::report_failure(std::string_view text) {
   send({FrameKind::failed, {std::string(text.substr(0, longest_store_frame / 2))}});
 }
 
-// Ranks that have not joined yet, as "1, 3".
+// Returns the ranks that have not joined yet, as "1, 3".
 std::string StoreRendezvous::missing(const std::vector<int>& ranks) const {
   std::string list;
   for (const int rank : ranks)

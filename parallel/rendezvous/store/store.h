@@ -1,10 +1,11 @@
-// The rendezvous of ranks on several machines: a small store over TCP, which rank 0's process keeps
+// The rendezvous of ranks on several machines: a small store over TCP, which rank 0's process runs
 // (parallel/rendezvous/store/server.h).
 //
-// Every rank, rank 0 too, keeps one connection to it as long as it takes part, so that the store
-// knows who has ended, and who is stopped or cut off: whoever shows no sign of life for
-// BOOSTER_HEARTBEAT seconds (8). All must have the same BOOSTER_SECRET, which is shown, never sent;
-// what is said then is neither secret nor protected from somebody in between. Thread-safe.
+// Every rank, rank 0 too, keeps one connection to it as long as it takes part. The store thus
+// detects ranks that have ended. A rank that is stopped or disconnected shows no sign of life for
+// BOOSTER_HEARTBEAT seconds (8), and counts as lost. All ranks must have the same BOOSTER_SECRET,
+// which they prove but never send. Later messages are neither secret nor protected from a man in
+// the middle. Thread-safe.
 #pragma once
 
 #include "parallel/rendezvous/at_quick_exit.h"
@@ -27,16 +28,16 @@ namespace booster {
 
 class StoreRendezvous final : public Rendezvous {
  public:
-  // Joins the run of this job at the endpoint, where rank 0 listens. Error if it cannot, if another
-  // job meets there, if the rank is taken, if a secret is missing or another, or if rank 0 does not
-  // come in time. `job`: as job_of() gives it.
+  // Joins this job's run at the endpoint, where rank 0 listens. Throws if it cannot, if another job
+  // meets there, if the rank is taken, if the secret is missing or wrong, or if rank 0 does not
+  // arrive in time. `job` is as job_of() returns it.
   StoreRendezvous(Endpoint endpoint, int rank, int size, std::string job);
   ~StoreRendezvous() override;
 
   void wait_for(const std::vector<int>& ranks) override;
   void put(const std::string& key, std::string_view value) override;
   std::string get(const std::string& key, const std::vector<int>& ranks) override;
-  // The value, if somebody has put it and it has arrived. Never waits.
+  // Returns the value if a rank has put it and it has arrived. Never waits.
   std::optional<std::string> look(const std::string& key);
   std::string trouble(const std::vector<int>& ranks) override;
   void report_failure(std::string_view text) override;
@@ -50,7 +51,7 @@ class StoreRendezvous final : public Rendezvous {
   using Clock = std::chrono::steady_clock;
   void keep_store();
   void join();
-  // Returns why there is no connection, or says why the store does not take this rank.
+  // Returns why there is no connection; sets `refusal` if the store does not accept this rank.
   std::string try_to_join(std::string& refusal);
   Frame next_frame(Clock::time_point end);
   void listen();
@@ -66,7 +67,7 @@ class StoreRendezvous final : public Rendezvous {
 
   Endpoint endpoint_;
   std::string job_, secret_, run_secret_;
-  std::unique_ptr<StoreServer> server_;  // on rank 0
+  std::unique_ptr<StoreServer> server_;  // only on rank 0
   Socket socket_;
   FrameReader reader_{longest_store_frame};
   std::mutex sending_;
@@ -75,12 +76,12 @@ class StoreRendezvous final : public Rendezvous {
   std::thread listener_;
   std::optional<AtQuickExit> at_quick_exit_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
-  std::set<std::string> asked_;           // keys that look() has asked for
-  std::map<int, std::string> processes_;  // of those that have joined
-  std::map<int, std::string> left_;       // of those that are gone: why
+  std::set<std::string> asked_;           // keys that look() has requested
+  std::map<int, std::string> processes_;  // of the ranks that have joined
+  std::map<int, std::string> left_;       // ranks that are gone: why
   std::string failure_;
 };
 
