@@ -19,13 +19,13 @@ namespace booster::testing {
 // `seed % 4` and the like: each share then has draws of every remainder.
 constexpr unsigned share_count = 11;
 
-// Returns the draws of this run out of 0 to count - 1, in order. Never empty while count > 0: a test
-// whose draws all belong to other shares makes its first one.
+// Returns the draws of this run out of 0 to count - 1, in order. Never empty while count > 0: a
+// test whose draws all belong to other shares makes its first one.
 // Throws std::invalid_argument for a TEST_SHARES that names no share.
 std::vector<unsigned> draws(unsigned count);
 
-// Returns whether draw `number` of a test is one of this run's; for tests whose draws are the cells of
-// a table. Throws as draws().
+// Returns whether draw `number` of a test is one of this run's; for tests whose draws are the cells
+// of a table. Throws as draws().
 bool is_drawn(unsigned number);
 
 // draws() with the text of TEST_SHARES as an argument.
