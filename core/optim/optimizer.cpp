@@ -4,6 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/tensor/grad_mode.h"
 #include "kernels/system/error.h"
 
 namespace booster {
@@ -112,6 +113,17 @@ void Optimizer::Body::renew_numbers(const Group& group) const {
 void Optimizer::step(const kernels::StepControl& control) {
   body_->check_not_kept("optimizer.step", "step()");
   body_->step(control);
+}
+
+Tensor Optimizer::step_after(const std::function<Tensor()>& closure) {
+  body_->check_not_kept("optimizer.step", "step(closure)");
+  Tensor loss;
+  {
+    const GradMode on_the_tape(true);
+    loss = closure();
+  }
+  step();
+  return loss;
 }
 
 void Optimizer::zero_grad() {

@@ -30,6 +30,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,12 @@ class Optimizer {
   // Updates every parameter that has a gradient. `control` points to values on the device: where
   // *found_inf is not 0 nothing changes at all, neither numbers nor counts.
   void step(const kernels::StepControl& control = {});
+  // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
+  // the tape on, then updates; returns what it returned. All rules call it once. PyTorch's.
+  template <class Closure>
+  requires std::is_invocable_r_v<Tensor, Closure&> Tensor step(Closure&& closure) {
+    return step_after(std::ref(closure));
+  }
   // Forgets all gradients.
   void zero_grad();
 
@@ -230,6 +237,8 @@ class Optimizer {
  private:
   friend class ParameterAverage;
   friend class AveragedWeights;
+  Tensor step_after(const std::function<Tensor()>& closure);
+
   std::shared_ptr<Body> body_;
 };
 
