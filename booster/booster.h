@@ -86,6 +86,7 @@
 #include "mixed_precision/fp64.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/model_cast.h"
+#include "mixed_precision/scaling/loss_scale_presets.h"
 #include "parallel/groups/gather_text.h"
 #include "parallel/launch.h"
 #include "plugins/fsdp.h"
