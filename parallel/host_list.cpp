@@ -1,6 +1,7 @@
 #include "parallel/host_list.h"
 
 #include "kernels/system/error.h"
+#include "kernels/system/terminal_text.h"
 
 #include <charconv>
 
@@ -27,7 +28,7 @@ class Parser {
  private:
   [[noreturn]] void refuse(const char* why) const {
     fail("{}: {}, at character {}; got '{}', want a list such as rack[0-1]-gpu[03-05,9],login",
-         what_, why, at_ + 1, list_);
+         what_, why, at_ + 1, terminal_text(list_.substr(0, 200)));
   }
 
   bool took(char wanted) {
