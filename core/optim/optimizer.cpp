@@ -68,7 +68,6 @@ void Optimizer::Body::add(const ParameterGroup& added) {
         {.name = parameter.name, .tensor = parameter.tensor, .kept_on = kept_on});
   }
   groups.push_back(std::move(group));
-  if (makes_masters) make_masters();
 }
 
 OptimizedParameter& Optimizer::Body::find(const char* what, const std::string& name) {
@@ -151,7 +150,24 @@ Parameters Optimizer::parameters_with_grad() const {
 
 std::vector<Tensor> Optimizer::gradients() const { return body_->gradients(); }
 
-void Optimizer::add_group(const ParameterGroup& group) { body_->add(group); }
+void Optimizer::add_group(const ParameterGroup& group) {
+  {
+    const GradientKeeper::Scope mine;  // of a boosted training: what is in memory, not a copy
+    body_->settle_clip();
+  }
+  body_->add(group);
+  try {
+    for (const GroupListener& joined : body_->listeners) joined(*this, group.parameters);
+    if (body_->makes_masters) body_->make_masters();
+  } catch (...) {
+    body_->groups.pop_back();
+    throw;
+  }
+}
+
+void Optimizer::on_new_group(GroupListener joined) {
+  body_->listeners.push_back(std::move(joined));
+}
 
 int Optimizer::group_count() const { return static_cast<int>(body_->groups.size()); }
 
