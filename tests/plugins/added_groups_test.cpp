@@ -126,8 +126,17 @@ class JoinTraining {
 
   void backward(int seed) {
     auto& [model, optimizer, loss_fn, loader, scheduler] = boosted_;
-    const Tensor loss = loss_fn(model(share(join_rows(seed))), share(join_rows(seed + 1)));
-    booster_.backward(loss, optimizer);
+    struct Batch {
+      Tensor input, target;
+    } const only = {share(join_rows(seed)), share(join_rows(seed + 1))};
+    const Batch* at = &only;
+    Tensor loss;
+    if (spread_.by_pipeline) {
+      loss = booster_.execute_pipeline(at, model, loss_fn, optimizer);
+    } else {
+      loss = loss_fn(model(only.input), only.target);
+      booster_.backward(loss, optimizer);
+    }
     std::vector<double> mean = {loss.item()};
     plugin().group().all_reduce(mean, CollectiveOp::mean);
     tell(mean[0]);
@@ -185,7 +194,17 @@ Spread spread_over(const Group& world, const std::string& name, Choice<Plugin> p
 
 Spread not_spread() { return {.name = "alone", .model = network}; }
 
+Spread stages_of(const Group& world, int64_t zero_stage) {
+  const HybridParallelPlugin plugin({.pp_size = 2, .zero_stage = zero_stage}, world);
+  Spread spread = spread_over(world, fmt::format("stages, zero {}", zero_stage), plugin);
+  spread.shares = world.size() / 2;
+  spread.share = plugin.mesh().place("data");
+  spread.by_pipeline = true;
+  return spread;
+}
+
 std::vector<Spread> join_spreads(const Group& world) {
+  if (world.size() == 4) return {stages_of(world, 0), stages_of(world, 1)};
   return {
       spread_over(world, "torch_ddp", TorchDDPPlugin({.bucket_cap_mb = 0.01}, world)),
       spread_over(world, "zero 1", LowLevelZeroPlugin({.stage = 1}, world)),
@@ -252,6 +271,7 @@ TEST_CASE("rank: late groups" * doctest::skip()) { add_in_all(); }
 TEST_CASE("a group that joins at any moment trains as in one process, in every strategy") {
   run_ranks("rank: late groups", 2);
   run_ranks("rank: late groups", 3);
+  run_ranks("rank: late groups", 4);
 }
 
 TEST_CASE("rank: resumed late groups" * doctest::skip()) { resume_with_group(); }
@@ -341,6 +361,21 @@ TEST_CASE("a group of another training's parameters, or of another optimizer's, 
   CHECK(contains(error_of([&] { pair.optimizers[0].unwrap().add_group({join_part(gan, true)}); }),
                  "two optimizers have parameter 3.weight"));
   CHECK(pair.optimizers[0].unwrap().group_count() == 1);
+}
+
+TEST_CASE("rank: unknown to stages" * doctest::skip()) {
+  Booster booster({.plugin = HybridParallelPlugin({.pp_size = 2}, launch_from_env().group())});
+  const Model model = network();
+  auto [net, opt] = booster.boost(model, SGD(join_part(model, false), {.lr = 0.1}));
+  const Tensor scale = ones({}).requires_grad_();
+  CHECK(contains(error_of([&] {
+                   opt.unwrap().add_group({{{"scale", scale}}});
+                 }),
+                 "pipeline: parameter scale was neither the model's nor an optimizer's"));
+  CHECK(opt.unwrap().group_count() == 1);
+}
+TEST_CASE("a parameter that no stage of a pipeline knows does not join") {
+  run_ranks("rank: unknown to stages", 2);
 }
 
 TEST_CASE("rank: strange group" * doctest::skip()) {
