@@ -129,6 +129,24 @@ void check_boostable(const std::vector<Model>& models, const Optimizers& optimiz
   for (const Optimizer& optimizer : optimizers) check_belongs(optimizer, known);
 }
 
+void check_joins(const Optimizer& optimizer, const Parameters& added, const Optimizers& all,
+                 const GradientKeeper* keeper) {
+  std::unordered_set<const TensorBody*> of_others;
+  for (const Optimizer& other : all)
+    if (!(other == optimizer))
+      for (const auto& [name, tensor] : other.parameters()) of_others.insert(tensor.body());
+  for (const auto& [name, tensor] : added) {
+    const GradientKeeper* other = keeper_of(tensor);
+    check(!other || other == keeper,
+          "optimizer.add_group: parameter {} belongs to another boosted training ({}); want one "
+          "boost for all models and optimizers that train together",
+          name, other ? other->name() : "");
+    check(!of_others.contains(tensor.body()),
+          "optimizer.add_group: two optimizers have parameter {}; want each parameter in one",
+          name);
+  }
+}
+
 std::vector<Tensor> leaves_of(const std::vector<Model>& models, const Optimizers& optimizers) {
   std::vector<Tensor> leaves;
   std::unordered_set<const TensorBody*> seen;

@@ -24,4 +24,9 @@ void check_same_on_all_ranks(const Group& ranks, const std::string& strategy,
 // All parameters, each once.
 std::vector<Tensor> leaves_of(const std::vector<Model>& models, const Optimizers& optimizers);
 
+// Error if a parameter that joins an optimizer is another training's (its gradients are not kept by
+// `keeper`), or another's of the optimizers that were boosted together.
+void check_joins(const Optimizer& optimizer, const Parameters& added, const Optimizers& all,
+                 const GradientKeeper* keeper);
+
 }  // namespace booster

@@ -46,6 +46,27 @@ void check_loss(const Tensor& loss) {
         loss.shape());
 }
 
+// Groups that are added later are checked before anything is done to them, and in the end their
+// gradients are kept, as those of the first groups are.
+void check_new_groups(const Optimizers& optimizers, const std::weak_ptr<Iteration>& iteration) {
+  for (Optimizer optimizer : optimizers)
+    optimizer.on_new_group([iteration](Optimizer& owner, const Parameters& added) {
+      if (const auto all = iteration.lock()) check_joins(owner, added, all->all, all->keeper.get());
+    });
+}
+
+void keep_new_groups(const Optimizers& optimizers, const std::weak_ptr<Iteration>& iteration) {
+  for (Optimizer optimizer : optimizers)
+    optimizer.on_new_group([iteration](Optimizer& owner, const Parameters& added) {
+      const auto all = iteration.lock();
+      if (!all) return;
+      std::vector<Tensor> leaves;
+      for (const auto& [name, tensor] : added) leaves.push_back(tensor);
+      all->keeper->keep(leaves);
+      all->loans->add(owner, added);
+    });
+}
+
 }  // namespace
 
 template <class Product>
@@ -86,6 +107,7 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
   iteration->weight = weight_;
   check_same_on_all_ranks(plugin->group(), precision->name(), plugin->name(), models, optimizers);
   precision->check_fits(model);
+  check_new_groups(optimizers, iteration);
   plugin->shard(model, optimizers);
   precision->prepare(model, optimizers);
   plugin->prepare(model, optimizers);
@@ -96,6 +118,7 @@ std::vector<std::shared_ptr<Session>> Booster::open_sessions(const std::vector<M
       [loans = iteration->loans.get()](const Tensor& leaf, const Tensor& in_memory) {
         return loans->read(leaf, in_memory);
       });
+  keep_new_groups(optimizers, iteration);
   std::vector<std::shared_ptr<Session>> sessions;
   for (const Optimizer& optimizer : optimizers)
     sessions.push_back(std::make_shared<Session>(precision, plugin, iteration, model, optimizer));

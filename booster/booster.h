@@ -76,6 +76,7 @@
 #include "core/tensor/random/random.h"
 #include "mixed_precision/apex/apex_functions.h"
 #include "mixed_precision/interface/model_cast.h"
+#include "mixed_precision/scaling/loss_scale_presets.h"
 #include "mixed_precision/strategies/bf16.h"
 #include "mixed_precision/strategies/fp16_apex.h"
 #include "mixed_precision/strategies/fp16_naive.h"

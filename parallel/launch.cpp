@@ -1,6 +1,7 @@
 #include "parallel/launch.h"
 
 #include "parallel/groups/meet.h"
+#include "parallel/host_list.h"
 #include "parallel/rendezvous/dead_places.h"
 #include "parallel/rendezvous/job.h"
 #include "parallel/rendezvous/store/socket.h"
@@ -126,24 +127,13 @@ int slurm_local_size(int size) {
 
 bool is_slurm(const Launcher& launcher) { return std::string_view(launcher.name) == "Slurm"; }
 
-// The first name of a list such as "gpu[03-05,9],login": gpu03.
-std::string first_host(std::string_view list) {
-  const size_t bracket = list.find('['), comma = list.find(',');
-  if (bracket == list.npos || comma < bracket) return std::string(list.substr(0, comma));
-  const size_t end = list.find_first_of("-,]", bracket);
-  return fmt::format("{}{}", list.substr(0, bracket),
-                     end == list.npos ? "" : list.substr(bracket + 1, end - bracket - 1));
-}
-
 // A batch script has SLURM_PROCID too, but it is no task of a step: it runs alone.
 bool is_batch_script(const Launcher& launcher) {
   return is_slurm(launcher) && !variable("SLURM_JOB_ID").empty() &&
          variable("SLURM_STEP_ID").empty();
 }
 
-bool is_torchrun(const Launcher& launcher) {
-  return std::string_view(launcher.name) == "torchrun";
-}
+bool is_torchrun(const Launcher& launcher) { return std::string_view(launcher.name) == "torchrun"; }
 
 // "-" and digits and letters only: it becomes a file name.
 std::string run_name(const Launcher& launcher) {
@@ -171,12 +161,24 @@ std::string memory_folder() { return access("/dev/shm", W_OK) == 0 ? "/dev/shm" 
 // Where the ranks meet that no run tool has given a place.
 std::string own_place_prefix() { return fmt::format("booster-{}-", geteuid()); }
 
+// An IPv6 address may stand in brackets: [fd00::1].
+std::string without_brackets(const std::string& host) {
+  const bool has = host.size() > 1 && host.front() == '[' && host.back() == ']';
+  return has ? host.substr(1, host.size() - 2) : host;
+}
+
+// Rank 0's machine: the first node of the step; "" if nothing says so.
+std::string first_node() {
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST"})
+    if (const std::string list = variable(name); !list.empty())
+      return slurm_hosts(list, name).front();
+  return "";
+}
+
 std::string master_address(const Launcher& launcher) {
-  std::string address = variable("MASTER_ADDR");
-  if (address.empty() && is_slurm(launcher))
-    address = first_host(variable(variable("SLURM_STEP_NODELIST").empty() ? "SLURM_NODELIST"
-                                                                          : "SLURM_STEP_NODELIST"));
-  return address;
+  const std::string address = variable("MASTER_ADDR");
+  if (address.empty() && is_slurm(launcher)) return first_node();
+  return without_brackets(address);
 }
 
 // torchrun's own store holds MASTER_PORT. Where nobody has chosen a port, the job does: two at once
@@ -199,7 +201,7 @@ bool means_this_machine(const std::string& host) {
 // Container platforms often say where rank 0 is, but not how many ranks are on this machine.
 bool says_local_size(const Launcher& launcher) {
   return !is_torchrun(launcher) || !variable(launcher.local_size).empty() ||
-         means_this_machine(variable("MASTER_ADDR"));
+         means_this_machine(without_brackets(variable("MASTER_ADDR")));
 }
 
 bool spans_machines(const Launcher& launcher, const World& world) {

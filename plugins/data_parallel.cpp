@@ -64,6 +64,20 @@ DataParallelPlugin::DataParallelPlugin(const DataParallelPlugin& other)
 void DataParallelPlugin::shard(const Model& model, const Optimizers& optimizers) {
   number_training();
   share_numbers(model, optimizers, group_);
+  for (const Tensor& tensor : shared_numbers(model, optimizers)) shared_.insert(tensor.body());
+  for (Optimizer optimizer : optimizers)
+    optimizer.on_new_group([joined = joined_](Optimizer&, const Parameters& added) {
+      joined->insert(joined->end(), added.begin(), added.end());
+    });
+}
+
+void DataParallelPlugin::share_joined() {
+  const NoGradGuard no_grad;
+  for (const auto& [name, parameter] : std::exchange(*joined_, {})) {
+    if (!shared_.insert(parameter.body()).second || parameter.numel() == 0) continue;
+    group_.broadcast(parameter);
+    parameter.bump_version();  // its master follows
+  }
 }
 
 void DataParallelPlugin::number_training() {
@@ -102,6 +116,7 @@ void DataParallelPlugin::share_buffers() const {
 }
 
 void DataParallelPlugin::begin(Pass pass, bool sync) {
+  share_joined();
   if (pass == Pass::forward && sync) share_buffers();
 }
 
@@ -115,7 +130,7 @@ void DataParallelPlugin::check_none_missing(const Optimizer& optimizer, const ch
   std::string names;
   size_t missing = 0, asked = 0;
   for (const auto& [name, parameter] : optimizer.parameters()) {
-    if (!is_trained_here(parameter)) continue;
+    if (!is_trained_here(parameter) || !known_.contains(parameter.body())) continue;
     ++asked;
     if (parameter.grad().defined()) continue;
     if (missing++ < names_shown) names += (names.empty() ? "" : ", ") + name;

@@ -10,6 +10,7 @@
 
 #include "plugins/interface/plugin.h"
 
+#include <memory>
 #include <unordered_set>
 #include <vector>
 
@@ -48,11 +49,14 @@ class DataParallelPlugin : public Plugin {
   // have nothing to train.
   std::vector<int64_t> over_stages(std::vector<int64_t> numbers) const;
   // Error if some of the optimizer's parameters have no gradient, unless this rank is the only one
-  // that could have any. `advice`: another thing to do then, where this is not a part
-  // of hybrid_parallel.
+  // that could have any, or no pass began since they joined it. `advice`: another thing to do then,
+  // where this is not a part of hybrid_parallel.
   void check_none_missing(const Optimizer& optimizer, const char* advice) const;
 
  private:
+  // Rank 0's numbers of parameters that joined an optimizer, unless all ranks have them already.
+  void share_joined();
+
   Mesh mesh_;
   Group group_;        // along the axes data and sequence
   Group same_layers_;  // all that have the same layers or parts of them
@@ -62,6 +66,9 @@ class DataParallelPlugin : public Plugin {
   Model model_;
   Optimizers optimizers_;
   std::unordered_set<const TensorBody*> known_;
+  std::unordered_set<const TensorBody*> shared_;  // with the numbers of rank 0
+  // Have joined an optimizer since the last pass.
+  std::shared_ptr<Parameters> joined_ = std::make_shared<Parameters>();
 };
 
 // Rank 0's numbers become those of all ranks of the group: parameters, buffers, and what the

@@ -142,17 +142,33 @@ void HybridParallelPlugin::shard(const Model& model, const Optimizers& optimizer
   if (options_.recompute) blocks = modules_to_wrap(model.module(), {}, "");
   cut(model);
   if (stages_) stages_->shard(model, optimizers);
+  if (stages_)
+    for (const Optimizer& optimizer : optimizers) refuse_strangers(optimizer);
   data_->shard(model, optimizers);
   for (Module* block : blocks) block->set_recompute(true);  // behind fsdp, which says it too
   share_norms(optimizers);
+}
+
+void HybridParallelPlugin::refuse_strangers(Optimizer optimizer) const {
+  optimizer.on_new_group([stages = stages_](Optimizer&, const Parameters& added) {
+    for (const auto& [name, tensor] : added)
+      check(stages->knows(tensor),
+            "pipeline: parameter {} was neither the model's nor an optimizer's when they were "
+            "boosted, so no stage has it; want it in an optimizer before boost",
+            name);
+  });
 }
 
 void HybridParallelPlugin::share_norms(const Optimizers& optimizers) {
   for (Optimizer optimizer : optimizers) {
     stepped_.push_back({optimizer, std::make_shared<Parameters>(optimizer.parameters()),
                         GradientAgreement(mesh_)});
+    const auto all = stepped_.back().parameters;
+    optimizer.on_new_group([all](Optimizer&, const Parameters& added) {
+      all->insert(all->end(), added.begin(), added.end());
+    });
     HeldParameters held;
-    held.all = stepped_.back().parameters;
+    held.all = all;
     held.layers = tensor_->group();
     held.is_apart = [tensor = tensor_](const Tensor& x) { return tensor->is_cut(x); };
     if (options_.zero_stage > 0) held.owners = mesh_.joint_group({"data", "sequence"});
@@ -242,8 +258,6 @@ void HybridParallelPlugin::end(Pass pass) {
 
 void HybridParallelPlugin::agree(Tensor& numbers, Among among) { data_->agree(numbers, among); }
 void HybridParallelPlugin::sync_grads(const Optimizer& optimizer) {
-  for (const Stepped& one : stepped_)
-    if (one.optimizer == optimizer) *one.parameters = optimizer.parameters();
   data_->sync_grads(optimizer);
   for (Stepped& one : stepped_)
     if (one.optimizer == optimizer) check_gradients(one);

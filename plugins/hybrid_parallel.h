@@ -80,12 +80,14 @@ class HybridParallelPlugin : public Plugin {
   HybridParallelPlugin(HybridParallelOptions options, Mesh mesh);
   struct Stepped {
     Optimizer optimizer;
-    std::shared_ptr<Parameters> parameters;  // groups may be added to it later
+    std::shared_ptr<Parameters> parameters;  // those of groups that are added later too
     GradientAgreement agreement;
   };
   // Cuts layers and sequences.
   void cut(const Model& model);
   void share_norms(const Optimizers& optimizers);
+  // Stages know where each parameter is from the start.
+  void refuse_strangers(Optimizer optimizer) const;
   // Of what ranks along tensor hold whole.
   void check_gradients(Stepped& stepped) const;
   // Ranks that drop the same elements of the same activations draw the same numbers.

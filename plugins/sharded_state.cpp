@@ -91,22 +91,21 @@ void ShardedStatePlugin::offload(const Optimizers& optimizers) {
 
 void ShardedStatePlugin::shard(const Model& model, const Optimizers& optimizers) {
   DataParallelPlugin::shard(model, optimizers);
-  for (const Optimizer& optimizer : optimizers) {
-    by_optimizer_.push_back(std::make_shared<std::vector<Tensor>>());
-    Optimizer(optimizer).share_norms(share_over_ranks(by_optimizer_.back(), shards_));
-    own_new(optimizer, *by_optimizer_.back());
-  }
+  for (const Optimizer& optimizer : optimizers) own(optimizer);
   offload(optimizers);
 }
 
-void ShardedStatePlugin::own_new(Optimizer optimizer, std::vector<Tensor>& known) {
-  const Parameters all = optimizer.parameters();
-  if (all.size() == known.size()) return;
-  for (size_t i = known.size(); i < all.size(); ++i) {  // groups are added behind
-    const auto& [name, tensor] = all[i];
-    optimizer.own(name, RankParts{tensor.numel(), shards_.size()}.of(shards_.rank()));
-    known.push_back(tensor);
-  }
+void ShardedStatePlugin::own(Optimizer optimizer) {
+  const auto owned = std::make_shared<std::vector<Tensor>>();
+  const auto own = [shards = shards_, owned](Optimizer& owner, const Parameters& parameters) {
+    for (const auto& [name, tensor] : parameters) {
+      owner.own(name, RankParts{tensor.numel(), shards.size()}.of(shards.rank()));
+      owned->push_back(tensor);
+    }
+  };
+  own(optimizer, optimizer.parameters());
+  optimizer.on_new_group(own);
+  optimizer.share_norms(share_over_ranks(owned, shards_));
 }
 
 void ShardedStatePlugin::prepare(const Model& model, const Optimizers& optimizers) {
@@ -114,16 +113,11 @@ void ShardedStatePlugin::prepare(const Model& model, const Optimizers& optimizer
   gradients_.serve(training());
   watch_new();
   const auto watched = static_cast<int64_t>(watched_.size());
-  check(over_stages({watched})[0] > 0,
-        "{}: the model has no parameter that requires a gradient", name());
-}
-
-void ShardedStatePlugin::own_new() {
-  for (size_t i = 0; i < optimizers().size(); ++i) own_new(optimizers()[i], *by_optimizer_[i]);
+  check(over_stages({watched})[0] > 0, "{}: the model has no parameter that requires a gradient",
+        name());
 }
 
 void ShardedStatePlugin::watch_new() {
-  own_new();
   const Parameters added = new_parameters();
   if (added.empty()) return;
   for (const Parameters& group : message_groups(added)) watch(group);
@@ -152,7 +146,6 @@ void ShardedStatePlugin::end(Pass pass) {
 
 void ShardedStatePlugin::sync_grads(const Optimizer& optimizer) {
   const NoGradGuard no_grad;
-  own_new();  // of a group that was added behind the backward pass
   check_none_missing(optimizer, "torch_ddp with find_unused_parameters = true");
   gradients_.exchange_local();
 }

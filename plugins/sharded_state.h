@@ -65,9 +65,8 @@ class ShardedStatePlugin : public DataParallelPlugin {
   };
 
   void offload(const Optimizers& optimizers);
-  // Says which part of the optimizer's parameters is owned here; `known`: those that were told.
-  void own_new();
-  void own_new(Optimizer optimizer, std::vector<Tensor>& known);
+  // Owns this rank's part of each parameter that the optimizer has, and of those that join it.
+  void own(Optimizer optimizer);
   void watch_new();
   void watch(const Parameters& parameters);
   // Those of which a step may have changed parts, as they share messages.
@@ -85,7 +84,6 @@ class ShardedStatePlugin : public DataParallelPlugin {
   Group gathers_;  // the same ranks; what a forward pass sends does not wait behind late gathers
   ShardedGradients gradients_;
   std::vector<Watched> watched_;
-  std::vector<std::shared_ptr<std::vector<Tensor>>> by_optimizer_;  // owned in part
   std::vector<Work> on_their_way_;
   int holds_ = 0;
 };

@@ -33,9 +33,12 @@ choose() {
       for (i = 1; i <= n; ++i) {
         key = at[1 + (start + i) % n]; line = text[key]
         if (line ~ /^ *(\/\/|#|namespace|using|case|default|\}|return;)/ || line !~ /^  /) continue
-        fits = kind == "line" ? line ~ /^ +[a-z_.>\[\]()-]+( =|\+\+|\(|\.)[^{}]*;$/ && line !~ /return/ \
-             : kind == "condition" ? line ~ /(if|while) \(/ && line ~ /(==|!=|&&|\|\|)/ \
-             : line ~ /( <=? | >=? | \+ 1| - 1)/ && line !~ /(<[a-z_]+>|template|#)/
+        if (kind == "line")
+          fits = line ~ /^ +[a-z_.>\[\]()-]+( =|\+\+|\(|\.)[^{}]*;$/ && line !~ /return/
+        else if (kind == "condition")
+          fits = line ~ /(if|while) \(/ && line ~ /(==|!=|&&|\|\|)/
+        else
+          fits = line ~ /( <=? | >=? | \+ 1| - 1)/ && line !~ /(<[a-z_]+>|template|#)/
         if (fits) { sub(/:/, " ", key); print key, kind; exit }
       }
     }' "${sources[@]}")
@@ -45,7 +48,10 @@ spoil() {
   case $3 in
     line) sed -i "$2s/^\( *\).*;\$/\1;/" "$1" ;;
     condition) sed -i "$2{s/==/!=/;t;s/!=/==/;t;s/&&/||/;t;s/||/\&\&/}" "$1" ;;
-    bound) sed -i "$2{s/ < / <= /;t;s/ <= / < /;t;s/ > / >= /;t;s/ >= / > /;t;s/ + 1/ + 2/;t;s/ - 1/ - 2/}" "$1" ;;
+    bound)
+      sed -i "$2{s/ < / <= /;t;s/ <= / < /;t;s/ > / >= /;t;s/ >= / > /;t
+        s/ + 1/ + 2/;t;s/ - 1/ - 2/}" "$1"
+      ;;
   esac
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 namespace booster {
@@ -162,11 +163,13 @@ class FromFiles {
  public:
   FromFiles(const BoostedModel& model, const Names& names, const ModelFiles& files)
       : form_(file_form(model)), names_(names) {
-    if (!form_) return;
+    StoredShapes shapes;
     for (const fs::path& path : files.files) {
       const SafetensorsFile file(path);
-      for (const StoredTensor& tensor : file.tensors()) shapes_.emplace(tensor.name, tensor.shape);
+      for (const StoredTensor& tensor : file.tensors()) shapes.emplace(tensor.name, tensor.shape);
     }
+    wrapper_ = wrapper_of(shapes, model.unwrap().module());
+    for (auto& [name, shape] : shapes) shapes_.emplace(without(wrapper_, name), std::move(shape));
   }
 
   // Of one file. Error of kind data if it holds a tensor twice, and differently.
@@ -174,7 +177,7 @@ class FromFiles {
     TensorMap renamed;
     while (!stored.empty()) {  // a tensor in two forms at a time
       const auto one = stored.extract(stored.begin());
-      const NamedTensor tensor = {one.key(), one.mapped()};
+      const NamedTensor tensor = {without(wrapper_, one.key()), one.mapped()};
       const NamedTensor own = form_ ? form_->from_file(tensor, shapes_) : tensor;
       if (!own.tensor.defined()) continue;
       const auto known = names_.all.find(own.name);
@@ -199,7 +202,8 @@ class FromFiles {
 
   const FileForm* form_;
   const Names& names_;
-  StoredShapes shapes_;
+  std::string wrapper_;
+  StoredShapes shapes_;  // by names without it
 };
 
 // What this rank holds of the tensors in the files, by the session's names.
@@ -234,16 +238,19 @@ TensorMap read_weights(const BoostedModel& model, const Names& names, const fs::
   return held;
 }
 
-// Floating tensors may be of any floating dtype: they are converted.
-void check_fit(const Names& names, TensorMap& got, const std::string& what, bool strict) {
+// Floating tensors may be of any floating dtype: they are converted. `optional`: what files may
+// lack, by the model's names.
+void check_fit(const Names& names, TensorMap& got, const std::string& what, bool strict,
+               const std::set<std::string>& optional) {
   TensorForms wanted;
   for (const auto& [name, tensor] : names.held) {
     const auto found = got.find(name);
-    if (!strict && found == got.end()) continue;
-    const bool converts = found != got.end() && is_floating(tensor.dtype()) &&
-                          is_floating(found->second.dtype());
-    wanted.emplace(name, TensorForm{tensor.shape(),
-                                    converts ? found->second.dtype() : tensor.dtype()});
+    const bool may_lack = !strict || optional.contains(names.own.at(name));
+    if (may_lack && found == got.end()) continue;
+    const bool converts =
+        found != got.end() && is_floating(tensor.dtype()) && is_floating(found->second.dtype());
+    wanted.emplace(name,
+                   TensorForm{tensor.shape(), converts ? found->second.dtype() : tensor.dtype()});
   }
   if (!strict) std::erase_if(got, [&](const auto& one) { return !wanted.count(one.first); });
   if (wanted.empty()) fail_data("{}: holds no tensor of the model", what);
@@ -256,8 +263,9 @@ void load_model(const BoostedModel& model, const fs::path& checkpoint, bool stri
   const Session& session = model.session();
   const Names names = names_of(model);
   TensorMap held = read_weights(model, names, checkpoint);
-  run_together(session.plugin->group(), "load_model",
-               [&] { check_fit(names, held, checkpoint.string(), strict); });
+  run_together(session.plugin->group(), "load_model", [&] {
+    check_fit(names, held, checkpoint.string(), strict, model.unwrap()->optional_names());
+  });
   settle(session);
   const NoGradGuard no_grad;
   for (const auto& [name, tensor] : names.held)
@@ -266,6 +274,9 @@ void load_model(const BoostedModel& model, const fs::path& checkpoint, bool stri
 }
 
 namespace {
+
+// What PyTorch's DistributedDataParallel, DataParallel and torch.compile put before all names.
+constexpr const char* wrappers[] = {"module.", "_orig_mod."};
 
 // The folder's index, or its one file.
 fs::path entry_of(const fs::path& folder) {
@@ -284,6 +295,23 @@ fs::path entry_of(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string wrapper_of(const StoredShapes& stored, const Module& model) {
+  const auto begins = [](const std::string& wrapper) {
+    return [&wrapper](const auto& one) { return one.first.starts_with(wrapper); };
+  };
+  std::map<std::string, Tensor> own;
+  for (const auto& [name, tensor] : model.state_dict()) own.emplace(name, tensor);
+  for (const std::string wrapper : wrappers)
+    if (!stored.empty() && std::ranges::all_of(stored, begins(wrapper)) &&
+        std::ranges::none_of(own, begins(wrapper)))
+      return wrapper;
+  return "";
+}
+
+std::string without(const std::string& wrapper, const std::string& name) {
+  return name.substr(wrapper.size());
+}
 
 bool is_index(const fs::path& path) {
   const std::string name = path.filename().string();

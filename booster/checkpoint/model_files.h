@@ -4,6 +4,7 @@
 
 #include "booster/checkpoint/safetensors/shard_index.h"
 #include "booster/training/boosted.h"
+#include "core/nn/file_form.h"
 
 #include <filesystem>
 #include <optional>
@@ -32,6 +33,11 @@ struct ModelFiles {
 // `path`: a safetensors file, an index, or a folder that has the one or the other. Error of kind
 // data if it is none, or an index names a file that is not there or lies elsewhere.
 ModelFiles find_model_files(const std::filesystem::path& path);
+// What all names in files begin with, where they were saved of a model that DistributedDataParallel
+// ("module.") or torch.compile ("_orig_mod.") had wrapped, and the model's own do not; else "".
+std::string wrapper_of(const StoredShapes& stored, const Module& model);
+// The name within the wrapper.
+std::string without(const std::string& wrapper, const std::string& name);
 // By its name.
 bool is_index(const std::filesystem::path& path);
 // Error of kind data if the index says otherwise than the headers of its files: of one file, and of

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 namespace booster {
@@ -26,17 +27,25 @@ bool is_of_head(const std::string& name) {
   return false;
 }
 
+StoredShapes shapes_of(const TensorMap& tensors) {
+  StoredShapes shapes;
+  for (const auto& [name, tensor] : tensors)
+    shapes.emplace(name, std::vector<uint64_t>(tensor.shape().begin(), tensor.shape().end()));
+  return shapes;
+}
+
 // By the names of the model.
 TensorMap read_all(const Module& model, const std::filesystem::path& path) {
   TensorMap stored;
   for (const auto& file : find_model_files(path).files) stored.merge(load_safetensors(file));
+  const std::string wrapper = wrapper_of(shapes_of(stored), model);
+  TensorMap unwrapped;
+  for (const auto& [name, tensor] : stored) unwrapped.emplace(without(wrapper, name), tensor);
   const auto* form = dynamic_cast<const FileForm*>(&model);
-  if (!form) return stored;
-  StoredShapes shapes;
-  for (const auto& [name, tensor] : stored)
-    shapes.emplace(name, std::vector<uint64_t>(tensor.shape().begin(), tensor.shape().end()));
+  if (!form) return unwrapped;
+  const StoredShapes shapes = shapes_of(unwrapped);
   TensorMap renamed;
-  for (const auto& [name, tensor] : stored)
+  for (const auto& [name, tensor] : unwrapped)
     if (const NamedTensor own = form->from_file({name, tensor}, shapes); own.tensor.defined())
       renamed.emplace(own.name, own.tensor);
   return renamed;
@@ -101,6 +110,7 @@ StartWeights load_start_weights(const Model& model, const std::filesystem::path&
   const NoGradGuard no_grad;
   TensorMap stored = read_all(model.module(), path);
   const StateDict own = model.state_dict();
+  const std::set<std::string> optional = model->optional_names();
   StartWeights what;
   std::vector<std::string> missing, different;
   std::vector<std::pair<Tensor, Tensor>> copies;
@@ -111,6 +121,8 @@ StartWeights load_start_weights(const Model& model, const std::filesystem::path&
       copies.emplace_back(tensor, found.mapped());
     } else if (is_of_head(name)) {
       what.fresh.push_back(name);
+    } else if (found.empty() && optional.contains(name)) {
+      continue;
     } else if (found.empty()) {
       missing.push_back(name);
     } else if (name == positions && found.mapped().size(-1) == tensor.size(-1)) {

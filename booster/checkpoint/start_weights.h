@@ -24,7 +24,8 @@ struct StartWeights {
 // other (a checkpoint's), into the model, whose dtypes and devices stay. Position embeddings
 // "pos_embed" are resampled as timm does it (bicubic with antialias; Dosovitskiy et al., 2021,
 // section 3.2). Error of kind data, and nothing is changed, for a file that cannot be read, one
-// that lacks a tensor of the model outside of its head, and one with a tensor of another shape.
+// that lacks a tensor of the model outside of its head (Module::optional_names may be absent), and
+// one with a tensor of another shape.
 StartWeights load_start_weights(const Model& model, const std::filesystem::path& path);
 
 }  // namespace booster

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace booster {
 
 namespace {
@@ -23,18 +25,28 @@ Section chosen_section(const char* name, const char* description, const Entries&
 }
 
 Section booster_section() {
-  return {
-      .name = "booster",
-      .description = "how the model is spread and in what numbers it trains",
-      .options = {libraries_option()},
-      .sections = {chosen_section("plugin", "how the model is spread over ranks",
-                                  plugin_registry().entries(), true),
-                   chosen_section("mixed_precision", "the precision strategy",
-                                  precision_registry().entries(), true)}};
+  return {.name = "booster",
+          .description = "how the model is spread and in what numbers it trains",
+          .options = {libraries_option()},
+          .sections = {chosen_section("plugin", "how the model is spread over ranks",
+                                      plugin_registry().entries(), true),
+                       chosen_section("mixed_precision", "the precision strategy",
+                                      precision_registry().entries(), true)}};
+}
+
+// Another choice than the first is the default.
+void set_default_choice(Section& section, const std::string& name) {
+  const std::vector<std::string> names = names_of(section.choices);
+  check(std::ranges::find(names, name) != names.end(),
+        "config: the program's default of {} does not exist; got {}{}", section.name, name,
+        legal_names(name, names));
+  section.default_choice = name;
 }
 
 // Gives an option of a section, or of those of its choices that have it, another default.
 void set_default(Section& section, const std::string& name, const nlohmann::json& value) {
+  if (name == "name" && !section.choices.empty())
+    return set_default_choice(section, value.get<std::string>());
   bool found = false;
   const auto set = [&](OptionTable& options) {
     for (Option& option : options)

@@ -146,6 +146,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
 
   // --- SessionWatcher
   void forward_begins(const Tensor& input) override {
+    follow_groups();
     if (looking_ && grad_enabled() && !is_finite(input)) facts_.bad_data = text_of_bad(input);
   }
   void backward_begins(const Tensor& loss) override {
@@ -202,6 +203,13 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   void look(bool on) {
     looking_ = on;
     op_observer.store(on ? this : nullptr, std::memory_order_release);
+  }
+
+  // Of the optimizer, which may have got some since the last step.
+  void follow_groups() {
+    if (std::exchange(groups_, session_.optimizer.group_count()) == groups_) return;
+    names_.add(session_.optimizer.parameters());
+    watch_.follow_groups();
   }
 
   void begin_step() {
@@ -288,6 +296,7 @@ class Diagnose::Body : public OpObserver, public SessionWatcher {
   DiagnoseOptions options_;
   ModelNames names_;
   GradientWatch watch_;
+  int groups_ = 0;  // of the optimizer, whose parameters those two know
   TensorChecker checker_;
   MatrixUnits units_;
   // Other threads that run ops know these, and note nothing but what they find.

@@ -21,7 +21,11 @@ std::string shortened(const std::vector<std::string>& names) {
 
 GradientWatch::GradientWatch(const Model& model, const Optimizer& optimizer)
     : model_(model), optimizer_(optimizer) {
-  for (const auto& parameter : optimizer.parameters()) owned_.insert(parameter.tensor.body());
+  follow_groups();
+}
+
+void GradientWatch::follow_groups() {
+  for (const auto& parameter : optimizer_.parameters()) owned_.insert(parameter.tensor.body());
 }
 
 void GradientWatch::leaf(const Tensor& leaf, const std::string& name, int64_t step,

@@ -16,6 +16,8 @@ namespace booster::numerics {
 class GradientWatch {
  public:
   GradientWatch(const Model& model, const Optimizer& optimizer);
+  // The optimizer may have got groups since.
+  void follow_groups();
 
   // A gradient arrives at a leaf; `name` is "" if it was in neither model nor optimizer at the
   // start. Pitfalls 38 (no optimizer owns it) and 39 (made later).

@@ -2,12 +2,17 @@
 
 namespace booster::numerics {
 
-ModelNames::ModelNames(const Model& model, const Optimizer& optimizer)
-    : model_(model), held_(model.state_dict()) {
-  for (const auto& parameter : optimizer.parameters()) held_.push_back(parameter);
-  for (const auto& [name, x] : held_) tensors_.emplace(x.body(), name);
+ModelNames::ModelNames(const Model& model, const Optimizer& optimizer) : model_(model) {
+  add(model.state_dict());
+  add(optimizer.parameters());
   for (const auto& [name, module] : model->named_modules())
     modules_.emplace(module, name.empty() ? "model" : name);
+}
+
+void ModelNames::add(const Parameters& parameters) {
+  for (const NamedTensor& parameter : parameters)
+    if (tensors_.emplace(parameter.tensor.body(), parameter.name).second)
+      held_.push_back(parameter);
 }
 
 std::string ModelNames::of(const Tensor& x) const {

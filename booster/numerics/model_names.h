@@ -16,6 +16,8 @@ namespace booster::numerics {
 class ModelNames {
  public:
   ModelNames(const Model& model, const Optimizer& optimizer);
+  // Names these too, unless they have a name.
+  void add(const Parameters& parameters);
 
   // "blocks.0.attn.qkv.weight", or "" for a tensor that is not a parameter or buffer.
   std::string of(const Tensor& x) const;

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
+#include <charconv>
 #include <chrono>
 
 #include <unistd.h>
@@ -23,18 +24,46 @@ enum SummaryField { summary_value = 1, value_tag = 1, simple_value = 2 };
 enum SessionField { status = 1 };
 constexpr int64_t session_starts = 1;
 
+constexpr std::string_view name_begins = "events.out.tfevents.";
+constexpr size_t digits_of_second = 10;
+constexpr int64_t nanoseconds = 1'000'000'000;
+
+int64_t nanoseconds_now() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
 double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return static_cast<double>(nanoseconds_now()) / static_cast<double>(nanoseconds);
 }
 
-// Files of a folder are read in the order of their names: seconds first, then which of a second.
-std::filesystem::path new_name(const std::filesystem::path& folder) {
-  static std::atomic<int> files = 0;
+// The second in the name of an event file, of any writer; 0 if there is none.
+int64_t second_of(const std::string& name) {
+  const size_t end = name_begins.size() + digits_of_second;
+  if (!name.starts_with(name_begins) || name.size() <= end || name[end] != '.') return 0;
+  int64_t second = 0;
+  const auto [stop, error] =
+      std::from_chars(name.data() + name_begins.size(), name.data() + end, second);
+  return error == std::errc() && stop == name.data() + end ? second : 0;
+}
+
+std::string name_at(int64_t time) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
+  return fmt::format("{}{:0{}}.{:09}.{}.{}", name_begins, time / nanoseconds, digits_of_second,
+                     time % nanoseconds, host, ::getpid());
+}
+
+// TensorBoard reads the files of a folder in the order of their names, and drops what an earlier
+// one would add to a later one's steps. So names begin with the time in digits of one width; where
+// a file of the folder has a later name (a clock that was set back), the new one goes after it.
+std::filesystem::path new_name(const std::filesystem::path& folder) {
   make_folders(folder);
-  return folder / fmt::format("events.out.tfevents.{:010.0f}.{}.{}.{}", seconds_now(), host,
-                              ::getpid(), files++);
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string(); second_of(name) > 0)
+      last = std::max(last, name);
+  const std::string now = name_at(nanoseconds_now());
+  return folder / (now > last ? now : name_at((second_of(last) + 1) * nanoseconds));
 }
 
 void append_fixed(std::string& bytes, uint64_t value, size_t size) {

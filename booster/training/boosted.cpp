@@ -1,5 +1,6 @@
 #include "booster/training/boosted.h"
 
+#include "core/tensor/grad_mode.h"
 #include "platform/trace.h"
 
 namespace booster {
@@ -9,6 +10,15 @@ Tensor BoostedModel::operator()(const Tensor& x) const { return session_->forwar
 void BoostedOptimizer::zero_grad() {
   const kernels::TraceScope span("zero_grad", kernels::SpanKind::phase);
   session_->zero_grad();
+}
+
+LossAndReport BoostedOptimizer::step_after(const std::function<Tensor()>& closure) {
+  Tensor loss;
+  {
+    const GradMode on_the_tape(true);
+    loss = closure();
+  }
+  return {loss, step()};
 }
 
 DeviceNumber BoostedOptimizer::clip_grad_by_norm(double max_norm) {

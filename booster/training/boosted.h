@@ -8,7 +8,9 @@
 #include "core/optim/parameter_average.h"
 #include "core/optim/schedules/lr_scheduler.h"
 
+#include <functional>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace booster {
@@ -36,12 +38,31 @@ class BoostedModel {
   Model model_;
 };
 
+// What a step with a closure gives: what the closure returned, and the report of the step.
+struct LossAndReport {
+  Tensor loss;
+  StepReport report;
+};
+
 class BoostedOptimizer {
  public:
   explicit BoostedOptimizer(std::shared_ptr<Session> session) : session_(std::move(session)) {}
 
   // Runs the step function (step.cpp).
   StepReport step() { return session_->step(); }
+  // Calls `closure`, which computes the loss and its gradients with the tape on, then steps, as
+  // Optimizer::step(closure) does. In every strategy, for it runs once: PyTorch's scaler takes
+  // none.
+  //   const auto [loss, report] = opt.step([&] {
+  //     opt.zero_grad();
+  //     const Tensor loss = loss_fn(net(x), y);
+  //     booster.backward(loss, opt);
+  //     return loss;
+  //   });
+  template <class Closure>
+  requires std::is_invocable_r_v<Tensor, Closure&> LossAndReport step(Closure&& closure) {
+    return step_after(std::ref(closure));
+  }
   void zero_grad();
   // Clips the true gradients of all ranks; returns their norm before, which is read when it is
   // looked at. Right in every strategy.
@@ -61,6 +82,8 @@ class BoostedOptimizer {
   friend class Booster;
   friend AveragedWeights averaged_weights(const BoostedOptimizer& optimizer,
                                           const ParameterAverage& average);
+  LossAndReport step_after(const std::function<Tensor()>& closure);
+
   std::shared_ptr<Session> session_;
 };
 

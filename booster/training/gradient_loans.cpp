@@ -14,20 +14,28 @@ GradientLoans::GradientLoans(std::shared_ptr<const Precision> precision,
                              const Optimizers& optimizers)
     : precision_(std::move(precision)) {
   for (const Optimizer& optimizer : optimizers) {
-    for (const auto& [name, parameter] : optimizer.parameters())
-      optimizer_of_.emplace(parameter.body(), entries_.size());
     entries_.push_back({optimizer});
+    add(optimizer, optimizer.parameters());
   }
 }
 
-GradientLoans::Entry& GradientLoans::entry(const Optimizer& optimizer) {
-  for (Entry& entry : entries_)
-    if (entry.optimizer == optimizer) return entry;
+void GradientLoans::add(const Optimizer& optimizer, const Parameters& parameters) {
+  const size_t index = index_of(optimizer);
+  for (const auto& [name, parameter] : parameters) optimizer_of_.emplace(parameter.body(), index);
+}
+
+size_t GradientLoans::index_of(const Optimizer& optimizer) const {
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].optimizer == optimizer) return i;
   fail("gradients: an optimizer that was not boosted here");
 }
 
-void GradientLoans::open(const Optimizer& optimizer) { entry(optimizer).is_open = true; }
-void GradientLoans::close(const Optimizer& optimizer) { entry(optimizer).is_open = false; }
+void GradientLoans::open(const Optimizer& optimizer) {
+  entries_[index_of(optimizer)].is_open = true;
+}
+void GradientLoans::close(const Optimizer& optimizer) {
+  entries_[index_of(optimizer)].is_open = false;
+}
 
 Tensor GradientLoans::read(const Tensor& leaf, const Tensor& in_memory) {
   const auto found = optimizer_of_.find(leaf.body());

@@ -20,6 +20,8 @@ namespace booster {
 class GradientLoans {
  public:
   GradientLoans(std::shared_ptr<const Precision> precision, const Optimizers& optimizers);
+  // These belong to one of the optimizers from now on.
+  void add(const Optimizer& optimizer, const Parameters& parameters);
 
   // From now on a program sees this optimizer's true gradients, or what is in memory.
   void open(const Optimizer& optimizer);
@@ -40,7 +42,7 @@ class GradientLoans {
     Optimizer optimizer;
     bool is_open = false;
   };
-  Entry& entry(const Optimizer& optimizer);
+  size_t index_of(const Optimizer& optimizer) const;
   Loan lend(size_t optimizer, const Tensor& in_memory) const;
 
   std::shared_ptr<const Precision> precision_;

@@ -11,6 +11,10 @@ thread_local bool in_scope = false;
 
 GradientKeeper::GradientKeeper(std::string name, const std::vector<Tensor>& leaves)
     : name_(std::move(name)) {
+  keep(leaves);
+}
+
+void GradientKeeper::keep(const std::vector<Tensor>& leaves) {
   for (const Tensor& leaf : leaves) {
     TapeState& state = ensure_tape_state(leaf);
     if (state.keeper) continue;

@@ -24,6 +24,8 @@ class GradientKeeper {
   GradientKeeper(const GradientKeeper&) = delete;
   GradientKeeper& operator=(const GradientKeeper&) = delete;
   const std::string& name() const { return name_; }
+  // Keeps the gradients of these too.
+  void keep(const std::vector<Tensor>& leaves);
 
   // What a program gets that reads the gradient of one of the leaves, outside of a Scope.
   using Reader = std::function<Tensor(const Tensor& leaf, const Tensor& in_memory)>;

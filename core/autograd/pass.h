@@ -227,8 +227,9 @@ class Backward {
   static void check_order(const Node& node) {
     check(!grad_enabled() || node.is_twice_differentiable(),
           "gradients: {} cannot be differentiated twice; got create_graph = true, want functions "
-          "that can: arithmetic, shapes, sums, means, norms, matmul, linear, activations but "
-          "softmax",
+          "that can: arithmetic, shape functions, reading and writing by index, sorting, sums "
+          "(also running ones), means, norms, matmul, einsum, linear, recurrent layers, "
+          "activations except softmax, casts and the losses composed of them",
           node.name());
   }
 

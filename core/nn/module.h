@@ -23,6 +23,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -52,6 +53,7 @@ enum class Role : uint8_t {
   linear_weight,  // (out, in), multiplied by rows of the input: what 8-bit matrix units take
   layer_norm,     // scale and shift of a normalisation over features
   batch_norm,     // scale, shift and statistics of a normalisation over the batch
+  batch_count,    // number of batches in those statistics; older files lack it
 };
 
 // Called before forward; may return another input, or an undefined tensor to keep it.
@@ -106,6 +108,9 @@ class Module : public std::enable_shared_from_this<Module> {
   // Parameters and buffers under all of their names, module by module, sharing memory with the
   // model.
   StateDict state_dict() const;
+  // Names of those that a state may lack, as in PyTorch: num_batches_tracked, which files from
+  // before PyTorch 0.4.1 do not have. Such a tensor keeps its number then.
+  std::set<std::string> optional_names() const;
   // Copies values in, converting dtypes. All or nothing: on failure the module is unchanged, and
   // the error lists missing and unexpected names and wrong shapes. Without `strict` names may
   // differ.

@@ -52,9 +52,10 @@ BatchNorm::BatchNorm(const char* kind, int64_t channels, BatchNorm2dOptions opti
                               Role::batch_norm)),
       running_var(add_buffer("running_var", ones_if(options.track_running_stats, {channels}),
                              Role::batch_norm)),
-      num_batches_tracked(add_buffer("num_batches_tracked", options.track_running_stats
-                                                                ? zeros({}, {.dtype = DType::i64})
-                                                                : Tensor())),
+      num_batches_tracked(
+          add_buffer("num_batches_tracked",
+                     options.track_running_stats ? zeros({}, {.dtype = DType::i64}) : Tensor(),
+                     Role::batch_count)),
       options_(options) {}
 // Where there are no running statistics it does not matter.
 double BatchNorm::momentum() const {

@@ -45,13 +45,14 @@ ByName by_name(const StateDict& tensors) {
   return map;
 }
 
-Differences compare(const StateDict& own, const StateDict& given, bool strict) {
+Differences compare(const StateDict& own, const StateDict& given, bool strict,
+                    const std::set<std::string>& optional) {
   Differences found;
   const ByName have = by_name(own), got = by_name(given);
   for (const auto& [name, x] : own) {
     const auto entry = got.find(name);
     if (entry == got.end()) {
-      if (strict) found.missing.push_back(name);
+      if (strict && !optional.contains(name)) found.missing.push_back(name);
     } else if (entry->second.shape() != x.shape()) {
       found.shapes.push_back(
           fmt::format("{} (got {}, want {})", name, entry->second.shape(), x.shape()));
@@ -89,9 +90,18 @@ StateDict Module::state_dict() const {
   return all;
 }
 
+std::set<std::string> Module::optional_names() const {
+  std::set<std::string> names;
+  visit("", [&](const std::string& prefix, const Module& module) {
+    for (const auto& [name, x] : module.own(Role::batch_count))
+      names.insert(prefix.empty() ? name : prefix + "." + name);
+  });
+  return names;
+}
+
 void Module::load_state_dict(const StateDict& state, bool strict) {
   const StateDict own = state_dict();
-  const Differences found = compare(own, state, strict);
+  const Differences found = compare(own, state, strict, optional_names());
   const std::string text = found.to_string();
   check(text.empty(), "load_state_dict: state is not of this {}; {}", kind_, text);
   const NoGradGuard no_grad;

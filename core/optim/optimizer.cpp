@@ -4,6 +4,7 @@
 #include "core/autograd/tape.h"
 #include "core/optim/clip.h"
 #include "core/optim/optimizer_body.h"
+#include "core/tensor/grad_mode.h"
 #include "platform/error.h"
 
 namespace booster {
@@ -67,7 +68,6 @@ void Optimizer::Body::add(const ParameterGroup& added) {
         {.name = parameter.name, .tensor = parameter.tensor, .kept_on = kept_on});
   }
   groups.push_back(std::move(group));
-  if (makes_masters) make_masters();
 }
 
 OptimizedParameter& Optimizer::Body::find(const char* what, const std::string& name) {
@@ -114,6 +114,17 @@ void Optimizer::step(const kernels::StepControl& control) {
   body_->step(control);
 }
 
+Tensor Optimizer::step_after(const std::function<Tensor()>& closure) {
+  body_->check_not_kept("optimizer.step", "step(closure)");
+  Tensor loss;
+  {
+    const GradMode on_the_tape(true);
+    loss = closure();
+  }
+  step();
+  return loss;
+}
+
 void Optimizer::zero_grad() {
   body_->check_not_kept("optimizer.zero_grad", "zero_grad()");
   body_->forget_clip();
@@ -139,7 +150,24 @@ Parameters Optimizer::parameters_with_grad() const {
 
 std::vector<Tensor> Optimizer::gradients() const { return body_->gradients(); }
 
-void Optimizer::add_group(const ParameterGroup& group) { body_->add(group); }
+void Optimizer::add_group(const ParameterGroup& group) {
+  {
+    const GradientKeeper::Scope mine;  // of a boosted training: what is in memory, not a copy
+    body_->settle_clip();
+  }
+  body_->add(group);
+  try {
+    for (const GroupListener& joined : body_->listeners) joined(*this, group.parameters);
+    if (body_->makes_masters) body_->make_masters();
+  } catch (...) {
+    body_->groups.pop_back();
+    throw;
+  }
+}
+
+void Optimizer::on_new_group(GroupListener joined) {
+  body_->listeners.push_back(std::move(joined));
+}
 
 int Optimizer::group_count() const { return static_cast<int>(body_->groups.size()); }
 

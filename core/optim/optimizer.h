@@ -30,6 +30,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -84,8 +85,9 @@ struct OwnedPart {
 struct OptimizerState {
   struct Group {
     OptimizerOptions options;
-    int64_t step = 0;                   // LAMB's count; 0 elsewhere
-    OptimizerOptions constructed = {};  // the options that the program gave
+    int64_t step = 0;                          // LAMB's count; 0 elsewhere
+    OptimizerOptions constructed = {};         // the options that the program gave
+    std::vector<std::string> parameters = {};  // by name; empty: not known (older checkpoints)
   };
   std::string rule;  // "adamw"
   std::map<std::string, Tensor> tensors;
@@ -101,6 +103,12 @@ struct ChangedOption {
   double before, now;
 };
 
+// A parameter that a program puts into another group than the one whose training was saved.
+struct MovedParameter {
+  std::string name;
+  int before, now;
+};
+
 class Optimizer {
  public:
   // Errors: no parameters, a parameter given twice or two of one name, one that is not a dense
@@ -110,6 +118,12 @@ class Optimizer {
   // Updates every parameter that has a gradient. `control` points to values on the device: where
   // *found_inf is not 0 nothing changes at all, neither numbers nor counts.
   void step(const kernels::StepControl& control = {});
+  // Calls `closure`, which computes the loss and its gradients (zero_grad, forward, backward) with
+  // the tape on, then updates; returns what it returned. All rules call it once. PyTorch's.
+  template <class Closure>
+  requires std::is_invocable_r_v<Tensor, Closure&> Tensor step(Closure&& closure) {
+    return step_after(std::ref(closure));
+  }
   // Forgets all gradients.
   void zero_grad();
 
@@ -148,7 +162,14 @@ class Optimizer {
   Parameters parameters() const;
   // Those that have a gradient now.
   Parameters parameters_with_grad() const;
+  // Adds parameters, now or between any two calls; a pending clip is applied first, since it is of
+  // the others. All or nothing: after an error, of on_new_group too, there is no such group.
   void add_group(const ParameterGroup& group);
+  // Calls `joined` with the parameters of every group that add_group adds from now on, before they
+  // get masters: what cuts, rounds or guards an optimizer's parameters does so to new ones too. It
+  // must not hold this handle: the optimizer keeps it.
+  using GroupListener = std::function<void(Optimizer& optimizer, const Parameters& added)>;
+  void on_new_group(GroupListener joined);
 
   // --- options
   int group_count() const;
@@ -209,6 +230,10 @@ class Optimizer {
 
   // --- state
   OptimizerState state_dict() const;
+  // Parameters that `saved` has in another group than this optimizer: the groups of this one count
+  // from now on, in `saved` too, and each parameter trains with the options of its new group. Its
+  // own state follows it by name.
+  std::vector<MovedParameter> adopt_moved_parameters(OptimizerState& saved) const;
   // Options of `saved` that were constructed otherwise than this optimizer's become this one's, and
   // are returned: what a program changed before it resumes counts, what a schedule moved or
   // set_option set since stays as saved. Errors: another number of groups; an option under which
@@ -216,7 +241,8 @@ class Optimizer {
   std::vector<ChangedOption> adopt_changed_options(OptimizerState& saved) const;
   // Copies state in. A tensor may be of the whole parameter or of any range that holds the one
   // owned here (by `parts`; without an entry there: of just that). All or nothing: an error names
-  // the parameter or option that does not fit and leaves the optimizer as it was.
+  // the parameter or option that does not fit, or the parameter that was saved in another group,
+  // and leaves the optimizer as it was.
   void load_state_dict(const OptimizerState& state);
   // The same in two halves. Everything is checked now; calling the result puts the state in force
   // and cannot fail. Tensors are taken over, not copied: nobody else may write to them.
@@ -230,6 +256,8 @@ class Optimizer {
  private:
   friend class ParameterAverage;
   friend class AveragedWeights;
+  Tensor step_after(const std::function<Tensor()>& closure);
+
   std::shared_ptr<Body> body_;
 };
 

@@ -88,6 +88,12 @@ struct Optimizer::Body {
     OptimizerOptions constructed;  // as the program gave them
     StepCount steps = {};
     Tensor numbers = {};  // bytes of StepNumbers on the device, those of `options`; see numbers_of
+
+    std::vector<std::string> names() const {
+      std::vector<std::string> all;
+      for (const OptimizedParameter& parameter : parameters) all.push_back(parameter.name);
+      return all;
+    }
   };
   std::unique_ptr<UpdateRule> rule;
   OptimizerOptions defaults;
@@ -98,8 +104,9 @@ struct Optimizer::Body {
   bool clip_was_used = false;  // by a step: other gradients than those of the clip are not clipped
   NormSharing sharing;
   bool makes_masters = false;  // for parameters that are added
-  std::optional<Device> kept_on;    // state; none: where the parameters are
-  std::optional<Staging> staging;   // between there and their GPU, since a step first needed it
+  std::vector<GroupListener> listeners;
+  std::optional<Device> kept_on;   // state; none: where the parameters are
+  std::optional<Staging> staging;  // between there and their GPU, since a step first needed it
 
   void add(const ParameterGroup& group);
   void make_masters();

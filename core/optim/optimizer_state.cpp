@@ -148,9 +148,8 @@ OptimizerState Optimizer::state_dict() const {
   OptimizerState state;
   state.rule = name();
   for (const auto& group : body_->groups) {
-    state.groups.push_back(
-        {group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0,
-         group.constructed});
+    state.groups.push_back({group.options, body_->rule->counts_by_group() ? group.steps.taken() : 0,
+                            group.constructed, group.names()});
     const auto kinds = body_->rule->state_names(group.options);
     for (const auto& p : group.parameters) {
       const int64_t taken = state.steps[p.name] = p.steps.taken();
@@ -173,7 +172,43 @@ void check_groups(size_t saved, size_t now) {
         now);
 }
 
+// Parameters that both have, in different groups, in the order of this optimizer.
+std::vector<MovedParameter> moved_parameters(const OptimizerState& saved,
+                                             const std::vector<Optimizer::Body::Group>& groups) {
+  std::map<std::string, int> before;
+  for (size_t i = 0; i < saved.groups.size(); ++i)
+    for (const std::string& name : saved.groups[i].parameters)
+      before.emplace(name, static_cast<int>(i));
+  std::vector<MovedParameter> moved;
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (const std::string& name : groups[i].names())
+      if (const auto found = before.find(name);
+          found != before.end() && found->second != static_cast<int>(i))
+        moved.push_back({name, found->second, static_cast<int>(i)});
+  return moved;
+}
+
+void check_not_moved(const OptimizerState& saved,
+                     const std::vector<Optimizer::Body::Group>& groups) {
+  const std::vector<MovedParameter> moved = moved_parameters(saved, groups);
+  if (moved.empty()) return;
+  const auto& [name, before, now] = moved.front();
+  fail(
+      "load_state_dict: {} of {} parameters were saved in another group, and would train with "
+      "other options; got {} in group {}, want it in group {}, as saved, or "
+      "adopt_moved_parameters first",
+      moved.size(), saved.steps.size(), name, now, before);
+}
+
 }  // namespace
+
+std::vector<MovedParameter> Optimizer::adopt_moved_parameters(OptimizerState& saved) const {
+  check_groups(saved.groups.size(), body_->groups.size());
+  const std::vector<MovedParameter> moved = moved_parameters(saved, body_->groups);
+  for (size_t i = 0; i < saved.groups.size() && !moved.empty(); ++i)
+    saved.groups[i].parameters = body_->groups[i].names();
+  return moved;
+}
 
 std::vector<ChangedOption> Optimizer::adopt_changed_options(OptimizerState& saved) const {
   check_groups(saved.groups.size(), body_->groups.size());
@@ -210,6 +245,7 @@ std::function<void()> Optimizer::prepare_load(const OptimizerState& state) {
   check(state.rule == name(), "load_state_dict: saved by another optimizer; got {}, want {}",
         state.rule, name());
   check_groups(state.groups.size(), body_->groups.size());
+  check_not_moved(state, body_->groups);
   Reader reader(state);
   std::vector<Body::Group> next;
   size_t parameters = 0;

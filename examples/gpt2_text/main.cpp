@@ -67,9 +67,10 @@ void check_model(const Config& config, Mistakes& mistakes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const ProgramConfig program = {.sections = {data_section(), train_section()},
-                                 .defaults = {{"model.vocab_size", byte_values}},
-                                 .check = check_model};
+  const ProgramConfig program = {
+      .sections = {data_section(), train_section()},
+      .defaults = {{"model.name", "gpt2"}, {"model.vocab_size", byte_values}},
+      .check = check_model};
   const Config config = Config::from_args(argc, argv, program);
   const World world = launch_from_env();
   return gpt2_text::Trainer(config, world).run();

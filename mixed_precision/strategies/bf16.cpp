@@ -53,10 +53,15 @@ void BF16MixedPrecision::prepare(const Model& model, const Optimizers& optimizer
   cast_models({model}, optimizers,
               {.dtype = DType::bf16, .masters = options_.master_weights, .keep = is_batch_norm});
   if (options_.master_weights) return;
-  for (Optimizer optimizer : optimizers)
-    for (const auto& [name, parameter] : optimizer.parameters())
-      if (parameter.dtype() == DType::bf16)
-        optimizer.set_rounding(name, rounding_, static_cast<uint32_t>(options_.seed));
+  const auto round = [rounding = rounding_, seed = static_cast<uint32_t>(options_.seed)](
+                         Optimizer& optimizer, const Parameters& parameters) {
+    for (const auto& [name, parameter] : parameters)
+      if (parameter.dtype() == DType::bf16) optimizer.set_rounding(name, rounding, seed);
+  };
+  for (Optimizer optimizer : optimizers) {
+    round(optimizer, optimizer.parameters());
+    optimizer.on_new_group(round);
+  }
 }
 
 const OpPolicy* BF16MixedPrecision::policy(Device device) const {

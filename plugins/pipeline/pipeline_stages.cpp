@@ -122,6 +122,8 @@ bool PipelineStages::is_here(const Tensor& tensor) const {
   return std::ranges::binary_search(parts_.stages_of(tensor), stage());
 }
 
+bool PipelineStages::knows(const Tensor& tensor) const { return parts_.knows(tensor); }
+
 bool PipelineStages::counts_here(const Tensor& tensor) const {
   return parts_.stages_of(tensor).front() == stage();
 }

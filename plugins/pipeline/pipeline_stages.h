@@ -61,6 +61,8 @@ class PipelineStages {
   const StageCut& cut() const { return cut_; }
   // Whether this stage has the numbers of a tensor of the model, or a parameter of the optimizers.
   bool is_here(const Tensor& tensor) const;
+  // True if some stage has this tensor.
+  bool knows(const Tensor& tensor) const;
   // Whether it is this stage's to count in a norm over all stages: of tied ones the first has it.
   bool counts_here(const Tensor& tensor) const;
 

@@ -21,14 +21,18 @@ Tensor emptied(const Tensor& tensor) {
 
 // Refuses gradients: otherwise an empty tensor would silently add nothing to a loss.
 void refuse_gradients(const NamedTensor& parameter) {
-  if (!parameter.tensor.requires_grad()) return;
-  register_grad_hook(parameter.tensor, [name = parameter.name](const Tensor&) -> Tensor {
+  if (!parameter.tensor.is_leaf() || !is_floating(parameter.tensor.dtype())) return;
+  Tensor leaf = parameter.tensor;
+  const bool is_trained = leaf.requires_grad();
+  leaf.requires_grad_(true);  // one that is frozen now may be thawed
+  register_grad_hook(leaf, [name = parameter.name](const Tensor&) -> Tensor {
     fail(
         "pipeline: {} is on another stage, and empty here; got a loss that reads it, want one of "
         "the output and of parameters that this stage has (numel() > 0), or weight decay of the "
         "optimizer",
         name);
   });
+  leaf.requires_grad_(is_trained);
 }
 
 using StagesOf = std::unordered_map<const TensorBody*, std::vector<int>>;

@@ -32,6 +32,7 @@ class StageParts {
 
   // The stages that have the numbers of this tensor of the model or an optimizer, ascending.
   const std::vector<int>& stages_of(const Tensor& tensor) const;
+  bool knows(const Tensor& tensor) const { return stages_.contains(tensor.body()); }
   // In the same order on all stages.
   const std::vector<Shared>& shared() const { return shared_; }
 

@@ -303,3 +303,37 @@ TEST_CASE("rank: alone by mistake" * doctest::skip()) {
 TEST_CASE("single on two ranks is refused, and torch_ddp named") {
   CHECK(failures(Ranks("rank: alone by mistake", 2).wait()) == "");
 }
+
+TEST_CASE("a boosted step with a closure is zero_grad, forward, backward and step, with a scale") {
+  const auto trained = [](bool by_closure) {
+    manual_seed(5);
+    const Model model = Sequential{Linear(4, 8), Tanh(), Linear(8, 3)};
+    Booster booster({.mixed_precision = FP16TorchMixedPrecision({.init_scale = 1024})});
+    auto [net, opt] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1, .momentum = 0.9}));
+    std::vector<double> told;
+    for (int i = 0; i < 4; ++i) {
+      const auto part = [&, &net = net, &opt = opt](double weight) {
+        const Tensor loss = mean(square(net(full({2, 4}, 0.1 * i + weight)))) * weight;
+        booster.backward(loss, opt);
+        return loss;
+      };
+      const auto closure = [&, &opt = opt] {  // two losses accumulate
+        opt.zero_grad();
+        return part(0.5) + part(0.25).detach();
+      };
+      if (by_closure) {
+        const NoGradGuard off;
+        const auto [loss, report] = opt.step(closure);
+        told.push_back(loss.item());
+        told.push_back(report.loss_scale());
+      } else {
+        told.push_back(closure().item());
+        told.push_back(opt.step().loss_scale());
+      }
+    }
+    for (const auto& [name, tensor] : model.parameters())
+      for (const double x : tensor.to_vector<double>()) told.push_back(x);
+    return told;
+  };
+  CHECK(trained(true) == trained(false));
+}

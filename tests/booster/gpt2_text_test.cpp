@@ -27,7 +27,7 @@ class TextExample {
                       const std::string& before = "") const {
     const std::string build = build_folder().string(), root = folder_.path().string();
     std::string all = fmt::format(
-        "data.file={}/text train.output_dir={}/{} model.name=gpt2 model.n_positions=32 "
+        "data.file={}/text train.output_dir={}/{} model.n_positions=32 "
         "model.n_embd=32 model.n_layer=2 model.n_head=2 data.tokens=32 data.batch_size=8 "
         "optimizer.name=adamw optimizer.lr=0.01 lr_scheduler.name=cosine_warmup "
         "lr_scheduler.warmup_steps=2 lr_scheduler.total_steps=100 train.epochs=20 "
@@ -262,4 +262,18 @@ TEST_CASE("gpt2_text tells what it cannot train on, and leaves no folder") {
     CHECK_MESSAGE(result.says(says), result.output);
     CHECK_FALSE(example.exists("out"));
   }
+}
+
+TEST_CASE("gpt2_text trains a GPT-2 unless a config names another model") {
+  const TextExample example;
+  const auto check = [&](const std::string& config) {
+    example.folder().write("config.json", config);
+    return run_command(fmt::format("'{}/examples/gpt2_text' --check --config '{}'",
+                                   build_folder().string(),
+                                   (example.folder() / "config.json").string()));
+  };
+  CHECK(check("{}").code == 0);
+  const CommandResult images = check(R"({"model": {"name": "resnet20"}})");
+  CHECK(images.code == 2);
+  CHECK(images.says("reads no text; got resnet20, want gpt2"));
 }

@@ -96,6 +96,7 @@ struct ZipEntry {
   bool deflate = false;
   uint16_t method = 0, flags = 0;
   int64_t claimed = -1;  // bytes; -1: the truth
+  bool is_link = false;  // as Unix writes it; `bytes` are where it leads
 };
 
 std::string zip_of(const std::vector<ZipEntry>& entries, const std::string& comment = "") {
@@ -117,9 +118,10 @@ std::string zip_of(const std::vector<ZipEntry>& entries, const std::string& comm
     append(fields, claimed, 4);
     append(fields, entry.name.size(), 2);
     append(directory, 0x02014B50, 4);
-    append(directory, 20, 2);
+    append(directory, entry.is_link ? 3 << 8 | 20 : 20, 2);
     directory += fields;
-    append(directory, 0, 2 + 2 + 2 + 2 + 4);
+    append(directory, 0, 2 + 2 + 2 + 2);
+    append(directory, entry.is_link ? uint64_t{0120777} << 16 : 0, 4);
     append(directory, file.size(), 4);
     directory += entry.name;
     append(file, 0x04034B50, 4);
@@ -184,6 +186,84 @@ TEST_CASE("a tar or a zip of a folder is the same data set as the folder") {
       }
     }
   }
+}
+
+namespace {
+
+// A hard or symbolic link; where it leads stands in the header, or before it where it is long.
+std::string tar_link(const std::string& name, const std::string& target, char type) {
+  std::string header = tar_header(name, 0, type), before;
+  if (target.size() > 100)
+    before = tar_header("long", target.size() + 1, 'K') + padded(target + '\0');
+  header.replace(157, std::min<size_t>(target.size(), 100), target.substr(0, 100));
+  header.replace(148, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  header.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+  return before + header;
+}
+
+// The data set at `root`, and the line that its listing reports.
+std::pair<ImageFolder, std::string> reported(const std::string& root) {
+  std::string line;
+  ImageFolder dataset(root, {.report = [&](const std::string& text) { line = text; }});
+  return {dataset, line};
+}
+
+std::vector<std::string> paths_in(const ImageFolder& dataset, const std::string& root) {
+  std::vector<std::string> paths;
+  for (int64_t i = 0; i < dataset.size(); ++i)
+    paths.push_back(dataset.path(i).substr(root.size() + 1));
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("links of a tar to files are those files, other members are counted") {
+  const TemporaryFolder folder;
+  const std::string jpeg = encode_jpeg(gradient(8, 9, 3, 1)), long_name(120, 'n');
+  const std::string files = tar_of({{"a/1.jpg", jpeg}, {"a/" + long_name + "/2.jpg", jpeg}}, false);
+  folder.write("set.tar",
+               files.substr(0, files.size() - 1024) + tar_link("b/hard.jpg", "a/1.jpg", '1') +
+                   tar_link("b/soft.jpg", "../a/1.jpg", '2') +
+                   tar_link("b/far.jpg", "../a/" + long_name + "/2.jpg", '2') +
+                   tar_link("b/chain.jpg", "soft.jpg", '2') + tar_link("b/folder", "../a", '2') +
+                   tar_link("b/none.jpg", "none", '2') +
+                   tar_link("b/out.jpg", "../../a/1.jpg", '2') + tar_link("b/self", "self", '2') +
+                   tar_header("b/pipe.jpg", 0, '6') + tar_header("b/inner.zip", 0, '0') +
+                   std::string(1024, '\0'));
+  const std::string root = folder / "set.tar";
+  const auto [dataset, line] = reported(root);
+  CHECK(paths_in(dataset, root) == std::vector<std::string>{"a/1.jpg", "a/" + long_name + "/2.jpg",
+                                                            "b/chain.jpg", "b/far.jpg",
+                                                            "b/hard.jpg", "b/soft.jpg"});
+  for (int64_t i = 0; i < dataset.size(); ++i)
+    CHECK(dataset.file_bytes(i) == dataset.file_bytes(0));
+  CHECK(line == "ImageFolder: '" + root +
+                    "': 6 entries are not read: archives within (1: b/inner.zip), devices or pipes "
+                    "(1: b/pipe.jpg), links to folders of an archive (1: b/folder), links that "
+                    "lead to no file (3: b/none.jpg)");
+}
+
+TEST_CASE("links of a zip to files are those files") {
+  const TemporaryFolder folder;
+  const std::string jpeg = encode_jpeg(gradient(8, 9, 3, 1));
+  folder.write("set.zip", zip_of({{.name = "a/1.jpg", .bytes = jpeg},
+                                  {.name = "b/2.jpg", .bytes = "../a/1.jpg", .is_link = true},
+                                  {.name = "b/3.jpg", .bytes = "/etc/passwd", .is_link = true}}));
+  const std::string root = folder / "set.zip";
+  const auto [dataset, line] = reported(root);
+  CHECK(paths_in(dataset, root) == std::vector<std::string>{"a/1.jpg", "b/2.jpg"});
+  CHECK(dataset.file_bytes(1) == dataset.file_bytes(0));
+  CHECK(contains(line, "1 entry is not read: links that lead to no file (1: b/3.jpg)"));
+}
+
+TEST_CASE("a class without images is an error in an archive as in a folder") {
+  const TemporaryFolder folder;
+  const std::string jpeg = encode_jpeg(gradient(8, 9, 3, 1));
+  const std::string files = tar_of({{"a/1.jpg", jpeg}, {"b/1.jpg", jpeg}}, false);
+  folder.write("set.tar", tar_header("empty/", 0, '5') + files);
+  CHECK(contains(error_of([&] { ImageFolder(folder / "set.tar"); }), "class 'empty'"));
 }
 
 TEST_CASE("Caltech101 lies in an archive as in a folder") {

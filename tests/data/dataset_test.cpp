@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include <sys/stat.h>
+
 using namespace booster;
 using namespace booster::test;
 
@@ -53,6 +55,46 @@ TEST_CASE("files that are no images by name are skipped, in nested folders too")
   CHECK(dataset.size() == 3);
 }
 
+TEST_CASE("linked folders are read, circles end, and what is not read is counted") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "A", "b"}, 1);
+  write_classes(folder, "elsewhere", {"deep"}, 2);
+  const std::filesystem::path set = folder / "set";
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink("../../elsewhere", set / "a/more");
+  fs::create_directory_symlink(".", set / "a/round");
+  fs::create_directory_symlink("../..", folder / "elsewhere/deep/up");
+  fs::create_directory_symlink("..", set / "b/up");
+  fs::create_directory_symlink(".", set / "self");
+  for (const char* name : {"set/a/notes.txt", "set/a/more.txt", "set/b/inner.ZIP", "set/.git/x.jpg",
+                           "set/b/.DS_Store", "set/readme.jpg"})
+    folder.write(name, "x");
+  REQUIRE(::mkfifo((set / "b/pipe.jpg").c_str(), 0600) == 0);
+  std::string line;
+  const ImageFolder dataset(set, {.report = [&](const std::string& text) { line = text; }});
+  CHECK(dataset.classes() == std::vector<std::string>{"A", "a", "b"});
+  CHECK(contains(line, "ImageFolder: '" + set.string() + "': "));
+  CHECK(contains(line, "without an image's extension (2: a/more.txt)"));
+  CHECK(contains(line, "archives within (1: b/inner.ZIP)"));
+  CHECK(contains(line, "devices, pipes or sockets (1: b/pipe.jpg)"));
+  CHECK(contains(line, "hidden (2: .git)"));
+  CHECK(contains(line, "outside of the folders of classes (1: readme.jpg)"));
+  CHECK(contains(line, "links to a folder that they lie in (5: a/more/deep/up/elsewhere)"));
+  CHECK(contains(line, "; classes A and a only differ in case"));
+  int linked = 0;
+  for (int64_t i = 0; i < dataset.size(); ++i)
+    linked += contains(dataset.path(i), "/a/more/deep/image_");
+  CHECK(linked == 2);
+}
+
+TEST_CASE("a folder of which all is read says nothing") {
+  TemporaryFolder folder;
+  write_classes(folder, "set", {"a", "b"}, 2);
+  bool spoke = false;
+  ImageFolder(folder / "set", {.report = [&](const std::string&) { spoke = true; }});
+  CHECK_FALSE(spoke);
+}
+
 TEST_CASE("links to files are images, those that lead nowhere bad ones, as in torchvision") {
   TemporaryFolder folder;
   write_classes(folder, "set", {"a", "b"}, 1);
@@ -78,9 +120,13 @@ TEST_CASE("classes that are given are the labels, and may lack a folder") {
   CHECK(dataset.classes() == std::vector<std::string>{"d", "a", "b"});
   CHECK(dataset.label(0) == 2);
   CHECK(dataset.label(3) == 0);
-  CHECK(contains(error_of([&] { ImageFolder(folder / "val", {.classes = {"xyz", "bb"}}); }),
+  CHECK(contains(error_of([&] {
+                   ImageFolder(folder / "val", {.classes = {"xyz", "bb"}});
+                 }),
                  "folder 'b' in"));
-  CHECK(contains(error_of([&] { ImageFolder(folder / "val", {.classes = {"xyz", "bb"}}); }),
+  CHECK(contains(error_of([&] {
+                   ImageFolder(folder / "val", {.classes = {"xyz", "bb"}});
+                 }),
                  "is none of the 2 classes; did you mean 'bb'?"));
 }
 

@@ -179,3 +179,33 @@ TEST_CASE("state that does not fit changes nothing and is refused by name") {
   CHECK(contains(refused([](S& s) { s.tensors["a.master"] = zeros({2}); }),
                  "master of parameter a; got one, want none"));
 }
+
+TEST_CASE("a parameter that moved to another group is refused, or adopted where that is wanted") {
+  const auto groups = [](const Parameters& all, bool moved) {
+    const Parameters a = {all[0]}, b = {all[1]}, c = {{"c", zeros({1}).requires_grad_()}};
+    Parameters first = a, second = c;
+    (moved ? second : first).push_back(b[0]);
+    return AdamW({{first}, {second, {{"lr", 0.01}}}}, {.lr = 0.1});
+  };
+  const Parameters p = two(), q = two();
+  Optimizer saved = groups(p, false), now = groups(q, true);
+  saved.step();
+  OptimizerState state = deep_copy(saved.state_dict());
+  CHECK(state.groups[0].parameters == std::vector<std::string>{"a", "b"});
+  CHECK_THROWS_WITH_AS(now.load_state_dict(state),
+                       "load_state_dict: 1 of 3 parameters were saved in another group, and would "
+                       "train with other options; got b in group 1, want it in group 0, as saved, "
+                       "or adopt_moved_parameters first",
+                       Error);
+  const std::vector<MovedParameter> moved = now.adopt_moved_parameters(state);
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].name == "b");
+  CHECK(moved[0].before == 0);
+  CHECK(moved[0].now == 1);
+  now.load_state_dict(state);
+  CHECK(now.state_dict().tensors.at("b.exp_avg").to_vector<float>() ==
+        saved.state_dict().tensors.at("b.exp_avg").to_vector<float>());
+  CHECK(now.adopt_moved_parameters(state).empty());
+  for (auto& group : state.groups) group.parameters.clear();  // of an older checkpoint
+  CHECK_NOTHROW(now.load_state_dict(state));
+}

@@ -385,3 +385,44 @@ TEST_CASE("after an exchange masters reach parameters, and gathered parameters k
   gathered.step();
   CHECK(gathered.master("0").to_vector<float>()[0] == 1.0001f);
 }
+
+TEST_CASE("a step with a closure computes the loss on the tape, steps once and returns it") {
+  const Tensor w = full({2}, 3).requires_grad_();
+  Optimizer optimizer = SGD({w}, {.lr = 0.1});
+  int calls = 0;
+  const NoGradGuard off;  // the closure records all the same, as in PyTorch
+  for (const double want : {18.0, 18 * 0.64}) {
+    const Tensor loss = optimizer.step([&] {
+      ++calls;
+      optimizer.zero_grad();
+      const Tensor loss = sum(square(w));
+      backward(loss);
+      return loss;
+    });
+    CHECK(loss.item() == doctest::Approx(want));
+  }
+  CHECK(calls == 2);
+  CHECK(w.to_vector<float>()[0] == doctest::Approx(3 * 0.64));
+}
+
+TEST_CASE("a group that joins after a clip by norm is not clipped, and an error leaves no group") {
+  const Tensor a = zeros({1}).requires_grad_(), b = zeros({1}).requires_grad_();
+  Optimizer optimizer = SGD({{{{"a", a}}}}, {.lr = 1});
+  a.set_grad(full({1}, 10));
+  b.set_grad(full({1}, 10));
+  optimizer.clip_grad_by_norm(1);
+  optimizer.add_group({{{"b", b}}});
+  optimizer.step();
+  CHECK(a.item() == doctest::Approx(-1));
+  CHECK(b.item() == doctest::Approx(-10));
+  std::vector<std::string> seen;
+  optimizer.on_new_group([&](Optimizer& owner, const Parameters& added) {
+    CHECK(owner == optimizer);
+    seen.push_back(added[0].name);
+    check(added[0].name != "bad", "not this one");
+  });
+  CHECK_THROWS_AS(optimizer.add_group({{{"bad", zeros({1}).requires_grad_()}}}), Error);
+  CHECK(optimizer.group_count() == 2);
+  optimizer.add_group({{{"good", zeros({1}).requires_grad_()}}});
+  CHECK(seen == std::vector<std::string>{"bad", "good"});
+}

@@ -128,6 +128,7 @@ TEST_CASE("the run tool inside a Slurm job counts, not the job") {
 TEST_CASE("ranks on several machines meet at rank 0's, those on one in a folder of it") {
   CHECK(world_of(torchrun).place == "tcp://node0:29500");
   CHECK(world_of(with(torchrun, "MASTER_ADDR", "fd00::1")).place == "tcp://[fd00::1]:29500");
+  CHECK(world_of(with(torchrun, "MASTER_ADDR", "[fd00::1]")).place == "tcp://[fd00::1]:29500");
   CHECK(world_of(with(torchrun, "TORCHELASTIC_USE_AGENT_STORE", "True")).place ==
         "tcp://node0:29501");
   CHECK(world_of(with(torchrun, "BOOSTER_RENDEZVOUS", "tcp://a:1")).place == "tcp://a:1");
@@ -150,9 +151,10 @@ TEST_CASE("ranks on several machines meet at rank 0's, those on one in a folder 
   CHECK(place("gpu[03-05,9],login").starts_with("tcp://gpu03:2"));
   CHECK(place("a,b[1-2]").starts_with("tcp://a:2"));
   CHECK(place("n[7,9]").starts_with("tcp://n7:2"));
+  CHECK(place("foo-[10-20]-[01-02]").starts_with("tcp://foo-10-01:2"));
   CHECK(place("gpu[03-05]") == place("gpu[03-05]"));
-  CHECK(place("a") != world_of(with(with(slurm, "SLURM_STEP_NODELIST", "a"), "SLURM_STEP_ID",
-                                    "1")).place);
+  CHECK(place("a") !=
+        world_of(with(with(slurm, "SLURM_STEP_NODELIST", "a"), "SLURM_STEP_ID", "1")).place);
 }
 
 TEST_CASE("rank: has no address" * doctest::skip()) {
@@ -174,10 +176,8 @@ TEST_CASE("a job is what its launcher or BOOSTER_JOB calls it, else what runs wh
   CHECK(world_of(with(torchrun, "TORCHELASTIC_RUN_ID", "none")).job == plain);
   CHECK(world_of(with(torchrun, "WORLD_SIZE", "9")).job != plain);
   CHECK(world_of(with(torchrun, "SLURM_JOB_ID", "7")).job == plain);  // two may share a Slurm job
-  const Variables slurm = {{"SLURM_PROCID", "1"},
-                           {"SLURM_NTASKS", "2"},
-                           {"SLURM_JOB_ID", "7"},
-                           {"SLURM_STEP_ID", "0"}};
+  const Variables slurm = {
+      {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}};
   CHECK(world_of(slurm).job == "2 ranks of job 7.0");
   CHECK(world_of(with(slurm, "BOOSTER_JOB", "mine\n")).job == "2 ranks of job mine\\n");
   CHECK(world_of({}).job == "");
@@ -208,6 +208,12 @@ TEST_CASE("wrong values are errors that name the variable") {
       refusal_of({{"OMPI_COMM_WORLD_RANK", "0"}}).starts_with("OMPI_COMM_WORLD_SIZE: is not set"));
   CHECK(refusal_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_TASKS_PER_NODE", "x"}})
             .starts_with("SLURM_TASKS_PER_NODE: want a list"));
+  CHECK(refusal_of({{"SLURM_PROCID", "0"},
+                    {"SLURM_NTASKS", "2"},
+                    {"SLURM_TASKS_PER_NODE", "1(x2)"},
+                    {"SLURM_NODELIST", "gpu[1-2"}})
+            .starts_with("SLURM_NODELIST: a bracket holds something else than numbers, or is not "
+                         "closed, at character 8; got 'gpu[1-2'"));
 }
 
 TEST_CASE("processes on one machine share its processors") {
@@ -216,7 +222,7 @@ TEST_CASE("processes on one machine share its processors") {
   CHECK(threads_of_share(4, 64, 64) == 16);
   CHECK(threads_of_share(3, 64, 64) == 21);
   CHECK(threads_of_share(4, 2, 2) == 1);
-  CHECK(threads_of_share(4, 4, 4) == 1);    // a container with 4 of the machine's processors
+  CHECK(threads_of_share(4, 4, 4) == 1);     // a container with 4 of the machine's processors
   CHECK(threads_of_share(4, 16, 64) == 16);  // a launcher has bound each to a quarter
   CHECK(threads_of_share(4, 32, 64) == 16);  // or to one of two sockets
   CHECK(threads_of_share(1 << 20, 4096, 4096) == 1);
@@ -230,7 +236,8 @@ TEST_CASE("ranks that nobody gave a number of threads divide the cores; others k
       if (chosen > 0) kernels::set_thread_count(chosen);
       world_of(variables);
       count = kernels::thread_count();
-    }).join();
+    })
+        .join();
     return count;
   };
   const Variables together = {{"RANK", "1"}, {"WORLD_SIZE", "1000"}, {"MASTER_ADDR", "127.0.0.1"}};

@@ -30,6 +30,18 @@ for document in README.md docs/{add-a-strategy,porting,recipes,report}.md; do
   done < <(grep -oP "\`\K($rooms)/[a-z0-9_/]+\.h(?=\`)" "$document" || true)
 done
 
+# The functions that can be differentiated twice: the error, the header and the document agree.
+twice_differentiable() {
+  tr -d '"`/' <"$1" | tr -s '\n ' ' ' |
+    grep -oiP 'arithmetic, shape functions, .*?(?= and the losses)' | head -1 | cut -c2-
+}
+list=$(twice_differentiable core/autograd/tape.h)
+[[ -n $list ]] || complain "core/autograd/tape.h: no list of functions with second derivatives"
+for file in core/autograd/pass.h docs/numerics.md; do
+  [[ $(twice_differentiable $file) == "$list" ]] ||
+    complain "$file: other functions with second derivatives than core/autograd/tape.h"
+done
+
 program=$(sed -n '/^```cpp$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
 [[ $program == "$(cat examples/mlp/mlp.cpp)" ]] ||
   complain "README.md: its first C++ block differs from examples/mlp/mlp.cpp"

@@ -117,6 +117,46 @@ void check_same_order(const TrainingState& saved, const TrainingState& now,
   check_same(what, "order of samples (sampler)", saved.order, now.order);
 }
 
+namespace {
+
+constexpr size_t names_shown = 5;
+
+// One change for all parameters that went from one group to the same other.
+void adopt_moves(OptimizerState& saved, const Optimizer& optimizer,
+                 std::vector<SettingChange>& changes) {
+  std::map<std::pair<int, int>, std::vector<std::string>> moves;
+  for (const auto& [name, before, now] : optimizer.adopt_moved_parameters(saved))
+    moves[{before, now}].push_back(name);
+  for (auto& [groups, names] : moves) {
+    const size_t more = names.size() - std::min(names.size(), names_shown);
+    names.resize(names.size() - more);
+    std::string text = fmt::format("optimizer.group of {}", fmt::join(names, ", "));
+    if (more > 0) text += fmt::format(" and {} more parameters", more);
+    changes.push_back({text, std::to_string(groups.first), std::to_string(groups.second)});
+  }
+}
+
+// The rates that a schedule multiplies are the optimizer's when the schedule was made; told here
+// where that is not told yet.
+void adopt_base_rates(LRSchedulerState& saved, const LRSchedulerState& now,
+                      std::vector<SettingChange>& changes) {
+  const size_t groups = now.given_lrs.size();
+  if (saved.given_lrs.empty()) saved.given_lrs = saved.base_lrs;
+  if (saved.given_lrs.size() != groups || saved.base_lrs.size() != groups) return;
+  for (size_t i = 0; i < groups; ++i) {
+    const double before = saved.given_lrs[i], value = now.given_lrs[i];
+    if (before == value) continue;
+    const bool joined_late = saved.base_lrs[i] != before && before != 0;
+    saved.base_lrs[i] = joined_late ? saved.base_lrs[i] / before * value : value;
+    saved.given_lrs[i] = value;
+    const std::string name = "optimizer.lr" + of_group(i, groups);
+    if (std::ranges::none_of(changes, [&](const auto& change) { return change.name == name; }))
+      changes.push_back({name, fmt::format("{}", before), fmt::format("{}", value)});
+  }
+}
+
+}  // namespace
+
 std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingState& now,
                                          const Optimizer& optimizer) {
   std::vector<SettingChange> changes;
@@ -124,22 +164,11 @@ std::vector<SettingChange> adopt_changes(TrainingState& saved, const TrainingSta
   tell("number of ranks", saved.random.size(), now.random.size(), changes);
   tell("batch_size", saved.position.batch_size, now.position.batch_size, changes);
   const size_t groups = now.optimizer.groups.size();
+  adopt_moves(saved.optimizer, optimizer, changes);
   for (const auto& [group, name, before, value] : optimizer.adopt_changed_options(saved.optimizer))
     changes.push_back({"optimizer." + name + of_group(static_cast<size_t>(group), groups),
                        fmt::format("{}", before), fmt::format("{}", value)});
-  // The rates that a schedule multiplies are the optimizer's when the schedule was made; told here
-  // where that is not told yet.
-  for (size_t i = 0; i < std::min(saved.schedule.base_lrs.size(), now.schedule.base_lrs.size());
-       ++i) {
-    const double before = saved.schedule.base_lrs[i], value = now.schedule.base_lrs[i];
-    const std::string name = "optimizer.lr" + of_group(i, groups);
-    const bool told = std::any_of(changes.begin(), changes.end(),
-                                  [&](const auto& change) { return change.name == name; });
-    if (before != value && !told)
-      changes.push_back({name, fmt::format("{}", before), fmt::format("{}", value)});
-  }
-  if (saved.schedule.base_lrs.size() == now.schedule.base_lrs.size())
-    saved.schedule.base_lrs = now.schedule.base_lrs;
+  adopt_base_rates(saved.schedule, now.schedule, changes);
   tell_differences("lr_scheduler.", saved.schedule.settings, now.schedule.settings, changes);
   for (const auto& [name, value] : now.first_precision_state) {
     const auto before = saved.first_precision_state.find(name);

@@ -32,11 +32,15 @@ std::optional<StateReader> StateReader::find(const std::string& name) const {
   return member(name);
 }
 
-std::vector<StateReader> StateReader::members(std::initializer_list<const char*> names) const {
+std::vector<StateReader> StateReader::members(std::initializer_list<const char*> names,
+                                              std::initializer_list<const char*> newer) const {
   std::vector<StateReader> found;
   for (const char* name : names) found.push_back(member(name));
+  const auto is_among = [](const auto& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
   for (const auto& [name, value] : value_->items())
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (!is_among(names, name) && !is_among(newer, name))
       fail_data("{}: {} is not known to this version", file_, join_key(path_, name));
   return found;
 }

@@ -20,8 +20,10 @@ class StateReader {
   StateReader(const nlohmann::json& value, std::string file, std::string path = "")
       : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
-  // The values of an object with exactly these members, in this order.
-  std::vector<StateReader> members(std::initializer_list<const char*> names) const;
+  // The values of an object with exactly these members, in this order; it may also have those of
+  // `newer`, which older versions did not write.
+  std::vector<StateReader> members(std::initializer_list<const char*> names,
+                                   std::initializer_list<const char*> newer = {}) const;
   // A member of an object that may have others; the second is none where it is missing or null.
   StateReader member(const std::string& name) const;
   std::optional<StateReader> find(const std::string& name) const;

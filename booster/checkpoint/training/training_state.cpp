@@ -12,8 +12,10 @@ using Json = nlohmann::json;
 Json optimizer_json(const OptimizerState& state) {
   Json groups = Json::array();
   for (const auto& group : state.groups)
-    groups.push_back(
-        {{"options", group.options}, {"constructed", group.constructed}, {"step", group.step}});
+    groups.push_back({{"options", group.options},
+                      {"constructed", group.constructed},
+                      {"step", group.step},
+                      {"parameters", group.parameters}});
   return {{"rule", state.rule}, {"steps", state.steps}, {"groups", groups}};
 }
 
@@ -36,16 +38,20 @@ OptimizerState optimizer_from(const StateReader& json) {
   const auto in = json.members({"rule", "steps", "groups"});
   OptimizerState state{in[0].text(), {}, in[1].counts(), {}};
   for (const auto& item : in[2].items()) {
-    const auto group = item.members({"options", "constructed", "step"});
+    const auto group = item.members({"options", "constructed", "step"}, {"parameters"});
     state.groups.push_back({group[0].numbers(), group[2].count(), group[1].numbers()});
+    if (const auto names = item.find("parameters"))
+      for (const auto& name : names->items()) state.groups.back().parameters.push_back(name.text());
   }
   return state;
 }
 
 LRSchedulerState schedule_from(const StateReader& json) {
-  const auto in = json.members({"name", "step", "base_lrs", "settings", "memory"});
+  const auto in = json.members({"name", "step", "base_lrs", "settings", "memory"}, {"given_lrs"});
   LRSchedulerState state{in[0].text(), in[1].count(), {}, in[3].texts(), in[4].numbers()};
   for (const auto& lr : in[2].items()) state.base_lrs.push_back(lr.number());
+  if (const auto given = json.find("given_lrs"))
+    for (const auto& lr : given->items()) state.given_lrs.push_back(lr.number());
   return state;
 }
 
@@ -94,6 +100,7 @@ Json to_json(const TrainingState& state) {
            {{"name", state.schedule.name},
             {"step", state.schedule.step},
             {"base_lrs", state.schedule.base_lrs},
+            {"given_lrs", state.schedule.given_lrs},
             {"settings", state.schedule.settings},
             {"memory", state.schedule.memory}}},
           {"loader", loader_json(state)},

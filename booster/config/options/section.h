@@ -52,8 +52,8 @@ struct ProgramConfig {
   std::vector<Section> sections = {};
   std::vector<ConfigArgument> arguments = {};
   // Defaults of the library's options that suit this program better, by path; for a section with
-  // choices of every choice that has the option: {"model.num_classes", 101}. Null: the program
-  // finds out, and fills it in by Config::with.
+  // choices of every choice that has the option: {"model.num_classes", 101}; "model.name" is the
+  // choice. Null: the program finds out, and fills it in by Config::with.
   std::vector<std::pair<std::string, nlohmann::json>> defaults = {};
   // Objects that neither knows may stand beside the sections: another program's.
   bool open = false;

@@ -4,9 +4,12 @@
 #include "platform/error.h"
 #include "platform/terminal_text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <mutex>
 
 namespace booster {
@@ -48,6 +51,25 @@ std::string member_name(const ArchiveFile& file, const std::string& raw) {
   return name;
 }
 
+std::string link_target(const std::string& name, const std::string& target) {
+  if (target.starts_with('/')) return "";
+  std::vector<std::string> parts;
+  const std::string whole = name.substr(0, name.rfind('/') + 1) + target;
+  for (size_t begin = 0; begin <= whole.size();) {
+    const size_t end = std::min(whole.find('/', begin), whole.size());
+    const std::string part = whole.substr(begin, end - begin);
+    begin = end + 1;
+    if (part.empty() || part == ".") continue;
+    if (part != "..") {
+      parts.push_back(part);
+      continue;
+    }
+    if (parts.empty()) return "";
+    parts.pop_back();
+  }
+  return fmt::format("{}", fmt::join(parts, "/"));
+}
+
 Archive::Archive(const std::string& path) : file_(path) {
   std::array<uint8_t, 512> begin{};
   const size_t known = std::min<uint64_t>(begin.size(), file_.size());
@@ -58,12 +80,43 @@ Archive::Archive(const std::string& path) : file_(path) {
   is_zip_ = bytes.starts_with("PK\3\4") || bytes.starts_with("PK\5\6");
   if (!is_zip_ && (known < begin.size() || !is_tar_header(begin.data())))
     file_.fail("neither a zip nor a tar file");
-  members_ = is_zip_ ? read_zip_index(file_) : read_tar_index(file_);
-  std::ranges::stable_sort(members_, {}, &ArchiveMember::name);
+  index_ = is_zip_ ? read_zip_index(file_) : read_tar_index(file_);
+  sort_members();
+  follow_links();
+}
+
+void Archive::sort_members() {
+  std::vector<ArchiveMember>& members = index_.members;
+  std::ranges::stable_sort(members, {}, &ArchiveMember::name);
   // Unpacked, the last of one name would have replaced the others.
-  const auto last = std::unique(members_.rbegin(), members_.rend(),
+  const auto last = std::unique(members.rbegin(), members.rend(),
                                 [](const auto& a, const auto& b) { return a.name == b.name; });
-  members_.erase(members_.begin(), last.base());
+  members.erase(members.begin(), last.base());
+}
+
+// A link to a file becomes a member with the bytes of that file.
+void Archive::follow_links() {
+  constexpr int most_links = 40;  // in a chain, as of Linux's files
+  std::map<std::string, std::string> targets;
+  for (const ArchiveLink& link : index_.links) targets[link.name] = link.target;
+  std::vector<ArchiveMember> found;
+  for (const auto& [name, target] : targets) {
+    std::string at = target;
+    for (int i = 0; i < most_links && targets.contains(at); ++i) at = targets.at(at);
+    const auto member = std::ranges::lower_bound(index_.members, at, {}, &ArchiveMember::name);
+    const bool begins =
+        member != index_.members.end() && !at.empty() && member->name.starts_with(at);
+    if (begins && member->name == at) {
+      found.push_back(*member);
+      found.back().name = name;
+    } else {
+      const bool is_folder = begins && member->name.substr(at.size()).starts_with('/');
+      index_.unread.push_back(
+          {name, is_folder ? "links to folders of an archive" : "links that lead to no file"});
+    }
+  }
+  index_.members.insert(index_.members.end(), found.begin(), found.end());
+  sort_members();
 }
 
 std::shared_ptr<const Archive> open_archive(const std::string& path) {

@@ -24,7 +24,7 @@ struct Field {
   size_t offset, bytes;
 };
 constexpr Field name_field = {0, 100}, size_field = {124, 12}, checksum_field = {148, 8},
-                prefix_field = {345, 155};
+                target_field = {157, 100}, prefix_field = {345, 155};
 constexpr size_t type_at = 156, magic_at = 257;
 
 std::string text_in(const Header& header, Field field) {
@@ -50,9 +50,10 @@ std::optional<uint64_t> number_in(const uint8_t* header, Field field) {
   return at == end || *at == ' ' || *at == 0 ? std::optional(value) : std::nullopt;
 }
 
-// What a header of type L or x says about the member behind it.
+// What headers of type L, K or x say about the member behind them; "" if they say nothing.
 struct Extension {
-  std::string name;  // "" if it says nothing
+  std::string name;
+  std::string target;  // of a link
   std::optional<uint64_t> size;
 };
 
@@ -80,6 +81,7 @@ void read_pax(const ArchiveFile& file, std::string_view text, Extension& extensi
     if (equals == std::string_view::npos) damaged();
     const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     if (key == "path") extension.name = value;
+    if (key == "linkpath") extension.target = value;
     if (key == "size") {
       uint64_t size = 0;
       const auto parsed = std::from_chars(value.data(), value.data() + value.size(), size);
@@ -104,6 +106,34 @@ std::string full_name(const Header& header, const Extension& extension) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
+constexpr char hard_link = '1', symbolic_link = '2', folder = '5';
+
+bool is_file(char type) { return type == '0' || type == '\0' || type == '7'; }
+bool extends(char type) { return type == 'L' || type == 'K' || type == 'x'; }
+
+// Puts a member, whose bytes begin at `at`, where its type belongs.
+void add(const ArchiveFile& file, const Header& header, const Extension& extension, uint64_t at,
+         uint64_t size, ArchiveIndex& index) {
+  const char type = static_cast<char>(header[type_at]);
+  if (type == 'g') return;  // says something of all members, but neither names nor sizes
+  const std::string raw = full_name(header, extension), name = member_name(file, raw);
+  if (name.empty()) return;
+  const std::string target =
+      extension.target.empty() ? text_in(header, target_field) : extension.target;
+  if (type == folder || (is_file(type) && raw.ends_with('/')))
+    index.folders.push_back(name);
+  else if (is_file(type))
+    index.members.push_back({name, at, size, size});
+  else if (type == hard_link)
+    index.links.push_back({name, member_name(file, target)});
+  else if (type == symbolic_link)
+    index.links.push_back({name, link_target(name, target)});
+  else if (type == '3' || type == '4' || type == '6')
+    index.unread.push_back({name, "devices or pipes"});
+  else
+    index.unread.push_back({name, "of a kind that only some tar programs know"});
+}
+
 }  // namespace
 
 bool is_tar_header(const uint8_t* header) {
@@ -116,8 +146,8 @@ bool is_tar_header(const uint8_t* header) {
   return wanted == sum;
 }
 
-std::vector<ArchiveMember> read_tar_index(const ArchiveFile& file) {
-  std::vector<ArchiveMember> members;
+ArchiveIndex read_tar_index(const ArchiveFile& file) {
+  ArchiveIndex index;
   Extension extension;
   Header header;
   bool has_end = false;
@@ -130,27 +160,27 @@ std::vector<ArchiveMember> read_tar_index(const ArchiveFile& file) {
     const auto own_size = number_in(header.data(), size_field);
     if (!own_size) file.fail(fmt::format("damaged: the header at {} has no size", at));
     const char type = static_cast<char>(header[type_at]);
-    const bool extends = type == 'L' || type == 'K' || type == 'x';  // K: a link's target
-    const bool is_link = type >= '1' && type <= '6';  // or a device, or a folder: without bytes
-    const uint64_t size = is_link ? 0 : extends ? *own_size : extension.size.value_or(*own_size);
+    const bool has_no_bytes = type >= '1' && type <= '6';  // a link, a device or a folder
+    const uint64_t size = has_no_bytes    ? 0
+                          : extends(type) ? *own_size
+                                          : extension.size.value_or(*own_size);
     at += block;
     check_holds(file, at, size);
     if (type == 'L') extension.name = read_text(file, at, size).c_str();
+    if (type == 'K') extension.target = read_text(file, at, size).c_str();
     if (type == 'x') read_pax(file, read_text(file, at, size), extension);
-    if (type == '0' || type == '\0' || type == '7') {
-      const std::string raw = full_name(header, extension);
-      const std::string name = member_name(file, raw);
-      if (!raw.ends_with('/') && !name.empty()) members.push_back({name, at, size, size});
+    if (!extends(type)) {
+      add(file, header, extension, at, size, index);
+      extension = {};
     }
-    if (!extends) extension = {};
     const uint64_t padded = (size + block - 1) / block * block;
     check_holds(file, at, padded);
     at += padded;
   }
   if (!has_end)
     warn(fmt::format("{}: a tar file without its end, perhaps cut short; read the {} files in it",
-                     file.path(), members.size()));
-  return members;
+                     file.path(), index.members.size()));
+  return index;
 }
 
 }  // namespace booster

@@ -107,14 +107,36 @@ std::vector<uint8_t> inflated(const std::vector<uint8_t>& stored, uint64_t bytes
 
 }  // namespace
 
-std::vector<ArchiveMember> read_zip_index(const ArchiveFile& file) {
+namespace {
+
+// Programs of Unix keep a file's mode in the upper half of its attributes.
+bool is_symbolic_link(const uint8_t* entry) {
+  constexpr uint16_t made_on_unix = 3, kinds = 0170000, link = 0120000;
+  return u16(entry + 4) >> 8 == made_on_unix && (u32(entry + 38) >> 16 & kinds) == link;
+}
+
+// The bytes of a link are where it leads.
+void add_link(const ArchiveFile& file, const ArchiveMember& member, ArchiveIndex& index) {
+  constexpr uint64_t longest_target = 4096;
+  try {
+    if (member.bytes > longest_target) bad_image(member.name, "too long for a link");
+    const std::vector<uint8_t> target = read_zip_member(file, member);
+    index.links.push_back({member.name, link_target(member.name, {target.begin(), target.end()})});
+  } catch (const Error&) {
+    index.unread.push_back({member.name, "links that are damaged"});
+  }
+}
+
+}  // namespace
+
+ArchiveIndex read_zip_index(const ArchiveFile& file) {
   const Directory directory = find_directory(file);
   if (!file.holds(directory.offset, directory.bytes) || directory.bytes > largest_index ||
       directory.entries > directory.bytes / entry_bytes)
     file.fail("damaged: its directory does not fit into it");
   std::vector<uint8_t> bytes(directory.bytes);
   file.read(directory.offset, bytes.data(), bytes.size());
-  std::vector<ArchiveMember> members;
+  ArchiveIndex index;
   size_t at = 0;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     const uint8_t* entry = bytes.data() + at;
@@ -130,13 +152,20 @@ std::vector<ArchiveMember> read_zip_index(const ArchiveFile& file) {
                             u32(entry + 16)};
     read_zip64(file, entry + entry_bytes + name, extra, member);
     at += entry_bytes + name + extra + comment;
-    if (raw.ends_with('/') || member.name.empty()) continue;
+    if (member.name.empty()) continue;
+    if (raw.ends_with('/')) {
+      index.folders.push_back(member.name);
+      continue;
+    }
     if (!file.holds(member.offset, member.stored))
       file.fail(fmt::format("cut short: a member of {} bytes at {} is not in its {} bytes",
                             member.stored, member.offset, file.size()));
-    members.push_back(std::move(member));
+    if (is_symbolic_link(entry))
+      add_link(file, member, index);
+    else
+      index.members.push_back(std::move(member));
   }
-  return members;
+  return index;
 }
 
 std::vector<uint8_t> read_zip_member(const ArchiveFile& file, const ArchiveMember& member) {

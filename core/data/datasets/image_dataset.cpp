@@ -4,6 +4,8 @@
 #include "core/data/gpu/gpu_image_cache.h"
 #include "core/data/images/image_cache.h"
 #include "platform/error.h"
+#include "platform/terminal_text.h"
+#include "platform/warn.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,6 +69,10 @@ ImageDataset::ImageDataset(const char* what, const std::string& root,
   files->root = root;
   files->files = open_image_files(what, root);
   files->list = list_images(what, root, *files->files, excluded, std::move(options.classes));
+  if (const std::string& text = files->list.left_out; !text.empty()) {
+    const std::string line = fmt::format("{}: '{}': {}", what, terminal_text(root), text);
+    options.report ? options.report(line) : warn(line);
+  }
   files->decode.apply_orientation = options.apply_orientation;
   items_.resize(files->list.paths.size());
   if (options.cache_bytes > 0)
@@ -168,7 +174,9 @@ std::vector<std::string> image_folders(const std::string& root) {
   fs::path there = root;
   while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
   const bool is_there = fs::is_directory(root, error) || fs::is_regular_file(there, error);
-  return is_there ? open_image_files("images", root)->folders() : std::vector<std::string>{};
+  LeftOut not_told;
+  return is_there ? open_image_files("images", root)->folders(not_told)
+                  : std::vector<std::string>{};
 }
 
 ImageFolder::ImageFolder(const std::string& root, ImageDatasetOptions options)
@@ -195,6 +203,7 @@ Caltech101::Caltech101(const std::string& root, Caltech101Options options)
                     .cache_bytes = options.cache_bytes,
                     .device = options.device,
                     .device_cache_bytes = options.device_cache_bytes,
-                    .apply_orientation = options.apply_orientation}) {}
+                    .apply_orientation = options.apply_orientation,
+                    .report = std::move(options.report)}) {}
 
 }  // namespace booster

@@ -6,6 +6,7 @@
 #include "core/data/dataset.h"
 #include "core/data/transforms/transforms.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct ImageDatasetOptions {
   // The order of the labels; error if a folder is none of these, and they may lack folders of their
   // own (a validation set by the classes of its training set). Empty: the folders' names, sorted.
   std::vector<std::string> classes = {};
+  // Gets a line if the listing leaves something out: how many files and why, with an example of
+  // each. Empty: the line goes to stderr.
+  std::function<void(const std::string& line)> report = {};
 };
 
 class ImageDataset : public Dataset {
@@ -75,9 +79,11 @@ struct ImageDataset::Split {
 std::vector<std::string> image_folders(const std::string& root);
 
 // ROOT/CLASS/**/NAME.{jpg,jpeg,png,...}. ROOT is a folder, or a tar or zip file, which is read in
-// place, or a folder in one (images.zip/train). Hidden files and files without an image extension
-// are skipped; one with an image extension that is not an image, or is a link that leads nowhere or
-// to itself, is a bad image.
+// place, or a folder in one (images.zip/train). Links to files and folders are followed, but for
+// those to a folder that they lie in; in an archive those to files alone, hard or symbolic. Hidden
+// files, files without an image extension and all else that is not read are counted
+// (ImageDatasetOptions::report). One with an image extension that is not an image, or is a link on
+// the disk that leads nowhere or to itself, is a bad image.
 class ImageFolder : public ImageDataset {
  public:
   explicit ImageFolder(const std::string& root, ImageDatasetOptions options = {});
@@ -89,7 +95,8 @@ struct Caltech101Options {
   Device device = {};
   size_t device_cache_bytes = 0;
   bool apply_orientation = false;
-  bool background = false;  // include the class BACKGROUND_Google
+  std::function<void(const std::string& line)> report = {};  // as in ImageDatasetOptions
+  bool background = false;                                   // include the class BACKGROUND_Google
 };
 
 // ROOT/101_ObjectCategories/CLASS/image_0001.jpg, or the same in ROOT/caltech101.

@@ -3,6 +3,8 @@
 // immutable; thread-safe.
 #pragma once
 
+#include "core/data/archives/left_out.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,11 +15,13 @@ namespace booster {
 class ImageFiles {
  public:
   virtual ~ImageFiles() = default;
-  // Names of the folders in the root, sorted, but not of hidden ones.
-  virtual std::vector<std::string> folders() const = 0;
+  // Names of the folders in the root, sorted, but not of hidden ones. `left_out` counts what else
+  // there is.
+  virtual std::vector<std::string> folders(LeftOut& left_out) const = 0;
   // Whole paths of the images below a folder of the root, sorted: what has an image's extension and
-  // is not hidden, nor in a hidden folder.
-  virtual std::vector<std::string> images(const std::string& folder) const = 0;
+  // is not hidden, nor in a hidden folder. Links to folders are followed, but for those to a folder
+  // that they lie in. `left_out` counts all other files.
+  virtual std::vector<std::string> images(const std::string& folder, LeftOut& left_out) const = 0;
   // The bytes of such a file. Error as read_image_file's (images/image_file.h).
   virtual std::vector<uint8_t> read(const std::string& path) const = 0;
 };

@@ -13,6 +13,8 @@ struct ImageListing {
   std::vector<std::string> classes;  // by label
   std::vector<std::string> paths;    // ROOT/CLASS/**/NAME, class by class, sorted
   std::vector<int64_t> labels;       // of each path
+  // What is not read, and which classes only differ in case; "" if there is nothing to say.
+  std::string left_out = {};
 };
 
 // Folders of `root`, which `files` are of, are the classes, except those in `excluded`, in the

@@ -9,7 +9,7 @@ namespace booster {
 struct LRScheduler::Body {
   Optimizer optimizer;
   std::unique_ptr<Schedule> schedule;
-  std::vector<double> base_lrs = {};
+  std::vector<double> base_lrs = {}, given_lrs = base_lrs;
   int64_t step = 0;
 
   std::vector<double> rates() const {
@@ -17,6 +17,26 @@ struct LRScheduler::Body {
     for (int group = 0; group < optimizer.group_count(); ++group)
       now.push_back(optimizer.lr(group));
     return now;
+  }
+  // Gives a base to groups that were added since the last step.
+  void follow_groups() {
+    const std::vector<double> now = rates();
+    for (size_t group = base_lrs.size(); group < now.size(); ++group) {
+      base_lrs.push_back(base_of_new(static_cast<int>(group), now[group]));
+      given_lrs.push_back(now[group]);
+      schedule->add_group(now[group]);
+    }
+  }
+  // The base for which the schedule now gives this rate. A rate is a linear function of its base.
+  double base_of_new(int group, double rate) const {
+    if (step == 0 || !schedule->uses_base()) return rate;
+    const double least = schedule->lr(step, 0, group), slope = schedule->lr(step, 1, group) - least;
+    const double base = (rate - least) / slope;
+    check(std::isfinite(base),
+          "{}: group {} was added too late; got rate {} at step {}, from where the schedule gives "
+          "{} whatever the base, want the group before the schedule is made",
+          schedule->name(), group, rate, step, least);
+    return base;
   }
   void apply(int64_t t) {
     std::vector<double> rates;
@@ -37,19 +57,21 @@ LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule
 
 LRScheduler::LRScheduler(Optimizer optimizer, std::unique_ptr<Schedule> schedule)
     : body_(new Body{std::move(optimizer), std::move(schedule)}) {
-  body_->base_lrs = body_->rates();
+  body_->follow_groups();
   body_->apply(0);
 }
 
 void LRScheduler::step() {
   check(!body_->schedule->wants_metric(),
         "{}: step wants a metric; got none, want scheduler.step(loss), say", name());
+  body_->follow_groups();
   body_->apply(body_->step + 1);
 }
 
 void LRScheduler::step(double metric) {
   check(body_->schedule->wants_metric(), "{}: step wants no metric; got {}, want step()", name(),
         metric);
+  body_->follow_groups();
   body_->schedule->observe(metric, body_->rates());
   body_->apply(body_->step + 1);
 }
@@ -61,22 +83,29 @@ const Schedule& LRScheduler::schedule() const { return *body_->schedule; }
 bool LRScheduler::drives(const Optimizer& optimizer) const { return body_->optimizer == optimizer; }
 
 LRSchedulerState LRScheduler::state_dict() const {
-  return {name(), body_->step, body_->base_lrs, body_->schedule->settings(),
-          body_->schedule->memory()};
+  body_->follow_groups();
+  return {name(),
+          body_->step,
+          body_->base_lrs,
+          body_->schedule->settings(),
+          body_->schedule->memory(),
+          body_->given_lrs};
 }
 
 void LRScheduler::load_state_dict(const LRSchedulerState& state) {
   check(state.name == name(), "load_state_dict: saved by another scheduler; got {}, want {}",
         state.name, name());
-  check(state.base_lrs.size() == body_->base_lrs.size(),
+  const size_t groups = body_->rates().size();
+  check(state.base_lrs.size() == groups,
         "load_state_dict: number of parameter groups differs; got {}, want {}",
-        state.base_lrs.size(), body_->base_lrs.size());
+        state.base_lrs.size(), groups);
+  check(state.given_lrs.empty() || state.given_lrs.size() == groups,
+        "load_state_dict: given_lrs are of other groups; got {}, want {} or none",
+        state.given_lrs.size(), groups);
   check(state.step >= 0, "load_state_dict: step is out of range; got {}, want >= 0", state.step);
   for (double lr : state.base_lrs)
-    check(std::isfinite(lr) && lr >= 0,
-          "load_state_dict: base lr is out of range; got {}, want >= 0", lr);
+    check(std::isfinite(lr), "load_state_dict: base lr is out of range; got {}, want a number", lr);
   const ScheduleMemory remembered = body_->schedule->memory();
-  const size_t groups = body_->base_lrs.size();
   body_->schedule->remember(state.memory, groups);
   const auto before = std::exchange(body_->base_lrs, state.base_lrs);
   Optimizer& optimizer = body_->optimizer;
@@ -85,6 +114,7 @@ void LRScheduler::load_state_dict(const LRSchedulerState& state) {
     options.push_back(optimizer.options(group));
   try {
     body_->apply(state.step);
+    body_->given_lrs = state.given_lrs.empty() ? state.base_lrs : state.given_lrs;
   } catch (...) {  // a rate that the optimizer refuses, perhaps of its second group
     body_->base_lrs = before;
     body_->schedule->remember(remembered, groups);

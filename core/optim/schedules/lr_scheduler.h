@@ -10,6 +10,13 @@
 // Schedulers are handles: copies share one count. Formulas are closed forms; where a name is
 // PyTorch's the rates are PyTorch's, within rounding. A rate that the program sets itself holds
 // until the next step, which gives the schedule's (some of PyTorch's go on from the one they find).
+//
+// A group that is added to the optimizer later is scheduled too. Before the first step() its rate
+// is its base, as that of the first groups. After it the rate with which it was added is the one in
+// force now, and the group goes on from there in proportion to the others, as PyTorch's do: its
+// base is the one for which the schedule gives that rate. Error, at the next step(), where no base
+// does: the schedule has come to a rate that no longer depends on it, or has one function per
+// group.
 #pragma once
 
 #include "core/optim/optimizer.h"
@@ -34,6 +41,8 @@ class Schedule {
   // "linear_warmup": begins messages, marks saved state.
   virtual const char* name() const = 0;
   virtual double lr(int64_t t, double base, int group) const = 0;
+  // False if a group's rate does not follow from its base: one-cycle, a plateau's.
+  virtual bool uses_base() const { return true; }
   // Its options, so that a resumed training can tell which of them changed.
   virtual ScheduleSettings settings() const { return {}; }
   // What else follows the steps: one-cycle's momentum.
@@ -43,6 +52,8 @@ class Schedule {
   virtual bool wants_metric() const { return false; }
   // The metric of this step, with the rates now in force, by group.
   virtual void observe(double /*metric*/, const std::vector<double>& /*rates*/) {}
+  // A group was added, with this rate.
+  virtual void add_group(double /*rate*/) {}
   virtual ScheduleMemory memory() const { return {}; }
   // All or nothing; error for what is no memory of this schedule with so many groups.
   virtual void remember(const ScheduleMemory&, size_t /*groups*/) {}
@@ -54,6 +65,9 @@ struct LRSchedulerState {
   std::vector<double> base_lrs;  // by parameter group
   ScheduleSettings settings = {};  // for information: those in force are the scheduler's own
   ScheduleMemory memory = {};
+  // The rates that the program gave, by group: other ones than base_lrs where a group was added
+  // after the first step.
+  std::vector<double> given_lrs = {};
 };
 
 class LRScheduler {
@@ -241,7 +255,8 @@ class ReduceLROnPlateau : public LRScheduler {
   explicit ReduceLROnPlateau(Optimizer optimizer, const ReduceLROnPlateauOptions& options = {});
 };
 
-// base f(t), with one f for all groups or one for each. PyTorch's.
+// base f(t), with one f for all groups or one for each. PyTorch's. With one for each, a group that
+// is added later is an error.
 using LRFactor = std::function<double(int64_t t)>;
 class LambdaLR : public LRScheduler {
  public:

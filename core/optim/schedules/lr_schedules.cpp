@@ -110,7 +110,12 @@ std::unique_ptr<Schedule> lambda(const Optimizer& optimizer, std::vector<LRFacto
         "lambda: number of functions; got {}, want 1 or one for each of {} parameter groups",
         factors.size(), groups);
   return schedule("lambda", {}, [factors](int64_t t, double base, int group) {
-    return base * factors[factors.size() == 1 ? 0 : group](t);
+    if (factors.size() == 1) return base * factors[0](t);
+    check(static_cast<size_t>(group) < factors.size(),
+          "lambda: group {} was added after the schedule was made; got functions for {} groups, "
+          "want one function for all, or the group first",
+          group, factors.size());
+    return base * factors[static_cast<size_t>(group)](t);
   });
 }
 

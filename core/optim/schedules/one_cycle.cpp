@@ -57,6 +57,7 @@ class OneCycle : public Schedule {
             {"three_phase", text(o_.three_phase)}};
   }
 
+  bool uses_base() const override { return false; }
   double lr(int64_t t, double, int) const override {
     check(t <= o_.total_steps, "one_cycle: no rate after {} steps; got step {}", o_.total_steps, t);
     const auto [phase, progress] = at(t);

@@ -42,7 +42,11 @@ class ReduceOnPlateau : public Schedule {
     return rates_.empty() ? base : rates_[static_cast<size_t>(group)];
   }
 
+  bool uses_base() const override { return false; }
   bool wants_metric() const override { return true; }
+  void add_group(double rate) override {
+    if (!rates_.empty()) rates_.push_back(rate);
+  }
   void observe(double metric, const std::vector<double>& rates) override {
     rates_ = rates;
     if (is_better(metric)) {

@@ -25,8 +25,7 @@ std::string root_of(const Config& config) {
 
 // Creates the set unless an earlier run did; the other ranks wait.
 std::string small_set(const Config& config, const World& world) {
-  const fs::path folder =
-      fs::path(config.get<std::string>("train.output_dir")) / "small_set";
+  const fs::path folder = fs::path(config.get<std::string>("train.output_dir")) / "small_set";
   if (world.rank == 0) make_small_set(folder.string());
   world.group().barrier();
   return folder.string();
@@ -48,18 +47,22 @@ std::string validation_folder(const std::vector<std::string>& folders) {
   return {};
 }
 
-Sets open_sets(const std::string& root, const Config& config) {
+// `report` gets a line for each folder of which not everything is read.
+Sets open_sets(const std::string& root, const Config& config,
+               const std::function<void(const std::string&)>& report) {
   const ImageDatasetOptions options = {
       .transform = training_transform(config, image_side(config)),
       .cache_bytes = static_cast<size_t>(config.get<int64_t>("data.cache_mb")) << 20,
       .device = device_of(config),
-      .device_cache_bytes = static_cast<size_t>(config.get<int64_t>("data.device_cache_mb")) << 20};
+      .device_cache_bytes = static_cast<size_t>(config.get<int64_t>("data.device_cache_mb")) << 20,
+      .report = report};
   const auto split = [&](const ImageDataset& all) {
     const auto [train, validation] = all.split(config.get<double>("data.validation_fraction"));
     if (validation.size() == 0)
-      fail_data("data.root: no class in '{}' has a second image, to validate on; want two of one "
-                "class, or a folder val beside train",
-                root);
+      fail_data(
+          "data.root: no class in '{}' has a second image, to validate on; want two of one "
+          "class, or a folder val beside train",
+          root);
     return Sets{train, validation};
   };
   if (is_caltech101(root))
@@ -67,9 +70,10 @@ Sets open_sets(const std::string& root, const Config& config) {
                                    .cache_bytes = options.cache_bytes,
                                    .device = options.device,
                                    .device_cache_bytes = options.device_cache_bytes,
+                                   .report = report,
                                    .background = config.get<bool>("data.include_background")}));
   if (const std::string inner = within_archive(root, {"train"}); inner != root)
-    return open_sets(inner, config);
+    return open_sets(inner, config, report);
   const auto folders = image_folders(root);
   const bool has_train = holds(folders, "train");
   const std::string validation = validation_folder(folders), train = root + "/train";
@@ -81,9 +85,10 @@ Sets open_sets(const std::string& root, const Config& config) {
   }
   if (has_train && folders.size() == 1) return split(ImageFolder(train, options));
   if (folders.size() < 2)
-    fail_data("data.root: {} '{}'; want a folder for each class, or train and val with such "
-              "folders, or Caltech101's 101_ObjectCategories",
-              fs::is_directory(root) ? "no images are laid out in" : "no such folder; got", root);
+    fail_data(
+        "data.root: {} '{}'; want a folder for each class, or train and val with such "
+        "folders, or Caltech101's 101_ObjectCategories",
+        fs::is_directory(root) ? "no images are laid out in" : "no such folder; got", root);
   return split(ImageFolder(root, options));
 }
 
@@ -95,8 +100,7 @@ bool is_caltech101(const std::string& root) {
 }
 
 std::optional<int64_t> outputs(const Config& config) {
-  if (config.has("model.num_classes"))
-    return config.options("model").given<int64_t>("num_classes");
+  if (config.has("model.num_classes")) return config.options("model").given<int64_t>("num_classes");
   if (config.has("model.sizes")) return config.get<std::vector<int64_t>>("model.sizes").back();
   return {};
 }
@@ -129,17 +133,21 @@ Datasets open_datasets(const Config& config, const World& world) {
   datasets.made = datasets.root.empty();
   if (datasets.made) datasets.root = small_set(config, world);
   const std::string& root = datasets.root;
-  const auto [train, validation] = open_sets(root, config);
+  const auto on_first_rank = [&](const std::string& line) {
+    if (world.rank == 0) warn(line);
+  };
+  const auto [train, validation] = open_sets(root, config, on_first_rank);
   datasets.classes = class_names(train.classes());
   const auto classes = static_cast<int64_t>(datasets.classes.size());
   const int64_t most = outputs(config).value_or(classes);
   if (classes > most)
-    fail("model.num_classes: the data have more classes; got {}, want {} for {}, or none "
-               "given",
-               most, classes, root);
+    fail(
+        "model.num_classes: the data have more classes; got {}, want {} for {}, or none "
+        "given",
+        most, classes, root);
   datasets.train = std::make_shared<ImageDataset>(train);
-  datasets.validation = std::make_shared<ImageDataset>(
-      validation.with_transform(evaluation_transform(config)));
+  datasets.validation =
+      std::make_shared<ImageDataset>(validation.with_transform(evaluation_transform(config)));
   datasets.said =
       fmt::format("data: {} images of {} classes in {}; {} to train, {} to validate",
                   train.size() + validation.size(), classes, root, train.size(), validation.size());

@@ -130,6 +130,11 @@ Endpoint Endpoint::from(const std::string& place) {
     endpoint.host = place.substr(scheme.size(), colon - scheme.size());
     if (endpoint.host.starts_with('[') && endpoint.host.ends_with(']'))
       endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+    else if (endpoint.host.find_first_of(":[]") != endpoint.host.npos)
+      fail(
+          "rendezvous: an address with colons wants brackets, as in tcp://[fd00::1]:29500; got "
+          "'{}'",
+          place);
     const char* end = place.data() + place.size();
     const auto [rest, error] = std::from_chars(place.data() + colon + 1, end, endpoint.port);
     if (error != std::errc() || rest != end) endpoint.port = 0;

@@ -221,8 +221,9 @@ std::string refusal(const std::filesystem::path& root, Training& training) {
 
 TEST_CASE("rank: chains of layouts" * doctest::skip()) {
   const World world = launch_from_env();
-  const char* count = std::getenv("CHAINS");
-  for (const unsigned chain : testing::draws(count ? static_cast<unsigned>(std::atoi(count)) : 24)) {
+  const char* wanted = std::getenv("CHAINS");
+  const auto count = wanted ? static_cast<unsigned>(std::atoi(wanted)) : 24;
+  for (const unsigned chain : testing::draws(count)) {
     CAPTURE(chain);
     Dice dice{std::mt19937(chain)};
     play_drawn(dice, world, test_root() / std::to_string(chain));

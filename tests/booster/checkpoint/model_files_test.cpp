@@ -1,6 +1,7 @@
 // A model's weights in files as Hugging Face's libraries have them, and against those who would
 // lead a reader elsewhere.
 #include "booster/booster.h"
+#include "booster/checkpoint/start_weights.h"
 #include "tests/booster/temporary_folder.h"
 #include "tests/golden_folder.h"
 #include "tests/parallel/ranks.h"
@@ -313,4 +314,69 @@ TEST_CASE("ranks save a model once and load it alike") {
   const TemporaryFolder root;
   CHECK(failures(Ranks("rank: model files", 2, {{"TEST_ROOT", root.path().string()}}).wait(60)) ==
         "");
+}
+
+namespace {
+
+Model normalized_model(uint64_t seed) {
+  manual_seed(seed);
+  return Sequential{Conv2d(2, 3, 1), BatchNorm2d(3), Flatten(), Linear(3, 2)};
+}
+
+// The model's tensors as another program would have saved them.
+TensorMap renamed_weights(const Model& model, const std::string& before, const std::string& but) {
+  TensorMap tensors;
+  for (const auto& [name, tensor] : model.state_dict())
+    if (name != but) tensors.emplace(before + name, tensor.detach().clone());
+  return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("files without a batch norm's count of batches load, as in PyTorch") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "old.safetensors";
+  const Model old = normalized_model(1);
+  save_safetensors(file, renamed_weights(old, "", "1.num_batches_tracked"));
+  const Model model = normalized_model(2), plain = normalized_model(3), start = normalized_model(4);
+  model(ones({2, 2, 1, 1}));  // a batch that counts
+  Run run = boosted(model);
+  run.booster.load_model(run.boosted.model, file);
+  plain.load_state_dict(state_of(load_safetensors(file)));
+  CHECK(load_start_weights(start, file).to_string() == "");
+  const StateDict want = old.state_dict();
+  for (const Model& loaded : {model, plain, start}) {
+    const StateDict got = loaded.state_dict();
+    for (size_t i = 0; i < want.size(); ++i)
+      if (want[i].name == "1.num_batches_tracked")
+        CHECK(got[i].tensor.item() == (&loaded.module() == &model.module() ? 1 : 0));
+      else
+        CHECK(got[i].tensor.to_vector<float>() == want[i].tensor.to_vector<float>());
+  }
+  save_safetensors(file, renamed_weights(old, "", "1.running_mean"));
+  CHECK_THROWS_WITH_AS(run.booster.load_model(run.boosted.model, file),
+                       Contains("1 missing: 1.running_mean"), Error);
+}
+
+TEST_CASE("files that were saved of a wrapped model load without the wrapper's prefix") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "wrapped.safetensors";
+  const Model saved = normalized_model(1);
+  for (const char* wrapper : {"module.", "_orig_mod."}) {
+    save_safetensors(file, renamed_weights(saved, wrapper, ""));
+    const Model start = normalized_model(2);
+    Run run = boosted(normalized_model(3));
+    run.booster.load_model(run.boosted.model, file);
+    CHECK(load_start_weights(start, file).to_string() == "");
+    for (const Model& loaded : {start, run.boosted.model.unwrap()})
+      for (size_t i = 0; i < saved.state_dict().size(); ++i)
+        CHECK(loaded.state_dict()[i].tensor.to_vector<float>() ==
+              saved.state_dict()[i].tensor.to_vector<float>());
+  }
+  TensorMap mixed = renamed_weights(saved, "module.", "");
+  mixed.emplace("3.weight", ones({2, 3}));
+  save_safetensors(file, mixed);
+  Run run = boosted(normalized_model(3));
+  CHECK_THROWS_WITH_AS(run.booster.load_model(run.boosted.model, file), Contains("unexpected"),
+                       Error);
 }

@@ -272,3 +272,55 @@ TEST_CASE("weights that were loaded after boost, frozen ones too, are what a che
     }
   }
 }
+
+TEST_CASE("a parameter that moved to another group trains with that one's options, and is told") {
+  const TemporaryFolder root;
+  save_first(root.path());
+  const Outcome moved = resume_as(root.path(), {.first_group = 3});
+  CHECK(moved.lines ==
+        Lines{"optimizer.group of 3.weight: changed from 1 to 0; the new value counts"});
+  const OptimizerState state = moved.training.boosted.optimizer.unwrap().state_dict();
+  CHECK(state.groups[0].parameters == Lines{"0.weight", "0.bias", "3.weight"});
+  CHECK(state.steps.at("3.weight") == 6);
+  CHECK(resume_as(root.path(), {}).lines.empty());
+}
+
+TEST_CASE("a scheduled group that joined late is resumed bit for bit, and may change its rate") {
+  const TemporaryFolder root;
+  SmallTraining whole({.is_late = true});
+  whole.steps(4);
+  whole.add_group();
+  whole.steps(4);
+  save_training(root.path(), whole.boosted, {.step = 8});
+  // The rates of the second group in four more steps.
+  const auto go_on = [](SmallTraining& training) {
+    std::vector<double> rates;
+    for (int i = 0; i < 4; ++i) {
+      training.steps(1);
+      rates.push_back(training.boosted.optimizer.lr(1));
+    }
+    return rates;
+  };
+  const auto resume_with = [&](double lr, SmallTraining& training) {
+    Lines lines;
+    training.add_group(lr);
+    REQUIRE(resume_training(root.path(), training.boosted,
+                            [&](const std::string& line) { lines.push_back(line); }));
+    return lines;
+  };
+  const std::vector<double> rates = go_on(whole);
+  SmallTraining same({.is_late = true}), other({.is_late = true});
+  CHECK(resume_with(0.02, same).empty());
+  CHECK(go_on(same) == rates);
+  CHECK(same.weights() == whole.weights());
+  CHECK(resume_with(0.04, other) ==
+        Lines{"optimizer.lr of group 1: changed from 0.02 to 0.04; the new value counts"});
+  const std::vector<double> changed = go_on(other);
+  for (size_t i = 0; i < rates.size(); ++i) CHECK(changed[i] == doctest::Approx(2 * rates[i]));
+  CHECK(other.boosted.optimizer.lr(0) == whole.boosted.optimizer.lr(0));
+  SmallTraining without({.is_late = true});
+  CHECK_THROWS_WITH_AS(resume_training(root.path(), without.boosted, ignore_line),
+                       Contains("was saved with another number of parameter groups; got 1 now, "
+                                "want 2 to resume"),
+                       Error);
+}

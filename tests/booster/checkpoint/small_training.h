@@ -17,6 +17,8 @@ struct SmallSettings {
   bool shuffle = true;
   int64_t first_label = 0;  // other labels: other data
   double init_scale = 65536;
+  int first_group = 2;   // parameters in the first group of two
+  bool is_late = false;  // the second group joins later, by add_group()
 };
 
 struct SmallTraining {
@@ -26,6 +28,8 @@ struct SmallTraining {
   explicit SmallTraining(const SmallSettings& settings = {});
   // On some of the ranks, say.
   SmallTraining(Booster booster, const SmallSettings& settings);
+  // The second group joins, with this rate.
+  void add_group(double lr = 0.02);
   // One step on this batch.
   void step(const Batch& batch);
   // Steps epoch after epoch; leaves the loop over the loader after the last.
@@ -62,8 +66,9 @@ inline Boosted small_boosted(Booster& booster, const SmallSettings& settings) {
   Model model = Sequential{Linear(small_features, 16), GELU(), Dropout(0.2),
                            Linear(16, small_classes)};
   const Parameters all = model.parameters();
-  const ParameterGroups groups = {{Parameters(all.begin(), all.begin() + 2)},
-                                  {Parameters(all.begin() + 2, all.end()), {{"lr", 0.02}}}};
+  const auto middle = all.begin() + settings.first_group;
+  std::vector<ParameterGroup> groups = {{Parameters(all.begin(), middle)}};
+  if (!settings.is_late) groups.push_back({Parameters(middle, all.end()), {{"lr", 0.02}}});
   Optimizer optimizer =
       settings.optimizer == "adamw"
           ? Optimizer(AdamW(groups, {.lr = settings.lr, .weight_decay = settings.weight_decay}))
@@ -86,6 +91,12 @@ inline SmallTraining::SmallTraining(const SmallSettings& settings)
 
 inline SmallTraining::SmallTraining(Booster given, const SmallSettings& settings)
     : booster((manual_seed(11), std::move(given))), boosted(small_boosted(booster, settings)) {}
+
+inline void SmallTraining::add_group(double lr) {
+  Parameters all = boosted.model.unwrap().parameters();
+  all.erase(all.begin(), all.begin() + 2);
+  boosted.optimizer.unwrap().add_group({all, {{"lr", lr}}});
+}
 
 inline void SmallTraining::step(const Batch& batch) {
   auto& [net, opt, loss_fn, data, lr] = boosted;

@@ -324,6 +324,19 @@ TEST_CASE("a program's own defaults take the place of the library's") {
                        Contains("got classes of model"), Error);
 }
 
+TEST_CASE("each program has its own default of what a section chooses by name") {
+  const ProgramConfig texts = {.defaults = {{"model.name", "gpt2"}, {"model.vocab_size", 256}}};
+  const Config config = Config::from_text("{}", "c", {}, texts);
+  CHECK(config.get<std::string>("model.name") == "gpt2");
+  CHECK(config.get<int64_t>("model.vocab_size") == 256);
+  CHECK(Config::from_text(R"({"model": {"n_layer": 2}})", "c", {}, texts)
+            .get<int64_t>("model.n_layer") == 2);
+  CHECK(Config::from_text(R"({"model": {"name": "resnet20"}})", "c", {}, texts)
+            .get<std::string>("model.name") == "resnet20");
+  CHECK_THROWS_WITH_AS(Config::from_text("{}", "c", {}, {.defaults = {{"model.name", "gpt3"}}}),
+                       Contains("the program's default of model does not exist; got gpt3"), Error);
+}
+
 TEST_CASE("$schema may stand at the top, and says nothing") {
   CHECK(config(R"({"$schema": "booster.json"})").to_json() == config("{}").to_json());
   refuses(R"({"$schema": 1})", "\"$schema\": wrong type");

@@ -106,6 +106,23 @@ TEST_CASE("pitfalls 38 and 39: gradients of parameters that nobody updates are t
   CHECK(unknown);
 }
 
+TEST_CASE("pitfalls 38 and 39: groups that joined while a Diagnose looks on are updated") {
+  Booster booster;
+  Model model = Net();
+  const Parameters all = model.parameters();
+  auto [net, opt] = booster.boost(model, SGD(Parameters{all[0]}, {.lr = 0.1}));
+  Diagnose doctor(net);
+  const Tensor late = ones({3}).requires_grad_();
+  opt.unwrap().add_group({Parameters(all.begin() + 1, all.end())});
+  opt.unwrap().add_group({{{"late", late}}});
+  booster.backward(mean(net(ones({2, 6})) * late), opt);
+  opt.step();
+  for (const Finding& finding : doctor.findings()) {
+    CHECK(finding.pitfall != Pitfall::unowned_parameters);
+    CHECK(finding.pitfall != Pitfall::late_parameters);
+  }
+}
+
 TEST_CASE("pitfall 33: an op on another thread without the policy is told") {
   const Outcome seen =
       diagnosed({.before_step = [](BoostedPair&) { std::thread([] { relu(ones({2})); }).join(); }});

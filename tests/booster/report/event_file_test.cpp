@@ -135,6 +135,29 @@ TEST_CASE("CRC-32C gives the values of RFC 3720") {
   CHECK(crc32c("123456789") == 0xE3069283U);
 }
 
+TEST_CASE("a later event file has a later name, whatever the process ids and the clock say") {
+  const TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  // Of another writer; of a clock that was five seconds ahead.
+  for (const int64_t second : {now - 1, now, now + 5})
+    std::ofstream(folder / fmt::format("events.out.tfevents.{:010}.zzz.9999.0", second)) << "";
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    const EventFile file(folder, i);
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder))
+      names.push_back(entry.path().filename().string());
+    CHECK(names.size() == static_cast<size_t>(i) + 4);
+    const std::string greatest = *std::ranges::max_element(names);
+    CHECK(greatest > last);
+    CHECK(fs::file_size(folder / greatest) > 0);
+    last = greatest;
+  }
+}
+
 TEST_CASE("records are framed as TensorFlow frames them") {
   // make_events.py has tensorboard's own writer frame these texts.
   std::ifstream file(test::golden_folder() + "/booster/records.json");

@@ -1,0 +1,21 @@
+// The lists of hosts that Slurm writes: "rack[0-1]-gpu[03-05,9],login".
+//
+//   list   = entry {"," entry}
+//   entry  = {text | "[" range {"," range} "]"}, at least one of them
+//   range  = number ["-" number]
+//
+// An entry stands for one name for each choice of its ranges, of which the last varies fastest.
+// Numbers are as wide as the first one of their range: [08-11] is 08, 09, 10, 11. Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace booster {
+
+// The names in order, at least one. Error that begins with `what` for a list that is none by this
+// grammar, and for more than 65536 names.
+std::vector<std::string> slurm_hosts(std::string_view list, const char* what);
+
+}  // namespace booster
