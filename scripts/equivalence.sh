@@ -9,7 +9,8 @@ build=${1-build}
 measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
 # Idle threads sleep instead of spinning: there are more ranks than cores.
-TEST_SHARES=all EQUIVALENCE=$measured OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive "$build/tests/spread_test" \
+TEST_SHARES=all EQUIVALENCE=$measured OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive \
+  "$build/tests/spread_test" \
   -tc='*every strategy*,*every connection*' -sfe='*toys*' >&2
 awk -F' *[|] *' '
   NF != 8 || !/^[|]/ { next }  # what doctest prints

@@ -2,7 +2,7 @@
 # Measures what the tests see: makes small faults in the library, one at a time, and runs the tests
 # until one fails. Prints a line for each fault and the share that was seen.
 #   scripts/mutate.sh [COUNT [FIRST [SEED]]]
-# Fault n of a seed is always the same one: a line left out, a condition turned round, or a number or
+# Fault n of a seed is always the same: a line left out, a condition turned round, or a number or
 # bound off by one, in a source file of the library. COUNT faults from FIRST on (20, 0); SEED 1. It
 # works in build-mutants and on a copy of the tree, `mutants/`; the tree itself is never changed.
 # A fault that does not compile is replaced by the next line of its file that gives one. About a
