@@ -37,9 +37,9 @@ struct Process {
 // unblocked in it.
 Process start(const Launch& launch);
 
-// A watcher process with a private folder, in memory if possible. When this process ends in any
-// way, even by SIGKILL, the watcher kills the watched process groups and removes the folder. If the
-// watcher is killed, that is reported and the destructor cleans up instead. On start it removes
+// A keeper process with a private folder, in memory if possible. When this process ends in any
+// way, even by SIGKILL, the keeper kills the watched process groups and removes the folder. If the
+// keeper is killed, that is reported and the destructor cleans up instead. On start it removes
 // leftovers of killed tools.
 class Keeper {
  public:

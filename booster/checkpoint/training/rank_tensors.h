@@ -1,4 +1,4 @@
-// Tensors of which every rank has numbers of its own, in one checkpoint: those of rank 1 are called
+// Tensors with a separate value on each rank, stored in one checkpoint. Rank 1's tensors are named
 // "rank 1: NAME". For the thread that trains.
 #pragma once
 
