@@ -1,7 +1,7 @@
-// Random sequences of a training loop's calls give what the plain model of the loop gives, in every
+// Random sequences of a training loop's calls agree with the plain model of the loop, in every
 // strategy, on one rank and on several.
 //
-// More of them: LOOPS=20000 build/tests/booster_test -tc='*random loops*'. One of them, as a
+// More sequences: LOOPS=20000 build/tests/booster_test -tc='*random loops*'. A single one, as a
 // failure prints it: LOOP='fp16| two|backward ...' build/tests/booster_test -tc='*this one*'.
 #include "tests/booster/loop/real_loop.h"
 #include "tests/parallel/ranks.h"
@@ -26,7 +26,7 @@ std::string variable(const char* name, const std::string& otherwise) {
   return value ? value : otherwise;
 }
 
-// The n-th sequence of a strategy.
+// Returns the n-th sequence of a strategy.
 Sequence drawn(const std::string& strategy, int n, int ranks) {
   std::seed_seq seed = {n, ranks, static_cast<int>(std::hash<std::string>()(strategy))};
   std::mt19937 random(seed);
@@ -43,7 +43,8 @@ Sequence drawn(const std::string& strategy, int n, int ranks) {
   return draw(random, setup, limits_of(strategy), ranks);
 }
 
-// "" or what went wrong. Ranks leave together: none removes the folder under another.
+// Returns "" or what went wrong. Ranks end together, so that none removes the folder while others
+// use it.
 std::string play_safely(const Sequence& sequence, const World& world, const std::string& folder) {
   try {
     const std::string failure = play(sequence, world, folder);
@@ -54,7 +55,7 @@ std::string play_safely(const Sequence& sequence, const World& world, const std:
   }
 }
 
-// For the checkpoints of one sequence.
+// A folder for the checkpoints of one sequence.
 class Scratch {
  public:
   explicit Scratch(const std::string& parent, int n)
@@ -75,7 +76,7 @@ std::string own_folder() {
 
 constexpr const char* mark = "FAILED LOOP: ";
 
-// Plays `count` sequences of every strategy from `first` on; prints those that fail.
+// Plays `count` sequences of every strategy, starting at `first`; prints those that fail.
 void play_drawn(int first, int count) {
   const World world = launch_from_env();
   const std::string parent = variable("TEST_FOLDER", own_folder());
@@ -91,7 +92,7 @@ void play_drawn(int first, int count) {
     }
 }
 
-// How a sequence fails on so many ranks, or "".
+// Returns how a sequence fails on `ranks` ranks, or "".
 std::string failure_on(int ranks, const Sequence& sequence) {
   if (ranks == 1) {
     const Scratch scratch(own_folder(), 0);
@@ -102,8 +103,8 @@ std::string failure_on(int ranks, const Sequence& sequence) {
           .wait(20));
 }
 
-// The shortest form of a sequence that was seen to fail. Ranks that see another one die name the
-// sequence that they are at themselves, which may be a later one.
+// Returns the shortest form of a failed sequence. Ranks that see another rank die print their own
+// current sequence, which may be a later one.
 std::string explained(int ranks, const std::string& output) {
   const std::string what = mark;
   for (size_t at = output.find(what); at != output.npos; at = output.find(what, at + 1)) {
@@ -117,14 +118,14 @@ std::string explained(int ranks, const std::string& output) {
   return fmt::format("on {} ranks, but not played alone:\n{}", ranks, output);
 }
 
-// In processes of their own, in runs of at most 250 a strategy.
+// Runs sequences in separate processes, at most 250 per strategy and run.
 void check_loops(int ranks, int count) {
   for (int first = 0; first < count; first += 250) {
     const auto results = Ranks("rank: drawn loops", ranks,
                                {{"LOOP_FIRST", std::to_string(first)},
                                 {"LOOP_COUNT", std::to_string(std::min(250, count - first))}})
                              .wait(3000);
-    for (const RankResult& one : results)  // a rank that played nothing ends well too
+    for (const RankResult& one : results)  // a rank that played nothing also exits with 0
       CHECK((!one.passed() || one.output.find("| 1 passed") != one.output.npos));
     const std::string output = failures(results);
     if (output.empty()) continue;
