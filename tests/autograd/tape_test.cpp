@@ -320,7 +320,7 @@ TEST_CASE("what only gradients that nobody wants would read may be changed in pl
     for (const bool first_wanted : {false, true}) {
       CAPTURE(std::string(name));
       CAPTURE(first_wanted);
-      // The gradient of b in b / a reads a; the gradient of a alone does not protect b.
+      // The gradient of b in b / a reads a; the gradient of a alone does not read b.
       if (function == functions[3].second && first_wanted) continue;
       Tensor a = full({3, 3}, 2), b = full({3, 3}, 5);
       Tensor &wanted = first_wanted ? a : b, &frozen = first_wanted ? b : a;
