@@ -1,6 +1,6 @@
 // Runs a fuzz target without libFuzzer: on every file of its corpus, then for a second on random
-// mutations. Each input may use 10 seconds of CPU time, and the process 2 GiB. usage: fuzz_TARGET
-// [--seconds N] [--seed N] FILE_OR_FOLDER...
+// mutations. Each input may use 10 seconds of CPU time, and the process 2 GiB.
+// usage: fuzz_TARGET [--seconds N] [--seed N] FILE_OR_FOLDER...
 //
 // Inputs run in a separate process. If it ends in any way, even by a stack overflow, the input is
 // written to finding-TARGET in the current folder.

@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t megabyte = size_t{1} << 20;
 
-// Returns the text of the error thrown in a thread.
+// Returns the text of the exception that `body` throws, or "no error".
 template <class Body>
 std::string error_of(Body&& body) {
   try {
