@@ -13,7 +13,7 @@ inline constexpr booster::Device gpu = {booster::DeviceType::cuda, 0};
 inline auto on_gpu(int count = 1) {
   return doctest::skip(booster::kernels::cuda_device_count() < count);
 }
-// Returns whether the GPUs are those of the CPU emulator in tests/cuda_on_host, not real ones.
+// Returns whether the GPUs belong to the CPU emulator in tests/cuda_on_host.
 inline bool gpus_are_played() {
   const auto gpus = booster::kernels::cuda_devices();
   return !gpus.empty() && gpus[0].name == "CUDA on the host";

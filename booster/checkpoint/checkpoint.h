@@ -76,7 +76,7 @@ struct CheckpointContents {
 };
 
 // Writes ROOT/step-N and removes all but the newest `keep` complete checkpoints. Returns the
-// folder's path. Errors are those of CheckpointWriter.
+// folder's path. Throws the errors of CheckpointWriter.
 std::filesystem::path save_checkpoint(const std::filesystem::path& root,
                                       const CheckpointContents& contents,
                                       const SaveOptions& options = {});

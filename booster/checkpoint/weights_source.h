@@ -14,7 +14,7 @@ struct WeightsSource {
 };
 
 // `path` is a checkpoint, the folder of a training or of checkpoints (its newest complete one
-// counts), or a model's files. `report` and errors are those of latest_checkpoint.
+// counts), or a model's files. Reports and throws as latest_checkpoint does.
 WeightsSource find_weights(const std::filesystem::path& path,
                            const std::function<void(const std::string&)>& report);
 

@@ -1,4 +1,4 @@
-// Makes the objects that a config describes: model, optimizer, scheduler. Errors are those of the
+// Makes the objects that a config describes: model, optimizer, scheduler. Throws the errors of the
 // objects' own constructors. Thread-safe, except check_together, which has the thread rules of
 // Mistakes.
 #pragma once

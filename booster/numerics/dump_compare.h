@@ -1,5 +1,5 @@
 // Compares the tensor checker's dumps of two runs, usually one in f32 and one in 16 bits with the
-// same data and seed. The rules are those of paddle.amp.debugging.compare_accuracy.
+// same data and seed. It uses the rules of paddle.amp.debugging.compare_accuracy.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Predicts the cost of a distributed training: memory per rank, data sent, time of a step.
 //
-// Times of collectives are those of rings (booster/plan/ring.h). Volumes are from Rajbhandari et
+// Times of collectives assume rings (booster/plan/ring.h). Volumes are from Rajbhandari et
 // al., 2020 (ZeRO), Shoeybi et al., 2019 (tensor parallelism) and Jacobs et al., 2023 (sequence
 // parallelism: all_to_all).
 #pragma once
@@ -32,7 +32,7 @@ struct MemoryPlan {
   double parameters = 0, copies = 0, gradients = 0, masters = 0, optimizer = 0, activations = 0,
          workspace = 0;
   double leaving = 0;           // buffers of gradients being sent, in addition to `gradients`
-  bool gradients_stay = false;  // communication buckets persist between steps
+  bool gradients_stay = false;  // in their communication buckets, between steps too
   // Returns the larger of two sums: activations at the end of forward, or gradients at the end of
   // backward.
   double peak() const;

@@ -167,7 +167,7 @@ int ranks_on(const Host& host, const RunOptions& options) {
 
 namespace {
 
-// Returns the options that tell the launcher on node `node` which ranks it has.
+// Returns the options that give the launcher on node `node` its ranks.
 std::vector<std::string> place_of_node(const RunOptions& options, const std::vector<Host>& hosts,
                                        size_t node) {
   const int own = ranks_on(hosts[node], options);

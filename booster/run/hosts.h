@@ -26,7 +26,7 @@ std::string shell_quoted(const std::string& text);
 std::string shell_line(const std::vector<std::string>& words);
 
 // Returns the ssh arguments that run `booster run` for node `node` in the same folder on that
-// machine. Forwards variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and those of --env.
+// machine. Forwards variables named BOOSTER_*, NCCL_*, GLOO_* or OMP_*, and the variables of --env.
 std::vector<std::string> ssh_command(const RunOptions& options, const std::vector<Host>& hosts,
                                      int node);
 

@@ -1,4 +1,4 @@
-// Learned masks: their gradients against those of the same attention in separate functions.
+// Learned masks: their gradients against the same attention in separate functions.
 #include <doctest/doctest.h>
 
 #include "core/autograd/functions.h"
