@@ -7,12 +7,14 @@
 //   fmt::print("{}", doctor.table());
 //   doctor.write("numerics.json");
 //
-// It does four things: counts calls per op and dtype and the casts between dtypes; names the first
-// op or parameter with a non-finite value when a step is skipped; measures which gradients and
-// updates 16 bits would lose; and, if `checker` enables it, checks every result. docs/diagnose.md
-// describes the output. Diagnosed steps take several times as long; other steps, and programs
-// without a Diagnose, have no cost. At most one Diagnose is active at a time. It belongs to the
-// training thread.
+// It does four things:
+// * counts calls per op and dtype, and the casts between dtypes;
+// * names the first op or parameter with a non-finite value when a step is skipped;
+// * measures which gradients and updates 16 bits would lose;
+// * checks every result if `checker` enables it.
+// docs/diagnose.md describes the output. Diagnosed steps take several times as long; other steps,
+// and programs without a Diagnose, have no cost. At most one Diagnose is active at a time. It
+// belongs to the training thread.
 #pragma once
 
 #include "booster/boosted.h"

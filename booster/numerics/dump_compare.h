@@ -45,9 +45,11 @@ struct Comparison {
 // Compares two dumps. Rows are matched by step, op and tensor, in the order of the calls.
 // `loss_scale` is the factor by which b's gradients, but not a's, are multiplied.
 //
-// A row is abnormal if any of these holds: it has more than 2^31 - 1 elements; a's extremes (times
-// the loss scale, for gradients) exceed f16's range; b has inf or nan; a gradient's extremes differ
-// by more than 1 % (and 0.01).
+// A row is abnormal if any of these holds:
+// * it has more than 2^31 - 1 elements;
+// * a's extremes (times the loss scale, for gradients) exceed f16's range;
+// * b has inf or nan;
+// * a gradient's extremes differ by more than 1 % (and 0.01).
 Comparison compare_dumps(const std::vector<DumpLine>& a, const std::vector<DumpLine>& b,
                          double loss_scale = 1);
 

@@ -13,8 +13,8 @@ namespace booster::numerics {
 namespace {
 
 constexpr double notable_share = 0.05;  // of elements that become 0
-// A magnitude this many times smaller than its scale expects leaves half of e4m3's exponents unused;
-// one this many times larger is clipped to a quarter.
+// A magnitude this many times smaller than its scale expects leaves half of e4m3's exponents
+// unused; one this many times larger is clipped to a quarter.
 constexpr double too_large_for = 256, too_small_for = 4;
 
 // Returns the record of one use; its amax is not finite if an element was not.

@@ -13,8 +13,8 @@ namespace booster {
 std::vector<RandomState> random_streams(const Group& group);
 
 // Returns the stream with which each rank resumes. `saved` holds the streams at the save, `now` the
-// current ones before any change; both by rank. A rank that existed then resumes its own stream. A
-// new rank
+// current ones before any change; both by rank. A rank that existed then resumes its own stream.
+// A new rank
 // * takes rank 0's stream if the program seeded all ranks alike, so that they draw in step;
 // * else begins a stream whose seed combines rank 0's seed and offset with its own rank. It repeats
 //   no other stream, nor what this rank drew if it existed in an earlier run.

@@ -23,8 +23,9 @@ struct Datasets {
 // layouts:
 // * one folder per class;
 // * such folders in `train`, and those for validation in `val`, `valid`, `validation` or `test`;
-// * Caltech101's 101_ObjectCategories. Throws an Error of kind data for any other folder, and for
-//   more classes than model.num_classes, if given.
+// * Caltech101's 101_ObjectCategories.
+// Throws an Error of kind data for any other folder, and for more classes than model.num_classes,
+// if given.
 Datasets open_datasets(const booster::Config& config, const booster::World& world);
 
 // Returns whether the folder or archive has the original layout of Caltech101.
