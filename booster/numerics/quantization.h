@@ -19,7 +19,7 @@ struct QuantizedTensor {
   int64_t overflows = 0;   // clipped
   // Values of the last use.
   double amax = 0, scale = 0;
-  double scale_amax = 0;  // based on which `scale` was chosen, `age` passes ago; age 0: amax itself
+  double scale_amax = 0;  // that set `scale`, `age` passes ago; age 0: amax itself
   int64_t age = 0;
 
   double share_underflow() const;
