@@ -143,8 +143,7 @@ Result measure(const Benchmark& benchmark, const Settings& settings) {
       seconds);
   result["seconds_alone"] = median(alone);
   result["seconds_beside"] = median(beside);
-  result["to_alone"] = median(cost);  // product of two factors: the other rank's load, and the
-                                      // messages
+  result["to_alone"] = median(cost);  // both factors: other rank's load, messages
   result["beside_to_alone"] = median(load);
   result["to_beside"] = median(exchange);
   result["core_seconds"] = median(core);

@@ -13,8 +13,7 @@ enum class Digits : uint8_t { f64, f32, f16, bf16, fp8 };
 struct StrategyLevel {
   const char* name;
   Choice<Precision> make;
-  Digits kept;        // least precision of gradients in memory, masters, and weights without a
-                      // master
+  Digits kept;        // least precision of gradients and of weights (or their masters)
   Digits computed;    // least precision in a forward or backward pass
   bool skips = true;  // skips a step with non-finite gradients
 };

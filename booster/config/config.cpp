@@ -60,8 +60,7 @@ Config Config::checked(JsonValue root, const std::string& file,
   Mistakes mistakes(file, &root);
   apply_overrides(root, overrides, mistakes);
   load_libraries(root, mistakes);
-  if (mistakes.any_in("booster.libraries")) mistakes.raise();  // the libraries define which other
-                                                               // names are legal
+  if (mistakes.any_in("booster.libraries")) mistakes.raise();  // libraries define legal names
   const Section layout = config_layout(program);
   Config config(checked_section(layout, &root, mistakes));
   config.paths_ = path_pointers(layout);

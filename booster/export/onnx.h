@@ -10,8 +10,7 @@
 namespace booster {
 
 struct OnnxOptions {
-  std::vector<std::string> classes = {};  // names by output index; stored as JSON metadata in the
-                                          // file
+  std::vector<std::string> classes = {};  // names by output index; JSON metadata
 };
 
 // Writes the model's evaluation forward pass in f32, with operator set 17. Supported models are a

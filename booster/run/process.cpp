@@ -174,8 +174,7 @@ Keeper::Keeper() {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     dup2(pipe.read, STDIN_FILENO);
     dup2(name.write, STDOUT_FILENO);
-    close_range(STDOUT_FILENO + 1, ~0U, 0);  // the child's copies would keep pipes open for their
-                                             // readers
+    close_range(STDOUT_FILENO + 1, ~0U, 0);  // copies would keep the readers' pipes open
     keep(STDIN_FILENO, STDOUT_FILENO);
   }
   close_all({pipe.read, name.write});

@@ -194,8 +194,7 @@ int run_with(RunOptions options) {
   if (options.master_port == 0)
     options.master_port = hosts.empty() && options.nnodes == 1 ? free_port() : 29500;
   if (hosts.empty()) options.nproc_per_node = std::max(1, options.nproc_per_node);
-  if (!options.dry_run && options.nnodes > 1) shared_secret();  // reports an error once, not on
-                                                                // each rank
+  if (!options.dry_run && options.nnodes > 1) shared_secret();  // an error appears once
   if (!options.dry_run) return run_all(options, hosts);
   print_plan(launches_of(options, hosts));
   return 0;

@@ -62,8 +62,7 @@ TEST_CASE("unscale multiplies and flags any inf or nan, before or after") {
       CHECK(found == 0);
       Numbers want = joined(start);
       for (double& x : want) x *= 0.5;
-      check_close(joined(tensors), want, 0, dtype == DType::f16 ? 0x1p-25 : 0);  // subnormals are
-                                                                                 // rounded
+      check_close(joined(tensors), want, 0, dtype == DType::f16 ? 0x1p-25 : 0);  // subnormals
 
       for (double bad : {infinity, -infinity, double(NAN)})
         for (int64_t at : {int64_t(0), int64_t(16384), int64_t(39999)}) {

@@ -126,8 +126,7 @@ TEST_CASE("RMSprop's kernel follows the formula with and without momentum and ce
   const RmspropStep step = {0.1, 0.9, 1e-2, 0.3, 0.8, true};
   for (const bool momentum : {false, true})
     for (const bool centered : {false, true}) {
-      std::map<const double*, double> averages;  // averages of gradients, keyed by the address of
-                                                 // the element's v
+      std::map<const double*, double> averages;  // of gradients, by address of v
       check_steps([&](const Table& t,
                       OptimizerSlots s) { t.rmsprop_step(s, &step, momentum, centered, control); },
                   [&](double p, double g, double& m, double& v, int t) {

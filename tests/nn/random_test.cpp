@@ -65,8 +65,7 @@ TEST_CASE("a truncated normal keeps to its bounds and has the exact spread") {
   // The deviation of a normal distribution truncated at two deviations is sqrt(1 - 4 phi(2) / (2
   // Phi(2) - 1)).
   CHECK(moments(x).deviation == doctest::Approx(0.8796).epsilon(0.01));
-  init::truncated_normal(x, 0, 1, 3, 5);  // far in the tail, where rejection sampling would be very
-                                          // slow
+  init::truncated_normal(x, 0, 1, 3, 5);  // far tail: rejection would be very slow
   CHECK(moments(x).low >= 3);
   CHECK(moments(x).mean == doctest::Approx(3.2831).epsilon(0.002));
   init::truncated_normal(x, 0, 0.02);

@@ -32,8 +32,7 @@ std::string error_of_step(const Choice<Plugin>& plugin) {
     const Model model = Idle();
     auto [net, optimizer] = booster.boost(model, SGD(model.parameters(), {.lr = 0.1}));
     booster.backward(sum(net(ones({2, 6}))), optimizer);
-    const double norm = optimizer.step().grad_norm();  // outside a CHECK, which would catch its
-                                                       // errors
+    const double norm = optimizer.step().grad_norm();  // not in a CHECK: it catches errors
     CHECK(norm > 0);
     const WholeParameters whole(net);
     for (const NamedTensor& parameter : model.parameters())

@@ -198,8 +198,7 @@ TEST_CASE("GPU: captured work keeps what it uses, and its memory is its own" * o
     CHECK(result.to_vector<float>() == std::vector<float>(3000, 10));
     for (const Tensor& each : others) CHECK(each.to_vector<float>()[2999] == -1);
     captured = {};
-    CHECK(result.to_vector<float>()[17] == 10);  // it stays valid, and its block is shared from now
-                                                 // on
+    CHECK(result.to_vector<float>()[17] == 10);  // it stays valid; its block is shared now
   }
   CHECK(allocator_stats().live_bytes == live_before);
 }

@@ -11,8 +11,7 @@ namespace booster {
 
 namespace {
 
-constexpr int64_t largest_tried = 4096;  // largest batch size or number of ranks that an error
-                                         // proposes
+constexpr int64_t largest_tried = 4096;  // largest value that an error proposes
 constexpr size_t most_named = 6;
 
 // Returns the divisors of `whole` nearest to `near`, as "1, 2 and 4"; "" if there are none.

@@ -12,8 +12,7 @@ struct Datasets {
   std::shared_ptr<booster::ImageDataset> validation;  // of all ranks together
   std::string root;                                   // their folder
   std::vector<std::string> classes;                   // by label; names of class_folders.h
-  bool made = false;                                  // a generated set, because no folder was
-                                                      // given
+  bool made = false;                                  // generated, as no folder was given
   std::string said;                                   // a message about them for the user
 };
 

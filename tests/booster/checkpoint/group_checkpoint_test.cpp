@@ -41,8 +41,7 @@ class Gan {
 
   // Continues from the loader's position; noise comes from the random stream.
   void steps(int64_t count) {
-    parts.dataloader->load_state(parts.dataloader->state());  // continues an epoch that was left
-                                                              // early
+    parts.dataloader->load_state(parts.dataloader->state());  // continues a started epoch
     while (count > 0)
       for (auto& [real, label] : *parts.dataloader) {
         step(real);

@@ -74,8 +74,7 @@ double norm(const std::vector<double>& a, const std::vector<double>& b) {
 double distance(const Tensor& got, const Tensor& want, const Tensor& start) {
   const auto to = want.to_vector<double>();
   const std::vector<double> zero(to.size());
-  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0x1p-22;  // f32: over several
-                                                                           // steps
+  const double rounding = want.dtype() == DType::bf16 ? 0x1p-8 : 0x1p-22;  // several f32 steps
   const double apart = norm(got.to_vector<double>(), to) - rounding * norm(to, zero);
   return std::max(apart, 0.0) /
          (norm(to, start.defined() ? start.to_vector<double>() : zero) + 1e-12);

@@ -48,8 +48,7 @@ TEST_CASE("own strategy: an overflow in one optimizer's gradients skips its step
       for (const size_t i : {0, 1}) both.backward(i, 1);
       for (const size_t i : {0, 1}) {
         CHECK(both.step(i));
-        CHECK(both.modules[i]->w.grad().item() == 1);  // without the scale and without earlier
-                                                       // gradients
+        CHECK(both.modules[i]->w.grad().item() == 1);  // without scale or earlier gradients
       }
       CHECK(both.modules[bad]->w.item() == 1 - rate);
       CHECK(both.modules[good]->w.item() == 1 - 5 * rate);

@@ -134,8 +134,7 @@ class RealLoop {
       }
     }
     for (int model = 0; model < (setup_.two_models ? 2 : 1); ++model)
-      if ((index + world_.rank + model) % 2 == 0)  // reading has no effect, so one rank may read
-                                                   // alone
+      if ((index + world_.rank + model) % 2 == 0)  // one rank may read alone: no effect
         if (std::string far = compare_gradients(plain, model); !far.empty()) return far;
     if (setup_.strategy == "fp16" && scale() != plain.loss_scale())
       return fmt::format("loss scale: got {}, want {}", scale(), plain.loss_scale());

@@ -181,8 +181,7 @@ TEST_CASE("a dump's endless line takes no memory, and its file's name cannot dec
   const TemporaryFolder folder;
   const auto endless = [&](const char* name, const char* begin) {
     folder.write(name, begin);
-    std::filesystem::resize_file(folder / name, size_t{600} << 20);  // with zeros, without a line
-                                                                     // break
+    std::filesystem::resize_file(folder / name, size_t{600} << 20);  // zeros, no line break
     return folder / name;
   };
   const auto dump = endless("a", "[STEP] 1\n[PRECISION] "), junk = endless("\x1b[31m", "junk");

@@ -94,8 +94,7 @@ std::string trained_as_alone(const std::function<Model()>& make,
       CHECK(amax(abs(y - want)).item() < 1e-4);
       booster.backward(sum(y * y), optimizer);
       one.backward(sum(want * want), its_optimizer);
-      const double norm = optimizer.step().grad_norm();  // outside a CHECK, which would catch its
-                                                         // errors
+      const double norm = optimizer.step().grad_norm();  // not in a CHECK: it catches errors
       CHECK(norm == doctest::Approx(its_optimizer.step().grad_norm()).epsilon(1e-4));
       optimizer.zero_grad();
       its_optimizer.zero_grad();

@@ -79,8 +79,7 @@ void ToyZero1::sync_params(const Optimizer& optimizer) {
 Tensor ToyZero1::kept_for(const NamedTensor& held) const {
   for (const auto& [parameter, before, has_local] : all_)
     if (held.name != parameter.name && lies_in(held.name, parameter.name))
-      return is_floating(held.tensor.dtype()) ? parameter.tensor : Tensor();  // a step count is
-                                                                              // whole
+      return is_floating(held.tensor.dtype()) ? parameter.tensor : Tensor();  // counts are whole
   return {};
 }
 
